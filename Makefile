@@ -1,6 +1,6 @@
-# Thin on purpose: whatever has logic is Go, in tools/ and lab/.
+# Thin on purpose: everything with logic is Go code in tools/ and lab/.
 
-# What is optional is started where it can be had, and told of where not.
+# Optional engines are started if they are available, and otherwise reported as missing.
 ENGINES = --optional valkey,promtool,chromium,node postgres cassandra redis nginx varnish caddy ab wrk hey
 
 help: ## list the targets
@@ -20,7 +20,7 @@ core: ## the core alone, in seconds
 race: ## every module's tests under the race detector
 	go run ./lab/cmd/with --install $(ENGINES) -- go run ./tools/gate race
 
-fuzz: ## every fuzz target for a while
+fuzz: ## run every fuzz target for a while
 	go run ./tools/gate fuzz
 
 lab: ## every pattern before and after, with real engines, in three quarters of an hour

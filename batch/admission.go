@@ -23,7 +23,7 @@ func (r *run[T, R]) admit() bool {
 	return true
 }
 
-// An admission is a run as admit.Acquire sees it.
+// An admission adapts a run to admit.Acquire.
 type admission[T, R any] run[T, R]
 
 func (a *admission[T, R]) Lock()   { a.b.mu.Lock() }

@@ -8,9 +8,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// F3 and B4: a caller that would join a batch which waits for admission, and
-// could not be admitted in the caller's time, is refused at once, and its item
-// is not run. The others are not disturbed.
+// F3 and B4: a caller whose deadline comes before the waiting batch could be admitted
+// cannot join it. It is rejected at once and its item does not run. The other callers
+// are not affected.
 func TestF3CallerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 	tell(t, func(s *story) {
 		c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
@@ -19,7 +19,7 @@ func TestF3CallerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 		}
 		tb := &table{takes: time.Second}
 		b := s.batcher(tb, batch.Options{MaxSize: 10, MaxParallel: 2, Limiter: c})
-		s.want(s.do(s.Context(), b, 1), 2, nil, time.Second) // twice the item; a bulk call takes 1 s: measured
+		s.want(s.do(s.Context(), b, 1), 2, nil, time.Second) // twice the item; the limiter has measured 1 s
 		busy := s.do(s.Context(), b, 2)
 		s.at(1100 * ms)
 		patient := s.do(s.Context(), b, 3) // its turn comes at 2 s
@@ -32,7 +32,7 @@ func TestF3CallerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 		s.want(joins, 10, nil, 3*time.Second)
 		tb.want("[1] at 0s", "[2] at 1s", "[3 5] at 2s")
 		if st := b.Stats(); st.Refused != 1 || st.Pending != 0 {
-			s.Errorf("Stats = %+v; want 1 refused, none pending", st)
+			s.Errorf("Stats = %+v; want 1 rejected, none pending", st)
 		}
 	})
 }

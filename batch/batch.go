@@ -18,20 +18,21 @@ type batch[T, R any] struct {
 	done  chan struct{} // closed once the batch is final, unless its last caller has left
 
 	// The rest is guarded by Batcher.mu.
-	first, last *call[T, R]  // in the order in which they came
+	first, last *call[T, R]  // in order of arrival
 	size        int          // of that list
 	waiting     int          // callers that wait
 	crowd       admit.Crowd  // the callers that wait
 	place       *limit.Place // where it waits for admission; nil before
-	departed    bool         // nobody can join, items are not taken out any more
-	final       bool         // the answers are given, or nobody wants them
-	stuck       bool         // beyond the timeout
-	alone       bool         // an item that is tried again
+	departed    bool         // started: no caller can join, and items are no longer removed
+	final       bool         // the results are set, or all callers have left
+	stuck       bool         // has exceeded the timeout
+	alone       bool         // retries a single item
 }
 
 var _ gather.Batch = (*batch[int, int])(nil)
 
-// SizeLocked is for the queue, as are OpenLocked and WantedLocked.
+// SizeLocked returns the number of items. The queue calls it, OpenLocked and
+// WantedLocked.
 func (bt *batch[T, R]) SizeLocked() int { return bt.size }
 
 // OpenLocked reports whether an item may be added.
@@ -55,14 +56,14 @@ func (bt *batch[T, R]) addLocked(c *call[T, R]) {
 	bt.waiting++
 }
 
-// demandLocked is what the callers that wait bring to the limiter together. Batcher.mu
-// must be held.
+// demandLocked returns the combined demand of the waiting callers on the limiter.
+// Batcher.mu must be held.
 func (bt *batch[T, R]) demandLocked() admit.Demand {
 	d, _ := bt.crowd.Demand()
 	return d
 }
 
-// removeLocked takes c out. Batcher.mu must be held.
+// removeLocked removes c. Batcher.mu must be held.
 func (bt *batch[T, R]) removeLocked(c *call[T, R]) {
 	if c.prev == nil {
 		bt.first = c.next
@@ -78,9 +79,9 @@ func (bt *batch[T, R]) removeLocked(c *call[T, R]) {
 	bt.size--
 }
 
-// failLocked gives all callers err. It reports whether the batch was not final
-// before; then, after Unlock, its context must be canceled. Batcher.mu must be
-// held.
+// failLocked makes err the result of all callers, unless the batch is already final.
+// If it returns true, the batch's context must be canceled after Unlock. Batcher.mu
+// must be held.
 func (bt *batch[T, R]) failLocked(err error) bool {
 	if bt.final {
 		return false
@@ -92,8 +93,8 @@ func (bt *batch[T, R]) failLocked(err error) bool {
 	return true
 }
 
-// finishLocked makes the batch final, whose answers must have been written.
-// Batcher.mu must be held.
+// finishLocked makes the batch final. Its results must have been written. Batcher.mu
+// must be held.
 func (bt *batch[T, R]) finishLocked() {
 	bt.final = true
 	close(bt.done)
@@ -102,12 +103,12 @@ func (bt *batch[T, R]) finishLocked() {
 // A batchContext is the context of a bulk call. It has the values of the
 // batch's first caller, never that caller's deadline or cancellation.
 type batchContext struct {
-	call     lend.Call       // calls that wait for the batch, and what they can lend
+	call     lend.Call       // calls that wait for the batch, and the permits they can lend
 	stop     context.Context // a context of package context, so that children need no goroutine
 	cancel   context.CancelCauseFunc
-	values   context.Context // asked for values only
+	values   context.Context // used for values only
 	deadline time.Time       // written before Run is called
-	expired  atomic.Bool     // read by Err, under no lock
+	expired  atomic.Bool     // not under Batcher.mu: Err reads it without a lock
 }
 
 func (c *batchContext) init(values context.Context) {
@@ -115,15 +116,15 @@ func (c *batchContext) init(values context.Context) {
 	c.stop, c.cancel = context.WithCancelCause(context.Background())
 }
 
-// Deadline returns the instant of the timeout, if there is one.
+// Deadline returns the time of the timeout, if there is one.
 func (c *batchContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 // Done is closed when the batch is final.
 func (c *batchContext) Done() <-chan struct{} { return c.stop.Done() }
 
-// Err is DeadlineExceeded after the timeout. Contexts derived from this one
-// return Canceled then, because package context offers no other way; the cause
-// is right in both.
+// Err returns DeadlineExceeded after the timeout. Contexts derived from this one
+// return Canceled instead, because package context offers no other way; the cause is
+// the same in both.
 func (c *batchContext) Err() error {
 	err := c.stop.Err()
 	if err != nil && c.expired.Load() {
@@ -132,8 +133,8 @@ func (c *batchContext) Err() error {
 	return err
 }
 
-// Value asks stop first, which answers package context's private key: the
-// caller's own cancellation, in values, must not be found.
+// Value looks in stop before values, so that package context's private key finds stop
+// and not the cancellation of the caller in values.
 func (c *batchContext) Value(key any) any {
 	if lend.IsKey(key) {
 		return &c.call
@@ -144,5 +145,5 @@ func (c *batchContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// String keeps fmt from walking through the batch when a context is printed.
+// String keeps fmt from printing the whole batch with a context.
 func (c *batchContext) String() string { return "weir.batch" }

@@ -12,24 +12,24 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Batcher gathers items into bulk calls. Make one with [New] or [NewFrom];
-// the zero Batcher is not usable. It is safe for concurrent use.
+// A Batcher collects items into bulk calls. Create one with [New] or [NewFrom]; the
+// zero Batcher is not usable. It is safe for concurrent use.
 type Batcher[T, R any] struct {
 	o   Options
 	src Source[T, R]
 
 	mu      sync.Mutex
-	queue   *gather.Queue         // guarded by mu: who departs next
+	queue   *gather.Queue         // guarded by mu: order in which batches start
 	live    map[*batch[T, R]]bool // guarded by mu: batches whose goroutine has not ended
 	pending int                   // guarded by mu: items that wait or run
 	closed  bool                  // guarded by mu
 	idle    chan struct{}         // closed when the Batcher is closed and no batch is live
-	took    time.Duration         // guarded by mu: how long a bulk call takes, a moving average
-	count   Stats                 // guarded by mu: without what stands now
+	took    time.Duration         // guarded by mu: moving average of the time of a bulk call
+	count   Stats                 // guarded by mu: without Pending
 }
 
-// New returns a Batcher around run. It returns all faults of o at once, each
-// an *OptionError.
+// New returns a Batcher that calls run, or an error that joins an *OptionError for
+// every fault in o.
 func New[T, R any](run func(ctx context.Context, items []T) ([]R, error), o Options) (*Batcher[T, R], error) {
 	return NewFrom(Source[T, R]{Run: run}, o)
 }
@@ -49,8 +49,8 @@ func NewFrom[T, R any](s Source[T, R], o Options) (*Batcher[T, R], error) {
 	}, nil
 }
 
-// Must returns v, and panics if err is not nil. It is for Batchers whose Options
-// are written in the program.
+// Must returns v, and panics if err is not nil. Use it for Batchers whose Options are
+// constants of the program.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -63,27 +63,28 @@ type call[T, R any] struct {
 	item T
 	ctx  context.Context
 
-	inCrowd    admit.Joiner // guarded by Batcher.mu: of the batch's crowd
-	batch      *batch[T, R] // guarded by Batcher.mu: where the item is now
-	prev, next *call[T, R]  // guarded by Batcher.mu: in the batch, until that departs
+	inCrowd    admit.Joiner // guarded by Batcher.mu: in the batch's crowd
+	batch      *batch[T, R] // guarded by Batcher.mu: the current batch of the item
+	prev, next *call[T, R]  // guarded by Batcher.mu: in the batch, until that starts
 	departed   bool         // guarded by Batcher.mu: the item was handed to Run
 	left       bool         // guarded by Batcher.mu
 
-	// The answer, or the batch in which the item is tried again. Written before
+	// The result, or the batch in which the item is retried. Written before
 	// batch.done is closed, read after.
 	value R
 	err   error
 	again *batch[T, R]
 }
 
-// Do hands item to a bulk call and returns its result. If ctx ends first it
-// leaves at once and returns context.Cause(ctx); wrapped in an *UnknownError if
-// the item had departed by then, so that it may have been run. An item whose
-// caller left before is never run.
+// Do adds item to a bulk call and returns its result. If ctx ends first, Do returns
+// context.Cause(ctx) at once. That error is wrapped in an *UnknownError if the item
+// had already started, because it may have run. An item whose caller leaves before
+// that never runs.
 //
-// It returns what Run said of the item, or a *limit.Error with limit.QueueFull
-// where MaxPending items wait or run, a refusal of the Limiter, ErrStuck,
-// ErrClosed, ErrScope, ErrResults, a *TimeoutError, a *PanicError or ErrGoexit.
+// Do returns the result of Run for the item. It can also return a *limit.Error with
+// limit.QueueFull if MaxPending items wait or run, a rejection of the Limiter,
+// ErrStuck, ErrClosed, ErrScope, ErrResults, a *TimeoutError, a *PanicError or
+// ErrGoexit.
 func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	var zero R
 	if ctx.Err() != nil {
@@ -117,15 +118,15 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	return b.wait(bt, c)
 }
 
-// scope returns the item's scope. It is the user's code, and must be checked
-// before the scope becomes the key of a map under the lock.
+// scope returns the item's scope. Source.Scope is the user's code, so its result must
+// be checked before it becomes a map key under the lock.
 func (b *Batcher[T, R]) scope(item T) (any, error) {
 	if b.src.Scope == nil {
 		return nil, nil
 	}
 	s := b.src.Scope(item)
 	switch s.(type) {
-	case nil, string, int, int64, uint64: // spares reflection
+	case nil, string, int, int64, uint64: // avoids reflection
 		return s, nil
 	}
 	if !reflect.ValueOf(s).Comparable() || s != s {
@@ -134,7 +135,7 @@ func (b *Batcher[T, R]) scope(item T) (any, error) {
 	return s, nil
 }
 
-// refuseLocked returns why no item can be taken, if so. b.mu must be held.
+// refuseLocked returns an error if no item can be accepted. b.mu must be held.
 func (b *Batcher[T, R]) refuseLocked() error {
 	switch {
 	case b.closed:
@@ -149,16 +150,16 @@ func (b *Batcher[T, R]) refuseLocked() error {
 	return nil
 }
 
-// The bounds of a refusal's RetryAfter, and what it is before a bulk call has
-// returned.
+// The bounds of RetryAfter in a rejection, and its value before the first bulk call
+// has returned.
 const (
 	minRetryAfter     = 10 * time.Millisecond
 	maxRetryAfter     = time.Minute
 	unknownRetryAfter = time.Second
 )
 
-// retryAfterLocked estimates when there is room: when a bulk call has returned.
-// b.mu must be held.
+// retryAfterLocked estimates when there is room, as the mean time of a bulk call. b.mu
+// must be held.
 func (b *Batcher[T, R]) retryAfterLocked() time.Duration {
 	if b.took == 0 {
 		return unknownRetryAfter
@@ -166,9 +167,8 @@ func (b *Batcher[T, R]) retryAfterLocked() time.Duration {
 	return min(max(b.took, minRetryAfter), maxRetryAfter)
 }
 
-// joinLocked puts c into the open batch of its scope, or into a new one. It
-// refuses a caller whose deadline is before that batch could be admitted. b.mu
-// must be held.
+// joinLocked adds c to the open batch of its scope, or to a new one. It rejects a
+// caller whose deadline comes before that batch could be admitted. b.mu must be held.
 func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any) (bt *batch[T, R], opened bool, err error) {
 	if g := b.queue.FindLocked(scope, false); g != nil {
 		bt = g.Batch.(*batch[T, R])
@@ -186,7 +186,7 @@ func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any) (bt *batch[T, R], o
 	return bt, true, nil
 }
 
-// newBatchLocked makes a batch with its first call. b.mu must be held.
+// newBatchLocked returns a batch with c as its first call. b.mu must be held.
 func (b *Batcher[T, R]) newBatchLocked(c *call[T, R]) *batch[T, R] {
 	bt := &batch[T, R]{done: make(chan struct{})}
 	bt.ctx.init(c.ctx)
@@ -195,8 +195,8 @@ func (b *Batcher[T, R]) newBatchLocked(c *call[T, R]) *batch[T, R] {
 	return bt
 }
 
-// wait waits until the item has its answer or the caller's context ends. An
-// answer that is there wins.
+// wait waits for the item's result or the end of the caller's context. A result that
+// is available takes precedence.
 func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
 	defer c.inCrowd.Edge.End()
 	for {
@@ -207,7 +207,7 @@ func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
 				var zero R
 				return zero, err
 			}
-			<-bt.done // the answer has just come, or the batch to be tried again
+			<-bt.done // the result has just come, or the batch of the retry
 		}
 		if c.again == nil || bt == c.again {
 			return c.value, c.err
@@ -216,8 +216,8 @@ func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
 	}
 }
 
-// leave takes the caller off its batch and returns the error for it, or nil if
-// the batch is final. The last one out cancels the bulk call.
+// leave removes the caller from its batch and returns its error, or nil if the batch
+// is final. The last caller to leave cancels the bulk call.
 func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	cause := context.Cause(c.ctx)
 	b.mu.Lock()
@@ -229,7 +229,7 @@ func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	c.left = true
 	bt.waiting--
 	if lower := bt.crowd.Remove(&c.inCrowd); lower && bt.waiting > 0 && bt.place != nil {
-		bt.place.Leave(bt.demandLocked().Priority) // as the callers that stay
+		bt.place.Leave(bt.demandLocked().Priority) // the highest priority of the remaining callers
 	}
 	if !bt.departed {
 		bt.removeLocked(c)
@@ -237,8 +237,8 @@ func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	}
 	last := bt.waiting == 0
 	if last {
-		// Final under the same lock, or a new item could join a batch that is
-		// lost already.
+		// Set final under the same lock, or a new item could join a batch that is
+		// about to be canceled.
 		bt.final = true
 		if bt.departed {
 			b.count.Abandoned++

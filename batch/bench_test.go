@@ -9,9 +9,9 @@ import (
 	"github.com/weir-go/weir/batch"
 )
 
-// BenchmarkDo is what gathering costs where the bulk call costs nothing: each of
-// many callers waits for its own item. The rejected alternative, a linger, is in
-// the same table.
+// BenchmarkDo measures the cost of batching when the bulk call itself costs nothing:
+// each of many callers waits for its own item. The rejected alternative, a linger, is
+// in the same table.
 func BenchmarkDo(b *testing.B) {
 	run := func(_ context.Context, items []int) ([]int, error) { return items, nil }
 	for _, o := range []batch.Options{{}, {MaxParallel: 1}, {MaxSize: 64, Linger: ms}} {
@@ -33,7 +33,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal is a call that finds MaxPending reached.
+// BenchmarkRefusal measures a call that is rejected because of MaxPending.
 func BenchmarkRefusal(b *testing.B) {
 	hold := make(chan struct{})
 	rows := batch.Must(batch.New(func(_ context.Context, items []int) ([]int, error) { <-hold; return items, nil }, batch.Options{MaxPending: 1}))
@@ -48,8 +48,8 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// BenchmarkSource is a source that takes a millisecond a call, four at a time,
-// and 256 callers, one by one and gathered.
+// BenchmarkSource measures a source that takes a millisecond per call, four calls at a
+// time, with many callers, both one by one and in batches.
 func BenchmarkSource(b *testing.B) {
 	run := func(_ context.Context, items []int) ([]int, error) { time.Sleep(ms); return items, nil }
 	for _, size := range []int{1, 100} {

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A spoilt Limiter does something after it has taken a permit back, or before it
-// gives one.
+// A spoilt Limiter calls acquire before it hands out a permit, and release after a
+// permit has been released.
 type spoilt struct {
 	l                *limit.Concurrency
 	acquire, release *func()
@@ -24,8 +24,8 @@ func (s spoilt) Acquire(ctx context.Context) (limit.Permit, error) {
 	return limit.NewPermit(func(o limit.Outcome) { p.Release(o); (*s.release)() }), err
 }
 
-// F6: whichever of the user's functions panics or exits, the callers have their
-// answer, permit and place come back, and Close returns.
+// F6: if any of the user's functions panics or exits, the callers still return, permit
+// and slot are freed, and Close returns.
 func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 	for name, fault := range map[string]func(){"panic": func() { panic("boom") }, "goexit": runtime.Goexit} {
 		for _, callback := range []string{"Run", "RunContext", "Retry", "Scope", "Acquire", "Release"} {
@@ -70,13 +70,13 @@ func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 					synctest.Wait()
 					armed = ""
 					if v, err := b.Do(t.Context(), 7); v != 7 || err != nil {
-						t.Errorf("Do after it = %d, %v; want 7, nil", v, err)
+						t.Errorf("the next Do = %d, %v; want 7, nil", v, err)
 					}
 					if err := b.Close(t.Context()); err != nil {
 						t.Errorf("Close = %v; want nil", err)
 					}
 					if st := l.Stats(); st.InUse+st.Queued > 0 {
-						t.Errorf("%d permits out, %d queued; want none", st.InUse, st.Queued)
+						t.Errorf("%d permits in use, %d queued; want none", st.InUse, st.Queued)
 					}
 				})
 			})
@@ -84,7 +84,8 @@ func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// B6: bulk calls that hand items to another Batcher under the same limit.
+// B6: bulk calls that add items to another Batcher under the same limit do not
+// deadlock.
 func TestB6NestedBatchersShareTheirPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 2, MaxWait: -1})
@@ -95,7 +96,7 @@ func TestB6NestedBatchersShareTheirPermit(t *testing.T) {
 		inner := batch.Must(batch.New(func(_ context.Context, items []int) ([]int, error) {
 			time.Sleep(time.Millisecond)
 			if len(items) > 1 {
-				return nil, context.DeadlineExceeded // each is tried again, alone
+				return nil, context.DeadlineExceeded // each is retried alone
 			}
 			return items, nil
 		}, o))
@@ -113,7 +114,7 @@ func TestB6NestedBatchersShareTheirPermit(t *testing.T) {
 		for i := range callers {
 			go func() {
 				if v, err := outer.Do(t.Context(), i); v != i || err != nil {
-					t.Errorf("Do(%d) = %d, %v; want it back", i, v, err)
+					t.Errorf("Do(%d) = %d, %v; want the item", i, v, err)
 				}
 				ended <- struct{}{}
 			}()
@@ -122,17 +123,17 @@ func TestB6NestedBatchersShareTheirPermit(t *testing.T) {
 			select {
 			case <-ended:
 			case <-time.After(time.Hour):
-				t.Fatal("nothing moves")
+				t.Fatal("deadlock: no call ends")
 			}
 		}
 		synctest.Wait()
 		if st := l.Stats(); st.InUse+st.Queued > 0 {
-			t.Errorf("%d permits out, %d queued; want none", st.InUse, st.Queued)
+			t.Errorf("%d permits in use, %d queued; want none", st.InUse, st.Queued)
 		}
 	})
 }
 
-// F3: a batch that queues has the highest priority of the callers who are there.
+// F3: a queued batch has the highest priority of its current callers.
 func TestF3PriorityOfPresentCallers(t *testing.T) {
 	for _, at := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} { // while it lingers, and after
 		t.Run(at.String(), func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestF3PriorityOfPresentCallers(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
 				if len(order) != 2 || order[0] != 10 || order[1] != 20 {
-					t.Errorf("run as %v; want [10 20]", order)
+					t.Errorf("batches ran in order %v; want [10 20]", order)
 				}
 				if err := b.Close(t.Context()); err != nil {
 					t.Errorf("Close = %v; want nil", err)

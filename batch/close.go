@@ -9,12 +9,12 @@ import (
 // calls that respect their cancellation to return.
 const closeGrace = 100 * time.Millisecond
 
-// Close refuses newcomers, sends off at once what is gathered, and waits until
-// all bulk calls have returned. If ctx ends first it cancels them with the cause
-// ErrClosed; their callers get that error, within an *UnknownError if their item
-// had departed. It gives them 100 ms to return, and then returns a
-// *CloseError, which says how many have not. It may be called again to go on
-// waiting. It is safe for concurrent use.
+// Close rejects new items, stops lingering, and waits until all bulk calls have
+// returned, including those for items already collected. If ctx ends first, Close
+// cancels the calls with the cause ErrClosed. Their callers get that error, wrapped in
+// an *UnknownError if their item had started. Close gives the calls 100 ms to return,
+// and then returns a *CloseError that says how many are still running. Close can be
+// called again to continue waiting. It is safe for concurrent use.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.closed {
@@ -45,8 +45,8 @@ func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	return &CloseError{Canceled: n, Running: b.count.Running, Cause: context.Cause(ctx)}
 }
 
-// cancelAll gives up all batches, and returns how many had not been given up
-// before.
+// cancelAll fails and cancels all batches that are not final, and returns how many
+// those were.
 func (b *Batcher[T, R]) cancelAll() int {
 	var ended []*batch[T, R]
 	b.mu.Lock()
@@ -66,12 +66,12 @@ func (b *Batcher[T, R]) cancelAll() int {
 	return len(ended)
 }
 
-// idleLocked notes that the Batcher is closed and nothing of it runs any more.
-// b.mu must be held.
+// idleLocked closes idle if the Batcher is closed and no batch is live. b.mu must be
+// held.
 func (b *Batcher[T, R]) idleLocked() {
 	if b.closed && len(b.live) == 0 {
 		select {
-		case <-b.idle: // by Close, which found nothing running
+		case <-b.idle: // already closed by Close, which found nothing running
 		default:
 			close(b.idle)
 		}

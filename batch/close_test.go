@@ -9,8 +9,7 @@ import (
 	"github.com/weir-go/weir/batch"
 )
 
-// E9: Close sends off what is gathered at once, waits for it, and refuses
-// newcomers.
+// E9: Close sends the collected items at once, waits for them, and rejects new items.
 func TestE9CloseSendsOffWhatIsGathered(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second}
@@ -32,8 +31,8 @@ func TestE9CloseSendsOffWhatIsGathered(t *testing.T) {
 	})
 }
 
-// E9: when its context ends first, Close cancels what runs and says how many
-// ignore it.
+// E9: when its context ends first, Close cancels the running calls and reports how
+// many ignore it.
 func TestE9CloseGivesUp(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Hour}
@@ -44,7 +43,7 @@ func TestE9CloseGivesUp(t *testing.T) {
 		err := b.Close(s.until(time.Second))
 		var e *batch.CloseError
 		if !errors.As(err, &e) || e.Running != 1 || e.Canceled != 3 || !errors.Is(err, context.DeadlineExceeded) || s.now() != 1100*ms {
-			s.Errorf("Close = %v at %v; want 3 canceled, 1 that ignores it, at 1.1s", err, s.now())
+			s.Errorf("Close = %v at %v; want 3 canceled, 1 still running, at 1.1s", err, s.now())
 		}
 		for _, a := range []*answer{heeds, deaf} {
 			s.want(a, 0, batch.ErrClosed, time.Second)
@@ -52,7 +51,7 @@ func TestE9CloseGivesUp(t *testing.T) {
 		}
 		s.want(waits, 0, batch.ErrClosed, time.Second)
 		if errors.Is(waits.err, batch.ErrUnknown) {
-			s.Errorf("Do = %v; want not ErrUnknown, the item was never run", waits.err)
+			s.Errorf("Do = %v; want an error other than ErrUnknown: the item never ran", waits.err)
 		}
 		if len(tb.causes) != 1 || tb.causes[0] != batch.ErrClosed {
 			s.Errorf("causes = %v; want ErrClosed", tb.causes)

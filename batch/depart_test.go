@@ -24,7 +24,7 @@ func TestOptionsFaultsAllAtOnce(t *testing.T) {
 	}
 }
 
-// The first item waits for others as long as Linger says, to the instant.
+// The first item waits for others for exactly Linger.
 func TestLingerIsExact(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: 100 * ms}
@@ -41,8 +41,7 @@ func TestLingerIsExact(t *testing.T) {
 	})
 }
 
-// A batch that is full departs at once, with its items in the order in which
-// they came.
+// A full batch starts at once, with its items in order of arrival.
 func TestFullBatchDepartsAtOnce(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{}
@@ -62,7 +61,7 @@ func TestFullBatchDepartsAtOnce(t *testing.T) {
 	})
 }
 
-// Without a linger what comes while the places are taken goes together.
+// Without a linger, items that arrive while all slots are busy go into one batch.
 func TestGathersWhileThePlacesAreTaken(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second}
@@ -78,8 +77,8 @@ func TestGathersWhileThePlacesAreTaken(t *testing.T) {
 	})
 }
 
-// Two scopes never share a batch, and those that wait for a place go in the
-// order in which they became due, however many a scope has.
+// Two scopes never share a batch. Batches that wait for a slot start in the order in
+// which they became due, however many a scope has.
 func TestScopesApartAndInOrder(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second}
@@ -104,8 +103,7 @@ func TestScopeThatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// An item beyond MaxPending is refused, with a time after which to try again;
-// items that run count.
+// An item beyond MaxPending is rejected with a RetryAfter. Running items count too.
 func TestMaxPending(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: 200 * ms}
@@ -117,7 +115,7 @@ func TestMaxPending(t *testing.T) {
 		s.want(refused, 0, limit.ErrLimited, 0)
 		var e *limit.Error
 		if !errors.As(refused.err, &e) || e.Reason != limit.QueueFull || e.Limiter != "rows" || e.RetryAfter != time.Second {
-			s.Errorf("refusal = %+v; want rows, queue full, 1s", e)
+			s.Errorf("rejection = %+v; want rows, queue full, 1s", e)
 		}
 		s.at(200 * ms)
 		s.want(s.do(s.Context(), b, 4), 8, nil, 400*ms)
@@ -126,7 +124,7 @@ func TestMaxPending(t *testing.T) {
 			s.do(s.Context(), b, i)
 		}
 		if refused := s.do(s.Context(), b, 3); !errors.As(refused.err, &e) || e.RetryAfter != 200*ms {
-			s.Errorf("RetryAfter = %v; want 200ms, what a bulk call takes", e.RetryAfter)
+			s.Errorf("RetryAfter = %v; want 200ms, the time of a bulk call", e.RetryAfter)
 		}
 		s.at(time.Second)
 		if st := b.Stats(); st.Refused != 2 || st.Pending != 0 {
@@ -135,8 +133,8 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// A batch takes one permit, gathers while it waits for it, and gives it back
-// with how the call went.
+// A batch takes one permit, collects items while it waits for it, and releases it with
+// the outcome of the call.
 func TestOnePermitABulkCall(t *testing.T) {
 	tell(t, func(s *story) {
 		c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
@@ -163,8 +161,8 @@ func TestOnePermitABulkCall(t *testing.T) {
 	})
 }
 
-// A refusal of the limiter is the error of all callers of the batch, and of no
-// other's.
+// If the limiter rejects a batch, all of its callers get that error, and callers of
+// other batches do not.
 func TestLimiterRefuses(t *testing.T) {
 	tell(t, func(s *story) {
 		c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, MaxWait: time.Second})
@@ -186,8 +184,8 @@ func TestLimiterRefuses(t *testing.T) {
 	})
 }
 
-// F4: nobody joins a batch that all callers have left while a limiter that hears
-// nothing kept it.
+// F4: no caller can join a batch that all callers have left, even while a limiter that
+// ignores cancellation still holds it.
 func TestF4NobodyJoinsALostBatch(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{}
@@ -205,8 +203,8 @@ func TestF4NobodyJoinsALostBatch(t *testing.T) {
 	})
 }
 
-// A batch asks for its permit with the latest deadline of its callers, and again
-// when one with a later one has come.
+// A batch acquires its permit with the latest deadline of its callers. If that is
+// rejected after a caller with a later deadline has joined, it tries again.
 func TestF3AsksForTheLatestDeadline(t *testing.T) {
 	tell(t, func(s *story) {
 		var asked []time.Duration
@@ -227,7 +225,7 @@ func TestF3AsksForTheLatestDeadline(t *testing.T) {
 		s.want(one, 2, nil, time.Second)
 		s.want(three, 6, nil, time.Second)
 		if want := []time.Duration{5 * time.Second, 20 * time.Second}; !slices.Equal(asked, want) {
-			s.Errorf("asked with the deadlines %v; want %v", asked, want)
+			s.Errorf("acquired with the deadlines %v; want %v", asked, want)
 		}
 		tb.want("[1 3] at 1s")
 	})

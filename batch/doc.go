@@ -22,14 +22,15 @@ batch (the group commit of databases).
 
 Items of different scopes never share a batch: see Source.Scope. Use it for the
 tenant, the table, or the identity of a transaction. All scopes share the slots.
-The queue ignores scopes, so none can starve another.
+The queue ignores scopes, so no scope can starve another.
 
 # Each caller on its own
 
 A caller returns as soon as its own context ends, with the cause. If its batch
-has not started, its item is removed and never runs. If it has, the item may run
-or not; the error then matches [ErrUnknown], which matters for writes. When all
-callers of a bulk call have left, it is canceled with the cause [ErrAbandoned].
+has not started, its item is removed and never runs. If the batch has started, the
+item may or may not run; the error then matches [ErrUnknown], which matters for
+writes. When all callers of a bulk call have left, the call is canceled with the
+cause [ErrAbandoned].
 
 A bulk call that fails for some items returns [Errors], one per item. If it fails
 as a whole, it fails for all callers, unless Options.RetrySingly retries each item

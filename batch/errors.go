@@ -11,29 +11,29 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// Errors of Do, beside what Run returns, the cause of the caller's context and
+// Errors of Do, in addition to the error of Run, the cause of the caller's context and
 // a *limit.Error.
 var (
-	// ErrUnknown is matched by the errors of a caller that went away, or was
-	// sent away, when its item had departed: the item may have been run, or may
-	// still be. What does not match it, a *PanicError, ErrGoexit or ErrResults
-	// apart, says that the item was never run, or what Run said of it.
-	ErrUnknown = errors.New("batch: the item may have been run")
+	// ErrUnknown is matched by the error of a caller that left, or was dropped by
+	// the Batcher, after its item had started: the item may have run, or may still
+	// be running. Any other error means that the item never ran, or is the result
+	// of Run for it. The exceptions are *PanicError, ErrGoexit and ErrResults.
+	ErrUnknown = errors.New("batch: the item may have run")
 
 	// ErrClosed is returned by Do after Close. It is also the cause with which
 	// Close cancels bulk calls.
 	ErrClosed = errors.New("batch: the batcher is closed")
 
-	// ErrStuck is returned when all places are taken by bulk calls that have
-	// outlived Options.Timeout and not returned.
+	// ErrStuck is returned when all slots are taken by bulk calls that have
+	// exceeded Options.Timeout and not returned.
 	ErrStuck = errors.New("batch: all bulk calls hang")
 
-	// ErrScope is returned for an item whose scope cannot be compared or is
-	// not equal to itself.
+	// ErrScope is returned for an item whose scope is not comparable or is not
+	// equal to itself.
 	ErrScope = errors.New("batch: the scope is not comparable")
 
-	// ErrResults is returned to all callers of a bulk call that gave a wrong
-	// number of results or of Errors.
+	// ErrResults is returned to all callers of a bulk call that returned the
+	// wrong number of results or Errors.
 	ErrResults = errors.New("batch: wrong number of results")
 
 	// ErrAbandoned is the cause with which a bulk call is canceled when all
@@ -47,9 +47,9 @@ var (
 // A PanicError is returned to all callers of a bulk call that panicked.
 type PanicError = flight.PanicError
 
-// Errors is what Run returns when it failed for some items: its ith entry is
-// the error of the ith item, nil if that succeeded. Run may wrap it, and join it
-// with another error: then the items for which it has nil have failed with that.
+// Errors is returned by Run when some items failed: its ith entry is the error of the
+// ith item, or nil if that succeeded. Run may wrap it, and join it with another error:
+// the items with a nil entry have then failed with that other error.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -80,9 +80,9 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// split takes the Errors out of err, however it is wrapped and joined, and
-// returns what is left, nil for nothing. What is left must not match the error of
-// a single item. Without Errors, err stays as it was made.
+// split extracts the Errors from err, even if it is wrapped or joined. It returns the
+// remaining errors as rest, or nil if there are none. rest does not match the error of
+// any single item. If err contains no Errors, rest is err itself.
 func split(err error) (errs Errors, rest error, partial bool) {
 	switch e := err.(type) {
 	case Errors:
@@ -109,11 +109,11 @@ func split(err error) (errs Errors, rest error, partial bool) {
 	return nil, err, false
 }
 
-// with returns e and more; neither is altered. Where both have an error for an
-// item, it has both.
+// with combines e and more without changing either. If both have an error for an
+// item, the result joins the two.
 func (e Errors) with(more Errors) Errors {
 	if len(more) != len(e) && e != nil {
-		return make(Errors, max(len(e), len(more))+1) // of no use: ErrResults
+		return make(Errors, max(len(e), len(more))+1) // a wrong length, for ErrResults
 	}
 	all := make(Errors, len(more))
 	for i, err := range more {
@@ -129,7 +129,7 @@ func (e Errors) with(more Errors) Errors {
 	return all
 }
 
-// or returns e with err for each item that has none.
+// or returns a copy of e with err for each item that has no error.
 func (e Errors) or(err error) Errors {
 	all := slices.Clone(e)
 	for i := range all {
@@ -140,10 +140,10 @@ func (e Errors) or(err error) Errors {
 	return all
 }
 
-// An UnknownError is returned to a caller whose item had departed when the
-// caller left, or when Close canceled the bulk call. It matches ErrUnknown.
+// An UnknownError is returned to a caller whose item had started when the caller
+// left, or when Close canceled the bulk call. It matches ErrUnknown.
 type UnknownError struct {
-	Cause error // why the caller does not know
+	Cause error // why the result is unknown
 }
 
 func (e *UnknownError) Error() string { return ErrUnknown.Error() + ": " + e.Cause.Error() }
@@ -170,15 +170,15 @@ func (e *TimeoutError) Is(target error) bool {
 	return target == ErrUnknown || target == context.DeadlineExceeded
 }
 
-// Timeout reports true, as net.Error has it.
+// Timeout returns true, like the method of net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
 // A CloseError is returned by Close when its context ended before all bulk
 // calls had returned.
 type CloseError struct {
-	Canceled int   // bulk calls, running or gathered, that Close gave up
+	Canceled int   // batches, running or not yet started, that Close canceled
 	Running  int   // bulk calls that ignore their cancellation
-	Cause    error // why the waiting ended
+	Cause    error // why Close stopped waiting
 }
 
 func (e *CloseError) Error() string {
@@ -188,8 +188,9 @@ func (e *CloseError) Error() string {
 // Unwrap returns the cause.
 func (e *CloseError) Unwrap() error { return e.Cause }
 
-// fault turns what a deferred function recovered from a call that did not
-// return into an error. It must be called while the stack still stands.
+// fault returns the error for a call that did not return. recovered is the result of
+// recover in a deferred function, which must also call fault, so that the stack of the
+// panic is still there.
 func fault(recovered any) error {
 	if recovered == nil {
 		return ErrGoexit

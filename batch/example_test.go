@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/batch"
 )
 
-// Three goroutines insert a row each, by one bulk call.
+// Three goroutines insert one row each, with a single bulk call.
 func ExampleBatcher_Do() {
 	ctx := context.Background()
 	// It stands for INSERT INTO events ... RETURNING id.
@@ -39,7 +39,7 @@ func ExampleBatcher_Do() {
 	// insert 3 events
 }
 
-// A bulk call that failed for some of its items says for which.
+// A bulk call that fails for some of its items reports which.
 func ExampleErrors() {
 	ctx := context.Background()
 	empty := errors.New("empty name")

@@ -15,9 +15,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// F2: each caller leaves at its own deadline with its own cause, at once; an
-// item whose caller left before the batch departed is never run, and the error
-// of one whose caller left after that says so.
+// F2: each caller returns exactly at its own deadline with its own cause. If it leaves
+// before the batch starts, its item never runs. If it leaves later, its error matches
+// ErrUnknown.
 func TestF2CallersKeepTheirOwnDeadlines(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second, deaf: true}
@@ -27,11 +27,11 @@ func TestF2CallersKeepTheirOwnDeadlines(t *testing.T) {
 		stays := s.do(s.Context(), b, 3)
 		s.want(early, 0, context.DeadlineExceeded, 50*ms)
 		if errors.Is(early.err, batch.ErrUnknown) {
-			s.Errorf("%v is ErrUnknown; want not, the item was never run", early.err)
+			s.Errorf("%v matches ErrUnknown; want no match, because the item never ran", early.err)
 		}
 		s.want(late, 0, context.DeadlineExceeded, 500*ms)
 		if !errors.Is(late.err, batch.ErrUnknown) {
-			s.Errorf("%v is not ErrUnknown; want that, the item runs", late.err)
+			s.Errorf("%v does not match ErrUnknown; want a match, because the item is running", late.err)
 		}
 		s.want(stays, 6, nil, 1100*ms)
 		tb.want("[2 3] at 100ms")
@@ -56,8 +56,8 @@ func TestF2OwnCauseAndNeverEnters(t *testing.T) {
 	})
 }
 
-// A place in a batch is free again when its caller leaves, in a batch that is
-// full, too, while it waits.
+// When a caller leaves a batch that waits, its place is free again, even if the batch
+// was full.
 func TestWhoLeavesMakesRoom(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second}
@@ -96,8 +96,8 @@ func TestF3CanceledWhenAllHaveLeft(t *testing.T) {
 	})
 }
 
-// F1: the bulk call has the values of its first caller that is still there,
-// less what RunContext strips, and no caller's deadline.
+// F1: the context of the bulk call has the values of its first caller that has not
+// left, without those that RunContext strips, and no caller's deadline.
 func TestF1ContextOfTheBulkCall(t *testing.T) {
 	type key string
 	for _, strip := range []bool{false, true} {
@@ -157,8 +157,8 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 	}
 }
 
-// What Run may return, and what is a fault that all callers get; never a zero
-// value without an error.
+// For every kind of result of Run, valid or not, no caller gets a zero value without an
+// error.
 func TestLengthsOfWhatRunReturns(t *testing.T) {
 	none := batch.Errors{nil, nil}
 	for name, row := range map[string]struct {
@@ -192,13 +192,13 @@ func TestLengthsOfWhatRunReturns(t *testing.T) {
 	}
 	b := batch.Must(batch.New(func(context.Context, []int) ([]struct{}, error) { return nil, nil }, batch.Options{}))
 	if _, err := b.Do(t.Context(), 1); err != nil {
-		t.Errorf("Do = %v where R has no size; want nil", err)
+		t.Errorf("Do = %v with an R of size zero; want nil", err)
 	}
 	b.Close(t.Context())
 }
 
-// Errors beside another error: an item has its own error, or else the other one,
-// and never matches another item's.
+// When Errors is joined with another error, an item gets its own error if it has one,
+// otherwise the other error. It never matches the error of another item.
 func TestErrorsJoinedWithAnother(t *testing.T) {
 	errBad := errors.New("bad")
 	own := batch.Errors{errBad, nil}
@@ -221,7 +221,7 @@ func TestErrorsJoinedWithAnother(t *testing.T) {
 				s.want(one, 0, row.one, 0)
 				s.want(two, 0, row.two, 0)
 				if row.one == errBad && (errors.Is(one.err, errDown) || errors.Is(two.err, errBad)) {
-					s.Errorf("Do = %v and %v; want an error of its own for each", one.err, two.err)
+					s.Errorf("Do = %v and %v; want only its own error for each", one.err, two.err)
 				}
 			})
 		})
@@ -234,12 +234,12 @@ func TestErrorsSaysHowMany(t *testing.T) {
 		t.Errorf("Error() = %q", got)
 	}
 	if len(e.Unwrap()) != 2 || !errors.Is(e, errDown) || batch.Errors(nil).Error() == "" {
-		t.Errorf("Unwrap() = %v; want the two", e.Unwrap())
+		t.Errorf("Unwrap() = %v; want the two errors", e.Unwrap())
 	}
 }
 
-// A batch that failed as a whole is tried again item by item, each with its own
-// error, by the places there are, unless the hook does not want it.
+// A batch that failed as a whole is retried item by item, each with its own error.
+// The retries are bounded by MaxParallel.
 func TestRetrySingly(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Second, whole: true, bad: map[int]error{2: errDown}}
@@ -253,7 +253,7 @@ func TestRetrySingly(t *testing.T) {
 		s.want(two, 0, errWhole, 2*time.Second)
 		s.at(time.Minute)
 		if len(tb.calls) != 3 || tb.calls[0] != "[1 2 3 4] at 0s" || b.Stats().Retries != 3 {
-			s.Errorf("calls %q, %d retries; want all, then 1 and 2", tb.calls, b.Stats().Retries)
+			s.Errorf("calls %q, %d retries; want all items, then 1 and 2 alone, and 3 retries", tb.calls, b.Stats().Retries)
 		}
 	})
 }
@@ -270,8 +270,8 @@ func TestRetryOnlyWhatTheHookWants(t *testing.T) {
 	})
 }
 
-// F6: a panic or Goexit in the bulk call, or in a hook, is the error of every
-// caller of that batch; no place and no permit is lost, nothing is tried again.
+// F6: after a panic or Goexit in the bulk call, or in a hook, every caller of that
+// batch gets an error. No slot and no permit is lost, and nothing is retried.
 func TestF6PanicAndGoexit(t *testing.T) {
 	boom := func(context.Context, []int) ([]int, error) { panic(errDown) }
 	for name, row := range map[string]struct {
@@ -302,15 +302,15 @@ func TestF6PanicAndGoexit(t *testing.T) {
 					}
 				}
 				if st := b.Stats(); st.Panics != 3 || st.Running != 0 || st.Pending != 0 || c.Stats().InUse != 0 {
-					s.Errorf("Stats = %+v, %d permits in use; want 3 panics, all free", st, c.Stats().InUse)
+					s.Errorf("Stats = %+v, %d permits in use; want 3 panics, nothing running, pending or in use", st, c.Stats().InUse)
 				}
 			})
 		})
 	}
 }
 
-// B1: a bulk call that hangs is given up at the timeout; it keeps its place,
-// and once it has the last one no caller waits for a result that will not come.
+// B1: callers of a bulk call that hangs get an error at the timeout. The call keeps its
+// slot, and once all slots are taken by such calls, other callers fail at once.
 func TestB1HungBulkCall(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Minute, deaf: true}
@@ -321,7 +321,7 @@ func TestB1HungBulkCall(t *testing.T) {
 		s.want(one, 0, context.DeadlineExceeded, time.Second)
 		var timeout *batch.TimeoutError
 		if !errors.As(one.err, &timeout) || timeout.After != time.Second || !timeout.Timeout() || !errors.Is(one.err, batch.ErrUnknown) {
-			s.Errorf("Do = %v; want a *TimeoutError of 1s that is ErrUnknown", one.err)
+			s.Errorf("Do = %v; want a *TimeoutError of 1s that matches ErrUnknown", one.err)
 		}
 		if st := b.Stats(); st.Stuck != 1 || st.Running != 2 || st.Pending != 3 {
 			s.Errorf("Stuck, Running, Pending = %d, %d, %d; want 1, 2, 3", st.Stuck, st.Running, st.Pending)
@@ -334,12 +334,12 @@ func TestB1HungBulkCall(t *testing.T) {
 		s.want(s.do(s.Context(), b, 5), 10, nil, time.Minute)
 		s.at(time.Minute + time.Second)
 		if st := b.Stats(); st.Stuck != 0 || st.Running != 0 || st.Pending != 0 || st.Timeouts != 2 || st.Refused != 2 {
-			s.Errorf("Stats = %+v; want nothing stuck, 2 timeouts, 2 refused", st)
+			s.Errorf("Stats = %+v; want nothing stuck, 2 timeouts, 2 rejected", st)
 		}
 	})
 }
 
-// The context of a call that timed out says so.
+// The context of a call that timed out reports the timeout.
 func TestB1ContextOfATimedOutCall(t *testing.T) {
 	tell(t, func(s *story) {
 		var err, cause error
@@ -354,12 +354,12 @@ func TestB1ContextOfATimedOutCall(t *testing.T) {
 			s.want(a, 0, context.DeadlineExceeded, time.Second)
 		}
 		if s.at(time.Minute); err != context.DeadlineExceeded || !errors.As(cause, new(*batch.TimeoutError)) || len(tb.calls) != 1 {
-			s.Errorf("Err, Cause = %v, %v, %d calls; want the timeout, 1 call", err, cause, len(tb.calls))
+			s.Errorf("Err, Cause = %v, %v after %d calls; want the timeout, 1 call", err, cause, len(tb.calls))
 		}
 	})
 }
 
-// The outcomes that an adaptive limiter gets.
+// The permit is released with the outcome that an adaptive limiter needs.
 func TestOutcomesOfPermits(t *testing.T) {
 	for name, row := range map[string]struct {
 		err  error
@@ -393,7 +393,7 @@ type limiterFunc func(context.Context) (limit.Permit, error)
 
 func (f limiterFunc) Acquire(ctx context.Context) (limit.Permit, error) { return f(ctx) }
 
-// F6: a limiter that panics takes nobody with it.
+// F6: after a panic of the limiter, the Batcher still works.
 func TestF6LimiterPanics(t *testing.T) {
 	tell(t, func(s *story) {
 		var once sync.Once

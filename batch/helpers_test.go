@@ -17,7 +17,7 @@ const ms = time.Millisecond
 
 var errDown = errors.New("the source is down")
 
-// A story is a test told along the clock of its bubble.
+// A story is a test whose steps happen at given times on the clock of its bubble.
 type story struct {
 	*testing.T
 	start time.Time
@@ -30,7 +30,7 @@ func tell(t *testing.T, f func(s *story)) {
 
 func (s *story) now() time.Duration { return time.Since(s.start) }
 
-// at sleeps until d after the start, and lets all others do what they do then.
+// at sleeps until d after the start, and then until all other goroutines block.
 func (s *story) at(d time.Duration) {
 	time.Sleep(d - s.now())
 	synctest.Wait()
@@ -43,20 +43,19 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// A table is a source whose manner a story changes as it goes: each bulk call
-// uses the fields as they are when it begins. The result of an item is its
-// double.
+// A table is a source whose behaviour a story can change at any time: each bulk call
+// uses the fields as they are when it begins. The result of an item is twice the item.
 type table struct {
 	takes time.Duration
 	deaf  bool // it ignores its context
 	err   error
-	bad   map[int]error // items that fail; with whole the entire call does
+	bad   map[int]error // items that fail; with whole the entire call fails
 	whole bool
-	does  func(ctx context.Context, items []int) ([]int, error) // in place of all that, after takes
+	does  func(ctx context.Context, items []int) ([]int, error) // after takes, instead of the above
 
 	s      *story
 	mu     sync.Mutex
-	calls  []string // guarded by mu: the items of each call, and when it began
+	calls  []string // guarded by mu: the items and the start of each call
 	causes []error  // guarded by mu: of the calls that were canceled
 }
 
@@ -99,7 +98,7 @@ func (tb *table) run(ctx context.Context, items []int) ([]int, error) {
 	return results, tb.err
 }
 
-// want compares the calls, in whatever order those of one instant came.
+// want compares the calls, ignoring the order of calls at the same instant.
 func (tb *table) want(calls ...string) {
 	tb.s.Helper()
 	synctest.Wait()
@@ -111,8 +110,8 @@ func (tb *table) want(calls ...string) {
 	}
 }
 
-// batcher makes a Batcher around tb. At the story's end it is closed, and must
-// then be at rest.
+// batcher returns a Batcher around tb. At the end of the story it is closed and must
+// be idle.
 func (s *story) batcher(tb *table, o batch.Options) *batch.Batcher[int, int] {
 	s.Helper()
 	return s.batcherFrom(batch.Source[int, int]{}, tb, o)
@@ -130,13 +129,13 @@ func (s *story) batcherFrom(src batch.Source[int, int], tb *table, o batch.Optio
 			s.Errorf("Close = %v; want nil", err)
 		}
 		if st := b.Stats(); st.Pending != 0 || st.Running != 0 || st.Stuck != 0 {
-			s.Errorf("Pending, Running, Stuck = %d, %d, %d when all is over; want 0", st.Pending, st.Running, st.Stuck)
+			s.Errorf("Pending, Running, Stuck = %d, %d, %d after Close; want 0", st.Pending, st.Running, st.Stuck)
 		}
 	})
 	return b
 }
 
-// An answer is what a call of Do gave, and when.
+// An answer is the result of a call of Do, and when it returned.
 type answer struct {
 	value int
 	err   error
@@ -144,7 +143,7 @@ type answer struct {
 	done  chan struct{}
 }
 
-// do calls Do on a goroutine of its own, and returns when that waits.
+// do calls Do on a new goroutine, and returns when that waits.
 func (s *story) do(ctx context.Context, b *batch.Batcher[int, int], item int) *answer {
 	a := &answer{done: make(chan struct{})}
 	go func() {
@@ -156,7 +155,7 @@ func (s *story) do(ctx context.Context, b *batch.Batcher[int, int], item int) *a
 	return a
 }
 
-// want waits for the answer and compares it.
+// want waits for the answer and checks it.
 func (s *story) want(a *answer, value int, err error, at time.Duration) {
 	s.Helper()
 	<-a.done

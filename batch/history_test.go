@@ -15,9 +15,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// TestHistory lets many callers loose on few scopes and checks what they get
-// against what must hold of any history. All times are whole milliseconds, so
-// that much falls on one instant and races.
+// TestHistory runs many callers on a few scopes and checks invariants that hold for any
+// history. All times are whole milliseconds, so that many events fall on the same
+// instant and race.
 func TestHistory(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -34,7 +34,7 @@ type history struct {
 	b     *batch.Batcher[thing, outcome]
 	limit *limit.Concurrency
 
-	closing bool // in the middle
+	closing bool // closes the Batcher in the middle
 
 	mu      sync.Mutex
 	rng     *rand.Rand  // guarded by mu
@@ -46,7 +46,7 @@ type thing struct{ id, scope int }
 
 type outcome struct{ id int }
 
-// An itemError is one item's own.
+// An itemError is the error of one item.
 type itemError struct{ id int }
 
 func (e itemError) Error() string { return fmt.Sprint("item ", e.id) }
@@ -92,10 +92,10 @@ func (h *history) play() {
 		h.Errorf("Close = %v", err)
 	}
 	if st := h.b.Stats(); st.Pending != 0 || st.Running != 0 || st.Stuck != 0 {
-		h.Errorf("Stats = %+v; want all at rest", st)
+		h.Errorf("Stats = %+v; want nothing pending, running or stuck", st)
 	}
 	if h.limit != nil && h.limit.Stats().InUse != 0 {
-		h.Errorf("%d permits are lost", h.limit.Stats().InUse)
+		h.Errorf("%d permits were not released", h.limit.Stats().InUse)
 	}
 }
 
@@ -105,7 +105,7 @@ func contextFor(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// call makes one call and checks its answer.
+// call calls Do once and checks its result.
 func (h *history) call(th thing, patience time.Duration) {
 	own := errors.New("this caller's own deadline")
 	ctx, cancel := context.WithTimeoutCause(h.Context(), patience, own)
@@ -120,10 +120,10 @@ func (h *history) call(th thing, patience time.Duration) {
 	failed := errors.As(err, &item)
 	switch {
 	case took > patience:
-		h.Errorf("Do(%v) took %v; want %v at most", th, took, patience)
+		h.Errorf("Do(%v) took %v; want at most %v", th, took, patience)
 	case err == nil:
 		if got.id != th.id || ran == 0 {
-			h.Errorf("Do(%v) = %v after %d runs; want its own", th, got, ran)
+			h.Errorf("Do(%v) = %v after %d runs; want the item's own result", th, got, ran)
 		}
 		return
 	case errors.Is(err, own) && took != patience:
@@ -133,11 +133,11 @@ func (h *history) call(th thing, patience time.Duration) {
 	case failed, errors.Is(err, batch.ErrUnknown), errors.As(err, new(*batch.PanicError)), err == errWhole, err == batch.ErrGoexit:
 	case errors.Is(err, own), err == batch.ErrClosed, err == batch.ErrStuck, errors.Is(err, limit.ErrLimited):
 		if ran > 0 && !h.o.RetrySingly {
-			h.Errorf("Do(%v) = %v, which says that it never ran; it ran %d times", th, err, ran)
+			h.Errorf("Do(%v) = %v, which means that the item never ran; it ran %d times", th, err, ran)
 		}
 		h.mu.Lock()
 		if !h.o.RetrySingly {
-			h.runs[th.id] = 1 // it must not be run from now on
+			h.runs[th.id] = 1 // it must not run from now on
 		}
 		h.mu.Unlock()
 	default:
@@ -148,12 +148,12 @@ func (h *history) call(th thing, patience time.Duration) {
 	}
 }
 
-// run checks what a bulk call is given.
+// run makes a bulk call and checks its items.
 func (h *history) run(ctx context.Context, things []thing) ([]outcome, error) {
 	h.mu.Lock()
 	h.running++
 	if h.running > h.o.MaxParallel {
-		h.Errorf("%d bulk calls at once; want %d at most", h.running, h.o.MaxParallel)
+		h.Errorf("%d bulk calls at once; want at most %d", h.running, h.o.MaxParallel)
 	}
 	if len(things) == 0 || len(things) > h.o.MaxSize {
 		h.Errorf("%d items; want 1 to %d", len(things), h.o.MaxSize)
@@ -164,7 +164,7 @@ func (h *history) run(ctx context.Context, things []thing) ([]outcome, error) {
 	}
 	for _, th := range things {
 		if h.runs[th.id]++; h.runs[th.id] > most {
-			h.Errorf("%v was run %d times, or after its caller's error said that it would not be", th, h.runs[th.id])
+			h.Errorf("%v ran %d times, or although its caller's error means that it never runs", th, h.runs[th.id])
 		}
 		if th.scope != things[0].scope {
 			h.Errorf("scopes %d and %d share a batch", th.scope, things[0].scope)

@@ -16,85 +16,88 @@ const (
 	DefaultTimeout     = 30 * time.Second
 )
 
-// Options say how a Batcher gathers. It copies them; they are not altered.
+// Options configure a Batcher. The Batcher copies them and does not modify them.
 type Options struct {
-	// Name is the Limiter in the refusals of Do.
+	// Name is the Limiter in the *limit.Error of Do.
 	Name string
 
-	// MaxSize is how many items a bulk call has at most. Zero: DefaultMaxSize.
+	// MaxSize is the maximum number of items in a bulk call. Zero: DefaultMaxSize.
 	MaxSize int
 
 	// Linger is how long the first item of a batch waits for others while the
 	// batch is not full. Zero: not at all; the batch is due at once, and
-	// gathers while it waits for a place.
+	// collects items while it waits for a slot.
 	Linger time.Duration
 
-	// MaxParallel is how many bulk calls run at once. With fewer the batches
-	// grow larger, and one slow call holds up more. Zero: DefaultMaxParallel.
+	// MaxParallel is how many bulk calls run at once. A smaller number makes
+	// batches larger, and one slow call delays more items. Zero:
+	// DefaultMaxParallel.
 	MaxParallel int
 
-	// MaxPending is how many items wait or run. Beyond it Do refuses at once,
-	// with a *limit.Error. Zero: DefaultMaxPending.
+	// MaxPending is how many items may wait or run. Do rejects further items at
+	// once, with a *limit.Error. Zero: DefaultMaxPending.
 	MaxPending int
 
 	// Timeout bounds one bulk call, from its start. After it the callers get a
-	// *TimeoutError and the call's context ends. A call that does not return
-	// then is stuck, and keeps its place. Zero: DefaultTimeout. Negative: none.
+	// *TimeoutError and the call's context ends. A call that still does not
+	// return is stuck, and keeps its slot. Zero: DefaultTimeout. Negative: none.
 	Timeout time.Duration
 
-	// RetrySingly has a bulk call that failed as a whole (an error that is not
-	// an Errors; not a panic, a timeout or a refusal) tried again item by item,
-	// each alone, with its own error. So one bad item does not fail the
-	// others, and its caller gets its error.
+	// RetrySingly retries the items of a bulk call that failed as a whole, each in
+	// a call with only that item. One bad item then does not fail the others, and
+	// each caller gets the error of its own item. A call fails as a whole with any
+	// error that is not an Errors. There is no retry after a panic, a timeout or a
+	// rejection.
 	//
-	// It is safe only where a failed bulk call has changed nothing (a
-	// transaction) or where doing an item twice is the same as once.
+	// It is safe only if a failed bulk call has changed nothing (a transaction), or
+	// if running an item twice has the same effect as running it once.
 	RetrySingly bool
 
-	// Limiter admits bulk calls, one permit each; a batch takes its place
-	// first, and gathers while it waits for the permit. It asks with the
-	// latest deadline and the highest priority of the callers, and its refusal
-	// is the error of all of them. A call that timed out, or failed with an
-	// error that matches limit.ErrLimited or context.DeadlineExceeded, is
-	// released as limit.Dropped. Nil: every call is admitted.
+	// Limiter admits bulk calls, one permit each. A batch takes its slot first, and
+	// collects items while it waits for the permit. Acquire gets the latest deadline
+	// and the highest priority of the callers, and its error is returned to all of
+	// them. The permit of a call that timed out, or failed with an error that matches
+	// limit.ErrLimited or context.DeadlineExceeded, is released as limit.Dropped.
+	// Nil: every call is admitted.
 	Limiter limit.Limiter
 }
 
-// A Source is what a Batcher stands before, with the hooks that know the types.
-// Only Run must be set. The hooks must not call the Batcher.
+// A Source makes the bulk calls of a Batcher, with hooks that depend on the item
+// type. Only Run is required. The hooks must not call the Batcher.
 type Source[T, R any] struct {
-	// Run makes one bulk call. It returns a result for each item, in the order
-	// of the items; where R has no size, such as struct{}, nil will do. If it
-	// returns an [Errors], that has one entry for each item, and the results
-	// may be nil if none succeeded. Any other length is ErrResults for all.
+	// Run makes one bulk call. It returns one result per item, in the order of the
+	// items. If R has size zero, such as struct{}, the results may be nil. If Run
+	// returns an [Errors], it must have one entry per item, and the results may be
+	// nil if no item succeeded. With any other length all callers get ErrResults.
 	// With any other error all items have failed, and the results are ignored.
 	//
-	// It runs on a goroutine of the Batcher's, several at a time. It must
-	// respect its context, must not keep items, and must not call Do of its own
-	// Batcher, which may have no place left.
+	// It runs on a goroutine of the Batcher; several calls can run at once. It must
+	// respect its context and must not keep items. It must not call Do of the same
+	// Batcher, because that may have no free slot.
 	Run func(ctx context.Context, items []T) ([]R, error)
 
-	// Scope names what the item may be gathered with: items whose scopes are
-	// not equal (==) never share a batch. It is called on the goroutine of the
-	// caller. A scope that cannot be compared, or is unequal to itself, is
-	// ErrScope. Nil: there is one scope.
+	// Scope returns the scope of the item: items whose scopes are not equal (==)
+	// never share a batch. It is called on the caller's goroutine. If a scope is not
+	// comparable, or is not equal to itself, Do returns ErrScope. Nil: all items have
+	// the same scope.
 	Scope func(item T) any
 
-	// Retry says, with Options.RetrySingly, for which errors it holds. Nil:
-	// for all.
+	// Retry reports whether Options.RetrySingly applies to err. Nil: it applies to
+	// all errors.
 	Retry func(err error) bool
 
-	// RunContext returns the context whose values Run sees, derived from that
-	// of the batch's first caller, or from context.Background. It is the place
-	// to strip an identity that the other items do not share. Its deadline and
-	// cancellation are ignored. Nil: Run sees the first caller's values.
+	// RunContext returns the context whose values Run sees. Its argument has the
+	// values of the batch's first caller; the result may be derived from that or
+	// from context.Background. Use it to strip an identity that the other items do
+	// not share. Deadline and cancellation of the result are ignored. Nil: Run sees
+	// the first caller's values.
 	RunContext func(ctx context.Context) context.Context
 }
 
-// An OptionError names one fault in Options or a Source.
+// An OptionError reports one fault in Options or a Source.
 type OptionError = option.Error
 
-// validate returns all faults at once.
+// validate returns an error that joins all faults.
 func validate(hasRun bool, o Options) error {
 	f := option.Faults{Package: "batch"}
 	f.Check(hasRun, "Source.Run", "nil", "given")

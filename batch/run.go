@@ -10,30 +10,30 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A run is one batch on its way through its goroutine:
+// A run takes one batch through its steps, on the batch's goroutine:
 //
-//  1. wait until it is due and has a place.
+//  1. Wait until the batch is due and has a slot.
 //  2. admit: wait for the limiter's permit.
-//  3. depart: nobody joins any more.
+//  3. depart: start the batch; no caller can join from now on.
 //  4. call: run the user's function, under the timeout.
-//  5. end, whatever happened above: give back permit and place, answer.
+//  5. end, whatever happened above: return permit and slot, and set the results.
 type run[T, R any] struct {
 	b  *Batcher[T, R]
 	bt *batch[T, R]
 
 	permit  limit.Permit
-	refused bool // the refusal has ended the batch
+	refused bool // the limiter's rejection has ended the batch
 	timer   *time.Timer
-	calls   []*call[T, R] // what has departed
+	calls   []*call[T, R] // of the items that have started
 	start   time.Time
-	called  bool // Run was called, or the hook before it
+	called  bool // Run was called, or RunContext before it
 	done    bool // nothing panicked
 
 	results []R
 	errs    Errors // of the items, with results
-	rest    error  // of items that have none of their own; it is in errs too
-	err     error  // of the whole
-	again   bool   // the items are to be tried alone
+	rest    error  // of the items without their own error; also in errs
+	err     error  // of the whole call
+	again   bool   // the items are to be retried alone
 }
 
 func (b *Batcher[T, R]) run(bt *batch[T, R]) {
@@ -45,7 +45,7 @@ func (b *Batcher[T, R]) run(bt *batch[T, R]) {
 	r.done = true
 }
 
-// depart ends the gathering. It reports false if nobody waits any more.
+// depart closes the batch to new items. It returns false if no caller waits any more.
 func (r *run[T, R]) depart() bool {
 	b, bt := r.b, r.bt
 	b.mu.Lock()
@@ -81,8 +81,8 @@ func (r *run[T, R]) call() {
 		bt.ctx.deadline = r.start.Add(d)
 		r.timer = time.AfterFunc(d, func() { b.expire(bt) })
 	}
-	// The context of the first that is still there: the one that opened the
-	// batch may have left.
+	// The context of the first caller that has not left: the one that opened the
+	// batch may have.
 	bt.ctx.values = r.calls[0].ctx
 	if b.src.RunContext != nil {
 		if bt.ctx.values = b.src.RunContext(context.WithoutCancel(bt.ctx.values)); bt.ctx.values == nil {
@@ -93,7 +93,7 @@ func (r *run[T, R]) call() {
 	r.take(results, err)
 }
 
-// take makes answers of what Run returned.
+// take stores the results of Run.
 func (r *run[T, R]) take(results []R, err error) {
 	n := len(r.calls)
 	errs, rest, partial := split(err)
@@ -117,7 +117,7 @@ func (r *run[T, R]) take(results []R, err error) {
 	}
 }
 
-// end finishes the batch, on its goroutine, also while that panics or exits.
+// end finishes the batch, on its goroutine, even if that panics or exits.
 func (r *run[T, R]) end() {
 	if !r.done {
 		r.err = fault(recover())
@@ -125,11 +125,11 @@ func (r *run[T, R]) end() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	defer r.answer() // also if the user's limiter exits
+	defer r.answer() // even if the user's limiter exits the goroutine
 	r.release()
 }
 
-// answer gives the callers their answers and the place to the next.
+// answer delivers the results to the callers and frees the slot.
 func (r *run[T, R]) answer() {
 	b, bt := r.b, r.bt
 	b.mu.Lock()
@@ -137,7 +137,7 @@ func (r *run[T, R]) answer() {
 		b.count.Panics++
 	}
 	again := r.commitLocked()
-	b.queue.EndLocked(bt.group) // after those that are tried again have come into the line
+	b.queue.EndLocked(bt.group) // after the retries have been queued
 	b.pending -= bt.size - len(again)
 	delete(b.live, bt)
 	b.idleLocked()
@@ -149,9 +149,8 @@ func (r *run[T, R]) answer() {
 	}
 }
 
-// commitLocked gives the callers their answers, unless the batch was final
-// before, and returns the batches of those items that are tried again. b.mu
-// must be held.
+// commitLocked delivers the results to the callers, unless the batch was already
+// final, and returns the batches for the items that are retried. b.mu must be held.
 func (r *run[T, R]) commitLocked() (again []*batch[T, R]) {
 	b, bt := r.b, r.bt
 	if bt.departed {
@@ -192,7 +191,7 @@ func (r *run[T, R]) commitLocked() (again []*batch[T, R]) {
 	return again
 }
 
-// retryLocked puts c into a batch of its own. b.mu must be held.
+// retryLocked puts c into a new batch with no other call. b.mu must be held.
 func (b *Batcher[T, R]) retryLocked(c *call[T, R]) *batch[T, R] {
 	b.count.Retries++
 	c.batch.crowd.Remove(&c.inCrowd)
@@ -204,7 +203,8 @@ func (b *Batcher[T, R]) retryLocked(c *call[T, R]) *batch[T, R] {
 	return next
 }
 
-// noteLocked adds the time of a bulk call to the average. b.mu must be held.
+// noteLocked adds the duration of a bulk call to the moving average. b.mu must be
+// held.
 func (b *Batcher[T, R]) noteLocked(d time.Duration) {
 	if b.took == 0 {
 		b.took = d
@@ -212,9 +212,8 @@ func (b *Batcher[T, R]) noteLocked(d time.Duration) {
 	b.took += (d - b.took) / 8
 }
 
-// expire is the timeout of bt. With it the last place may be lost to a call
-// that hangs: then nobody can say when those in line would go, and they are
-// sent away.
+// expire handles the timeout of bt. If all slots are now taken by calls that hang, it
+// is unknown when the queued batches could start, so they fail with ErrStuck.
 func (b *Batcher[T, R]) expire(bt *batch[T, R]) {
 	err := &TimeoutError{After: b.o.Timeout}
 	b.mu.Lock()
@@ -249,14 +248,14 @@ func (b *Batcher[T, R]) expire(bt *batch[T, R]) {
 	}
 }
 
-// release gives the permit back. It survives a panic of the user's limiter, on
-// a goroutine that nobody else looks after.
+// release returns the permit. It recovers a panic of the user's limiter, because
+// nothing else on this goroutine would.
 func (r *run[T, R]) release() {
 	defer func() { _ = recover() }()
 	r.permit.Release(r.outcome())
 }
 
-// outcome says how the bulk call went, to limiters that learn from it.
+// outcome returns the outcome of the bulk call for the limiter.
 func (r *run[T, R]) outcome() limit.Outcome {
 	given := r.bt.ctx.Err()
 	switch {

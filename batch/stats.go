@@ -1,26 +1,26 @@
 package batch
 
-// Stats are counts since New, and a few numbers as they stand now.
+// Stats are counters since New, and a few current values.
 type Stats struct {
-	Calls    uint64 // of Do, that were not refused
-	Refused  uint64 // calls of Do that found no room, and batches that the limiter refused
+	Calls    uint64 // calls of Do that were not rejected
+	Refused  uint64 // calls of Do that found no room, and batches that were rejected
 	Batches  uint64 // bulk calls
-	Full     uint64 // of them with MaxSize items; the others did not wait for more
-	Items    uint64 // in all bulk calls
-	Retries  uint64 // of them tried again alone
+	Full     uint64 // of those, with MaxSize items; the others started before they were full
+	Items    uint64 // items in all bulk calls
+	Retries  uint64 // items retried alone
 	Failures uint64 // items whose caller got an error of their bulk call
 
-	Timeouts  uint64 // bulk calls that outlived Timeout
+	Timeouts  uint64 // bulk calls that exceeded Timeout
 	Panics    uint64 // bulk calls that panicked or called runtime.Goexit
-	Abandoned uint64 // bulk calls that were canceled since nobody waited
+	Abandoned uint64 // bulk calls that were canceled because all callers had left
 
-	// As it stands now.
+	// Current values.
 	Pending int // items that wait or run
 	Running int // bulk calls that have not returned
-	Stuck   int // of them beyond Timeout
+	Stuck   int // of those, bulk calls that have exceeded Timeout
 }
 
-// Stats returns the Batcher's counts, all of the same instant.
+// Stats returns a snapshot. All values are from the same instant.
 func (b *Batcher[T, R]) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()

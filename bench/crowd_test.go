@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// crowdSize is how many callers ask at once.
+// crowdSize is how many callers call at once.
 const crowdSize = 1000
 
-// A crowd is callers who all ask for key at once. It returns when all have
-// their answers.
+// A crowd is a group of callers that all request key at once. The func returns when
+// all have their results.
 type crowd func(key string)
 
-// newcomers are callers on new goroutines, each time.
+// newcomers returns a crowd of callers on new goroutines each time.
 func newcomers(b *testing.B, get getFunc[string]) crowd {
 	ctxs := contexts(b)
 	return func(key string) {
@@ -33,14 +33,14 @@ func newcomers(b *testing.B, get getFunc[string]) crowd {
 	}
 }
 
-// A round is one time that residents ask.
+// A round is one call of a crowd of residents.
 type round struct {
 	word chan struct{}
 	done sync.WaitGroup
 
 	// Written before word is closed, read only after.
 	key  string
-	next *round // nil: go home
+	next *round // nil: the residents end
 }
 
 func newRound() *round {
@@ -49,7 +49,8 @@ func newRound() *round {
 	return r
 }
 
-// residents are callers whose goroutines stay until the end of the benchmark.
+// residents returns a crowd of callers whose goroutines last until the end of the
+// benchmark.
 func residents(b *testing.B, get getFunc[string]) crowd {
 	now := newRound()
 	for _, ctx := range contexts(b) {
@@ -85,8 +86,8 @@ func ask(b *testing.B, ctx context.Context, get getFunc[string], key string) {
 	}
 }
 
-// contexts are one for each caller, as requests have: callers who all wait on
-// one context would wait for its lock.
+// contexts returns one context per caller, as requests have. Callers that share one
+// context would contend for its lock.
 func contexts(b *testing.B) []context.Context {
 	all := make([]context.Context, crowdSize)
 	for i := range all {

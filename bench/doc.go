@@ -1,6 +1,5 @@
-// Package bench measures weir beside the libraries that people wire together
-// today, in one run on one machine. A claim of speed in weir's documents is a
-// ratio from here.
+// Package bench compares weir with the libraries that people combine today, in one
+// run on one machine. Every claim of speed in weir's documents is a ratio from here.
 //
 //	make bench                      # or, in this folder:
 //	go run ./cmd/weir-bench         # all, interleaved, with a table of ratios
@@ -10,36 +9,36 @@
 // # What is compared
 //
 //   - Hit and HitParallel: a fresh value among 16 Ki keys.
-//   - Miss: a key that nobody else asks for; the load returns at once and the
+//   - Miss: a key that no other caller requests; the load returns at once, and the
 //     value is stored. Flight is the same without the store.
-//   - Stampede: 1,000 callers, one missing key, a load of 1 ms. StampedeWarm is
-//     the same with goroutines that have been there for a while.
+//   - Stampede: 1,000 callers, one missing key, a load of 1 ms. StampedeWarm is the
+//     same with long-lived goroutines.
 //   - Storm: 1,000 hits on one stale value, whose refresh takes a while.
-//   - Memory: bytes an entry beside its key and its value.
-//   - Refusal: what it costs to turn a caller away.
-//   - Watched and WatchedParallel: what a hit costs more with an Observer,
-//     adapter/weirotel and adapter/weirprom than with none.
-//   - Gateway: hits over real connections with all of that and hot keys, beside
-//     the same gateway without. For a judgement run it longer than the rest:
+//   - Memory: bytes per entry in addition to its key and value.
+//   - Refusal: the cost of rejecting a caller.
+//   - Watched and WatchedParallel: the additional cost of a hit with an Observer,
+//     adapter/weirotel and adapter/weirprom.
+//   - Gateway: hits over real connections with all of these and hot keys, compared
+//     with the same gateway without them. To judge it, run it longer than the rest:
 //     weir-bench -bench 'Gateway|Watched' -rounds 20 -benchtime 5s.
 //
-// Limiters under overload are compared in virtual time, in package overload.
+// Package overload compares limiters under overload in virtual time.
 //
 // # Fairness
 //
-// Every library is called through the same func value, with the same keys, the
-// same values and the same load. Keys are strings of 16 bytes, because x/sync
-// and sturdyc take nothing else. Values are pointers to records of 64 bytes, so
-// that no library pays for copying or boxing them. Caches have room for twice
-// what they hold, so nothing is evicted, and everywhere the entry lives one
-// hour. Each library has the options its documents advise for speed:
+// Every library is called through the same func value, with the same keys, values and
+// load. Keys are strings of 16 bytes, because x/sync and sturdyc accept nothing else.
+// Values are pointers to records of 64 bytes, so that no library pays for copying or
+// boxing them. Caches have room for twice the number of entries, so nothing is
+// evicted, and every entry lives for one hour. Each library has the options that its
+// documentation recommends for speed:
 //
 //   - otter: ExpiryWriting and RefreshWriting, no statistics.
 //   - sturdyc: 64 shards, early refreshes, no eviction job, no metrics.
 //   - theine: its loading cache. It has no refresh, so it is not in Storm.
-//   - mapcache: x/sync singleflight around go-generics-cache, every call
-//     through the group; mapcache-checkfirst looks into the cache first, and
-//     takes the group for misses only.
-//   - weir: time to live, refresh ahead, both stale windows, hard timeout, and
-//     its statistics, which cannot be switched off.
+//   - mapcache: x/sync singleflight around go-generics-cache, with every call through
+//     the group; mapcache-checkfirst checks the cache first, and uses the group for
+//     misses only.
+//   - weir: time to live, refresh ahead, both stale windows, hard timeout, and its
+//     statistics, which cannot be disabled.
 package bench

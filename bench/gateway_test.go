@@ -21,23 +21,25 @@ import (
 )
 
 const (
-	gatewayConns = 32                    // that keep asking
-	gatewayPaths = 64                    // of what lies in the cache
-	gatewayTurn  = 50 * time.Millisecond // how long one of both is loaded
-	scrapeEvery  = time.Second           // of the time in which the watched one is loaded
+	gatewayConns = 32                    // connections that keep sending requests
+	gatewayPaths = 64                    // paths of cached responses
+	gatewayTurn  = 50 * time.Millisecond // how long each gateway is loaded in turn
+	scrapeEvery  = time.Second           // of the time in which the watched gateway is loaded
 )
 
-// BenchmarkGateway is how many hits per second a gateway answers over real
-// connections with what weir proxy has by default (hot keys, and Prometheus scraped
-// each second), and without: the median of turns, each of which asks one right after
-// the other. Durations are counted by both, as they cannot be switched off. The
-// clients are in the same process; they do as little as they can.
+// BenchmarkGateway measures how many hits per second a gateway serves over real
+// connections. It compares what weir proxy has by default (hot keys, and a Prometheus
+// scrape each second) with a gateway without these. The result is the median of
+// turns, each of which loads the two gateways one right after the other. Both count
+// durations, because that cannot be disabled. The clients are in the same process,
+// and do as little as possible.
 func BenchmarkGateway(b *testing.B) {
 	benchGateway(b, func() *watch { return &watch{registry: prometheus.NewPedanticRegistry()} })
 }
 
-// BenchmarkGatewayOTel is the same with OpenTelemetry's metrics of calls and
-// requests beside it, the latter counted as weir proxy has it, without an instrument.
+// BenchmarkGatewayOTel is the same with OpenTelemetry's metrics for calls and
+// requests as well. Requests are counted as weir proxy counts them, without an
+// instrument.
 func BenchmarkGatewayOTel(b *testing.B) {
 	benchGateway(b, func() *watch { return newWatch(b, false) })
 }
@@ -66,7 +68,7 @@ func benchGateway(b *testing.B, look func() *watch) {
 				y = watched.turn(b, 0)
 				collected.Wait()
 			}
-			if i%2 == 0 { // nobody is always first
+			if i%2 == 0 { // alternate which one is first
 				x = bare.turn(b, 0)
 				ask()
 			} else {
@@ -84,11 +86,11 @@ func benchGateway(b *testing.B, look func() *watch) {
 // A front is a gateway with clients.
 type front struct {
 	conns []*conn
-	stop  atomic.Bool // of the present turn
+	stop  atomic.Bool // ends the current turn
 }
 
-// openFront opens a gateway before origin that is warm, with w looking at it unless
-// that is nil.
+// openFront opens a gateway with a warm cache in front of origin. If w is not nil, it
+// observes the gateway.
 func openFront(b *testing.B, origin string, w *watch) *front {
 	b.Helper()
 	c := gateway.Config{
@@ -129,15 +131,15 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 	for i := range gatewayConns {
 		f.conns = append(f.conns, dial(b, server.Listener.Addr().String(), i))
 	}
-	f.turn(b, gatewayPaths) // all requested paths are in the cache then
+	f.turn(b, gatewayPaths) // after this, all requested paths are cached
 	if hits := g.Stats().Routes["all"]; hits.Calls != gatewayPaths || hits.Hits == 0 {
 		b.Fatalf("%d calls for %d paths, %d hits; want one call each", hits.Calls, gatewayPaths, hits.Hits)
 	}
 	return f
 }
 
-// turn has all clients ask for a while, each at least so often, and returns the
-// answers per second.
+// turn lets all clients send requests for a while, at least the given number each,
+// and returns the responses per second.
 func (f *front) turn(b *testing.B, least int) float64 {
 	f.stop.Store(false)
 	var answers atomic.Int64
@@ -158,7 +160,7 @@ func (f *front) turn(b *testing.B, least int) float64 {
 	return float64(answers.Load()) / time.Since(start).Seconds()
 }
 
-// A conn asks for one path after another.
+// A conn requests one path after another.
 type conn struct {
 	net.Conn
 	in       *bufio.Reader
@@ -180,7 +182,7 @@ func dial(b *testing.B, address string, first int) *conn {
 	return c
 }
 
-// ask asks until stop, and returns how often.
+// ask sends requests until stop is set, and returns how many.
 func (c *conn) ask(stop *atomic.Bool, least int) (n int, err error) {
 	for ; n < least || !stop.Load(); n++ {
 		if _, err := c.Write(c.requests[c.next%gatewayPaths]); err != nil {
@@ -199,7 +201,7 @@ var (
 	lengthName = []byte("Content-Length: ")
 )
 
-// answer reads an answer, which must be one of 200 with a length.
+// answer reads a response, which must have status 200 and a length.
 func (c *conn) answer() error {
 	length := -1
 	for first := true; ; first = false {
@@ -214,7 +216,7 @@ func (c *conn) answer() error {
 				return err
 			}
 		case len(line) == 2 && length < 0:
-			return fmt.Errorf("an answer without a length")
+			return fmt.Errorf("a response without a length")
 		case len(line) == 2:
 			_, err := c.in.Discard(length)
 			return err

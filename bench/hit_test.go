@@ -11,13 +11,13 @@ import (
 // hitKeys is how many keys the hits are spread over. It is a power of two.
 const hitKeys = 16 << 10
 
-// BenchmarkHit is one caller that reads fresh values.
+// BenchmarkHit measures one caller that reads fresh values.
 func BenchmarkHit(b *testing.B) {
 	run(b, func(b *testing.B, l library[string]) { hit(b, l, makeKeys("hit", hitKeys)) },
 		libWeir, libParts, libOtter, libSturdyc, libTheine, libMap, libMapChan, libMapFirst)
 }
 
-// BenchmarkHitInt is BenchmarkHit for the libraries that take keys of any type.
+// BenchmarkHitInt is BenchmarkHit for the libraries that accept keys of any type.
 func BenchmarkHitInt(b *testing.B) {
 	keys := make([]int, hitKeys)
 	for i := range keys {
@@ -27,7 +27,7 @@ func BenchmarkHitInt(b *testing.B) {
 		library[int]{"weir", openWeir[int]}, library[int]{"parts", openParts[int]}, library[int]{"otter", openOtter[int]}, library[int]{"theine", openTheine[int]})
 }
 
-// manyKeys are more than the processor's caches hold entries of.
+// manyKeys is more than the number of entries that fit in the processor's caches.
 const manyKeys = 1 << 20
 
 // BenchmarkHitMany is BenchmarkHit over a million keys in random order, where most
@@ -44,7 +44,7 @@ func BenchmarkHitManyInt(b *testing.B) {
 		library[int]{"weir", openWeir[int]}, library[int]{"parts", openParts[int]}, library[int]{"otter", openOtter[int]})
 }
 
-// hit asks for keys, whose number is a power of two, in turn.
+// hit requests the keys in turn. Their number must be a power of two.
 func hit[K comparable](b *testing.B, l library[K], keys []K) {
 	get := warm(b, l, keys)
 	b.ReportAllocs()
@@ -57,7 +57,7 @@ func hit[K comparable](b *testing.B, l library[K], keys []K) {
 	}
 }
 
-// BenchmarkHitParallel is a caller on every processor.
+// BenchmarkHitParallel measures one caller per processor.
 func BenchmarkHitParallel(b *testing.B) {
 	run(b, func(b *testing.B, l library[string]) {
 		keys := makeKeys("hit", hitKeys)
@@ -67,7 +67,7 @@ func BenchmarkHitParallel(b *testing.B) {
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			ctx := b.Context()
-			i := int(callers.Add(1)) * (hitKeys / 7) // start apart
+			i := int(callers.Add(1)) * (hitKeys / 7) // callers start at different keys
 			for pb.Next() {
 				if v, err := get(ctx, keys[i&(hitKeys-1)]); v == nil || err != nil {
 					b.Error(v, err)
@@ -79,8 +79,8 @@ func BenchmarkHitParallel(b *testing.B) {
 	}, libWeir, libOtter, libSturdyc, libTheine, libMap, libMapChan, libMapFirst)
 }
 
-// warm opens l with every key loaded once. A load after that fails the
-// benchmark: what it measures would not be hits.
+// warm opens l and loads every key once. A later load fails the benchmark, because it
+// would not measure hits.
 func warm[K comparable](b *testing.B, l library[K], keys []K) getFunc[K] {
 	var loads atomic.Int64
 	get := l.openFor(b, config[K]{entries: len(keys), load: func(context.Context, K) (*record, error) {
@@ -94,7 +94,7 @@ func warm[K comparable](b *testing.B, l library[K], keys []K) getFunc[K] {
 	}
 	b.Cleanup(func() {
 		if n := loads.Load(); n != int64(len(keys)) {
-			b.Errorf("%d loads; want %d, one a key", n, len(keys))
+			b.Errorf("%d loads; want %d, one per key", n, len(keys))
 		}
 	})
 	return get

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// BenchmarkMemory fills a cache with 200,000 entries. B/entry is what the heap
-// has grown by, an entry, with all keys and values allocated before: the
-// library's own. The 24 bytes of a string header and a pointer that stand in
-// each entry are in it.
+// BenchmarkMemory fills a cache with 200,000 entries. B/entry is the growth of the
+// heap per entry. All keys and values are allocated beforehand, so it counts the
+// library's memory only. It includes the 24 bytes for a string header and a pointer
+// in each entry.
 func BenchmarkMemory(b *testing.B) {
 	run(b, memory, libWeir, libOtter, libSturdyc, libTheine, libMap)
 }
@@ -42,8 +42,8 @@ func memory(b *testing.B, l library[string]) {
 	b.ReportMetric(grown/float64(n)/entries, "B/entry")
 }
 
-// heap returns the bytes that live objects take. The second collection empties
-// the pools (sync.Pool) that the first has only moved aside.
+// heap returns the bytes of live objects. The second collection empties the pools
+// (sync.Pool), which the first one only moves to their victim caches.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

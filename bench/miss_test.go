@@ -8,15 +8,15 @@ import (
 // missKeys is how many keys a cache loads before an empty one replaces it.
 const missKeys = 256 << 10
 
-// BenchmarkMiss asks each key once: nobody joins, the load returns at once, and
-// the value is stored. The libraries' tables grow while it runs, all alike.
+// BenchmarkMiss requests each key once: no caller joins, the load returns at once,
+// and the value is stored. The tables of all libraries grow alike while it runs.
 func BenchmarkMiss(b *testing.B) {
 	keys := makeKeys("miss", missKeys)
 	run(b, func(b *testing.B, l library[string]) { miss(b, l, keys) }, libWeir, libResenjeSet, libOtter, libSturdyc, libTheine, libMap)
 }
 
-// BenchmarkMissFull is BenchmarkMiss with int keys and a full cache: each value that is
-// stored evicts another.
+// BenchmarkMissFull is BenchmarkMiss with int keys and a full cache: each stored
+// value evicts another.
 func BenchmarkMissFull(b *testing.B) {
 	run(b, missFull, library[int]{"weir", openWeir[int]}, library[int]{"resenje+otter", openResenjeSet[int]}, library[int]{"otter", openOtter[int]})
 }
@@ -30,7 +30,7 @@ func BenchmarkFlight(b *testing.B) {
 
 func miss[K comparable](b *testing.B, l library[K], keys []K) {
 	value := new(record)
-	loads := 0 // by one caller, one load at a time
+	loads := 0 // no lock: there is one caller, and one load at a time
 	c := config[K]{entries: missKeys, load: func(context.Context, K) (*record, error) {
 		loads++
 		return value, nil

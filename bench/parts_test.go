@@ -9,10 +9,10 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// libParts is what a hit through a Guard cannot do without, and nothing else:
-// an otter lookup, a look at the monotonic clock, one count. What weir takes
-// more than this is weir's own; what this takes more than otter's Get is the
-// price of otter's store and an exact clock.
+// libParts does only what a hit through a Guard must do: an otter lookup, a read of
+// the monotonic clock, and one count. What weir takes in addition is weir's own
+// overhead. What this takes in addition to otter's Get is the price of otter's store
+// and an exact clock.
 var libParts = library[string]{"parts", openParts[string]}
 
 func openParts[K comparable](tb testing.TB, c config[K]) instance[K] {

@@ -22,11 +22,11 @@ type record struct {
 	_   [48]byte
 }
 
-// A getFunc reads through a library; a loadFunc is what the library calls. Both
-// have one form, so that every library is called in the same way.
+// A getFunc reads through a library; a loadFunc is what the library calls. Each has a
+// single signature, so that every library is called in the same way.
 type getFunc[K comparable] func(ctx context.Context, key K) (*record, error)
 
-// A config is what a benchmark asks of every library.
+// A config is what a benchmark requires of every library.
 type config[K comparable] struct {
 	load    func(ctx context.Context, key K) (*record, error)
 	entries int           // most entries it will hold
@@ -36,8 +36,8 @@ type config[K comparable] struct {
 // An instance is one library, ready to be called.
 type instance[K comparable] struct {
 	get   getFunc[K]
-	keep  any    // what must stay reachable for the entries to stay
-	close func() // nil: there is nothing to close
+	keep  any    // must stay reachable to keep the entries
+	close func() // nil: nothing to close
 }
 
 // A library opens instances under the name it has in the tables.
@@ -95,8 +95,8 @@ func openResenje(_ testing.TB, c config[string]) instance[string] {
 	}}
 }
 
-// openResenjeSet is the least that a miss can cost with a context of its own
-// for every caller: no lookup, one flight, one write.
+// openResenjeSet is the least that a miss can cost if every caller has its own
+// context: no lookup, one flight, one write.
 func openResenjeSet[K comparable](tb testing.TB, c config[K]) instance[K] {
 	var g singleflight.Group[K, *record]
 	store := newOtter(tb, c)

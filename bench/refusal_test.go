@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// BenchmarkRefusal is what it costs to turn a caller away: by a rate limit that
-// is used up, by a concurrency limit whose queue is full, and by a Guard in
-// front of that.
+// BenchmarkRefusal measures the cost of rejecting a caller: by a rate limit that is
+// used up, by a concurrency limit whose queue is full, and by a Guard in front of
+// that.
 func BenchmarkRefusal(b *testing.B) {
 	b.Run("lib=rate", func(b *testing.B) {
 		r, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1e-3, Burst: 1, MaxWait: time.Nanosecond})
@@ -53,12 +53,12 @@ func refuse(b *testing.B, ask func(context.Context) error) {
 	ctx := b.Context()
 	for b.Loop() {
 		if err := ask(ctx); !errors.Is(err, limit.ErrLimited) {
-			b.Fatalf("err = %v; want a refusal", err)
+			b.Fatalf("err = %v; want a rejection", err)
 		}
 	}
 }
 
-// fullConcurrency has all its permits out, and no queue.
+// fullConcurrency returns a limiter with all permits taken and no queue.
 func fullConcurrency(b *testing.B) *limit.Concurrency {
 	const permits = 10
 	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: permits, Queue: -1})

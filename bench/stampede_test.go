@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// BenchmarkStampede is 1,000 callers who ask for one missing key at once, with
-// a load of 1 ms. Time and bytes are those of the whole stampede, the callers'
-// goroutines included. Through weir it is one load, always; a library that only
-// coalesces may load again for a caller who is late.
+// BenchmarkStampede measures 1,000 callers that request one missing key at once, with
+// a load of 1 ms. Time and bytes are for the whole stampede, including the callers'
+// goroutines. Weir always makes one load; a library that only coalesces may load
+// again for a late caller.
 func BenchmarkStampede(b *testing.B) {
 	run(b, func(b *testing.B, l library[string]) { stampede(b, l, newcomers) }, libWeir, libFlight, libXSync, libResenje, libOtter, libSturdyc, libTheine, libMap)
 }
 
-// BenchmarkStampedeWarm is the same with callers whose goroutines have been
-// there for a while, as those of a server's connections have. A new goroutine
-// that calls anything deep pays for a larger stack, which has little to do with
-// the library.
+// BenchmarkStampedeWarm is the same with long-lived goroutines, such as those of a
+// server's connections. In a new goroutine, a deep call pays for a larger stack,
+// which has little to do with the library.
 func BenchmarkStampedeWarm(b *testing.B) {
 	run(b, func(b *testing.B, l library[string]) { stampede(b, l, residents) }, libWeir, libFlight, libXSync, libResenje, libOtter)
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkStorm is 1,000 callers who hit one stale value at once. Its refresh
-// does not end before they have their answers, so that goroutines that wait
-// for it are seen.
+// BenchmarkStorm measures 1,000 callers that hit one stale value at once. Its refresh
+// does not end before they have their results, so that goroutines waiting for it are
+// visible.
 func BenchmarkStorm(b *testing.B) {
 	run(b, storm, libWeir, libOtter, libSturdyc)
 }
@@ -62,8 +62,8 @@ func storm(b *testing.B, l library[string]) {
 	b.ReportMetric(float64(extra)/float64(n), "goroutines/op")
 }
 
-// settled returns the number of goroutines once it is at most want, or does not
-// fall any more: a goroutine that has done its work takes a moment to end.
+// settled returns the number of goroutines once it is at most want or stops falling.
+// A goroutine that has done its work takes a moment to end.
 func settled(want int) int {
 	n := runtime.NumGoroutine()
 	for range 50 {

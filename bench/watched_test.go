@@ -19,17 +19,16 @@ import (
 	"github.com/weir-go/weir/adapter/weirprom"
 )
 
-// A watch is all that looks at a Guard or a gateway: a registry of Prometheus that
-// is scraped, and OpenTelemetry with spans that end in nothing and metrics that are
-// collected.
+// A watch is everything that can observe a Guard or a gateway: a Prometheus registry
+// that is scraped, and OpenTelemetry with discarded spans and collected metrics.
 type watch struct {
 	registry *prometheus.Registry
 	prom     weirprom.Options
 	reader   *sdkmetric.ManualReader
-	otel     *weirotel.Telemetry // nil, as reader, for Prometheus alone
+	otel     *weirotel.Telemetry // like reader, nil for Prometheus alone
 }
 
-// newWatch returns one without spans if traces is false.
+// newWatch returns a watch, without spans if traces is false.
 func newWatch(tb testing.TB, traces bool) *watch {
 	tb.Helper()
 	counts := requests.New()
@@ -50,7 +49,7 @@ func newWatch(tb testing.TB, traces bool) *watch {
 	return w
 }
 
-// register has Prometheus told of what is in w.prom.
+// register registers the collector in w.prom with Prometheus.
 func (w *watch) register(tb testing.TB) {
 	tb.Helper()
 	c, err := weirprom.New(w.prom)
@@ -62,7 +61,7 @@ func (w *watch) register(tb testing.TB) {
 	}
 }
 
-// collect is a scrape, and what a reader of OpenTelemetry does each minute.
+// collect does one scrape, and what an OpenTelemetry reader does each minute.
 func (w *watch) collect(tb testing.TB) {
 	families, err := w.registry.Gather()
 	if err != nil || len(families) == 0 {
@@ -77,7 +76,7 @@ func (w *watch) collect(tb testing.TB) {
 	}
 }
 
-// openWatched is openWeir with an Observer, and w's adapters.
+// openWatched is openWeir with an Observer and the adapters of w.
 func openWatched[K comparable](tb testing.TB, c config[K], w *watch) instance[K] {
 	o := weirOptions(c)
 	o.Name, o.Observer = "watched", w.otel.Guards()
@@ -90,7 +89,7 @@ func openWatched[K comparable](tb testing.TB, c config[K], w *watch) instance[K]
 	return instance[K]{get: g.Get, keep: g, close: closed}
 }
 
-// TestC10_AHitAllocatesNothing holds with all that can look at a Guard.
+// TestC10_AHitAllocatesNothing checks C10 with everything that can observe a Guard.
 func TestC10_AHitAllocatesNothing(t *testing.T) {
 	w := newWatch(t, true)
 	l := library[string]{"weir.watched", func(tb testing.TB, c config[string]) instance[string] { return openWatched(tb, c, w) }}
@@ -110,29 +109,30 @@ func TestC10_AHitAllocatesNothing(t *testing.T) {
 		}
 		i++
 	}); n != 0 {
-		t.Errorf("%v allocations a hit; want none", n)
+		t.Errorf("%v allocations per hit; want none", n)
 	}
 	w.collect(t)
 	if hits := w.prom.Guards[0].Stats().Hits; hits < 1000 {
-		t.Errorf("%d hits; want those of the measurement", hits)
+		t.Errorf("%d hits; want at least those of the measurement", hits)
 	}
 }
 
-// hitsATurn are how many hits are timed together: half a millisecond's.
+// hitsATurn is how many hits are timed together: they take about half a millisecond.
 const hitsATurn = 4096
 
-// watchedKeys are as many keys as the processor's cache holds with their entries.
-// With 16,384, entries that were loaded under an Observer lie apart, with its spans
-// between them, and a hit takes 60 ns more for memory that is further away: also
-// without anything that looks on, and not with two Guards that were filled alike.
+// watchedKeys is a number of keys whose entries fit in the processor's cache. With
+// 16,384 keys, entries that were loaded under an Observer are spread out, with its
+// spans between them. A hit then takes 60 ns more because its memory is further away.
+// That happens even without any observer, and does not happen with two Guards that
+// were filled alike.
 const watchedKeys = 256
 
-// BenchmarkWatched is what a hit costs more with all that can look at a Guard: the
-// median of turns, in which the Guard without and the one with it are measured one
-// right after the other.
+// BenchmarkWatched measures the additional cost of a hit with everything that can
+// observe a Guard. The result is the median of turns, each of which measures the
+// Guard without and the one with observers one right after the other.
 func BenchmarkWatched(b *testing.B) { benchWatched(b, 1) }
 
-// BenchmarkWatchedParallel is the same with a caller on every processor.
+// BenchmarkWatchedParallel is the same with one caller per processor.
 func BenchmarkWatchedParallel(b *testing.B) { benchWatched(b, 0) }
 
 func benchWatched(b *testing.B, callers int) {
@@ -155,7 +155,7 @@ func benchWatched(b *testing.B, callers int) {
 				collected.Go(func() { w.collect(b) })
 			}
 			var x, y float64
-			if i%2 == 0 { // nobody is always first
+			if i%2 == 0 { // alternate which one is first
 				x = hitTurn(b, bare, keys, n, i)
 				y = hitTurn(b, watched, keys, n, i)
 			} else {
@@ -171,11 +171,11 @@ func benchWatched(b *testing.B, callers int) {
 	})
 }
 
-// hitTurn returns how many nanoseconds a hit takes each of n callers.
+// hitTurn returns how many nanoseconds a hit takes for each of n callers.
 func hitTurn(b *testing.B, get getFunc[string], keys []string, n, turn int) float64 {
 	ctx := b.Context()
 	hits := func(caller int) {
-		at := turn*hitsATurn + caller*(watchedKeys/7) // start apart
+		at := turn*hitsATurn + caller*(watchedKeys/7) // callers start at different keys
 		for i := range hitsATurn {
 			if v, err := get(ctx, keys[(at+i)&(watchedKeys-1)]); v == nil || err != nil {
 				b.Error(v, err)
@@ -196,7 +196,8 @@ func hitTurn(b *testing.B, get getFunc[string], keys []string, n, turn int) floa
 	return float64(time.Since(start)) / hitsATurn
 }
 
-// median of values, which are not altered; 0 of none.
+// median returns the median of values, or 0 if there are none. It does not change
+// values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

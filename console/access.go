@@ -14,48 +14,49 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// LongToken is how many bytes a token has at least that nobody finds by trying, if
-// it was drawn at random: see Access.Token.
+// LongToken is the minimum length, in bytes, of a random token that cannot be found
+// by guessing: see Access.Token.
 const LongToken = 16
 
-// Access says who may come in: a loopback listener needs nothing more, any other
-// a Token.
+// Access decides which requests to accept: a loopback listener needs nothing more,
+// any other needs a Token.
 type Access struct {
-	// Token has to be sent by every client, as Authorization: Bearer, or once to the
-	// login, which sets a cookie. Empty means that none is needed, and that only
-	// connections over loopback are answered.
+	// Token must be sent by every client, as Authorization: Bearer, or once to the
+	// login, which sets a cookie. Empty means that no token is needed, and that only
+	// connections over loopback are accepted.
 	//
-	// Draw it at random, of LongToken bytes or more: then it admits every request that has it,
-	// whatever else comes from the same address. A shorter one might be guessed, so
-	// after a hundred wrong ones an address is refused for a while, also with the
-	// right one.
+	// Use a random token of LongToken bytes or more: every request with it is
+	// accepted, whatever else comes from the same address. A shorter one might be
+	// guessed, so an address that has sent a hundred wrong ones is rejected for a
+	// while, even with the right one.
 	Token string
-	// Hosts are the names that clients call the listener by, beside its address
-	// and localhost. Any other Host is refused.
+	// Hosts are the names by which clients reach the listener, in addition to its
+	// address and localhost. Any other Host is rejected.
 	Hosts []string
-	// Open says that a request needs no token, such as a probe's. nil means none.
+	// Open reports whether a request needs no token, such as a probe's. nil means
+	// none.
 	Open func(*http.Request) bool
-	// Base is the path of the console, where browsers are sent to log in: "/" if
-	// it is empty.
+	// Base is the path of the console, where browsers are redirected to log in; "/"
+	// if it is empty.
 	Base string
-	// Sessions remembers who has logged in. An Access that takes the place of
-	// another, as at a reload, goes on with its Sessions; with another Token they
-	// end with the first request that it answers. nil means that it has its own.
+	// Sessions holds the logged-in sessions. An Access that replaces another, as in a
+	// reload, continues with its Sessions; with a different Token they end at the
+	// first request that it serves. nil means new Sessions.
 	Sessions *Sessions
 	// Logger logs logins. nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Protect returns next behind a. The login is answered here. Its cookie is sent
-// to all that the listener has.
+// Protect returns next behind a. It serves the login itself. Browsers send the
+// login's cookie to all paths of the listener.
 func (a Access) Protect(next http.Handler) http.Handler { return a.protect(next, everywhere) }
 
-// A reach is to which paths browsers send the cookie.
+// A reach is the set of paths to which browsers send the cookie.
 type reach bool
 
 const (
 	everywhere reach = true
-	nearby     reach = false // where the login is, whose path nobody here knows
+	nearby     reach = false // the folder of the login, whose full path is not known here
 )
 
 func (a Access) protect(next http.Handler, to reach) http.Handler {
@@ -86,10 +87,10 @@ func (a Access) protect(next http.Handler, to reach) http.Handler {
 	return g
 }
 
-// A gate lets requests in.
+// A gate decides whether to accept a request.
 type gate struct {
 	next     http.Handler
-	token    [sha256.Size]byte // of the token; hashes have one length, so that it is no secret either
+	token    [sha256.Size]byte // hash of the token; its fixed length hides the token's length
 	asks     bool              // there is a token
 	long     bool              // it has LongToken bytes
 	hosts    map[string]bool
@@ -97,27 +98,27 @@ type gate struct {
 	base     string // begins and ends with a slash
 	reach    reach
 	sessions *Sessions
-	turn     uint64 // of those that have shared sessions
+	turn     uint64 // number of this Access among those that have shared sessions
 	logger   *slog.Logger
 	page     *page
 	cross    http.CrossOriginProtection
 }
 
-// ServeHTTP lets a request in, in these steps:
+// ServeHTTP accepts a request in these steps:
 //
-//  1. Its Host is ours, its connection comes from where it may, and no other
-//     site's page has sent it.
-//  2. Where there is a token, the login and what that needs are answered.
-//  3. It has the token, or the cookie of a session, or needs neither.
+//  1. Its Host is known, its connection is over loopback or a token is configured, and
+//     no other site's page has sent it.
+//  2. With a token, the login and its files are served.
+//  3. It has the token, or a session's cookie, or needs neither.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	switch {
 	case !g.known(r):
 		fail(w, http.StatusForbidden, "unknown Host: want an address of the listener, localhost, or one of its hosts")
 	case !g.asks && !overLoopback(r):
-		fail(w, http.StatusForbidden, "without a token, only connections over loopback are answered")
+		fail(w, http.StatusForbidden, "only connections over loopback are accepted, because no token is configured")
 	case g.foreign(r):
-		fail(w, http.StatusForbidden, "a request from another site's page")
+		fail(w, http.StatusForbidden, "requests from another site's page are rejected")
 	case g.answered(w, r):
 	case !g.asks, g.open != nil && g.open(r):
 		g.next.ServeHTTP(w, r)
@@ -126,7 +127,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// harden sets what browsers are to keep to.
+// harden sets security headers for browsers.
 func harden(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -138,7 +139,7 @@ func harden(h http.Header) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// check lets in who has the token or a session.
+// check accepts requests with the token or a session.
 func (g *gate) check(w http.ResponseWriter, r *http.Request) {
 	if given := bearer(r); given != "" {
 		wait, ok := g.sessions.try(r, g.long, func() bool { return g.isToken(given) })
@@ -155,7 +156,7 @@ func (g *gate) check(w http.ResponseWriter, r *http.Request) {
 	if s := g.session(r); s != nil {
 		ctx, cancel := context.WithCancel(context.WithValue(r.Context(), loginKey{}, true))
 		defer cancel()
-		defer context.AfterFunc(s, cancel)() // what still runs, such as a stream, ends with it
+		defer context.AfterFunc(s, cancel)() // streams end with the session
 		g.next.ServeHTTP(w, r.WithContext(ctx))
 		return
 	}
@@ -167,22 +168,23 @@ func (g *gate) check(w http.ResponseWriter, r *http.Request) {
 	unauthorized(w)
 }
 
-// loginKey marks the context of requests that came in by a session.
+// loginKey marks the context of requests with a session.
 type loginKey struct{}
 
-// byLogin reports whether r came in by a session.
+// byLogin reports whether r has a session.
 func byLogin(r *http.Request) bool {
 	in, _ := r.Context().Value(loginKey{}).(bool)
 	return in
 }
 
-// isToken compares, in a time that tells nothing about the token.
+// isToken compares in constant time, so that the duration reveals nothing about the
+// token.
 func (g *gate) isToken(given string) bool {
 	sum := sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// bearer returns the token that r sends, if it sends one.
+// bearer returns the token of r, or "".
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -193,23 +195,23 @@ func bearer(r *http.Request) string {
 
 func unauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="weir"`)
-	fail(w, http.StatusUnauthorized, "the token is wanted: Authorization: Bearer TOKEN, or a login")
+	fail(w, http.StatusUnauthorized, "a token is required: send Authorization: Bearer TOKEN, or log in")
 }
 
-// tooMany answers who has tried too often.
+// tooMany rejects a client that has sent too many wrong tokens.
 func tooMany(w http.ResponseWriter, wait time.Duration) {
 	retryAfter(w, wait)
 	fail(w, http.StatusTooManyRequests, "too many wrong tokens: try again later")
 }
 
-// wantsPage reports whether r is of a browser that goes somewhere.
+// wantsPage reports whether r is a navigation of a browser.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// foreign reports whether another site's page has sent r. A page may link to us,
-// which brings no cookie; it may not ask in any other way, whatever the method,
-// though it could not read the answer: it would hold a stream open.
+// foreign reports whether another site's page has sent r. A page can link to the
+// console, which sends no cookie. Every other request is rejected, whatever its
+// method: the page could not read the response, but it could hold a stream open.
 func (g *gate) foreign(r *http.Request) bool {
 	if g.cross.Check(r) != nil {
 		return true
@@ -222,10 +224,10 @@ func (g *gate) foreign(r *http.Request) bool {
 	return g.cross.Check(as) != nil
 }
 
-// known reports whether the Host is one of ours: a name that was given, a
-// loopback address, or the address that the connection came to. A page can make a
-// browser send requests to any address under the page's own name (DNS rebinding);
-// other addresses are no danger of that, but no host of ours either.
+// known reports whether the Host is accepted: a configured name, a loopback address,
+// or the address to which the client connected. A page can make a browser send
+// requests to any address under the page's own name (DNS rebinding). Other IP
+// addresses do not allow that, but they are not this listener's either.
 func (g *gate) known(r *http.Request) bool {
 	host := bare(r.Host)
 	if g.hosts[host] {
@@ -243,9 +245,9 @@ func (g *gate) known(r *http.Request) bool {
 	return ok && local == addr
 }
 
-// overLoopback reports whether r came over a connection that nobody else's machine
-// can make: to a loopback address, or not over a network. Nothing is known of one
-// without an address: it may have come through FastCGI, from anywhere.
+// overLoopback reports whether r came over a connection that no other machine can
+// make: to a loopback address, or not over a network. A connection without an address
+// is not accepted: it may have come through FastCGI, from anywhere.
 func overLoopback(r *http.Request) bool {
 	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if ok && (a.Network() == "unix" || a.Network() == "pipe") {
@@ -255,7 +257,7 @@ func overLoopback(r *http.Request) bool {
 	return ok && addr.IsLoopback()
 }
 
-// localAddr returns the address that the connection of r came to.
+// localAddr returns the address to which the client connected.
 func localAddr(r *http.Request) (netip.Addr, bool) {
 	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -265,7 +267,7 @@ func localAddr(r *http.Request) (netip.Addr, bool) {
 	return to.Addr().Unmap().WithZone(""), err == nil
 }
 
-// bare is a host without port, brackets and the root's dot, in lower case.
+// bare returns a host without port, brackets and the final dot, in lower case.
 func bare(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -275,9 +277,8 @@ func bare(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// NeedsToken reports whether a listener on address (host:port) can be reached
-// from elsewhere, so that it has to have a token. A name counts as elsewhere,
-// apart from localhost.
+// NeedsToken reports whether a listener on address (host:port) can be reached from
+// other machines, and so needs a token. Every name except localhost counts as such.
 func NeedsToken(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 
 const (
 	token = "correct horse"
-	local = "192.0.2.1:9090" // an address that requests come to over a network
+	local = "192.0.2.1:9090" // a network address that receives requests
 )
 
-// ok answers what is let in.
+// ok responds to accepted requests.
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "in") })
 
 func bearer(token string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + token}
 }
 
-// entrances are the two ways in: an Access before something, and a Console.
+// entrances returns the two kinds of protected handlers: an Access in front of a
+// handler, and a Console.
 func entrances(t *testing.T, a console.Access) map[string]http.Handler {
 	a.Logger = quiet
 	return map[string]http.Handler{
@@ -94,14 +95,14 @@ func TestC2_TokenAsAHeader(t *testing.T) {
 					t.Errorf("%s, Authorization %q, %s: %d; want %d", way, auth, target, got.Code, want)
 				}
 				if want == 401 && (!strings.HasPrefix(got.Header().Get("WWW-Authenticate"), "Bearer") || strings.Contains(got.Body.String(), "horse")) {
-					t.Errorf("%s, %s: %v %s; want a challenge that tells nothing", way, target, got.Header(), got.Body)
+					t.Errorf("%s, %s: %v %s; want a challenge without details", way, target, got.Header(), got.Body)
 				}
 			}
 		}
 		if got := get("/open").on(h); got.Code == 401 {
-			t.Errorf("%s: what is open wants a token", way)
+			t.Errorf("%s: an open path requires a token", way)
 		}
-		// A token in a URL ends in logs, so it is nowhere taken from there.
+		// Tokens in URLs end up in logs, so they are never accepted there.
 		for _, c := range []call{get("/?token=correct+horse"), get("/api/snapshot?token=correct+horse&access_token=correct+horse"),
 			{method: "POST", target: "/login?token=correct+horse", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}} {
 			if got := c.on(h); got.Code != 401 || len(got.Result().Cookies()) > 0 {
@@ -111,14 +112,14 @@ func TestC2_TokenAsAHeader(t *testing.T) {
 	}
 }
 
-// login logs in to h, below prefix, as a browser does, and returns the cookie.
+// login logs in to h at prefix, as a browser does, and returns the cookie.
 func login(t *testing.T, h http.Handler, prefix string) *http.Cookie {
 	t.Helper()
 	c := form(prefix+"login", url.Values{"token": {token}})
 	got := c.on(h)
 	cookies := got.Result().Cookies()
 	if got.Code != 303 || got.Header().Get("Location") != "./" || len(cookies) != 1 {
-		t.Fatalf("login: %d %v %s; want a cookie, and the way to the page", got.Code, got.Header(), got.Body)
+		t.Fatalf("login: %d %v %s; want a cookie, and a redirect to the page", got.Code, got.Header(), got.Body)
 	}
 	return cookies[0]
 }
@@ -129,7 +130,7 @@ func form(target string, v url.Values) call {
 	}}
 }
 
-// with is c with a cookie.
+// with returns c with a cookie.
 func (c call) with(cookie *http.Cookie) call {
 	h := map[string]string{"Cookie": cookie.Name + "=" + cookie.Value}
 	for name, v := range c.header {
@@ -143,10 +144,10 @@ func TestC2_LoginSetsACookie(t *testing.T) {
 	for way, h := range entrances(t, console.Access{Token: token}) {
 		cookie := login(t, h, "/")
 		if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.MaxAge != 12*60*60 || cookie.Domain != "" || len(cookie.Value) != 43 {
-			t.Errorf("%s: cookie %v; want it HttpOnly, SameSite=Strict, for 12 hours and this host, of 256 bits", way, cookie)
+			t.Errorf("%s: cookie %v; want HttpOnly, SameSite=Strict, 12 hours, this host only, and 256 bits", way, cookie)
 		}
 		if got := get("/").with(cookie).on(h); got.Code != 200 {
-			t.Errorf("%s: with the cookie %d %s; want 200", way, got.Code, got.Body)
+			t.Errorf("%s: with the cookie: %d %s; want 200", way, got.Code, got.Body)
 		}
 		for what, forged := range map[string]string{"another one": strings.Repeat("A", 43), "none": "", "the token": token, "less": cookie.Value[:42], "more": cookie.Value + "A"} {
 			if got := get("/").with(&http.Cookie{Name: cookie.Name, Value: forged}).on(h); got.Code != 401 {
@@ -154,15 +155,15 @@ func TestC2_LoginSetsACookie(t *testing.T) {
 			}
 		}
 		if again := login(t, h, "/"); again.Value == cookie.Value {
-			t.Errorf("%s: two logins have one cookie", way)
+			t.Errorf("%s: two logins got the same cookie", way)
 		}
 		for _, c := range []call{form("/login", url.Values{"token": {"wrong"}}), form("/login", nil), form("/login", url.Values{"token": {""}})} {
 			got := c.on(h)
-			if got.Code != 401 || len(got.Result().Cookies()) > 0 || !strings.Contains(got.Body.String(), "not the token") || !strings.Contains(got.Body.String(), "<form") {
+			if got.Code != 401 || len(got.Result().Cookies()) > 0 || !strings.Contains(got.Body.String(), "Wrong token.") || !strings.Contains(got.Body.String(), "<form") {
 				t.Errorf("%s: login with %q: %d %s; want 401 and the page", way, c.body, got.Code, got.Body)
 			}
 		}
-		// As JSON, for programs.
+		// As JSON, for scripts.
 		got := post("/login", `{"token": "correct horse"}`).on(h)
 		if got.Code != 200 || len(got.Result().Cookies()) != 1 || got.Body.String() != "{\"ok\":true}\n" {
 			t.Errorf("%s: login as JSON: %d %s; want a cookie", way, got.Code, got.Body)
@@ -173,13 +174,13 @@ func TestC2_LoginSetsACookie(t *testing.T) {
 			}
 		}
 		if got := form("/login", url.Values{"token": {strings.Repeat("x", 1<<17)}}).on(h); got.Code != 400 {
-			t.Errorf("%s: login with too much: %d; want 400", way, got.Code)
+			t.Errorf("%s: login with too large a body: %d; want 400", way, got.Code)
 		}
 	}
 }
 
-// The cookie reaches what its Access protects, and no other console; it says over
-// TLS that nobody else has set it.
+// The cookie reaches what its Access protects, and no other console. Over TLS its
+// name proves that no other site has set it.
 func TestC2_NameAndPathOfTheCookie(t *testing.T) {
 	h := entrances(t, console.Access{Token: token})
 	for _, tt := range []struct{ way, host, scheme, name, path string }{
@@ -220,27 +221,27 @@ func TestC2_BrowsersGetTheLogin(t *testing.T) {
 	for h, base := range map[http.Handler]string{a: "/console/", c: "/"} {
 		got := call{target: base + "login", header: browser}.on(h)
 		if got.Code != 200 || !strings.Contains(got.Body.String(), `action="login"`) || !strings.Contains(got.Body.String(), `type="password"`) {
-			t.Errorf("%slogin: %d %s; want the page of the login", base, got.Code, got.Body)
+			t.Errorf("%slogin: %d %s; want the login page", base, got.Code, got.Body)
 		}
 		for file, kind := range map[string]string{"assets/login.css": "text/css", "assets/icon.svg": "image/svg+xml"} {
 			version := between(got.Body.String(), `href="`+file, `"`)
 			if got := get(base + file + version).on(h); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Content-Type"), kind) {
-				t.Errorf("its %s: %d %v; want it without a token", file, got.Code, got.Header())
+				t.Errorf("%s of the login page: %d %v; want 200 without a token", file, got.Code, got.Header())
 			}
 		}
 		if got := (call{target: base + "login", header: browser}).with(login(t, h, base)).on(h); got.Code != 303 || got.Header().Get("Location") != "./" {
-			t.Errorf("%slogin with a session: %d; want the way to the page", base, got.Code)
+			t.Errorf("%slogin with a session: %d; want a redirect to the page", base, got.Code)
 		}
 	}
 	none := console.Access{}.Protect(ok)
 	for _, c := range []call{{target: "/login", header: browser}, form("/login", nil), form("/logout", nil)} {
 		if got := c.on(none); got.Code != 303 || got.Header().Get("Location") != "./" || len(got.Result().Cookies()) > 0 {
-			t.Errorf("%s %s without a token: %d %v; want the way to the page", c.method, c.target, got.Code, got.Header())
+			t.Errorf("%s %s without a token: %d %v; want a redirect to the login", c.method, c.target, got.Code, got.Header())
 		}
 	}
 }
 
-// between returns what is between a and b in s.
+// between returns the text between a and b in s.
 func between(s, a, b string) string {
 	_, s, _ = strings.Cut(s, a)
 	s, _, _ = strings.Cut(s, b)
@@ -254,25 +255,25 @@ func TestC2_LogoutAndTimeEndASession(t *testing.T) {
 		first, second := login(t, c, "/"), login(t, c, "/")
 		a, b := listen(t, client, eventsURL, first), listen(t, client, eventsURL, second)
 		if !a.hello.Features.Login {
-			t.Error("the hello of a login says that there is none")
+			t.Error("the hello of a logged-in client has Login false")
 		}
 		out := form("/logout", nil).with(first).on(c)
 		if cookies := out.Result().Cookies(); out.Code != 303 || len(cookies) != 1 || cookies[0].MaxAge >= 0 || cookies[0].Value != "" {
-			t.Errorf("logout: %d %v; want the cookie taken away", out.Code, out.Header())
+			t.Errorf("logout: %d %v; want the cookie deleted", out.Code, out.Header())
 		}
 		if !a.ended() {
-			t.Error("the stream of a session that has ended was cut; want it ended")
+			t.Error("the stream of an ended session broke off; want a clean end")
 		}
 		if got := get("/").with(first).on(c); got.Code != 401 {
 			t.Errorf("after the logout: %d; want 401", got.Code)
 		}
 		if got := get("/").with(second).on(c); got.Code != 200 {
-			t.Errorf("another session after that: %d; want 200", got.Code)
+			t.Errorf("another session after the logout: %d; want 200", got.Code)
 		}
 		began := time.Now()
 		b.ended()
 		if got := time.Since(began); got != console.SessionLifetime {
-			t.Errorf("the stream of the other ended after %v; want %v", got, console.SessionLifetime)
+			t.Errorf("the other session's stream ended after %v; want %v", got, console.SessionLifetime)
 		}
 		if got := get("/").with(second).on(c); got.Code != 401 {
 			t.Errorf("after %v: %d; want 401", console.SessionLifetime, got.Code)
@@ -291,7 +292,7 @@ func TestC2_SessionsAreBounded(t *testing.T) {
 		for i, cookie := range all {
 			want := 200
 			if i < 2 {
-				want = 401 // the oldest gave way
+				want = 401 // the oldest was replaced
 			}
 			if got := get("/").with(cookie).on(h); got.Code != want {
 				t.Errorf("session %d: %d; want %d", i, got.Code, want)
@@ -320,10 +321,10 @@ func TestC2_TriesAreBounded(t *testing.T) {
 		}
 		for _, c := range append(wrong, call{target: "/", header: bearer(token)}, form("/login", url.Values{"token": {token}})) {
 			if got := try(c, evil); got.Code != 429 || got.Header().Get("Retry-After") != "1" || len(got.Result().Cookies()) > 0 {
-				t.Errorf("one more, %s: %d, Retry-After %q; want 429 and 1, be it right or wrong", c.body, got.Code, got.Header().Get("Retry-After"))
+				t.Errorf("another try, %s: %d, Retry-After %q; want 429 and 1, with the right or a wrong token", c.body, got.Code, got.Header().Get("Retry-After"))
 			}
 		}
-		for range 1000 { // who has the token may come as often as wanted
+		for range 1000 { // a client with the token is not limited
 			if got := try(call{target: "/", header: bearer(token)}, other); got.Code != 200 {
 				t.Fatalf("another client: %d; want 200", got.Code)
 			}
@@ -333,14 +334,14 @@ func TestC2_TriesAreBounded(t *testing.T) {
 			t.Errorf("a second later: %d; want 401", got.Code)
 		}
 		if got := try(wrong[0], evil); got.Code != 429 {
-			t.Errorf("and again: %d; want 429", got.Code)
+			t.Errorf("another try: %d; want 429", got.Code)
 		}
 	})
 }
 
-// The right token is accepted, even while another client at the same address,
-// as behind one SNAT, keeps sending wrong ones. Those are bounded as ever. The
-// promise is for tokens that nobody finds by trying: of LongToken bytes.
+// The right token is accepted even while another client at the same address, as
+// behind one SNAT, keeps sending wrong ones. The wrong ones are still limited. This
+// applies to tokens that cannot be guessed: of at least LongToken bytes.
 func TestC2_OthersWrongTokensLockNobodyOut(t *testing.T) {
 	for _, test := range []struct {
 		token string
@@ -357,25 +358,25 @@ func TestC2_OthersWrongTokensLockNobodyOut(t *testing.T) {
 				wrong[post("/login", `{"token": "wrong"}`).on(h).Code]++
 			}
 			if wrong[401] != 100 || wrong[429] != 900 {
-				t.Errorf("a token of %d bytes: wrong ones are answered %v; want 100 times 401, and 429", len(test.token), wrong)
+				t.Errorf("a token of %d bytes: responses to wrong tokens are %v; want 100 times 401, and 429", len(test.token), wrong)
 			}
 			for range 3 {
 				if got := (call{target: "/", header: bearer(test.token)}).on(h); got.Code != test.want {
-					t.Errorf("a token of %d bytes in the header: %d; want %d", len(test.token), got.Code, test.want)
+					t.Errorf("the right token of %d bytes in the header: %d; want %d", len(test.token), got.Code, test.want)
 				}
 			}
 			in := post("/login", fmt.Sprintf(`{"token": %q}`, test.token)).on(h)
 			if in.Code != test.want || (len(in.Result().Cookies()) > 0) != (test.want == 200) {
-				t.Errorf("a token of %d bytes at the login: %d, %d cookies; want %d", len(test.token), in.Code, len(in.Result().Cookies()), test.want)
+				t.Errorf("the right token of %d bytes at the login: %d, %d cookies; want %d", len(test.token), in.Code, len(in.Result().Cookies()), test.want)
 			}
 			if got := (call{target: "/", header: bearer("wrong")}).on(h); got.Code != 429 {
-				t.Errorf("a wrong one after that: %d; want 429", got.Code)
+				t.Errorf("a wrong token after that: %d; want 429", got.Code)
 			}
 		})
 	}
 }
 
-// A client that tries too often cannot fill the log.
+// Many failed logins do not fill the log.
 func TestC2_TriesAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -386,29 +387,30 @@ func TestC2_TriesAreLoggedNowAndThen(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := strings.Count(log.String(), "tried too often"); n != 3 {
-			t.Errorf("%d lines in three seconds of tries; want 3", n)
+		if n := strings.Count(log.String(), "too many wrong tokens"); n != 3 {
+			t.Errorf("%d lines about too many tries in three seconds; want 3", n)
 		}
 		if strings.Contains(log.String(), "token=") || strings.Count(log.String(), "a wrong token") > 102 {
-			t.Errorf("the log is %.300s…, with %d lines; want one for each try that was looked at", log.String(), strings.Count(log.String(), "\n"))
+			t.Errorf("the log is %.300s…, with %d lines; want no token, and at most one line per compared try", log.String(), strings.Count(log.String(), "\n"))
 		}
 	})
 }
 
-// Neither do many addresses help, nor is there memory for all of them.
+// Trying from many addresses does not help, and does not use memory for all of them.
 func TestC2_TriesFromEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := console.Access{Token: token, Logger: quiet}.Protect(ok)
 		tried := map[int]int{}
 		for i := range 1000 {
-			for _, from := range []string{"10.1.%d.%d:1", "[2001:db8:0:1::%x:%x]:1"} { // all of the latter are one
+			for _, from := range []string{"10.1.%d.%d:1", "[2001:db8:0:1::%x:%x]:1"} { // all addresses of the latter are one network
 				c := call{target: "/", header: bearer("wrong"), client: fmt.Sprintf(from, i/256, i%256)}
 				tried[c.on(h).Code]++
 			}
 		}
-		// 255 clients and the network, and the rest as one.
+		// 255 IPv4 clients and the IPv6 network are counted separately, and the rest
+		// together.
 		if tried[401] != 255+100+100 || tried[429] != 2000-tried[401] {
-			t.Errorf("answers %v; want 455 looked at", tried)
+			t.Errorf("responses %v; want 455 compared tries", tried)
 		}
 		time.Sleep(100 * time.Second) // all have been quiet for long enough
 		c := call{target: "/", header: bearer(token), client: "10.9.9.9:1"}
@@ -418,8 +420,8 @@ func TestC2_TriesFromEverywhere(t *testing.T) {
 	})
 }
 
-// A reload makes a new Access. A session lasts, unless the token changes, and
-// ends when the new one is in force.
+// A reload creates a new Access. A session survives it, unless the token changes:
+// then it ends when the new Access is in use.
 func TestC2_SessionsSurviveAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := console.NewSessions()
@@ -437,7 +439,7 @@ func TestC2_SessionsSurviveAReload(t *testing.T) {
 		same := access(token)
 		in("after a reload that changes nothing", same, cookie, 200)
 		in("at the old one, that ends its requests", before, cookie, 200)
-		_ = access("something else") // of a configuration that was bad, and never came into force
+		_ = access("something else") // of an invalid configuration that never came into effect
 		in("after a reload that failed", same, cookie, 200)
 
 		changed := access("battery staple")

@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	// MaxRows is how many flights, or hot keys of a kind, are shown at most.
+	// MaxRows is the maximum number of flights, or of hot keys of a kind, that are
+	// shown.
 	MaxRows = 100
 
 	defaultHot = 20
 
-	// reuse is for how long an answer is given again that takes work: memories are
-	// gone through, engines asked.
+	// reuse is how long a response that is expensive to compute is reused: it scans
+	// memory or queries an engine.
 	reuse = time.Second
-	// rosterTimeout is how long the engine of a fleet has to tell who belongs to it.
+	// rosterTimeout bounds a query of the fleet's engine for the instances.
 	rosterTimeout = 2 * time.Second
-	// maxInstances is how many of them are shown.
+	// maxInstances is the maximum number of instances that are shown.
 	maxInstances = 1000
 )
 
-// snapshot answers with how everything stands at this moment.
+// snapshot responds with the current Snapshot.
 func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, within(c.o.Source.Snapshot()))
 }
 
-// details are what the page shows of units: each gathered at most once in a while,
-// for any number of requests.
+// details caches what the page shows of units: each is gathered at most once per
+// reuse interval, for any number of requests.
 type details struct {
 	guard *weir.Guard[string, []byte]
 }
@@ -62,20 +63,20 @@ func newDetails(c *Console) *details {
 
 func (d *details) close() { closeGuard(d.guard) }
 
-// unit answers with a Detail.
+// unit responds with a Detail.
 func (c *Console) unit(w http.ResponseWriter, r *http.Request) {
 	b, err := c.details.guard.Get(r.Context(), r.PathValue("unit"))
 	switch {
 	case errors.Is(err, weir.ErrNotFound):
 		fail(w, http.StatusNotFound, "there is no unit of that name")
 	case err != nil:
-		fail(w, http.StatusServiceUnavailable, "the unit cannot be looked at: %v", err)
+		fail(w, http.StatusServiceUnavailable, "the unit's details are unavailable: %v", err)
 	default:
 		answerBytes(w, http.StatusOK, b)
 	}
 }
 
-// hot answers with the hot keys of a unit.
+// hot responds with the hot keys of a unit.
 func (c *Console) hot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	n := defaultHot
@@ -101,7 +102,7 @@ func (c *Console) hot(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// A roster asks who belongs to the fleet, at most once in a while.
+// A roster queries the fleet's instances, at most once per reuse interval.
 type roster struct {
 	guard *weir.Guard[struct{}, []fleet.Instance]
 }
@@ -113,7 +114,7 @@ func newRoster(from fleet.Roster) *roster {
 
 func (o *roster) close() { closeGuard(o.guard) }
 
-// fleet answers with a Fleet, also where the engine does not answer.
+// fleet responds with a Fleet, even if the engine does not respond.
 func (c *Console) fleet(w http.ResponseWriter, r *http.Request) {
 	f := Fleet{Self: c.o.Self, Tier: c.sampler.latest().Tier, Instances: []fleet.Instance{}}
 	all, err := c.roster.guard.Get(r.Context(), struct{}{})
@@ -124,9 +125,9 @@ func (c *Console) fleet(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, f)
 }
 
-// closeGuard closes one without waiting for its loads.
+// closeGuard closes a Guard without waiting for its loads.
 func closeGuard[K comparable, V any](g *weir.Guard[K, V]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = g.Close(ctx) // loads that run are canceled, and end when they end
+	_ = g.Close(ctx) // running loads are canceled, and end on their own
 }

@@ -37,7 +37,7 @@ func TestC4_KeysAreDigestsUnlessSwitchedOn(t *testing.T) {
 		}
 		for i := range secrets {
 			if flights[i].Name != h.ByTraffic[i].Name || flights[i].Name != h.ByLoadTime[i].Name || flights[i].Joiners != i {
-				t.Errorf("key %d is %q, %q and %q; want one name on all pages", i, flights[i].Name, h.ByTraffic[i].Name, h.ByLoadTime[i].Name)
+				t.Errorf("key %d is %q, %q and %q; want the same name on all pages", i, flights[i].Name, h.ByTraffic[i].Name, h.ByLoadTime[i].Name)
 			}
 			names = append(names, flights[i].Name)
 		}
@@ -49,7 +49,7 @@ func TestC4_KeysAreDigestsUnlessSwitchedOn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, digest := range digests {
 		if len(digest) != 13 || digest[0] != '#' || seen[digest] {
-			t.Errorf("digest %q; want # and 12 digits, of each key its own", digest)
+			t.Errorf("digest %q; want # and 12 digits, different for each key", digest)
 		}
 		seen[digest] = true
 	}
@@ -57,12 +57,12 @@ func TestC4_KeysAreDigestsUnlessSwitchedOn(t *testing.T) {
 		body := get(target).on(off).Body.String()
 		for _, part := range []string{"example.org", "account", "users", "4711", "longlong"} {
 			if strings.Contains(body, part) {
-				t.Errorf("%s has %q, which is of a key", target, part)
+				t.Errorf("%s contains %q, part of a key", target, part)
 			}
 		}
 	}
 	if names(newConsole(t, console.Options{Source: s}))[0] == digests[0] {
-		t.Error("two consoles have one digest of a key; want a secret in it")
+		t.Error("two consoles have the same digest of a key; want different secrets")
 	}
 	want := []string{"/account?email=ann@example.org", "{users bob@example.org}", "4711", `x\xff`, strings.Repeat("long", 64) + "…"}
 	if got := names(newConsole(t, console.Options{Source: s, ShowKeys: true})); strings.Join(got, "|") != strings.Join(want, "|") {
@@ -75,7 +75,7 @@ func TestHot(t *testing.T) {
 	s.detail.Unit.Name = "rows"
 	c := newConsole(t, console.Options{Source: s})
 	if h := into[console.Hot](t, get("/api/hot?unit=rows").on(c)); h.Enabled || h.ByTraffic == nil || h.ByLoadTime == nil {
-		t.Errorf("without hot keys: %+v; want that said", h)
+		t.Errorf("without hot keys: %+v; want Enabled false", h)
 	}
 	for i := range 300 {
 		s.hot.ByTraffic = append(s.hot.ByTraffic, inspect.HotKey{Key: i})
@@ -87,12 +87,12 @@ func TestHot(t *testing.T) {
 	}
 	for query, want := range map[string]int{"?unit=rows&n=0": 400, "?unit=rows&n=101": 400, "?unit=rows&n=x": 400, "?unit=rows&n=-1": 400, "?unit=none": 404, "": 404} {
 		if got := get("/api/hot" + query).on(c); got.Code != want || !strings.Contains(got.Body.String(), `"error"`) {
-			t.Errorf("%q: %d %s; want %d and why", query, got.Code, got.Body, want)
+			t.Errorf("%q: %d %s; want %d and an error", query, got.Code, got.Body, want)
 		}
 	}
 }
 
-// A memory is gone through at most once a second, however many ask.
+// A memory is scanned at most once per second, however many clients request it.
 func TestC6_DetailsAreGatheredOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -142,18 +142,18 @@ func TestFleet(t *testing.T) {
 		time.Sleep(time.Second)
 		r.instances = func(context.Context) ([]fleet.Instance, error) { return nil, errors.New("the engine is away") }
 		if f := into[console.Fleet](t, get("/api/fleet").on(c)); f.Error != "the engine is away" || f.Instances == nil || f.Self != "a" {
-			t.Errorf("without the engine: %+v; want why nobody is known", f)
+			t.Errorf("without the engine: %+v; want an error, and no instances", f)
 		}
 		r.instances = func(ctx context.Context) ([]fleet.Instance, error) { <-ctx.Done(); return nil, ctx.Err() }
 		began := time.Now()
 		if f := into[console.Fleet](t, get("/api/fleet").on(c)); f.Error == "" || time.Since(began) != 2*time.Second {
-			t.Errorf("with an engine that hangs: %+v after %v; want why, after 2 s", f, time.Since(began))
+			t.Errorf("with an engine that hangs: %+v after %v; want an error after 2 s", f, time.Since(began))
 		}
 		c.Close(context.Background())
 	})
 }
 
-// A purger is a source that can forget.
+// A purger is a source that can purge.
 type purger struct {
 	source
 	purged []string
@@ -200,22 +200,22 @@ func TestC7_PurgeSaysWhatItDid(t *testing.T) {
 			t.Errorf("purge %.60s: %d %s, purged %q; want %d, %s, %q", tt.body, got.Code, got.Body, p.purged, tt.code, tt.want, tt.done)
 		}
 		if (tt.done != "") != strings.Contains(logged.String(), "msg=purged") {
-			t.Errorf("purge %.60s logged %q; want a line for what was done", tt.body, logged.String())
+			t.Errorf("purge %.60s logged %q; want a line for each purge that was done", tt.body, logged.String())
 		}
 	}
 	p.err = errors.New("purged here, the fleet was not reached")
 	if got := post("/api/purge", `{"unit": "rows", "all": true}`).on(c); got.Code != 503 || !strings.Contains(got.Body.String(), "not reached") {
-		t.Errorf("a purge that failed: %d %s; want 503 and why", got.Code, got.Body)
+		t.Errorf("a failed purge: %d %s; want 503 and an error", got.Code, got.Body)
 	}
 	if got := get("/api/purge").on(c); got.Code != 405 {
 		t.Errorf("GET: %d; want 405", got.Code)
 	}
 	if got := post("/api/purge", `{"unit": "rows", "all": true}`).on(newConsole(t, console.Options{})); got.Code != 404 {
-		t.Errorf("of a source that forgets nothing: %d; want 404", got.Code)
+		t.Errorf("purge of a source that cannot purge: %d; want 404", got.Code)
 	}
 }
 
-// What others answer sees the paths that it knows.
+// External handlers receive the paths that they know.
 func TestHandlersOfOthers(t *testing.T) {
 	echo := func(name string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestHandlersOfOthers(t *testing.T) {
 	none := newConsole(t, console.Options{})
 	for _, target := range []string{"purge", "explain", "jobs", "jobs/queues", "fleet", "", "x"} {
 		if got := post("/api/"+target, "{}").on(none); got.Code != 404 || !strings.Contains(got.Body.String(), `"error"`) {
-			t.Errorf("/api/%s: %d %s; want 404 and why", target, got.Code, got.Body)
+			t.Errorf("/api/%s: %d %s; want 404 and an error", target, got.Code, got.Body)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// The console is where it is put, and knows nothing of what is before it.
+// The console works under any prefix, without knowing it.
 func TestPrefixes(t *testing.T) {
 	c := newConsole(t, console.Options{})
 	based := newConsole(t, console.Options{Access: console.Access{Base: "/base/"}})
@@ -304,7 +304,7 @@ func TestPrefixes(t *testing.T) {
 			}
 		}
 	}
-	// The login too: browsers find their way to and from it.
+	// Browsers find their way to and from the login too.
 	asks := newConsole(t, console.Options{Access: console.Access{Token: token}})
 	for prefix, h := range map[string]http.Handler{"/console/": muxOf("/console/", asks), "/x/": http.StripPrefix("/x", asks)} {
 		s := httptest.NewServer(h)

@@ -17,8 +17,8 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// contentTypes of what there is. The system's table of them is not asked, as it
-// differs from machine to machine.
+// contentTypes of the assets. The system's table is not used, because it differs
+// between machines.
 var contentTypes = map[string]string{
 	".css":   "text/css; charset=utf-8",
 	".html":  "text/html; charset=utf-8",
@@ -30,16 +30,17 @@ var contentTypes = map[string]string{
 	".woff2": "font/woff2",
 }
 
-// built is what is built in, made ready when it is first needed.
+// built returns the embedded assets, which are prepared on first use.
 var built = sync.OnceValue(newPage)
 
-// A page is what the browser is given: it never changes while the program runs.
+// A page is the set of assets for the browser. It never changes while the program
+// runs.
 type page struct {
 	files map[string]file // by path below assets
 	login *template.Template
 }
 
-// A file is one part of it.
+// A file is one asset.
 type file struct {
 	body   []byte
 	kind   string // its content type
@@ -48,7 +49,7 @@ type file struct {
 
 func newPage() *page {
 	p := &page{files: map[string]file{}}
-	_ = fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error { // what is built in can be read
+	_ = fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error { // embedded files can always be read
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -74,8 +75,8 @@ func newFile(name string, body []byte) file {
 	return file{body, kind, base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
-// dated adds to each reference to a file the digest of that: it is another one
-// when the file is, so a browser may keep what it has got for good.
+// dated adds a file's digest to each reference to it. The URL changes with the file,
+// so a browser can cache the file permanently.
 func (p *page) dated(html []byte) []byte {
 	for name, f := range p.files {
 		html = bytes.ReplaceAll(html, []byte(`"assets/`+name+`"`), []byte(`"assets/`+name+`?v=`+f.digest+`"`))
@@ -83,19 +84,20 @@ func (p *page) dated(html []byte) []byte {
 	return html
 }
 
-// index answers with the page.
+// index responds with the page.
 func (p *page) index(w http.ResponseWriter, _ *http.Request) {
 	f := p.files["index.html"]
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", f.kind)
-	_, _ = w.Write(f.body) // a client that has gone needs no answer
+	_, _ = w.Write(f.body) // the client may be gone
 }
 
 // asset serves a file by its name.
 func (p *page) asset(w http.ResponseWriter, r *http.Request) { p.serve(w, r, r.PathValue("file")) }
 
-// serve answers with a file. The browser keeps one whose name has its digest; it
-// validates any other, such as a module that another names, each time.
+// serve responds with a file. The browser caches it permanently if the URL has its
+// digest. It revalidates any other, such as a module that another one imports, each
+// time.
 func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := p.files[name]
 	if !ok || path.Ext(name) == ".html" {

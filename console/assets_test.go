@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/console"
 )
 
-// assetFiles are the files in the folder, by path below it.
+// assetFiles returns the embedded files, by path below assets.
 func assetFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -45,47 +45,47 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s: %d, %s, %d bytes; want 200, %s, %d bytes", name, got.Code, h.Get("Content-Type"), got.Body.Len(), want, len(body))
 		}
 		if h.Get("Cache-Control") != "private, no-cache" {
-			t.Errorf("%s: Cache-Control %q; want it asked about each time", name, h.Get("Cache-Control"))
+			t.Errorf("%s: Cache-Control %q; want it revalidated each time", name, h.Get("Cache-Control"))
 		}
 		again := call{target: "/assets/" + name, header: map[string]string{"If-None-Match": h.Get("ETag")}}.on(c)
 		if again.Code != 304 || again.Body.Len() > 0 {
-			t.Errorf("%s, which the browser has: %d; want 304", name, again.Code)
+			t.Errorf("%s, cached by the browser: %d; want 304", name, again.Code)
 		}
 		digest := strings.Trim(h.Get("ETag"), `"`)
 		if got := get("/assets/" + name + "?v=" + digest).on(c).Header().Get("Cache-Control"); got != "private, max-age=31536000, immutable" {
-			t.Errorf("%s by its digest: Cache-Control %q; want it kept", name, got)
+			t.Errorf("%s with its digest: Cache-Control %q; want it cached", name, got)
 		}
 		if got := get("/assets/" + name + "?v=old").on(c).Header().Get("Cache-Control"); got != "private, no-cache" {
-			t.Errorf("%s by another digest: Cache-Control %q; want it not kept", name, got)
+			t.Errorf("%s with another digest: Cache-Control %q; want it revalidated", name, got)
 		}
 	}
 	for _, target := range []string{"/assets/", "/assets/none", "/assets/css", "/assets/..%2fassets.go", "/assets/%2e%2e/assets.go"} {
 		if got := get(target).on(c); got.Code != 404 && got.Code != 301 && got.Code != 307 {
-			t.Errorf("%s: %d; want nothing", target, got.Code)
+			t.Errorf("%s: %d; want 404 or a redirect", target, got.Code)
 		}
 	}
 }
 
-// The page names its files by digest, and all that it names is there.
+// The page refers to its files by digest, and all of them exist.
 func TestPageNamesItsFilesByDigest(t *testing.T) {
 	c := newConsole(t, console.Options{})
 	got := get("/").on(c)
 	if got.Header().Get("Cache-Control") != "no-store" || got.Header().Get("Content-Type") != "text/html; charset=utf-8" {
-		t.Errorf("the page: %v; want HTML that is not kept", got.Header())
+		t.Errorf("the page: %v; want HTML that is not cached", got.Header())
 	}
 	refs := regexp.MustCompile(`(?:src|href)="(assets/[^"]*)"`).FindAllStringSubmatch(got.Body.String(), -1)
 	if len(refs) == 0 {
-		t.Error("the page names no files")
+		t.Error("the page refers to no files")
 	}
 	for _, ref := range refs {
 		file := get("/" + ref[1]).on(c)
 		if file.Code != 200 || !strings.HasSuffix(file.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: %d %v; want it there, and kept", ref[1], file.Code, file.Header())
+			t.Errorf("%s: %d %v; want it to exist and be cached", ref[1], file.Code, file.Header())
 		}
 	}
 }
 
-// Nothing is loaded from elsewhere, and nothing needs more than the policy allows.
+// Nothing is loaded from other hosts, and nothing needs more than the policy allows.
 func TestC3_PagesKeepToThePolicy(t *testing.T) {
 	rules := map[string]map[string]*regexp.Regexp{
 		".html": {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Console is the handler. It is behind its Access; Bare is without. Make one
-// with New; the zero Console is not usable. It is safe for concurrent use.
+// A Console is an http.Handler behind its Access; Bare is without it. Create one with
+// New; the zero Console is not usable. It is safe for concurrent use.
 type Console struct {
 	o       Options
 	sampler *sampler
@@ -17,8 +17,8 @@ type Console struct {
 	keys    keys
 	page    *page
 
-	bare      http.Handler // of paths below the console's own
-	protected http.Handler // of the same
+	bare      http.Handler // for paths relative to the console
+	protected http.Handler // for the same paths
 
 	closing sync.Once
 	done    chan struct{} // closed by Close
@@ -26,8 +26,8 @@ type Console struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Console, which samples its Source until it is closed. The error
-// joins everything that is wrong with o.
+// New returns a Console, which samples its Source until it is closed. The error joins
+// all faults in o.
 func New(o Options) (*Console, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -55,7 +55,7 @@ func New(o Options) (*Console, error) {
 	}
 	c.bare = c.routes()
 	inside := o.Access
-	inside.Base = "/" // what is behind it has its own path taken off
+	inside.Base = "/" // the handler sees paths relative to the console
 	c.protected = inside.protect(c.bare, nearby)
 	c.sampler.sample()
 	go func() { // until Close
@@ -65,13 +65,13 @@ func New(o Options) (*Console, error) {
 	return c, nil
 }
 
-// ServeHTTP is of [http.Handler].
+// ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.protected.ServeHTTP(w, below(r, c.o.Access.Base))
 }
 
-// Bare is the Console without its Access, for who has put something else before
-// it, such as an Access that protects more than the console.
+// Bare returns the Console without its Access, for a server with other protection in
+// front of it, such as an Access for more than the console.
 func (c *Console) Bare() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		harden(w.Header())
@@ -79,9 +79,9 @@ func (c *Console) Bare() http.Handler {
 	})
 }
 
-// Close ends the sampling, for which it waits until ctx ends, and then returns its
-// cause, and all streams of events. Requests for anything else are still answered. It
-// may be called again.
+// Close ends the sampling and all event streams. It waits for the sampling until ctx
+// ends, and then returns its cause. Other requests are still served. Close can be
+// called again.
 func (c *Console) Close(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.stop()

@@ -10,21 +10,21 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// MaxStreams is how many streams of events are open at once. Further ones are
-// answered with 503.
+// MaxStreams is the maximum number of open event streams. Further ones get 503.
 const MaxStreams = 32
 
 const (
-	// retryStream is when a browser comes back whose stream has ended.
+	// retryStream is the delay after which a browser reconnects when its stream has
+	// ended.
 	retryStream = 2 * time.Second
-	// writeTimeout is for how long a browser may take nothing of what is sent.
+	// writeTimeout is how long a write to a browser can block.
 	writeTimeout = 10 * time.Second
-	// heartbeat is for how long nothing is sent at most, so that proxies between
-	// keep the connection.
+	// heartbeat is the longest time without an event or a comment, so that proxies
+	// keep the connection open.
 	heartbeat = 15 * time.Second
 )
 
-// event writes v as a server-sent event. JSON has no line breaks in it.
+// event encodes v as a server-sent event. The JSON has no line breaks.
 func event(name string, v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -37,16 +37,15 @@ func event(name string, v any) ([]byte, error) {
 	return append(out, "\n\n"...), nil
 }
 
-// greetings are the hello events of a sample, which all who come before the next
-// are sent.
+// greetings has the hello events of a sample. All clients that connect before the
+// next sample get the same ones.
 type greetings struct {
-	mu    sync.Mutex      // held while one is made, so that it is made once
-	seq   uint64          // guarded by mu; the sample
-	ready map[bool][]byte // guarded by mu; by whether it is for a login
+	mu    sync.Mutex      // held while one is built, so that it is built once
+	seq   uint64          // guarded by mu; the number of the sample
+	ready map[bool][]byte // guarded by mu; by whether it is for a logged-in client
 }
 
-// subscribe returns a hello and what follows it. The status says why there is
-// neither.
+// subscribe returns a subscription and its hello event, or the status of the failure.
 func (c *Console) subscribe(login bool) (l *sub, hello []byte, status int) {
 	c.hello.mu.Lock()
 	defer c.hello.mu.Unlock()
@@ -71,7 +70,7 @@ func (c *Console) subscribe(login bool) (l *sub, hello []byte, status int) {
 		return l, hello, http.StatusOK
 	}
 	made := false
-	defer func() { // a Source that panics must not cost a stream for good
+	defer func() { // if a Source panics, the stream must not stay counted
 		if !made {
 			c.unsubscribe(l)
 		}
@@ -92,27 +91,27 @@ func (c *Console) unsubscribe(l *sub) {
 	delete(c.sampler.subs, l)
 }
 
-// events answers with a stream of them, which ends with the request or with the
+// events responds with an event stream, which ends with the request or with the
 // Console.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	l, hello, status := c.subscribe(byLogin(r))
 	if l == nil {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryStream.Seconds())))
-		fail(w, status, "no more than %d streams of events, and none once the console is closed", MaxStreams)
+		fail(w, status, "at most %d event streams can be open, and none after the console is closed", MaxStreams)
 		return
 	}
 	defer c.unsubscribe(l)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // for nginx, which would keep the events to itself
+	h.Set("X-Accel-Buffering", "no") // nginx would otherwise buffer the events
 	first := append([]byte("retry: "+strconv.FormatInt(retryStream.Milliseconds(), 10)+"\n\n"), hello...)
 	c.stream(stream{http.NewResponseController(w), w}, r, l, first)
 }
 
-// stream sends first, and then what l hears.
+// stream sends first, and then the events of l.
 func (c *Console) stream(to stream, r *http.Request, l *sub, first []byte) {
-	// The listener's own time limits are for requests that end.
-	_ = to.rc.SetReadDeadline(time.Time{}) // without one, as in tests, nothing is to be lifted
+	// The listener's time limits are meant for requests that end.
+	_ = to.rc.SetReadDeadline(time.Time{}) // fails if there are no deadlines to lift, as in tests
 	if to.send(first) != nil {
 		return
 	}
@@ -124,7 +123,7 @@ func (c *Console) stream(to stream, r *http.Request, l *sub, first []byte) {
 		case <-r.Context().Done():
 			return
 		case <-c.done:
-			_ = to.rc.SetWriteDeadline(time.Time{}) // the next request on this connection has its own
+			_ = to.rc.SetWriteDeadline(time.Time{}) // the next request on this connection sets its own
 			return
 		case b = <-l.ticks:
 		case <-beat.C:
@@ -137,7 +136,7 @@ func (c *Console) stream(to stream, r *http.Request, l *sub, first []byte) {
 	}
 }
 
-// A stream is who is sent events.
+// A stream writes events to a client.
 type stream struct {
 	rc *http.ResponseController
 	w  http.ResponseWriter
@@ -145,7 +144,7 @@ type stream struct {
 
 // send sends b at once, or fails after writeTimeout.
 func (s stream) send(b []byte) error {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that has none blocks nobody but itself
+	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines blocks only its own stream
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}

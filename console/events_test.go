@@ -14,7 +14,7 @@ import (
 
 const eventsURL = "http://localhost/events"
 
-// open opens a stream and reads nothing of it.
+// open opens a stream without reading from it.
 func open(t *testing.T, client *http.Client) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", eventsURL, nil)
@@ -38,20 +38,20 @@ func TestC6_StreamsAreBounded(t *testing.T) {
 		}
 		resp := open(t, client)
 		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "2" {
-			t.Errorf("one more: %s, Retry-After %q; want 503 and 2", resp.Status, resp.Header.Get("Retry-After"))
+			t.Errorf("one more stream: %s, Retry-After %q; want 503 and 2", resp.Status, resp.Header.Get("Retry-After"))
 		}
-		all[3].end() // the browser goes away
+		all[3].end() // the browser disconnects
 		synctest.Wait()
 		listen(t, client, eventsURL).tick()
 	})
 }
 
-// A browser that takes nothing of what it is sent misses ticks, and is then given
-// up. Nobody else notices.
+// A browser that does not read its stream misses ticks, and is then disconnected.
+// Other browsers are not affected.
 func TestC6_SlowBrowserHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
-		big := make([]console.Unit, console.MaxUnits) // more than buffers between take
+		big := make([]console.Unit, console.MaxUnits) // larger than all buffers in between
 		for i := range big {
 			big[i].Name = strings.Repeat("x", 100) + string(rune('0'+i))
 		}
@@ -69,18 +69,18 @@ func TestC6_SlowBrowserHoldsNobodyUp(t *testing.T) {
 			}
 		}
 		if resp := open(t, client); resp.StatusCode != 503 {
-			t.Errorf("while the slow ones are there: %s; want 503", resp.Status)
+			t.Errorf("with the slow clients still connected: %s; want 503", resp.Status)
 		}
 		l.tick()
-		l.tick() // after 11 s: clients that read nothing for 10 s are gone
+		l.tick() // after 11 s: clients that have read nothing for 10 s are disconnected
 		for range console.MaxStreams - 1 {
 			listen(t, client, eventsURL)
 		}
 	})
 }
 
-// A browser that sleeps for a while has missed ticks when it wakes up, and goes on
-// with those of now.
+// A browser that sleeps for a while has missed ticks when it wakes up, and continues
+// with the current ones.
 func TestC6_MissedTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -93,7 +93,7 @@ func TestC6_MissedTicks(t *testing.T) {
 			old++
 		}
 		if old < 3 || old > 8 {
-			t.Errorf("%d of 9 old ticks were kept; want the few that fit between", old)
+			t.Errorf("%d of 9 old ticks were kept; want only the few that fit in the buffers", old)
 		}
 	})
 }
@@ -105,18 +105,18 @@ func TestC6_CloseEndsAll(t *testing.T) {
 		server := &http.Server{Handler: c}
 		client := serve(t, server)
 		streams := []*listener{listen(t, client, eventsURL), listen(t, client, eventsURL)}
-		for _, target := range []string{"/api/fleet", "/api/units/x"} { // what keeps answers is used
+		for _, target := range []string{"/api/fleet", "/api/units/x"} { // uses the cached responses
 			get(target).on(c)
 		}
 		c.Close(context.Background())
 		c.Close(context.Background())
 		for _, l := range streams {
 			if !l.ended() {
-				t.Error("a stream was cut; want it ended")
+				t.Error("a stream broke off; want a clean end")
 			}
 		}
 		if err := server.Shutdown(t.Context()); err != nil {
-			t.Errorf("Shutdown = %v; want nil, as no stream is left", err)
+			t.Errorf("Shutdown = %v; want nil, because no stream is left", err)
 		}
 		asked := s.asked
 		time.Sleep(time.Minute)
@@ -129,11 +129,11 @@ func TestC6_CloseEndsAll(t *testing.T) {
 		if got := get("/api/snapshot").on(c); got.Code != 200 {
 			t.Errorf("a snapshot after Close: %d; want 200", got.Code)
 		}
-	}) // which fails if a goroutine is left
+	}) // fails if a goroutine is left
 }
 
-// The limits that a server sets to requests are not for streams, and the
-// connection is as before when the stream has ended.
+// A server's time limits for requests do not apply to streams, and apply again to the
+// connection's next request.
 func TestC6_StreamOutlivesTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConsole(t, console.Options{})
@@ -161,7 +161,7 @@ func TestConnectionAfterAStream(t *testing.T) {
 	})
 }
 
-// Where nothing happens for long a comment keeps the connection.
+// A comment keeps an idle connection open.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := serve(t, &http.Server{Handler: newConsole(t, console.Options{Interval: time.Hour, History: time.Hour})})
@@ -184,7 +184,7 @@ func TestStreamHeaders(t *testing.T) {
 	})
 }
 
-// All who come in the same second are sent the same hello, and each of them every
+// All clients that connect in the same second get the same hello, and each gets every
 // later tick once.
 func TestHelloAndTicksFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,14 +197,14 @@ func TestHelloAndTicksFit(t *testing.T) {
 			last := l.hello.Total["t"][len(l.hello.Total["t"])-1]
 			s.tell([]console.Unit{{Name: "a"}})
 			if next := l.tick().Total["t"]; next <= last {
-				t.Errorf("stream %d: the tick is of %v, the hello's last point of %v; want it later", i, next, last)
+				t.Errorf("stream %d: tick at %v, last point of the hello at %v; want a later tick", i, next, last)
 			}
 			l.end()
 		}
 	})
 }
 
-// A rosterStub is a fleet.Roster that returns what it was given.
+// A rosterStub is a fleet.Roster that returns fixed instances.
 type rosterStub struct {
 	instances func(ctx context.Context) ([]fleet.Instance, error)
 	asked     int

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/console"
 )
 
-// A console over two Guards, beside what the program serves anyhow. From other
-// machines it is reached with Options.Access.Token only.
+// A console for two Guards, in addition to the program's own pages. From other
+// machines it can be reached only with Options.Access.Token.
 func Example() {
 	articles := weir.Must(weir.New(loadArticle, weir.Options{Name: "articles", TTL: time.Minute, HotKeys: 20}))
 	prices := weir.Must(weir.New(loadPrice, weir.Options{Name: "prices", TTL: time.Second, HotKeys: 20}))

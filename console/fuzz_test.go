@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/console"
 )
 
-// Whatever a request looks like, nobody comes in without the token, and only who
-// sends it is given a cookie.
+// No request is accepted without the token, whatever it looks like, and only a client
+// that sends the token gets a cookie.
 func FuzzAccess(f *testing.F) {
 	f.Add("GET", "/", "localhost", "", "", "", "text/html")
 	f.Add("POST", "/login", "localhost:9090", "", `{"token":"x"}`, "application/json", "")
@@ -32,14 +32,14 @@ func FuzzAccess(f *testing.F) {
 		r.Header = http.Header{"Cookie": {cookie}, "Content-Type": {kind}, "Accept": {accept}, "Authorization": {cookie}}
 		w := recorder(h, r)
 		if w.Code == http.StatusTeapot {
-			t.Fatalf("%s %q of %q came in", method, path, host)
+			t.Fatalf("%s %q of host %q was accepted", method, path, host)
 		}
 		for _, c := range w.Result().Cookies() {
 			if c.Value != "" {
 				t.Errorf("%s %q: cookie %v without the token", method, path, c)
 			}
 		}
-		dots := strings.Contains(u.EscapedPath(), "/.") // which no browser sends
+		dots := strings.Contains(u.EscapedPath(), "/.") // which browsers never send
 		if w.Code == http.StatusSeeOther && !dots && !strings.HasPrefix(u.Path, "/console/log") {
 			to, err := u.Parse(w.Header().Get("Location"))
 			if err != nil || to.Path != "/console/login" || to.Host != u.Host {
@@ -52,8 +52,8 @@ func FuzzAccess(f *testing.F) {
 	})
 }
 
-// Whatever is requested below the console, it does not panic, and what claims
-// to be JSON is.
+// No request below the console makes it panic, and responses that claim to be JSON
+// are JSON.
 func FuzzAPI(f *testing.F) {
 	f.Add("POST", "purge", `{"unit": "rows", "tags": ["a"]}`)
 	f.Add("GET", "hot?unit=rows&n=7", "")

@@ -24,16 +24,16 @@ type guards struct {
 
 var _ Source = (*guards)(nil)
 
-// Guards returns a Source of Guards, which can purge. Their names must be
-// there, and differ; otherwise the error names those that do not.
+// Guards returns a Source of Guards, which supports purging. Each must have a
+// different name; otherwise the error lists the faults.
 //
-// The Requests of a Guard are its Stats.Calls, each key of a GetMany one of them,
-// and what was refused at once among them. The Waiting of a Guard is right up to a
-// thousand flights.
+// The Requests of a Guard are its Stats.Calls. Each key of a GetMany counts as one,
+// and calls that were refused at once are included. The Waiting of a Guard is correct
+// for up to a thousand flights.
 //
-// Of limiters, those of package limit are shown, the parts of a limit.All each for
-// itself, and one that several Guards share once. They have the names of their
-// options, or else of the first Guard that asks them.
+// Limiters are shown if they are from package limit, with the parts of a limit.All as
+// separate limiters, and a limiter that several Guards share only once. They have the
+// names from their options, or else the name of the first Guard that uses them.
 func Guards(all ...weir.Inspector) (Source, error) {
 	var faults []error
 	seen := map[string]int{}
@@ -84,7 +84,7 @@ func (s *guards) Snapshot() Snapshot {
 	return now
 }
 
-// maxWaiting is for how many flights the waiting callers are counted.
+// maxWaiting is the number of flights whose waiting callers are counted.
 const maxWaiting = 1000
 
 func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
@@ -121,7 +121,8 @@ func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
 	return u
 }
 
-// waiting counts who waits for another's load: all but the one who began it.
+// waiting counts the callers that wait for another caller's load: all but the one
+// that started it.
 func waiting(flights []inspect.Flight) int {
 	n := 0
 	for _, f := range flights {
@@ -138,7 +139,7 @@ func addTier(t *Tier, f weir.FleetStats) *Tier {
 	if t == nil {
 		t = &Tier{}
 	}
-	t.Open = t.Open || f.Open // of several, the one that goes alone is to be seen
+	t.Open = t.Open || f.Open // open if any of several is open
 	t.Acquires += f.Acquires
 	t.Fresh += f.Fresh
 	t.Granted += f.Granted
@@ -201,14 +202,14 @@ func (s *guards) purge(ctx context.Context, unit string, tags []string, all bool
 	return true, g.InvalidateTags(ctx, tags...)
 }
 
-// A limiter is one of package limit with the name that it is shown by.
+// A limiter is a limiter of package limit with the name under which it is shown.
 type limiter struct {
 	name, kind string
 	of         limit.Limiter
 }
 
-// findLimits names the limiters of all Guards, each once, and the one of each
-// Guard that tells most about it: of calls at once rather than of a rate.
+// findLimits names the limiters of all Guards, each once. For each Guard it selects
+// the most informative one: a concurrency limiter rather than a rate limiter.
 func (s *guards) findLimits() {
 	found := map[limit.Limiter]int{} // in s.limits
 	taken := map[string]bool{}
@@ -235,7 +236,7 @@ func (s *guards) findLimits() {
 	slices.SortFunc(s.limits, func(a, b limiter) int { return cmp.Compare(a.name, b.name) })
 }
 
-// unlike returns name, or with more behind it where that is taken.
+// unlike returns name, with a suffix if the name is taken.
 func unlike(taken map[string]bool, name, kind string) string {
 	unique := name
 	for i := 1; taken[unique]; i++ {
@@ -248,7 +249,8 @@ func unlike(taken map[string]bool, name, kind string) string {
 	return unique
 }
 
-// known returns the name and the kind of a limiter of package limit, or no kind.
+// known returns the name and the kind of a limiter of package limit; kind is "" for
+// others.
 func known(l limit.Limiter) (name, kind string) {
 	switch l := l.(type) {
 	case *limit.Concurrency:
@@ -261,7 +263,7 @@ func known(l limit.Limiter) (name, kind string) {
 	return "", ""
 }
 
-// stand returns how l stands.
+// stand returns the current state of l.
 func (l limiter) stand() Limit {
 	out := Limit{Name: l.name, Kind: l.kind}
 	switch of := l.of.(type) {
@@ -287,7 +289,7 @@ func (l *Limit) permits(s limit.ConcurrencyStats) {
 	l.Refused = reasons(s.Refused)
 }
 
-// reasons are refusals by the words for their reason, those that there were.
+// reasons returns the nonzero counts of refusals by the text of their reason.
 func reasons(all limit.Refusals) map[string]uint64 {
 	by := map[string]uint64{}
 	for reason, n := range all {

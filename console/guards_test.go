@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// guardOf returns a Guard that is closed at the end of the test.
+// guardOf returns a Guard that is closed when the test ends.
 func guardOf[K comparable](t testing.TB, load func(context.Context, K) (string, error), o weir.Options) *weir.Guard[K, string] {
 	t.Helper()
 	g, err := weir.New(load, o)
@@ -72,7 +72,7 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 				<-done
 			}
 		}
-		ask("a", "a", "a", "b") // one loads, two join, and one more is refused
+		ask("a", "a", "a", "b") // one loads, two join, and one is refused
 		ask("a")
 		ask("a")
 		ask("none")
@@ -91,7 +91,7 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 		if u.Requests != uint64(asked) {
 			t.Errorf("%d requests; want %d", u.Requests, asked)
 		}
-		for name, n := range map[string][3]uint64{ // shown, Stats, and what it has to be
+		for name, n := range map[string][3]uint64{ // shown, in the Stats, and expected
 			"calls": {u.Calls, stats.Loads, 5}, "refreshes": {u.Refreshes, stats.Refreshes, 1}, "failed": {u.Failed, stats.LoadFailures, 2},
 			"timeouts": {u.Timeouts, stats.LoadTimeouts, 0}, "panics": {u.Panics, stats.Panics, 1}, "refused": {u.Refused.Limit, stats.Refusals, 1},
 			"stuck": {u.Refused.Stuck, stats.StuckRefusals, 0}, "abandoned": {u.Abandoned, stats.Abandoned, 0}, "stale on error": {u.StaleOnError, stats.StaleOnError, 0},
@@ -102,10 +102,10 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 			}
 		}
 		if u.Name != "rows" || u.Kind != "guard" || u.Limit != "rows" || u.Flights+u.Running+u.Refreshing+u.Waiting+u.Stuck != 0 {
-			t.Errorf("unit %+v; want the Guard at rest", u)
+			t.Errorf("unit %+v; want an idle Guard", u)
 		}
 
-		l.Block("slow") // what is in flight
+		l.Block("slow") // a load in flight
 		for range 3 {
 			go g.Get(t.Context(), "slow")
 			synctest.Wait()
@@ -113,16 +113,16 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		d, there := s.Detail("rows", 10)
 		if u := d.Unit; !there || u.Flights != 1 || u.Running != 1 || u.Waiting != 2 || len(d.Flights) != 1 || d.Flights[0].Age != 5*time.Second || d.Flights[0].Joiners != 3 {
-			t.Errorf("detail %+v; want a flight of 5 s with 3 who wait, two of them for another's call", d)
+			t.Errorf("detail %+v; want a flight of 5 s with 3 callers, two of which joined", d)
 		}
 		if d.Limit == nil || d.Limit.InUse != 1 || d.Limit.Limit != 1 || d.Limit.Admitted != db.Stats().Admitted || d.Limit.Refused["queue full"] != 1 {
 			t.Errorf("limit %+v; want that of %+v", d.Limit, db.Stats())
 		}
 		if d.Entries == nil || d.Entries.Fresh != 1 || d.Entries.Dead != 1 {
-			t.Errorf("entries %+v; want one fresh, and one that is over", d.Entries)
+			t.Errorf("entries %+v; want one fresh and one expired entry", d.Entries)
 		}
 		if _, there := s.Detail("none", 10); there {
-			t.Error("there is a unit that is not")
+			t.Error("Detail of an unknown unit reports true")
 		}
 		l.Release("slow")
 	})
@@ -148,7 +148,7 @@ func TestC5_GetManyAndHotKeys(t *testing.T) {
 		t.Errorf("hot keys %+v, %v; want those of the Guard", hot, there)
 	}
 	if _, there := s.HotKeys("none", 2); there {
-		t.Error("there are hot keys of a unit that is not")
+		t.Error("HotKeys of an unknown unit reports true")
 	}
 }
 
@@ -166,13 +166,13 @@ func TestGuardsNames(t *testing.T) {
 	}
 	now := sourceOf(t, b, a).Snapshot()
 	if len(now.Units) != 2 || now.Units[0].Name != "a" || now.Units[1].Name != "b" {
-		t.Errorf("units %v; want them by name", now.Units)
+		t.Errorf("units %v; want them sorted by name", now.Units)
 	}
 	if p := now.Process; p.PID == 0 || p.Go == "" || p.State != "ready" || p.Memory == 0 || p.Goroutines == 0 || p.Started.IsZero() || now.At.IsZero() {
-		t.Errorf("process %+v; want what it is", p)
+		t.Errorf("process %+v; want this process", p)
 	}
 	if now := sourceOf(t).Snapshot(); len(now.Units) != 0 || now.Tier != nil {
-		t.Errorf("of no Guards: %+v; want nothing", now)
+		t.Errorf("snapshot without Guards: %+v; want no units", now)
 	}
 }
 
@@ -214,11 +214,11 @@ func TestGuardsLimits(t *testing.T) {
 		t.Errorf("limits of units %q; want %s", got, want)
 	}
 	if body := get("/api/snapshot").on(newConsole(t, console.Options{Source: s})).Body.String(); !strings.Contains(body, `"name":"free","kind":"rate","limit":0`) {
-		t.Errorf("%s; want no limit as 0", body)
+		t.Errorf("%s; want 0 for no limit", body)
 	}
 }
 
-// A limiter from elsewhere that cannot even be compared.
+// A foreign limiter that cannot even be compared.
 type incomparable struct{ fn func() }
 
 func (incomparable) Acquire(context.Context) (limit.Permit, error) { return limit.Permit{}, nil }
@@ -238,13 +238,13 @@ func TestC7_GuardsForget(t *testing.T) {
 	c := newConsole(t, console.Options{Source: sourceOf(t, one, two)})
 	has := func(g *weir.Guard[string, string], key string) bool { _, ok := g.Peek(key); return ok }
 	if got := post("/api/purge", `{"unit": "one", "tags": ["tag of a", "tag of c"]}`).on(c); got.Code != 200 || has(one, "a") || !has(one, "b") || !has(two, "a") {
-		t.Errorf("purge by tag: %d %s; one has a: %v, b: %v, two has a: %v; want a alone gone, of one", got.Code, got.Body, has(one, "a"), has(one, "b"), has(two, "a"))
+		t.Errorf("purge by tag: %d %s; one has a: %v, b: %v, two has a: %v; want only a gone, from one", got.Code, got.Body, has(one, "a"), has(one, "b"), has(two, "a"))
 	}
 	if got := post("/api/purge", `{"unit": "two", "all": true}`).on(c); got.Code != 200 || has(two, "a") || has(two, "b") || !has(one, "b") {
-		t.Errorf("purge of all: %d %s; want two empty, and one as it was", got.Code, got.Body)
+		t.Errorf("purge of all: %d %s; want two empty, and one unchanged", got.Code, got.Body)
 	}
 	if got := post("/api/purge", `{"unit": "three", "all": true}`).on(c); got.Code != 404 || !has(one, "b") {
-		t.Errorf("purge of nobody: %d %s; want 404", got.Code, got.Body)
+		t.Errorf("purge of an unknown unit: %d %s; want 404", got.Code, got.Body)
 	}
 }
 
@@ -259,18 +259,18 @@ func TestGuardsTier(t *testing.T) {
 	b.Get(t.Context(), "x")
 	sum := a.Stats().Fleet.Acquires + b.Stats().Fleet.Acquires
 	if tier := s.Snapshot().Tier; tier == nil || tier.Acquires != sum || tier.Granted != 2 || sum < 2 {
-		t.Errorf("tier %+v; want the sum of both Guards, %d acquires", tier, sum)
+		t.Errorf("tier %+v; want the sum over both Guards, %d acquires", tier, sum)
 	}
 }
 
-// A tripped Tier says that its breaker is open.
+// A tripped Tier is reported as an open breaker.
 type tripped struct{ fleet.Tier }
 
 func (tripped) Abilities() fleet.Abilities {
 	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
 }
 
-// One Guard without its Tier is reported, whatever the others do.
+// A Guard without its Tier is reported, even if the other Guards have theirs.
 func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string, tier fleet.Tier) *weir.Guard[string, string] {
@@ -282,7 +282,7 @@ func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
 	}
 	well.Get(t.Context(), "x")
 	if tier := sourceOf(t, well).Snapshot().Tier; tier == nil || tier.Open {
-		t.Errorf("tier of the one that is well: %+v; want it closed", tier)
+		t.Errorf("tier of the healthy Guard: %+v; want it closed", tier)
 	}
 	for _, both := range [][]weir.Inspector{{well, alone}, {alone, well}} {
 		if tier := sourceOf(t, both...).Snapshot().Tier; tier == nil || !tier.Open {

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// A source is a console.Source that returns what it was given.
+// A source is a console.Source that returns fixed values.
 type source struct {
 	console.BaseSource
 
@@ -28,8 +28,8 @@ type source struct {
 	now      console.Snapshot // guarded by mu
 	detail   console.Detail   // guarded by mu
 	hot      inspect.HotKeys  // guarded by mu
-	asked    int              // guarded by mu; for snapshots
-	detailed int              // guarded by mu; for details
+	asked    int              // guarded by mu; number of snapshots
+	detailed int              // guarded by mu; number of details
 	panics   bool             // guarded by mu
 }
 
@@ -55,7 +55,7 @@ func (s *source) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
 	return s.hot, unit == s.detail.Unit.Name
 }
 
-// tell changes what s tells from now on.
+// tell changes the Units that s returns.
 func (s *source) tell(units []console.Unit, limits ...console.Limit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *source) set(change func()) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// newConsole returns one that is closed at the end of the test.
+// newConsole returns a Console that is closed when the test ends.
 func newConsole(t testing.TB, o console.Options) *console.Console {
 	t.Helper()
 	if o.Source == nil {
@@ -87,8 +87,8 @@ func newConsole(t testing.TB, o console.Options) *console.Console {
 	return c
 }
 
-// A call is a request, from a connection to the address local: loopback if nothing
-// else is said, and none if it is "none".
+// A call is a request on a connection to the address local: loopback by default, and
+// no address if it is "none".
 type call struct {
 	method, target, host, body, local, client string
 
@@ -121,18 +121,18 @@ func post(target, body string) call {
 	return call{method: "POST", target: target, body: body, header: map[string]string{"Content-Type": "application/json"}}
 }
 
-// into reads a JSON answer.
+// into decodes a JSON response.
 func into[T any](t *testing.T, w *httptest.ResponseRecorder) T {
 	t.Helper()
 	var v T
 	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != 200 {
-		t.Fatalf("answer %d %s, %v; want 200 with JSON", w.Code, w.Body, err)
+		t.Fatalf("response %d %s, %v; want 200 with JSON", w.Code, w.Body, err)
 	}
 	return v
 }
 
-// serve returns a client of a server with handler h, whose connections are pipes:
-// it works in a bubble, where time is exact.
+// serve returns a client of a server with handler h, whose connections are pipes, so
+// that it works in a synctest bubble with exact times.
 func serve(t *testing.T, server *http.Server) *http.Client {
 	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -152,7 +152,7 @@ func serve(t *testing.T, server *http.Server) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// pipes is a listener whose connections are made by dial.
+// pipes is a listener whose connections are created by dial.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -184,7 +184,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// A listener reads a stream of events.
+// A listener reads an event stream.
 type listener struct {
 	t     *testing.T
 	lines *bufio.Reader
@@ -192,7 +192,7 @@ type listener struct {
 	end   context.CancelFunc
 }
 
-// listen opens the stream at url and reads its hello. It ends with the test.
+// listen opens the stream at url and reads its hello. The stream ends with the test.
 func listen(t *testing.T, client *http.Client, url string, cookies ...*http.Cookie) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func listen(t *testing.T, client *http.Client, url string, cookies ...*http.Cook
 	}
 	l := &listener{t: t, lines: bufio.NewReader(resp.Body), end: cancel}
 	if got := l.line(); got != "retry: 2000" {
-		t.Errorf("the stream begins with %q; want when to come again", got)
+		t.Errorf("the stream begins with %q; want the reconnection time", got)
 	}
 	l.line()
 	l.event("hello", &l.hello)
@@ -225,16 +225,16 @@ func (l *listener) line() string {
 	l.t.Helper()
 	line, err := l.lines.ReadString('\n')
 	if err != nil {
-		l.t.Fatalf("the stream ends with %q, %v", line, err)
+		l.t.Fatalf("the stream ended with %q, %v", line, err)
 	}
 	return strings.TrimSuffix(line, "\n")
 }
 
-// event reads an event, which must be of that name, into v.
+// event reads an event, which must have that name, into v.
 func (l *listener) event(name string, v any) {
 	l.t.Helper()
 	if got := l.line(); got != "event: "+name {
-		l.t.Fatalf("the stream has %q; want event %s", got, name)
+		l.t.Fatalf("read %q; want event %s", got, name)
 	}
 	data, ok := strings.CutPrefix(l.line(), "data: ")
 	if err := json.Unmarshal([]byte(data), v); err != nil || !ok {
@@ -251,7 +251,8 @@ func (l *listener) tick() (tick console.Tick) {
 	return tick
 }
 
-// ended reports whether nothing more comes but ticks.
+// ended reads the remaining ticks, and reports whether the stream ended without an
+// error.
 func (l *listener) ended() bool {
 	_, err := io.Copy(io.Discard, l.lines)
 	return err == nil

@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// maxBody bounds what is posted: room for a thousand tags.
+// maxBody bounds a request body: enough for a thousand tags.
 const maxBody = 64 << 10
 
-// answer answers with v as JSON.
+// answer responds with v as JSON.
 func answer(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"error":"what is to be shown cannot be written as JSON"}`)
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the response cannot be encoded as JSON"}`)
 	}
 	answerBytes(w, status, b)
 }
@@ -25,15 +25,16 @@ func answer(w http.ResponseWriter, status int, v any) {
 func answerBytes(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(plain.JSON(b), '\n')) // a client that has gone needs no answer
+	_, _ = w.Write(append(plain.JSON(b), '\n')) // the client may be gone
 }
 
-// fail answers with what is wrong.
+// fail responds with an error message.
 func fail(w http.ResponseWriter, status int, format string, args ...any) {
 	answer(w, status, map[string]string{"error": fmt.Sprintf(format, args...)})
 }
 
-// read reads the body into v, and answers itself if it cannot.
+// read decodes the body into v. If it cannot, it responds with the error and returns
+// false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxKey is how many bytes of a key are shown.
+	// maxKey is the maximum number of bytes of a key that are shown.
 	maxKey = 256
-	// digestBytes are enough to tell the keys of a page apart, and few enough to
+	// digestBytes are enough to distinguish the keys of a page, and few enough to
 	// compare by eye.
 	digestBytes = 6
 )
 
-// keys writes keys as they are shown.
+// keys formats keys for display.
 type keys struct {
 	show   bool
-	secret [32]byte // so that nobody can try what the key behind a digest may be
+	secret [32]byte // so that a digest cannot be reversed by trying keys
 }
 
 func newKeys(show bool) keys {
@@ -31,7 +31,7 @@ func newKeys(show bool) keys {
 	return k
 }
 
-// text returns the key, or its digest.
+// text returns the key, or a digest of it.
 func (k *keys) text(key any) string {
 	if !k.show {
 		h := hmac.New(sha256.New, k.secret[:])
@@ -45,7 +45,7 @@ func (k *keys) text(key any) string {
 	return plain.Bounded(plain.Line(s), maxKey)
 }
 
-// hot names hot keys, of which total is what all keys have together.
+// hot formats hot keys; total is the sum over all keys.
 func (k *keys) hot(hot []inspect.HotKey, total float64) []HotKey {
 	out := make([]HotKey, len(hot))
 	for i, h := range hot {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// answered answers what needs no token: the login, the logout, and the files
-// of the login page. It reports whether r was for one of them.
+// answered serves requests that need no token: the login, the logout, and the files
+// of the login page. It reports whether r was one of them.
 func (g *gate) answered(w http.ResponseWriter, r *http.Request) bool {
 	name, ok := strings.CutPrefix(r.URL.Path, g.base)
 	if !ok {
@@ -38,7 +38,7 @@ func (g *gate) answered(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// login opens a session for who sends the token.
+// login opens a session for a client that sends the token.
 func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	token, ok := tokenIn(w, r)
 	if !ok {
@@ -48,12 +48,12 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case wait > 0:
 		if g.sessions.says(time.Now()) {
-			g.logger.Warn("the console's login was tried too often", "client", r.RemoteAddr)
+			g.logger.Warn("console login rejected after too many wrong tokens", "client", r.RemoteAddr)
 		}
 		g.turnedAway(w, r, wait)
 		return
 	case !right:
-		g.logger.Warn("the console's login was tried with a wrong token", "client", r.RemoteAddr)
+		g.logger.Warn("console login with a wrong token", "client", r.RemoteAddr)
 		g.turnedAway(w, r, 0)
 		return
 	}
@@ -70,7 +70,8 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	done(w, r)
 }
 
-// tokenIn reads the token that a login sends, and answers itself if it cannot.
+// tokenIn reads the token of a login. If it cannot, it responds with the error and
+// returns false.
 func tokenIn(w http.ResponseWriter, r *http.Request) (string, bool) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
 		var given struct {
@@ -84,26 +85,26 @@ func tokenIn(w http.ResponseWriter, r *http.Request) (string, bool) {
 		fail(w, http.StatusBadRequest, "the body: %v", err)
 		return "", false
 	}
-	return r.PostForm.Get("token"), true // of the body only: a token is never in a URL
+	return r.PostForm.Get("token"), true // from the body only: a token must never be in a URL
 }
 
-// turnedAway answers a login that was none, and says when to try again if that is
-// not at once.
+// turnedAway responds to a rejected login, with Retry-After if the client has to
+// wait.
 func (g *gate) turnedAway(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	switch page := isForm(r); {
 	case wait == 0 && page:
-		g.form(w, http.StatusUnauthorized, "That is not the token.")
+		g.form(w, http.StatusUnauthorized, "Wrong token.")
 	case wait == 0:
 		unauthorized(w)
 	case page:
 		retryAfter(w, wait)
-		g.form(w, http.StatusTooManyRequests, "Too many wrong tokens came from here. Try again later.")
+		g.form(w, http.StatusTooManyRequests, "Too many wrong tokens from your address. Try again later.")
 	default:
 		tooMany(w, wait)
 	}
 }
 
-// logout ends the session that r has.
+// logout ends the session of r.
 func (g *gate) logout(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(g.cookieName(r)); err == nil {
 		g.sessions.end(c.Value)
@@ -113,7 +114,7 @@ func (g *gate) logout(w http.ResponseWriter, r *http.Request) {
 	done(w, r)
 }
 
-// done answers a login or a logout: a form goes to the page, any other
+// done responds to a login or a logout: a form is redirected to the page, any other
 // client gets {"ok": true}.
 func done(w http.ResponseWriter, r *http.Request) {
 	if isForm(r) {
@@ -123,20 +124,20 @@ func done(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]bool{"ok": true})
 }
 
-// isForm reports whether a browser sends r in place of its page.
+// isForm reports whether r was sent by a form in a browser and not by a script.
 func isForm(r *http.Request) bool {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return kind != "application/json" && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// seeOther sends a browser to a page, relative to where it is: http.Redirect would
-// make that absolute, and nobody here knows what is before our path.
+// seeOther redirects a browser to a relative URL. http.Redirect would make it
+// absolute, and the full path is not known here.
 func seeOther(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// session returns that of r, or nil.
+// session returns the session of r, or nil.
 func (g *gate) session(r *http.Request) *session {
 	c, err := r.Cookie(g.cookieName(r))
 	if err != nil || c.Value == "" {
@@ -145,11 +146,10 @@ func (g *gate) session(r *http.Request) *session {
 	return g.sessions.find(g.turn, g.token, c.Value)
 }
 
-// cookieName is what the cookie of the session is called, by where the browser
-// has it from. Cookies do not tell the ports of a host apart, so the port is in
-// the name. Over TLS its beginning has the browser make sure that nobody else has
-// set it: with __Host- that it is of this host and for all paths, with __Secure-
-// that it came over TLS.
+// cookieName returns the name of the session cookie. Cookies do not distinguish the
+// ports of a host, so the port is in the name. Over TLS, a prefix makes the browser
+// ensure that no other site has set the cookie: __Host- that it is from this host and
+// for all paths, __Secure- that it was set over TLS.
 func (g *gate) cookieName(r *http.Request) string {
 	name := "weir-session"
 	if _, port, err := net.SplitHostPort(r.Host); err == nil && isNumber(port) {
@@ -168,8 +168,8 @@ func isNumber(text string) bool {
 	return text != "" && len(text) <= 5 && strings.Trim(text, "0123456789") == ""
 }
 
-// setCookie gives the browser the cookie for a time, or takes it away. Without a
-// path it is for the login's own folder, as the browser sees it.
+// setCookie sets or deletes the browser's cookie. Without a path it is for the
+// login's folder, as the browser sees it.
 func (g *gate) setCookie(w http.ResponseWriter, r *http.Request, value string, lifetime time.Duration) {
 	c := &http.Cookie{
 		Name:     g.cookieName(r),
@@ -185,14 +185,14 @@ func (g *gate) setCookie(w http.ResponseWriter, r *http.Request, value string, l
 	http.SetCookie(w, c)
 }
 
-// form answers with the page of the login, which says what was wrong.
+// form responds with the login page and an error message.
 func (g *gate) form(w http.ResponseWriter, status int, wrong string) {
 	var b bytes.Buffer
 	if err := g.page.login.Execute(&b, struct{ Wrong string }{wrong}); err != nil {
-		fail(w, http.StatusInternalServerError, "the page of the login: %v", err)
+		fail(w, http.StatusInternalServerError, "the login page: %v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a client that has gone needs no answer
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 }

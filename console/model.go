@@ -8,42 +8,41 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// A Source is what a console shows. Its methods are called once a second and by
-// requests, several at a time. Implementations embed a [BaseSource].
+// A Source provides what a console shows. Its methods are called once per second and
+// by requests, several at a time. Implementations embed a [BaseSource].
 type Source interface {
-	// Snapshot returns how everything stands. It must be quick.
+	// Snapshot returns the current state. It must be quick.
 	Snapshot() Snapshot
-	// Detail tells more about a unit, and reports false if there is none of that
-	// name. most bounds the flights.
+	// Detail returns more about a unit, and false if there is no such unit. most
+	// bounds the number of flights.
 	Detail(unit string, most int) (Detail, bool)
-	// HotKeys returns a unit's.
+	// HotKeys returns the hot keys of a unit.
 	HotKeys(unit string, most int) (inspect.HotKeys, bool)
-	// Abilities returns what the Source can do besides, always the same.
+	// Abilities returns what else the Source can do. It always returns the same.
 	Abilities() Abilities
 
-	// embedded is of [BaseSource].
+	// embedded is implemented by [BaseSource].
 	embedded()
 }
 
-// Abilities are what a Source can do beyond telling how everything stands; nil is
-// what it cannot.
+// Abilities are optional functions of a Source; nil means not supported.
 type Abilities struct {
-	// Purge has a unit forget what has one of tags, or everything. It reports false
-	// if there is no such unit.
+	// Purge makes a unit forget the entries with one of tags, or all of them. It
+	// returns false if there is no such unit.
 	Purge func(ctx context.Context, unit string, tags []string, all bool) (bool, error)
 }
 
-// A BaseSource is what every Source embeds, or a Source that does, so that later
-// versions can add to the interface: it has no Abilities.
+// A BaseSource has no Abilities. Every Source embeds it, directly or through another
+// Source, so that later versions can extend the interface.
 type BaseSource struct{}
 
-// Abilities is of [Source].
+// Abilities implements [Source].
 func (BaseSource) Abilities() Abilities { return Abilities{} }
 
 func (BaseSource) embedded() {}
 
-// A Snapshot is how everything stands. Counts are since the start. Of units and
-// of limits a console sends the first MaxUnits.
+// A Snapshot is the state at one moment. Counts are since the start. A console sends
+// at most the first MaxUnits units and the first MaxUnits limits.
 type Snapshot struct {
 	At      time.Time `json:"at"`
 	Units   []Unit    `json:"units"`            // by name
@@ -53,8 +52,8 @@ type Snapshot struct {
 	Tier    *Tier     `json:"tier,omitempty"`
 	Queues  []Queue   `json:"queues,omitempty"` // of jobs
 	Process Process   `json:"process"`
-	// Omitted is how many units and limits there are beyond those. A Source leaves
-	// it 0.
+	// Omitted is the number of units and limits beyond MaxUnits. A Source leaves it
+	// 0.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -64,72 +63,71 @@ type Unit struct {
 	Kind  string `json:"kind"`            // "guard" or "route"
 	Limit string `json:"limit,omitempty"` // the name of its Limit
 
-	// Requests are all that came, a Guard's calls for a key. See Guards for what
-	// is and what is not among those of a Guard.
+	// Requests are all requests of a route, or a Guard's calls for a key; see Guards.
 	//
-	// Failed are calls that returned an error, timeouts and panics too. Those of a
-	// route are calls without an answer, those that were answered with a status of
-	// 500 or more, and those that broke off in the middle of another answer. What was
-	// cut off since nobody waited any more is in Abandoned instead.
+	// Failed are calls that returned an error, including timeouts and panics. A
+	// route's call also fails if it gets no response, a status of 500 or more, or a
+	// response that breaks off. Calls that were cut off because no request was
+	// waiting any more are in Abandoned instead.
 	Requests uint64  `json:"requests"`
 	Avoided  Avoided `json:"avoided"`
 	Refused  Refused `json:"refused"`
 
 	Calls        uint64 `json:"calls"`          // of the source: loads
-	Refreshes    uint64 `json:"refreshes"`      // of these, in the background
+	Refreshes    uint64 `json:"refreshes"`      // of Calls: in the background
 	Failed       uint64 `json:"failed"`         // see above
-	Timeouts     uint64 `json:"timeouts"`       // of these
-	Panics       uint64 `json:"panics"`         // of these
-	Abandoned    uint64 `json:"abandoned"`      // canceled, since nobody waited
-	StaleOnError uint64 `json:"stale_on_error"` // answers given in place of an error or a long wait
+	Timeouts     uint64 `json:"timeouts"`       // of Failed
+	Panics       uint64 `json:"panics"`         // of Failed
+	Abandoned    uint64 `json:"abandoned"`      // canceled, because no request was waiting
+	StaleOnError uint64 `json:"stale_on_error"` // stale responses instead of an error or a long wait
 
-	// As it stands now.
+	// The current state.
 	Evicted    uint64 `json:"evicted"` // entries removed because memory was full; a Guard's
 	Entries    int    `json:"entries"` // in memory; 0 for a route, whose entries are in a Store
-	Flights    int    `json:"flights"` // that newcomers could join
+	Flights    int    `json:"flights"` // that new requests could join
 	Running    int    `json:"running"`
 	Refreshing int    `json:"refreshing"`
-	Waiting    int    `json:"waiting"` // requests that wait for another's call
+	Waiting    int    `json:"waiting"` // requests that wait for another request's call
 	Stuck      int    `json:"stuck"`
 
-	// How long things took, since the start. Requests are a route's only: the hits
-	// of a Guard are not timed.
+	// Durations since the start. RequestTime is for routes only: a Guard's hits are
+	// not timed.
 	RequestTime inspect.Durations `json:"request_time"`
 	WaitTime    inspect.Durations `json:"wait_time"`
 	CallTime    inspect.Durations `json:"call_time"`
 }
 
-// Avoided are requests that needed no call of the source, by kind: each is in one at
-// most. Those that were validated needed one, which sent no body, so they are not
-// among what is shown as avoided.
+// Avoided are requests that needed no call of the source, by kind: each request
+// counts in at most one. A validated request needed a call that transferred no body,
+// so it is not shown as avoided.
 type Avoided struct {
 	Hits      uint64 `json:"hits"`
 	Stale     uint64 `json:"stale"`
 	Negative  uint64 `json:"negative"`  // a remembered "not found"
 	Failures  uint64 `json:"failures"`  // a remembered failure
-	Joined    uint64 `json:"joined"`    // another's call answered
-	Validated uint64 `json:"validated"` // asked, and it held: among the Calls too, or joined one
-	Fleet     uint64 `json:"fleet"`     // another instance's call answered
+	Joined    uint64 `json:"joined"`    // served by another request's call
+	Validated uint64 `json:"validated"` // revalidated, and still valid: also counted in Calls, or joined such a call
+	Fleet     uint64 `json:"fleet"`     // served by another instance's call
 }
 
-// Refused are requests and loads that were refused, by kind.
+// Refused are refused requests and loads, by kind.
 type Refused struct {
 	Limit  uint64 `json:"limit"`
-	Client uint64 `json:"client"` // a client over its rate
+	Client uint64 `json:"client"` // a client exceeded its rate
 	Stuck  uint64 `json:"stuck"`
 }
 
-// A Limit is a limiter.
+// A Limit is the state of a limiter.
 type Limit struct {
 	Name       string            `json:"name"`
 	Kind       string            `json:"kind"`  // "fixed", "adaptive" or "rate"
-	Limit      float64           `json:"limit"` // calls at once, or a second; 0 is none
+	Limit      float64           `json:"limit"` // concurrent calls, or calls per second; 0 is none
 	InUse      int               `json:"in_use"`
 	Queued     int               `json:"queued"`
 	Overloaded bool              `json:"overloaded"`
 	Held       time.Duration     `json:"held_ns"`               // mean time of a call
 	Latency    time.Duration     `json:"latency_ns,omitempty"`  // adaptive: of the last window
-	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with room to spare
+	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with capacity to spare
 	Admitted   uint64            `json:"admitted"`
 	Waited     uint64            `json:"waited"`
 	Left       uint64            `json:"left"`
@@ -147,7 +145,7 @@ type Store struct {
 	Purged  uint64 `json:"purged"`
 }
 
-// A Server is one of an upstream.
+// A Server is one server of an upstream.
 type Server struct {
 	Upstream string `json:"upstream"`
 	URL      string `json:"url"`
@@ -158,13 +156,13 @@ type Server struct {
 	Failures uint64 `json:"failures"`
 }
 
-// A Tier is the fleet's engine, as this instance sees it.
+// A Tier is the fleet's engine, as seen by this instance.
 type Tier struct {
-	Open        bool   `json:"open"` // the breaker: this instance goes alone
+	Open        bool   `json:"open"` // the breaker: this instance works alone
 	Acquires    uint64 `json:"acquires"`
 	Fresh       uint64 `json:"fresh"`
 	Granted     uint64 `json:"granted"` // leases
-	Held        uint64 `json:"held"`    // found another's
+	Held        uint64 `json:"held"`    // another instance holds the lease
 	Cooling     uint64 `json:"cooling"`
 	Settled     uint64 `json:"settled"`
 	Refused     uint64 `json:"refused"`
@@ -175,48 +173,48 @@ type Tier struct {
 	Pushes      uint64 `json:"pushes"`
 	Resets      uint64 `json:"resets"`
 
-	// Invalidations that the store has not acknowledged: now, and how many there have
-	// been. Blocked: nothing of the store is used until it has.
+	// Pending and Queued are the invalidations that the store has not acknowledged:
+	// now, and in total. If Blocked, nothing in the store is used until it has.
 	Pending int    `json:"pending,omitempty"`
 	Blocked bool   `json:"blocked,omitempty"`
 	Queued  uint64 `json:"queued,omitempty"`
 }
 
-// A Queue is one of jobs. Ages are of the oldest.
+// A Queue is one queue of jobs.
 type Queue struct {
 	Name    string        `json:"name"`
 	Waiting int           `json:"waiting"`
 	Running int           `json:"running"`
 	Dead    int           `json:"dead"`
-	Age     time.Duration `json:"age_ns"` // of the oldest that waits
+	Age     time.Duration `json:"age_ns"` // of the oldest waiting job
 	Done    uint64        `json:"done"`   // by this instance, since its start
 	Failed  uint64        `json:"failed"`
 
-	// Orphan is there if the queue has jobs and belongs to no route.
+	// Orphan is set if the queue has jobs and belongs to no route.
 	Orphan *Orphan `json:"orphan,omitempty"`
 }
 
-// An Orphan is what is in a queue that belongs to no route.
+// An Orphan counts the jobs in a queue that belongs to no route.
 type Orphan struct {
 	Queued   int    `json:"queued"`
 	Started  int    `json:"started"`
 	Dead     int    `json:"dead"`
 	Finished int    `json:"finished"`
-	Setting  string `json:"setting"` // by which a route takes it over
+	Setting  string `json:"setting"` // with which a route takes it over
 }
 
-// A Process is the program.
+// A Process describes the program.
 type Process struct {
 	Version    string    `json:"version,omitempty"`
 	Go         string    `json:"go"`
 	PID        int       `json:"pid"`
 	Started    time.Time `json:"started"`
-	State      string    `json:"state"` // "ready", or why not
+	State      string    `json:"state"` // "ready", or why it is not
 	Goroutines int       `json:"goroutines"`
 	Memory     uint64    `json:"memory"` // bytes of the heap in use
 }
 
-// A Detail is more about a unit.
+// A Detail has more about a unit.
 type Detail struct {
 	Unit    Unit             `json:"unit"`
 	Limit   *Limit           `json:"limit,omitempty"`
@@ -224,14 +222,14 @@ type Detail struct {
 	Flights []Flight         `json:"flights"`
 }
 
-// A Flight is an inspect.Flight whose key is text: the key itself, or, unless
-// Options.ShowKeys, a short digest of it under a secret of this process.
+// A Flight is an inspect.Flight whose key is text: the key itself with
+// Options.ShowKeys, otherwise a short digest of it under a secret of this process.
 type Flight struct {
 	Name string `json:"key"`
 	inspect.Flight
 }
 
-// Hot are hot keys as they are shown.
+// Hot has the hot keys of a unit, formatted for display.
 type Hot struct {
 	Enabled bool `json:"enabled"`
 	inspect.HotKeys
@@ -239,7 +237,7 @@ type Hot struct {
 	ByLoadTime []HotKey `json:"by_load_time"`
 }
 
-// A HotKey is one as it is shown; its name is as that of a Flight.
+// A HotKey is a hot key for display; Name is formatted as that of a Flight.
 type HotKey struct {
 	Name   string  `json:"key"`
 	Rate   float64 `json:"rate"`
@@ -247,15 +245,15 @@ type HotKey struct {
 	Share  float64 `json:"share"` // of all, from 0 to 1
 }
 
-// A Fleet is who belongs to it.
+// A Fleet lists the instances of the fleet.
 type Fleet struct {
 	Self      string           `json:"self"` // the ID of this instance
 	Tier      *Tier            `json:"tier,omitempty"`
 	Instances []fleet.Instance `json:"instances"`
-	Error     string           `json:"error,omitempty"` // why they are not known
+	Error     string           `json:"error,omitempty"` // why Instances is not known
 }
 
-// A Hello is the first event.
+// A Hello is the first event of a stream.
 type Hello struct {
 	Title    string            `json:"title"`
 	Interval time.Duration     `json:"interval_ns"`
@@ -267,21 +265,21 @@ type Hello struct {
 	Limits   map[string]Series `json:"limits"` // by name
 }
 
-// Features are which pages there are.
+// Features says which pages there are.
 type Features struct {
-	Login   bool `json:"login"` // who asks came in by a login, so there is a logout
+	Login   bool `json:"login"` // the client has logged in, so it can log out
 	Keys    bool `json:"keys"`  // keys are shown
 	Hot     bool `json:"hot"`
 	Fleet   bool `json:"fleet"`
 	Jobs    bool `json:"jobs"`
 	Explain bool `json:"explain"`
 	Purge   bool `json:"purge"`
-	// Routes says that purge and explain are a gateway's: they want URLs.
+	// Routes: purge and explain are a gateway's, and take URLs.
 	Routes bool `json:"routes"`
 }
 
-// A Tick is what each second brings: how things stand, and the next point of each
-// series. A unit or a limit that is new begins its series.
+// A Tick is sent every second: the current Snapshot, and the next point of each
+// series. A new unit or limit starts a new series.
 type Tick struct {
 	Snapshot Snapshot         `json:"snapshot"`
 	Total    Point            `json:"total"`
@@ -289,12 +287,12 @@ type Tick struct {
 	Limits   map[string]Point `json:"limits"`
 }
 
-// A Point is a second of a unit or a limit, by the names of Series; "t" is its
-// time, in Unix seconds. What is not known is NaN, which is null in JSON.
+// A Point is one second of a unit or a limit, by the column names of Series; "t" is
+// its time, in Unix seconds. Unknown values are NaN, which is null in JSON.
 type Point map[string]float64
 
-// A Series is the last points, oldest first, a column for each name. The columns
-// of units:
+// A Series has the last points, oldest first, with a column for each name. The
+// columns of units:
 //
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
@@ -302,12 +300,13 @@ type Point map[string]float64
 //	request_p50 request_p99 wait_p50 wait_p99 call_p50 call_p99    in seconds, null where nothing was timed
 //	flights running waiting stuck entries             as they stood
 //
-// and of limits: t limit in_use queued latency baseline held, times in seconds.
+// The columns of limits: t limit in_use queued latency baseline held, times in
+// seconds.
 //
-// What is counted per second is not known, and null, in the first point of a unit,
-// and where its counts have gone down, as they do when it was made anew.
+// Counts per second are unknown, and null, in the first point of a unit, and in a
+// point where its counts have decreased because it was recreated.
 type Series map[string]Column
 
-// A Column is the values of a Series of one name. NaN and the infinities, which
-// JSON does not have, are null there; null is NaN.
+// A Column has the values of one name in a Series. NaN and infinities, which JSON
+// does not have, are written as null; null is read as NaN.
 type Column []float64

@@ -26,37 +26,38 @@ const (
 
 // Options configure a Console.
 type Options struct {
-	// Title is what the pages are called. Empty means "weir".
+	// Title is the title of the pages. Empty means "weir".
 	Title string
-	// Source is what is shown: Guards makes one of Guards. It is required.
+	// Source provides what is shown, such as the result of Guards. It is required.
 	Source Source
-	// Access says who gets in. The zero Access lets in who comes over loopback,
-	// and nobody else. Its Base is needed only where the console is neither below
-	// a pattern of an http.ServeMux nor behind http.StripPrefix.
+	// Access decides which requests to accept. The zero Access accepts only
+	// connections over loopback. Its Base is needed only if the console is neither
+	// below a pattern of an http.ServeMux nor behind http.StripPrefix.
 	Access Access
-	// ShowKeys shows keys, which may hold what is nobody's business. Otherwise a
-	// key is shown as a digest under a secret of the process.
+	// ShowKeys shows keys, which can contain private data. Otherwise a key is shown
+	// as a digest under a secret of the process.
 	ShowKeys bool
 
-	// Roster knows the instances of the fleet, of which Self is this one's ID. nil
-	// means that there is no fleet.
+	// Roster lists the instances of the fleet; Self is the ID of this one. A nil
+	// Roster means that there is no fleet.
 	Roster fleet.Roster
 	Self   string
 
-	// Purge, Explain and Jobs answer what the page asks of them, with the paths
-	// /purge, /explain and /jobs…. nil means that there is no such page; with a nil
-	// Purge a Source with that ability does it.
+	// Purge, Explain and Jobs serve the page's requests, with the paths /purge,
+	// /explain and /jobs…. nil means that there is no such page; with a nil Purge, a
+	// Source with that ability purges.
 	Purge, Explain, Jobs http.Handler
 
-	// Interval is how often the Source is read, and History how far back the
-	// charts go. Zero: DefaultInterval, and DefaultHistory or MaxPoints. An Interval
-	// is at least MinInterval, and in History there are at most MaxPoints of them.
+	// Interval is how often the Source is sampled, and History the time span of the
+	// charts. Zero: DefaultInterval; the smaller of DefaultHistory and MaxPoints
+	// intervals. Interval is at least MinInterval, and History at most MaxPoints
+	// intervals.
 	Interval, History time.Duration
 	// Logger logs logins and purges. nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// withDefaults returns o with what its zero values stand for.
+// withDefaults returns o with defaults for its zero values.
 func (o Options) withDefaults() Options {
 	o.Title = cmp.Or(o.Title, "weir")
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
@@ -73,7 +74,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate says what is wrong with o, all of it.
+// validate returns all faults in o.
 func (o Options) validate() error {
 	var faults []error
 	if o.Source == nil {

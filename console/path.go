@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// below returns r with the path as it is seen from the console's own, which begins
-// at base, or else at the pattern that led here. Neither is in the path where
-// somebody has taken it off already.
+// below returns r with its path relative to the console, which starts at base, or
+// else at the pattern that matched. If a handler in front has already removed the
+// prefix, the path is unchanged.
 func below(r *http.Request, base string) *http.Request {
 	for _, prefix := range []string{base, patternPath(r.Pattern)} {
 		prefix = strings.TrimSuffix(prefix, "/")
@@ -20,8 +20,8 @@ func below(r *http.Request, base string) *http.Request {
 	return r
 }
 
-// patternPath returns the path that a pattern of [http.ServeMux] begins with, if
-// it stands for all below that.
+// patternPath returns the path with which a pattern of [http.ServeMux] starts, if the
+// pattern matches everything below it.
 func patternPath(pattern string) string {
 	i := strings.IndexByte(pattern, '/')
 	if i < 0 {
@@ -34,7 +34,7 @@ func patternPath(pattern string) string {
 	return path
 }
 
-// at returns r with another path.
+// at returns a copy of r with another path.
 func at(r *http.Request, path, raw string) *http.Request {
 	to := new(http.Request)
 	*to = *r
@@ -44,9 +44,9 @@ func at(r *http.Request, path, raw string) *http.Request {
 	return to
 }
 
-// from returns the reference that leads from the path of a page, escaped as in its
-// URL, to another one: relative, as nobody here knows what was taken off before
-// both.
+// from returns the reference from the path of a page, escaped as in its URL, to
+// another path. It is relative, because the prefix that was removed from both is not
+// known here.
 func from(page, to string) string {
 	common := 0
 	for i := 0; i < len(page) && i < len(to) && page[i] == to[i]; i++ {
@@ -57,5 +57,5 @@ func from(page, to string) string {
 	if up := strings.Count(page[common:], "/"); up > 0 {
 		return strings.Repeat("../", up) + to[common:]
 	}
-	return "./" + to[common:] // or what begins with a name and a colon would be another site
+	return "./" + to[common:] // without "./", a name with a colon would be taken as a URL scheme
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// A purgingSource forgets nothing, and says why.
+// A purgingSource purges nothing, and returns an error.
 type purgingSource struct {
 	*source
 	err error
@@ -29,8 +29,8 @@ func (p purgingSource) Abilities() console.Abilities {
 	return console.Abilities{Purge: func(context.Context, string, []string, bool) (bool, error) { return true, p.err }}
 }
 
-// No response of the console hides anything, and programs read the original
-// values.
+// All responses escape invisible characters and hide passwords, and clients can
+// decode the original values.
 func TestH21_ConsoleHidesNothing(t *testing.T) {
 	const secret = "http://user:secret@a.test/"
 	for _, k := range plaintest.Kinds {
@@ -50,7 +50,7 @@ func TestH21_ConsoleHidesNothing(t *testing.T) {
 		look := func(where, text string) {
 			t.Helper()
 			if found := plaintest.Find(text); found != "" || strings.Contains(text, "secret") {
-				t.Errorf("%s in %s: %q, found %q; want it escaped, and no password", k.Name, where, text, found)
+				t.Errorf("%s in %s: %q, found %q; want it escaped, without a password", k.Name, where, text, found)
 			}
 		}
 		for _, ask := range []call{
@@ -61,7 +61,7 @@ func TestH21_ConsoleHidesNothing(t *testing.T) {
 		}
 		for _, key := range []string{into[console.Detail](t, get("/api/units/u").on(c)).Flights[0].Name, into[console.Hot](t, get("/api/hot?unit=u").on(c)).ByTraffic[0].Name} {
 			if !strings.Contains(key, "a"+k.Shown+"b") {
-				t.Errorf("%s: the key is %q; want it escaped, and all of it", k.Name, key)
+				t.Errorf("%s: the key is %q; want the whole key, escaped", k.Name, key)
 			}
 		}
 		look("the log", log.String())

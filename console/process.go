@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/console/build"
 )
 
-// started is when the program was, about.
+// started is approximately when the program was started.
 var started = time.Now()
 
-// process tells of the program.
+// process describes the program.
 func process() Process {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)

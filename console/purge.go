@@ -28,15 +28,15 @@ func (o purgeOrder) check() error {
 	return nil
 }
 
-// purged says what a purge has done.
+// purged is the result of a purge.
 type purged struct {
 	Unit  string `json:"unit"`
 	All   bool   `json:"all"`
 	Tags  int    `json:"tags"`            // how many
-	Error string `json:"error,omitempty"` // where it has not reached everybody
+	Error string `json:"error,omitempty"` // if it has not reached all instances
 }
 
-// purge has the Source forget what is ordered.
+// purge makes the Source forget the requested entries.
 func (c *Console) purge(forget func(ctx context.Context, unit string, tags []string, all bool) (bool, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -52,7 +52,7 @@ func (c *Console) purge(forget func(ctx context.Context, unit string, tags []str
 			fail(w, http.StatusBadRequest, "%v", err)
 			return
 		}
-		// A client that has sent this and left wants it done all the same.
+		// The purge completes even if the client disconnects.
 		found, err := forget(context.WithoutCancel(r.Context()), o.Unit, o.Tags, o.All)
 		if !found {
 			fail(w, http.StatusNotFound, "there is no unit of that name")
@@ -61,7 +61,7 @@ func (c *Console) purge(forget func(ctx context.Context, unit string, tags []str
 		status, result := http.StatusOK, purged{Unit: o.Unit, All: o.All, Tags: len(o.Tags)}
 		if err != nil {
 			status, result.Error = http.StatusServiceUnavailable, err.Error()
-			c.o.Logger.Warn("a purge has failed, in part or as a whole", "unit", o.Unit, "error", err)
+			c.o.Logger.Warn("purge failed, partially or completely", "unit", o.Unit, "error", err)
 		}
 		c.o.Logger.Info("purged", "client", r.RemoteAddr, "unit", o.Unit, "tags", o.Tags, "all", o.All)
 		answer(w, status, result)

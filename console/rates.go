@@ -7,14 +7,14 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// timings are how long things took in an interval.
+// timings has the durations measured in an interval.
 type timings struct{ request, wait, call inspect.Durations }
 
 func (t timings) and(other timings) timings {
 	return timings{t.request.Add(other.request), t.wait.Add(other.wait), t.call.Add(other.call)}
 }
 
-// counts are those of u, in the order of unitColumns up to firstQuantile.
+// counts returns the counts of u, in the order of unitColumns up to firstQuantile.
 func counts(u *Unit) [firstQuantile]uint64 {
 	a := &u.Avoided
 	return [...]uint64{
@@ -23,9 +23,9 @@ func counts(u *Unit) [firstQuantile]uint64 {
 	}
 }
 
-// unitRow returns the row of a unit that was old, nil if it was not there, and is
-// now, a time later; and what took how long between. known says that the two can
-// be compared.
+// unitRow returns the row of a unit from two of its samples and the time between
+// them, and the durations measured in between. old is nil if the unit was not there.
+// known reports whether the two samples can be compared.
 func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known bool) {
 	r = make(row, len(unitColumns))
 	for i := range firstGauge {
@@ -48,9 +48,8 @@ func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known 
 	return r, took, true
 }
 
-// isAnother reports whether now counts from another beginning than old: one of the
-// counts has gone down. What it has counted since then cannot be separated from
-// what was taken away, so that second has no value.
+// isAnother reports whether now counts from a later start than old: a count has
+// decreased. Its counts since then are unknown, so that second has no values.
 func isAnother(old, now *Unit) bool {
 	was, is := counts(old), counts(now)
 	for i := range is {
@@ -61,7 +60,7 @@ func isAnother(old, now *Unit) bool {
 	return now.RequestTime.Count < old.RequestTime.Count || now.WaitTime.Count < old.WaitTime.Count || now.CallTime.Count < old.CallTime.Count
 }
 
-// quantiles sets those of r.
+// quantiles sets the quantiles of r.
 func quantiles(r row, took timings) {
 	i := firstQuantile
 	for _, d := range []inspect.Durations{took.request, took.wait, took.call} {
@@ -73,7 +72,7 @@ func quantiles(r row, took timings) {
 	}
 }
 
-// gauges sets those of r.
+// gauges sets the gauges of r.
 func gauges(r row, u *Unit) {
 	for i, n := range []int{u.Flights, u.Running, u.Waiting, u.Stuck, u.Entries} {
 		r[firstGauge+i] = float64(n)
@@ -92,7 +91,7 @@ func limitRow(l *Limit) row {
 	return row{l.Limit, float64(l.InUse), float64(l.Queued), latency, baseline, seconds(l.Held)}
 }
 
-// A sum is the row of all units together: what is known of them is added up.
+// A sum accumulates the row of all units together, from their known values.
 type sum struct {
 	row  row
 	took timings
@@ -122,16 +121,17 @@ func (s *sum) add(r row, took timings, known bool) {
 	s.took = s.took.and(took)
 }
 
-// total returns the row.
+// total returns the accumulated row.
 func (s *sum) total() row {
 	quantiles(s.row, s.took)
 	return s.row
 }
 
-// perSecond is n in a time, a second, to a thousandth: more is noise of the clock.
+// perSecond returns n divided by a time, per second, rounded to a thousandth: more
+// digits would be clock noise.
 func perSecond(n uint64, in time.Duration) float64 {
 	return math.Round(float64(n)/in.Seconds()*1000) / 1000
 }
 
-// seconds is d to the microsecond.
+// seconds returns d in seconds, rounded to the microsecond.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// routes returns what answers, without the Access.
+// routes returns the handler of all paths, without the Access.
 func (c *Console) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page.index)
@@ -32,19 +32,19 @@ func (c *Console) routes() http.Handler {
 		mux.Handle("/api/jobs/", others(c.o.Jobs))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, http.StatusNotFound, "the console has no such page")
+		fail(w, http.StatusNotFound, "no such console page")
 	})
 	return mux
 }
 
-// others is a handler from elsewhere, with the paths that it knows.
+// others adapts an external handler: it removes /api from the path.
 func others(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, at(r, strings.TrimPrefix(r.URL.Path, "/api"), strings.TrimPrefix(r.URL.RawPath, "/api")))
 	})
 }
 
-// features says which pages there are.
+// features returns which pages there are.
 func (c *Console) features(now Snapshot, login bool) Features {
 	f := Features{
 		Login:   login,

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// MaxUnits is how many units, and how many limits, a Console shows, by name: at
-// the default history, its memory for charts is at most 6 MB.
+// MaxUnits is how many units, and how many limits, a Console shows, by name. At the
+// default history, their charts use at most 6 MB.
 const MaxUnits = 100
 
-// A sampler asks a Source once in a while, and keeps what has changed.
+// A sampler samples a Source at an interval, and keeps the history.
 type sampler struct {
 	source   Source
 	interval time.Duration
@@ -24,26 +24,26 @@ type sampler struct {
 
 	mu     sync.Mutex
 	seq    uint64           // guarded by mu; of the last sample
-	now    Snapshot         // guarded by mu; what is in it is never changed
-	times  []float64        // guarded by mu; of the last samples, at most most
+	now    Snapshot         // guarded by mu; its contents are never changed
+	times  []float64        // guarded by mu; of the last samples, up to most
 	total  ring             // guarded by mu
 	units  map[string]*ring // guarded by mu; of the units in now
 	limits map[string]*ring // guarded by mu
 	subs   map[*sub]bool    // guarded by mu
 	closed bool             // guarded by mu
 
-	// Only the one who samples uses these.
-	last    time.Time // of the last sample, with the monotonic clock
+	// Only the sampling goroutine uses these.
+	last    time.Time // when the last sample was taken, with the monotonic clock
 	failing bool      // the Source has panicked
 }
 
-// A sub is who hears of samples.
+// A sub is a subscriber to samples.
 type sub struct {
-	ticks chan []byte // events; who is slow misses some
-	after uint64      // the sample that it has got with the history
+	ticks chan []byte // events; a slow subscriber misses some
+	after uint64      // the number of the sample in its history
 }
 
-// backlog is how many ticks wait for a slow browser before it misses one.
+// backlog is how many ticks are queued for a slow browser before it misses one.
 const backlog = 4
 
 // run samples until ctx ends.
@@ -60,7 +60,7 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// sample takes a sample, and tells the subscribers.
+// sample takes a sample, and sends it to the subscribers.
 func (s *sampler) sample() {
 	now, ok := s.ask()
 	if !ok {
@@ -77,8 +77,8 @@ func (s *sampler) sample() {
 	}
 }
 
-// ask asks the Source. One that panics is not the end of the program, as it would
-// be on this goroutine: what was known last stays.
+// ask samples the Source. If the Source panics, the last sample remains; on this
+// goroutine the panic would end the program.
 func (s *sampler) ask() (now Snapshot, ok bool) {
 	defer func() {
 		if ok {
@@ -94,8 +94,8 @@ func (s *sampler) ask() (now Snapshot, ok bool) {
 	return within(now), true
 }
 
-// within returns s as it is sent: no more units and limits than MaxUnits, and no
-// number that JSON does not have.
+// within returns s as it is sent: with at most MaxUnits units and limits, and without
+// numbers that JSON does not have.
 func within(s Snapshot) Snapshot {
 	if s.At.IsZero() {
 		s.At = time.Now()
@@ -112,7 +112,7 @@ func within(s Snapshot) Snapshot {
 	return s
 }
 
-// finite returns l with a number that JSON has.
+// finite returns l with its Limit set to 0 if JSON cannot represent it.
 func finite(l Limit) Limit {
 	if math.IsNaN(l.Limit) || math.IsInf(l.Limit, 0) {
 		l.Limit = 0
@@ -120,8 +120,8 @@ func finite(l Limit) Limit {
 	return l
 }
 
-// addLocked adds a sample, taken a time after the one before, and returns its tick.
-// s.mu must be held.
+// addLocked adds a sample and returns its tick; between is the time since the last
+// sample. s.mu must be held.
 func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	t := Tick{Snapshot: now, Units: make(map[string]Point, len(now.Units)), Limits: make(map[string]Point, len(now.Limits))}
 	at := float64(now.At.UnixMilli()) / 1000
@@ -140,7 +140,7 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	for i := range now.Units {
 		u := &now.Units[i]
 		if kept[u.Name] != nil {
-			continue // a Source that has two of a name: the first counts
+			continue // if two units have the same name, the first counts
 		}
 		r, took, known := unitRow(before[u.Name], u, between)
 		all.add(r, took, known)
@@ -166,9 +166,9 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	return t
 }
 
-// setBackLocked keeps times from running back when the clock is set back:
-// what was before moves with it, and so is as long ago as it was. The clock ahead is
-// left alone, as it is after the machine has slept. s.mu must be held.
+// setBackLocked keeps times from running backwards when the clock is set back: it
+// moves earlier times along, so that they stay equally long ago. Jumps ahead are
+// kept, as after the machine has slept. s.mu must be held.
 func (s *sampler) setBackLocked(at float64, between time.Duration) {
 	if len(s.times) == 0 || at >= s.times[len(s.times)-1] {
 		return
@@ -186,18 +186,18 @@ func (s *sampler) keep(g *ring, r row) *ring {
 	return g
 }
 
-// tell sends t to all who listen. It is written once for all of them.
+// tell sends t to all subscribers. It is encoded once for all of them.
 func (s *sampler) tell(t Tick) {
 	b, err := event("tick", t)
 	if err != nil {
-		s.logger.Error("the console cannot write what its source tells", "error", err)
+		s.logger.Error("the console cannot encode its source's data", "error", err)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.subs {
 		if l.after == s.seq {
-			continue // it came since, and has it
+			continue // it subscribed later, and has this sample
 		}
 		select {
 		case l.ticks <- b:
@@ -213,7 +213,7 @@ func (s *sampler) latest() Snapshot {
 	return s.now
 }
 
-// historyLocked puts all series into h. s.mu must be held.
+// historyLocked copies all series into h. s.mu must be held.
 func (s *sampler) historyLocked(h *Hello) {
 	h.Snapshot = s.now
 	h.Units = make(map[string]Series, len(s.units))
@@ -229,7 +229,7 @@ func (s *sampler) historyLocked(h *Hello) {
 	}
 }
 
-// close ends all subscriptions. There are none after it.
+// close ends all subscriptions, and prevents new ones.
 func (s *sampler) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// checkPoint compares what want has.
+// checkPoint compares the columns in want.
 func checkPoint(t *testing.T, what string, got, want console.Point) {
 	t.Helper()
 	for name, w := range want {
@@ -38,7 +38,7 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 				WaitTime: waits.Durations(), CallTime: calls.Durations(),
 			}
 		}
-		calls.Record(20 * time.Second) // before the console, so not of any second
+		calls.Record(20 * time.Second) // before the console was created, so in no interval
 		s := &source{}
 		s.tell([]console.Unit{unit(1)}, console.Limit{Name: "db", Limit: 20, InUse: 3, Queued: 2, Latency: 30 * time.Millisecond, Held: time.Second})
 		c := newConsole(t, console.Options{Source: s, Title: "shop", Interval: 2 * time.Second, History: time.Minute})
@@ -77,8 +77,8 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 	})
 }
 
-// The total is that of the units: rates are added up, and quantiles are of all
-// that was timed, not of quantiles.
+// The total is over all units: rates are added, and quantiles are computed from all
+// durations, not from the units' quantiles.
 func TestC5_TotalOfUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick, slow inspect.Histogram
@@ -109,7 +109,7 @@ func TestC5_CountsThatBeginAnewAreNoRates(t *testing.T) {
 		s.tell([]console.Unit{a, b})
 		l := listen(t, serve(t, &http.Server{Handler: newConsole(t, console.Options{Source: s})}), "http://localhost/events")
 
-		again := console.Unit{Name: "a", Requests: 30, Calls: 3} // a was made anew
+		again := console.Unit{Name: "a", Requests: 30, Calls: 3} // a was recreated
 		b.Requests += 5
 		s.tell([]console.Unit{again, b})
 		tick := l.tick()
@@ -117,18 +117,18 @@ func TestC5_CountsThatBeginAnewAreNoRates(t *testing.T) {
 		checkPoint(t, "all, one made anew", tick.Total, console.Point{"requests": 5, "calls": 0})
 
 		again.Requests += 10
-		again.Calls-- // one count alone goes down
+		again.Calls-- // only one count decreases
 		s.tell([]console.Unit{again, b})
 		checkPoint(t, "a, with a count less", l.tick().Units["a"], console.Point{"requests": nan, "calls": nan})
 
 		again.Requests += 10
-		s.tell([]console.Unit{again, {Name: "c", Requests: 1e9}}) // b has gone, c has come
+		s.tell([]console.Unit{again, {Name: "c", Requests: 1e9}}) // b is removed, c is added
 		tick = l.tick()
 		checkPoint(t, "a, from then on", tick.Units["a"], console.Point{"requests": 10, "calls": 0})
 		checkPoint(t, "c, that is new", tick.Units["c"], console.Point{"requests": nan})
 		checkPoint(t, "all", tick.Total, console.Point{"requests": 10})
 		if _, there := tick.Units["b"]; there {
-			t.Error("b has a point; want none, it has gone")
+			t.Error("b has a point; want none after its removal")
 		}
 
 		s.tell([]console.Unit{again, b}) // b is back
@@ -143,7 +143,7 @@ func TestC5_CountsThatBeginAnewAreNoRates(t *testing.T) {
 	})
 }
 
-// What is kept does not grow: neither with time, nor with units.
+// Memory does not grow, neither over time nor with the number of units.
 func TestC6_HistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -192,12 +192,12 @@ func TestC6_HistoryIsBounded(t *testing.T) {
 			}
 		}
 		if l := h.Snapshot.Limits[0].Limit; l != 0 {
-			t.Errorf("no limit is %v; want 0, as JSON has no infinity", l)
+			t.Errorf("without a limit, Limit is %v; want 0, because JSON has no infinity", l)
 		}
 	})
 }
 
-// A Source with two of a name does not stop the console.
+// A Source with two units of the same name does not stop the console.
 func TestC6_NamesThatAreThereTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -207,14 +207,14 @@ func TestC6_NamesThatAreThereTwice(t *testing.T) {
 		l := listen(t, client, "http://localhost/events")
 		for name, got := range map[string]console.Column{"entries": l.hello.Units["a"]["entries"], "in_use": l.hello.Limits["l"]["in_use"], "total": l.hello.Total["entries"]} {
 			if !slices.Equal(got, console.Column{1, 1, 1, 1}) {
-				t.Errorf("%s = %v; want the first of that name, at each sample", name, got)
+				t.Errorf("%s = %v; want the first of that name in each sample", name, got)
 			}
 		}
 		checkPoint(t, "the next", l.tick().Units["a"], console.Point{"entries": 1})
 	})
 }
 
-// A Source whose hot keys panic costs the request, and no place for a stream.
+// If a Source's HotKeys panics, the request fails, but no stream stays counted.
 func TestC6_HotKeysThatPanic(t *testing.T) {
 	s := &shy{}
 	s.tell([]console.Unit{{Name: "a"}})
@@ -223,7 +223,7 @@ func TestC6_HotKeysThatPanic(t *testing.T) {
 		func() {
 			defer func() {
 				if v := recover(); v != "no hot keys" {
-					t.Fatalf("a stream ends with %v; want the panic of the Source", v)
+					t.Fatalf("a stream ended with %v; want the panic of the Source", v)
 				}
 			}()
 			get("/events").on(c)
@@ -231,12 +231,12 @@ func TestC6_HotKeysThatPanic(t *testing.T) {
 	}
 }
 
-// shy is a source whose hot keys cannot be looked at.
+// shy is a source whose HotKeys panics.
 type shy struct{ source }
 
 func (s *shy) HotKeys(string, int) (inspect.HotKeys, bool) { panic("no hot keys") }
 
-// A Source that panics is not the end of the program, nor of the console.
+// A panic of a Source ends neither the program nor the console.
 func TestC6_SourceThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -264,8 +264,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// After the clock was set back no time of a chart is before another: what was before
-// is as long ago as it was.
+// After the clock was set back, no time of a chart is before an earlier one, and
+// earlier points stay equally long ago.
 func TestC5_TheClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}

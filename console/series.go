@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// The columns of Series, in the order in which rows have them, without the time.
+// The columns of Series, in the order of rows, without the time.
 var (
 	unitColumns = [...]string{
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
@@ -21,7 +21,7 @@ var (
 	limitColumns = [...]string{"limit", "in_use", "queued", "latency", "baseline", "held"}
 )
 
-// Where the kinds of columns begin in unitColumns.
+// Indexes in unitColumns where the kinds of columns start.
 const (
 	firstQuantile = 13
 	firstGauge    = 19
@@ -30,7 +30,7 @@ const (
 // A row is a point, in the order of the columns.
 type row []float64
 
-// point returns r with names.
+// point returns r with column names.
 func (r row) point(names []string, t float64) Point {
 	p := make(Point, len(names)+1)
 	p["t"] = t
@@ -40,11 +40,11 @@ func (r row) point(names []string, t float64) Point {
 	return p
 }
 
-// A ring is the last rows of a series. Values are kept in 32 bits: seven digits
-// are more than a chart shows.
+// A ring has the last rows of a series. Values are stored in 32 bits: a chart shows
+// fewer than their seven digits.
 type ring struct {
-	columns [][]float32 // of equal length, which grows up to what a series keeps
-	next    int         // where the next row goes, once they are full
+	columns [][]float32 // of equal length, which grows up to the maximum
+	next    int         // index of the next row, once they are full
 }
 
 // add appends r, over the oldest row if there are already most.
@@ -65,8 +65,8 @@ func (g *ring) add(r row, most int) {
 	}
 }
 
-// series returns all rows, oldest first. times are those of the last rows of all
-// series, so at least as many.
+// series returns all rows, oldest first. times are the times of all samples, at least
+// as many as the rows.
 func (g *ring) series(names []string, times []float64) Series {
 	s := make(Series, len(names)+1)
 	n := len(g.columns[0])
@@ -81,7 +81,7 @@ func (g *ring) series(names []string, times []float64) Series {
 	return s
 }
 
-// emptySeries has all columns, and no points.
+// emptySeries returns a Series with all columns and no points.
 func emptySeries(names []string) Series {
 	s := Series{"t": Column{}}
 	for _, name := range names {
@@ -90,7 +90,7 @@ func emptySeries(names []string) Series {
 	return s
 }
 
-// MarshalJSON writes null for what is no number.
+// MarshalJSON writes null for NaN and infinities.
 func (c Column) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, 2+6*len(c))
 	b = append(b, '[')
@@ -116,7 +116,7 @@ func (c *Column) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes null for what is no number.
+// MarshalJSON writes null for NaN and infinities.
 func (p Point) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, name := range slices.Sorted(maps.Keys(p)) {
@@ -156,8 +156,8 @@ func orNaN(v *float64) float64 {
 	return *v
 }
 
-// appendNumber appends v in as few digits as tell it from its neighbours, those
-// of 32 bits where it is one of them.
+// appendNumber appends v with as few digits as distinguish it from its neighbours, at
+// 32 bits if it fits.
 func appendNumber(b []byte, v float64) []byte {
 	switch short := float64(float32(v)); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -171,7 +171,7 @@ func appendNumber(b []byte, v float64) []byte {
 func appendFloat(b []byte, v float64, bits int) []byte {
 	format := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
-		format = 'g' // what JSON reads too
+		format = 'g' // which JSON also accepts
 	}
 	return strconv.AppendFloat(b, v, format, -1, bits)
 }

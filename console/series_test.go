@@ -23,12 +23,11 @@ func TestNumbersThatJSONDoesNotHave(t *testing.T) {
 		t.Errorf("point %v, %v; want NaN and 2", back, err)
 	}
 	if b, err := json.Marshal(console.Column(nil)); string(b) != "[]" || err != nil {
-		t.Errorf("no column is %s, %v; want []", b, err)
+		t.Errorf("an empty column is %s, %v; want []", b, err)
 	}
 }
 
-// What is written is read back the same, and whatever is read is written as it was
-// meant.
+// Every decoded column can be encoded, and decodes to the same values again.
 func FuzzColumn(f *testing.F) {
 	for _, seed := range []string{`[]`, `[1,null,2.5]`, `[1e400]`, `null`, `{}`, `[1,"x"]`, `[-0,1e-7,123456789.125]`} {
 		f.Add(seed)
@@ -43,15 +42,15 @@ func FuzzColumn(f *testing.F) {
 			t.Fatalf("Marshal(%v) = %v", c, err)
 		}
 		if err := json.Unmarshal(b, &again); err != nil || len(again) != len(c) {
-			t.Fatalf("%s is read as %v, %v; want %v", b, again, err, c)
+			t.Fatalf("%s decodes to %v, %v; want %v", b, again, err, c)
 		}
 		for i := range c {
 			same := c[i] == again[i]
-			if short := float32(c[i]); float64(short) == c[i] { // it is written in the digits of 32 bits
+			if short := float32(c[i]); float64(short) == c[i] { // it was written with the digits of 32 bits
 				same = short == float32(again[i])
 			}
 			if !same && !(math.IsNaN(c[i]) && math.IsNaN(again[i])) {
-				t.Errorf("%s: %v is read back as %v", text, c[i], again[i])
+				t.Errorf("%s: %v decodes to %v", text, c[i], again[i])
 			}
 		}
 	})

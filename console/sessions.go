@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// SessionLifetime is when a session ends, if it has not been ended before.
+	// SessionLifetime is the maximum lifetime of a session.
 	SessionLifetime = 12 * time.Hour
-	// MaxSessions is how many there are at once. The oldest gives way to a new one.
+	// MaxSessions is the maximum number of sessions. A new one replaces the oldest.
 	MaxSessions = 256
 )
 
-// Sessions are who has logged in, and how often it was tried. They are in memory
-// only, and of a session there is no more than a hash of what its cookie says.
-// Make them with NewSessions; they are safe for concurrent use, and need no Close.
+// Sessions holds the logged-in sessions and the failed logins. They are in memory
+// only, and a session is stored as a hash of its cookie. Create it with NewSessions;
+// it is safe for concurrent use, and needs no Close.
 type Sessions struct {
 	mu    sync.Mutex
-	turns uint64                         // guarded by mu; of the Accesses that share this
-	last  uint64                         // guarded by mu; the latest turn that has answered a request
-	token [sha256.Size]byte              // guarded by mu; hash of the token that it has
-	open  map[[sha256.Size]byte]*session // guarded by mu; by the hash of their cookie
-	said  time.Time                      // guarded by mu; when too many tries were logged
+	turns uint64                         // guarded by mu; number of the Accesses that share this
+	last  uint64                         // guarded by mu; the latest turn that has served a request
+	token [sha256.Size]byte              // guarded by mu; hash of that Access's token
+	open  map[[sha256.Size]byte]*session // guarded by mu; by the hash of the cookie
+	said  time.Time                      // guarded by mu; when too many tries were last logged
 	tries tries
 }
 
-// A session ends as its context does, and is open until then.
+// A session is open until its context ends.
 type session struct {
 	context.Context
 	cancel context.CancelFunc
 	begun  time.Time
 }
 
-// NewSessions returns some without any.
+// NewSessions returns empty Sessions.
 func NewSessions() *Sessions {
 	return &Sessions{open: map[[sha256.Size]byte]*session{}}
 }
 
-// turn returns the number of a further Access.
+// turn returns the number of a new Access.
 func (s *Sessions) turn() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,9 +50,9 @@ func (s *Sessions) turn() uint64 {
 	return s.turns
 }
 
-// isOursLocked reports whether sessions are those of the Access of this turn and
-// token. The latest that is in use decides: one that was made for a configuration
-// that never came into force, or that still ends its requests, ends no session.
+// isOursLocked reports whether the sessions belong to the Access with this turn and
+// token. The latest Access in use decides. An Access for a configuration that never
+// came into effect, or an old one that still finishes its requests, ends no sessions.
 // s.mu must be held.
 func (s *Sessions) isOursLocked(turn uint64, token [sha256.Size]byte) bool {
 	if turn >= s.last {
@@ -67,7 +67,7 @@ func (s *Sessions) isOursLocked(turn uint64, token [sha256.Size]byte) bool {
 	return s.token == token
 }
 
-// begin opens a session and returns what its cookie is to say.
+// begin opens a session and returns the value of its cookie.
 func (s *Sessions) begin(turn uint64, token [sha256.Size]byte) (cookie string, ok bool) {
 	var id [32]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -84,9 +84,9 @@ func (s *Sessions) begin(turn uint64, token [sha256.Size]byte) (cookie string, o
 	return cookie, true
 }
 
-// find returns the session that a cookie is of, or nil.
+// find returns the session of a cookie, or nil.
 func (s *Sessions) find(turn uint64, token [sha256.Size]byte, cookie string) *session {
-	id := sha256.Sum256([]byte(cookie)) // so that the time of the lookup tells nothing
+	id := sha256.Sum256([]byte(cookie)) // hashed, so that the lookup time reveals nothing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isOursLocked(turn, token) {
@@ -100,7 +100,7 @@ func (s *Sessions) find(turn uint64, token [sha256.Size]byte, cookie string) *se
 	return found
 }
 
-// end ends the session that a cookie is of, if there is one.
+// end ends the session of a cookie, if there is one.
 func (s *Sessions) end(cookie string) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -116,8 +116,7 @@ func (s *Sessions) endLocked(id [sha256.Size]byte, found *session) {
 	delete(s.open, id)
 }
 
-// sweepLocked removes those that are over, and makes room for one more. s.mu must
-// be held.
+// sweepLocked removes ended sessions, and makes room for one more. s.mu must be held.
 func (s *Sessions) sweepLocked() {
 	var oldest [sha256.Size]byte
 	for id, one := range s.open {
@@ -132,10 +131,10 @@ func (s *Sessions) sweepLocked() {
 	}
 }
 
-// try lets right compare the token that r has sent. After too many wrong ones from
-// there it returns how long to wait. A long token is compared all the same: nobody
-// finds one by trying, however often, and who has it may share an address with
-// somebody who sends wrong ones. A short one is not, right or wrong.
+// try calls right to compare the token of r. After too many wrong ones from the same
+// client it returns how long to wait. A long token is still compared: it cannot be
+// guessed, and a client that has it may share its address with one that sends wrong
+// ones. A short token is not compared, whether right or wrong.
 func (s *Sessions) try(r *http.Request, long bool, right func() bool) (wait time.Duration, ok bool) {
 	if long && right() {
 		return 0, true
@@ -151,8 +150,8 @@ func (s *Sessions) try(r *http.Request, long bool, right func() bool) (wait time
 	return 0, true
 }
 
-// says reports whether to log too many tries: once in a while, or an attacker could
-// fill the log.
+// says reports whether to log too many tries: only now and then, because an attacker
+// could otherwise fill the log.
 func (s *Sessions) says(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

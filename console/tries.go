@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// maxTries is how many wrong tokens a client may send at once, and triesEach
-	// the time after which it may send another one.
+	// maxTries is how many wrong tokens a client can send at once, and triesEach the
+	// time after which it can send another.
 	maxTries  = 100
 	triesEach = time.Second
-	// maxClients is of how many clients that is known. Further ones count as one,
-	// until others have been quiet for long enough.
+	// maxClients is the number of clients that are counted separately. Further ones
+	// are counted together, until others have been quiet for long enough.
 	maxClients = 256
 )
 
-// tries count wrong tokens by client: some one address is all that most have. The
-// right token counts for nothing, so who has it may come as often as wanted. Where
-// there were too many wrong ones a short token is not looked at any more, be it
-// right or wrong, as guessing would not be bounded otherwise.
+// tries counts wrong tokens by client, that is by address: most attackers have only a
+// few. The right token does not count, so clients that have it are not limited. After
+// too many wrong ones a short token is no longer compared, whether right or wrong;
+// otherwise the number of guesses would be unlimited.
 type tries struct {
 	mu      sync.Mutex
 	clients map[netip.Prefix]*bucket // guarded by mu
-	rest    bucket                   // guarded by mu; of those for whom there is no place
+	rest    bucket                   // guarded by mu; of all clients beyond maxClients
 }
 
-// A bucket is how many tries somebody has had, less those that have been long ago.
+// A bucket counts a client's tries; old tries expire.
 type bucket struct {
 	used float64
 	at   time.Time
 }
 
-// usedAt returns how many count at a time.
+// usedAt returns the number of tries that count at a time.
 func (b *bucket) usedAt(now time.Time) float64 {
 	return max(0, b.used-now.Sub(b.at).Seconds()/triesEach.Seconds())
 }
@@ -54,7 +54,7 @@ func (t *tries) take(from netip.Prefix, now time.Time) time.Duration {
 	return 0
 }
 
-// giveBack takes back a try that was none.
+// giveBack returns a try whose token was right.
 func (t *tries) giveBack(from netip.Prefix) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *tries) giveBack(from netip.Prefix) {
 	}
 }
 
-// bucketLocked returns that of a client. t.mu must be held.
+// bucketLocked returns the bucket of a client. t.mu must be held.
 func (t *tries) bucketLocked(from netip.Prefix, now time.Time) *bucket {
 	if b := t.clients[from]; b != nil {
 		return b
@@ -90,8 +90,9 @@ func (t *tries) bucketLocked(from netip.Prefix, now time.Time) *bucket {
 	return b
 }
 
-// client returns where r comes from: an address, or the network of one of IPv6, of
-// which who has one has many. What has no address is one client.
+// client returns the source of r: an address, or for IPv6 its /64 network, because
+// one client usually has the whole network. Requests without an address count as one
+// client.
 func client(r *http.Request) netip.Prefix {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -106,11 +107,11 @@ func client(r *http.Request) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	p, _ := addr.Prefix(bits) // these are bits of such an address
+	p, _ := addr.Prefix(bits) // cannot fail with these bits
 	return p
 }
 
-// retryAfter says when to come again, in whole seconds.
+// retryAfter sets Retry-After, in whole seconds.
 func retryAfter(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 }

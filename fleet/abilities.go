@@ -2,28 +2,29 @@ package fleet
 
 import "context"
 
-// Abilities are what a Tier can do beyond its operations; nil, or false, is what it
-// cannot. A Tier that wraps another one returns the other's, with those that it
-// wraps too in its own form.
+// Abilities are the optional features of a Tier; a nil or false field means that the
+// Tier lacks it. A Tier that wraps another one returns the inner Tier's Abilities,
+// and replaces those that it wraps as well.
 type Abilities struct {
 	Meter  Meter  // counts permits for the whole fleet
 	Roster Roster // knows the instances of the fleet
 
-	// State returns how the breaker before the engine stands.
+	// State returns the state of the breaker in front of the engine.
 	State func() BreakerState
-	// Ping asks the engine for a sign of life, and nothing else. Without it a
-	// [Breaker] asks for the tag "" of the namespace "".
+	// Ping checks that the engine responds, and does nothing else. Without it a
+	// [Breaker] calls Tags with the tag "" of the namespace "".
 	Ping func(context.Context) error
-	// KeepsPushes says that the Tier looks after its pushes apart from its operations,
-	// and tells Watchers Lost and Reset itself when some may have been missed.
+	// KeepsPushes reports that the Tier watches its push connection separately from
+	// its operations, and calls Lost and Reset of its Watchers itself if pushes may
+	// have been missed.
 	KeepsPushes bool
 }
 
-// A BaseTier is what every Tier embeds, or a Tier that does, so that later versions
-// can add to the interface: it has no Abilities.
+// A BaseTier has no Abilities. Every Tier embeds it, directly or through another
+// Tier, so that later versions can add methods to the interface.
 type BaseTier struct{}
 
-// Abilities is of [Tier].
+// Abilities implements [Tier].
 func (BaseTier) Abilities() Abilities { return Abilities{} }
 
 func (BaseTier) embedded() {}

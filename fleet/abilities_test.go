@@ -15,7 +15,7 @@ func (w wrapper) Tags(context.Context, string, []string) (fleet.TagState, error)
 	return fleet.TagState{}, errors.New("not these")
 }
 
-// A modest Tier can do nothing besides.
+// A modest Tier has no optional features.
 type modest struct {
 	fleet.BaseTier
 	wrapper

@@ -9,16 +9,17 @@ import (
 // DefaultAnnounceEvery is how often Announce announces.
 const DefaultAnnounceEvery = 5 * time.Second
 
-// Announce keeps an instance known to r until ctx ends, and withdraws it then. It
-// announces what tell returns at once, and again each time that every has passed,
-// for three times as long, so that a lost one does no harm; after a failure it
-// tries again in a fifth of that. 0 means DefaultAnnounceEvery.
+// Announce keeps an instance known to r until ctx ends, and then withdraws it. It
+// announces the result of tell at once, and again each time that every has passed.
+// Each announcement is valid for three times as long, so that losing one does no
+// harm. A failed announcement is repeated after a fifth of every. 0 means
+// DefaultAnnounceEvery.
 //
-// It returns when all is done, nil unless it could not withdraw: then the instance
-// stays known for as long as it had announced. An error that matches
-// [errors.ErrUnsupported], of a Tier that is no Roster, is returned at once. Start
-// it on a goroutine, and wait for that to end before r is closed. tell is called
-// on it, each time, and must not block.
+// Announce returns after the withdrawal, with nil unless that failed; then the
+// instance stays known until its last announcement expires. If the Tier is not a
+// Roster, Announce returns at once, with an error that matches
+// [errors.ErrUnsupported]. Run it on a goroutine, and wait for that goroutine before
+// closing r. tell is called on it each time, and must not block.
 func Announce(ctx context.Context, r Roster, tell func() Instance, every time.Duration) error {
 	if every <= 0 {
 		every = DefaultAnnounceEvery
@@ -53,7 +54,8 @@ func Announce(ctx context.Context, r Roster, tell func() Instance, every time.Du
 	return err
 }
 
-// bounded is call with a deadline, for a Roster that has none; a panic is an error.
+// bounded runs call with a deadline, for a Roster that has none, and turns a panic
+// into an error.
 func bounded[T any](ctx context.Context, d time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, errMissed)
 	defer cancel()

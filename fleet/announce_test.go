@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// known are the IDs of the instances that m knows.
+// known returns the IDs of the instances that m knows, with their counts of calls.
 func known(t *testing.T, m *fleet.Memory) (ids []string) {
 	t.Helper()
 	all, err := m.Instances(context.Background())
@@ -29,15 +29,15 @@ func known(t *testing.T, m *fleet.Memory) (ids []string) {
 func wantKnown(t *testing.T, m *fleet.Memory, want ...string) {
 	t.Helper()
 	if got := known(t, m); !slices.Equal(got, want) {
-		t.Errorf("after %v known are %q; want %q", time.Since(bubbleStart), got, want)
+		t.Errorf("after %v the known instances are %q; want %q", time.Since(bubbleStart), got, want)
 	}
 }
 
-// bubbleStart is when every bubble's clock begins.
+// bubbleStart is the initial time of every bubble's clock.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// announcing starts an Announce, which reports how often it was called. end
-// ends it and returns what it returned.
+// announcing starts an Announce whose instance counts the calls of tell. end stops it
+// and returns its result.
 func announcing(r fleet.Roster, every time.Duration) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -76,8 +76,8 @@ func TestAnnounceKeepsAnInstanceKnownUntilItsEnd(t *testing.T) {
 	})
 }
 
-// Two announcements that are lost do no harm; after the third the instance is
-// forgotten; and it is back a fifth of the interval after the engine is.
+// Two lost announcements do no harm. After the third the instance is forgotten. It is
+// known again a fifth of the interval after the engine is back.
 func TestAnnounceOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -87,7 +87,7 @@ func TestAnnounceOutlivesAnOutage(t *testing.T) {
 		f.Cut()
 		time.Sleep(30*time.Second - 1)
 		if got := known(t, m); len(got) != 1 {
-			t.Errorf("within its time known are %q; want one", got)
+			t.Errorf("before it expires the known instances are %q; want one", got)
 		}
 		time.Sleep(time.Nanosecond)
 		wantKnown(t, m)
@@ -95,7 +95,7 @@ func TestAnnounceOutlivesAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if got := known(t, m); len(got) != 1 {
-			t.Errorf("2 s after the outage known are %q; want one", got)
+			t.Errorf("2 s after the outage the known instances are %q; want one", got)
 		}
 
 		f.Cut()
@@ -103,12 +103,12 @@ func TestAnnounceOutlivesAnOutage(t *testing.T) {
 			t.Errorf("Announce that cannot withdraw = %v; want %v", err, fleet.ErrUnavailable)
 		}
 		time.Sleep(30 * time.Second)
-		wantKnown(t, m) // forgotten all the same
+		wantKnown(t, m) // forgotten all the same: the announcement expired
 	})
 }
 
-// An engine that hangs holds an announcement no longer than until the next one,
-// and the end no longer than that.
+// An engine that hangs delays an announcement at most until the next one is due, and
+// delays the end by at most that much.
 func TestAnnounceIsNotHeldByAnEngineThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -153,8 +153,8 @@ func TestAnnounceSurvivesAPanicOfTell(t *testing.T) {
 	})
 }
 
-// A Breaker passes a Roster on, and its failures open it; it says so where the
-// Tier is none.
+// A Breaker exposes the Roster of its Tier, and the Roster's failures open it. If the
+// Tier is not a Roster, it reports ErrUnsupported.
 func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -174,7 +174,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 		f.Cut()
 		for range fleet.DefaultFailures {
 			if _, err := b.Instances(t.Context()); !errors.Is(err, fleet.ErrUnavailable) {
-				t.Errorf("Instances while the engine is away = %v; want %v", err, fleet.ErrUnavailable)
+				t.Errorf("Instances while the engine is unreachable = %v; want %v", err, fleet.ErrUnavailable)
 			}
 		}
 		if !b.State().Open {
@@ -193,7 +193,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 	})
 }
 
-// Neither an announcer nor a reader can change what others get.
+// Neither an announcer nor a reader can change what others receive.
 func TestMemoryKeepsNoMapOfAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -224,7 +224,7 @@ func TestMemoryBoundsItsInstances(t *testing.T) {
 		announce("a", nil)
 		announce("b", nil)
 		announce("c", fleet.ErrUnavailable)
-		announce("a", nil) // which is known
+		announce("a", nil) // already known
 		wantKnown(t, m, "a 0", "b 0")
 		time.Sleep(time.Minute)
 		announce("c", nil)

@@ -26,21 +26,21 @@ type BreakerOptions struct {
 	// Deadline is how long one operation may take. Default: DefaultDeadline.
 	Deadline time.Duration
 
-	// Failures is after how many in a row the breaker opens: errors that match
-	// ErrUnavailable, and missed deadlines. Operations that overlap count as one: a
-	// single stall of the engine fails all that are under way. Default:
-	// DefaultFailures.
+	// Failures is the number of failures in a row after which the breaker opens.
+	// Errors that match ErrUnavailable and missed deadlines are failures. Overlapping
+	// operations count as one, because a single stall of the engine fails all
+	// operations in flight. Default: DefaultFailures.
 	Failures int
 
-	// Probe is how long after it has opened the engine is tried again. It
-	// doubles with each try that fails, up to MaxProbe; each time is cut by up
-	// to a quarter, at random, as all instances have opened at once. Defaults:
-	// DefaultProbe, DefaultMaxProbe.
+	// Probe is the time from the opening until the first probe of the engine. It
+	// doubles with each failed probe, up to MaxProbe. Each interval is shortened by
+	// up to a quarter, at random, because all instances open at the same time.
+	// Defaults: DefaultProbe, DefaultMaxProbe.
 	Probe, MaxProbe time.Duration
 
-	// MaxCalls bounds the calls that the engine has not answered, also those
-	// whose callers have gone since their deadline has passed: goroutines that
-	// a hung engine holds. Beyond it operations fail at once, which is no
+	// MaxCalls bounds the calls that the engine has not answered, including those
+	// whose callers have left at their deadline. A hung engine holds one goroutine
+	// for each. Beyond MaxCalls operations fail at once, which does not count as a
 	// failure of the engine. Default: DefaultMaxCalls.
 	MaxCalls int
 }
@@ -61,18 +61,19 @@ func orDefault[T int | time.Duration](v, def T) T {
 	return v
 }
 
-// A Breaker is a Tier in front of another that bounds how long it can hold its
-// callers, and spares them an engine that does not answer: after some failures
-// in a row it opens, and operations fail at once. While it is open one probe at
-// a time goes to the engine, a Ping if the Tier has that ability, else Tags;
-// the first that is answered closes it. Watchers get Lost when it opens and
-// Reset when it closes, or Recovered, see [Watcher].
+// A Breaker is a Tier in front of another one. It bounds how long the inner Tier can
+// block a caller. After several failures in a row it opens: operations then fail at
+// once, without a call of the engine. While it is open, one probe at a time goes to
+// the engine: a Ping if the Tier has that ability, otherwise Tags. The first
+// successful probe closes the breaker. Watchers get Lost when it opens, and Reset or
+// Recovered when it closes; see [Watcher].
 //
-// It may be open from the start: a Watch that finds the engine away opens it, and
-// is made up for before it closes, so that a service starts without its engine.
+// It can be open from the start: a Watch that cannot reach the engine opens it. The
+// breaker sets up that watch before it closes. So a service can start without its
+// engine.
 //
-// It is safe for concurrent use. Neither a goroutine nor a timer is left while
-// it is closed and no operation runs. What a caller gives up is no failure.
+// It is safe for concurrent use. While it is closed and no operation runs, it has no
+// goroutine and no timer. An operation that its caller cancels is not a failure.
 type Breaker struct {
 	BaseTier
 
@@ -83,15 +84,15 @@ type Breaker struct {
 	open     bool            // guarded by mu
 	over     bool            // guarded by mu: Close was called
 	epoch    uint64          // guarded by mu: grows with each opening and closing
-	failures int             // guarded by mu: in a row; those that overlap are one
-	failed   uint64          // guarded by mu: failures that counted, ever
-	calls    int             // guarded by mu: the Tier has not returned from
-	pings    int             // guarded by mu: of those, probes
+	failures int             // guarded by mu: in a row; overlapping ones count once
+	failed   uint64          // guarded by mu: all failures that counted
+	calls    int             // guarded by mu: calls of the Tier that have not returned
+	pings    int             // guarded by mu: the probes among calls
 	state    BreakerState    // guarded by mu: the counts
 	every    time.Duration   // guarded by mu: until the next probe
 	timer    *time.Timer     // guarded by mu: of the next probe
 	watches  []*breakerWatch // guarded by mu
-	probing  sync.WaitGroup  // the timer, or what it runs
+	probing  sync.WaitGroup  // the timer, or the probe that it started
 }
 
 var (
@@ -100,24 +101,24 @@ var (
 	_ Roster = (*Breaker)(nil)
 )
 
-// WithBreaker puts a Breaker in front of t. Its Take fails with an error that
-// matches [errors.ErrUnsupported] if t is no [Meter], and so do its Announce,
-// Withdraw and Instances if t is no [Roster].
+// WithBreaker puts a Breaker in front of t. Its Take fails with an error that matches
+// [errors.ErrUnsupported] if t is not a [Meter], and so do its Announce, Withdraw and
+// Instances if t is not a [Roster].
 func WithBreaker(t Tier, o BreakerOptions) *Breaker {
 	return &Breaker{inner: t, o: o.withDefaults()}
 }
 
-// A BreakerState is how a Breaker stands, and what it has counted.
+// A BreakerState is a snapshot of a Breaker's state and counters.
 type BreakerState struct {
 	Open    bool
-	Opened  uint64 // how often
-	Missed  uint64 // operations that ended with their deadline
-	Refused uint64 // operations that were not tried: open, or over MaxCalls
+	Opened  uint64 // how often it has opened
+	Missed  uint64 // operations that missed their deadline
+	Refused uint64 // operations rejected without a call: breaker open, or over MaxCalls
 	Probes  uint64
-	Calls   int // that the engine has not returned from now
+	Calls   int // calls in flight
 }
 
-// State returns how b stands.
+// State returns the current state of b.
 func (b *Breaker) State() BreakerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,17 +129,17 @@ func (b *Breaker) State() BreakerState {
 
 var (
 	errOpen     = errors.New("the breaker is open")
-	errClosed   = errors.New("the breaker was closed for good")
-	errTooMany  = errors.New("too many calls have no answer yet")
-	errMissed   = errors.New("no answer within the deadline")
-	errNoRoster = fmt.Errorf("fleet: the tier knows no instances: %w", errors.ErrUnsupported)
-	errNotMeter = fmt.Errorf("fleet: the tier counts no permits: %w", errors.ErrUnsupported)
+	errClosed   = errors.New("the breaker was closed")
+	errTooMany  = errors.New("too many calls are still unanswered")
+	errMissed   = errors.New("no response within the deadline")
+	errNoRoster = fmt.Errorf("fleet: the tier keeps no roster of instances: %w", errors.ErrUnsupported)
+	errNotMeter = fmt.Errorf("fleet: the tier does not count permits: %w", errors.ErrUnsupported)
 )
 
-// entered is how it stood when an operation began.
+// entered is the state of the breaker when an operation began.
 type entered struct{ epoch, failed uint64 }
 
-// enter lets an operation pass, or says why not.
+// enter admits an operation, or returns the reason for rejecting it.
 func (b *Breaker) enter() (e entered, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,17 +165,17 @@ func (b *Breaker) left() {
 	b.calls--
 }
 
-// note counts how an operation has ended. One of an earlier epoch says nothing
-// of this one:
+// note counts the result of an operation. A result from an earlier epoch says nothing
+// about the current one:
 //
-//	A: asks, and hangs
+//	A: calls the engine, and hangs
 //	B, C, D: miss their deadlines; the breaker opens
-//	A: is answered after all; one answer of the past does not close it
+//	A: gets a response after all; a response to an old call does not close it
 //	a probe closes it
-//	E, of before the opening: fails now, and does not count
+//	E, begun before the opening: fails now, and does not count
 //
-// Of those that overlap the first to fail counts: one that began before that has
-// seen the same stall.
+// Of overlapping operations only the first failure counts: an operation that began
+// before it has seen the same stall.
 func (b *Breaker) note(e entered, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +194,7 @@ func (b *Breaker) note(e entered, err error) {
 	}
 }
 
-// openLocked opens b, unless it is. b.mu must be held.
+// openLocked opens b unless it is open already. b.mu must be held.
 func (b *Breaker) openLocked() {
 	if b.open || b.over {
 		return
@@ -207,14 +208,14 @@ func (b *Breaker) openLocked() {
 	b.probeLaterLocked()
 }
 
-// probeLaterLocked sets the timer. b.mu must be held.
+// probeLaterLocked sets the timer for the next probe. b.mu must be held.
 func (b *Breaker) probeLaterLocked() {
 	cut := time.Duration(rand.Int64N(int64(b.every)/4 + 1))
 	b.probing.Add(1)
 	b.timer = time.AfterFunc(b.every-cut, b.probe)
 }
 
-// probe tries the engine, and closes b or sets the timer again.
+// probe calls the engine, and either closes b or sets the timer again.
 func (b *Breaker) probe() {
 	defer b.probing.Done()
 	err := b.ping()
@@ -234,8 +235,8 @@ func (b *Breaker) probe() {
 	b.probeLaterLocked()
 }
 
-// closeOrNext closes b. If there is a watch that the Tier does not know, it
-// returns that instead.
+// closeOrNext closes b. If a watch has not yet begun at the Tier, it returns that
+// watch instead.
 func (b *Breaker) closeOrNext() *breakerWatch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,10 +263,10 @@ func (b *Breaker) closeOrNext() *breakerWatch {
 	return nil
 }
 
-// maxPings bounds the probes that a Tier may hold on to.
+// maxPings bounds the probes that can hang in a Tier.
 const maxPings = 4
 
-// ping asks the engine for a sign of life.
+// ping checks that the engine responds.
 func (b *Breaker) ping() error {
 	b.mu.Lock()
 	if b.pings >= maxPings {
@@ -293,10 +294,10 @@ func (b *Breaker) pinged() {
 	b.calls--
 }
 
-// Close ends the probing and waits for a probe that runs, until ctx ends, and then
-// returns its cause. Every operation from then on fails with an error that matches
-// ErrUnavailable. It does not close the Tier behind, nor stop its watches. It may be
-// called again.
+// Close stops probing and waits for a running probe until ctx ends; then it returns
+// the cause of ctx. Every later operation fails with an error that matches
+// ErrUnavailable. Close neither closes the inner Tier nor stops its watches. It may
+// be called again.
 func (b *Breaker) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.over = true

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// run passes one operation to the Tier. late, if not nil, gets what comes when
-// the caller has gone.
+// run passes one operation to the Tier. late, if not nil, receives a result that
+// arrives after the caller has left.
 func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Context) (T, error), late func(T)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -34,8 +34,8 @@ func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Co
 	return v, nil
 }
 
-// within runs call with a deadline, on a goroutine of its own: a call that
-// ignores its context must not hold the caller. left is called when it has returned.
+// within runs call with a deadline on a separate goroutine, so that a call that
+// ignores its context cannot block the caller. left is called when call has returned.
 func within[T any](ctx context.Context, d time.Duration, call func(context.Context) (T, error), late func(T), left func()) (T, error) {
 	type answer struct {
 		v   T
@@ -44,10 +44,10 @@ func within[T any](ctx context.Context, d time.Duration, call func(context.Conte
 	inner, cancel := context.WithTimeoutCause(ctx, d, errMissed)
 	defer cancel()
 	done := make(chan answer, 1)
-	// Set by the first of two: the answer, or the caller that leaves. Atomic, as
-	// a lock would be held for nothing else.
+	// Set by whichever comes first: the result, or the departure of the caller.
+	// Atomic, because a lock would protect nothing else.
 	var decided atomic.Bool
-	go func() { // ends with the call; MaxCalls bounds how many do not
+	go func() { // ends with the call; MaxCalls bounds how many hang
 		var a answer
 		a.v, a.err = safely(inner, call)
 		if decided.CompareAndSwap(false, true) {
@@ -70,12 +70,13 @@ func within[T any](ctx context.Context, d time.Duration, call func(context.Conte
 		a = <-done // sent already, or about to be
 	}
 	if a.err != nil && inner.Err() != nil && !errors.Is(a.err, ErrUnavailable) {
-		a.err = context.Cause(inner) // the Tier returned its context's
+		a.err = context.Cause(inner) // the Tier returned its context's error
 	}
 	return a.v, a.err
 }
 
-// safely turns a panic into an error: on a goroutine of ours nobody else could.
+// safely turns a panic of call into an error: callers cannot recover it on our
+// goroutine.
 func safely[T any](ctx context.Context, call func(context.Context) (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -85,8 +86,8 @@ func safely[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	return call(ctx)
 }
 
-// Acquire is of [Tier]. A lease that is granted when its caller has gone is given
-// back: nobody would load under it until it runs out.
+// Acquire implements [Tier]. A lease granted after its caller has left is given back:
+// otherwise no instance could load the key until the lease expires.
 func (b *Breaker) Acquire(ctx context.Context, k Key, a Ask) (Answer, error) {
 	return run(ctx, b, "acquire", func(ctx context.Context) (Answer, error) {
 		return b.inner.Acquire(ctx, k, a)
@@ -94,56 +95,57 @@ func (b *Breaker) Acquire(ctx context.Context, k Key, a Ask) (Answer, error) {
 		if late.Grant == GrantLease {
 			ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
 			defer cancel()
-			_, _ = safely(ctx, func(ctx context.Context) (bool, error) { // if it fails, the lease runs out
+			_, _ = safely(ctx, func(ctx context.Context) (bool, error) { // if it fails, the lease expires
 				return b.inner.Settle(ctx, k, late.Fence, Outcome{})
 			})
 		}
 	})
 }
 
-// Extend is of [Tier].
+// Extend implements [Tier].
 func (b *Breaker) Extend(ctx context.Context, k Key, fence uint64, d time.Duration) (bool, error) {
 	return run(ctx, b, "extend", func(ctx context.Context) (bool, error) {
 		return b.inner.Extend(ctx, k, fence, d)
 	}, nil)
 }
 
-// Settle is of [Tier].
+// Settle implements [Tier].
 func (b *Breaker) Settle(ctx context.Context, k Key, fence uint64, o Outcome) (bool, error) {
 	return run(ctx, b, "settle", func(ctx context.Context) (bool, error) {
 		return b.inner.Settle(ctx, k, fence, o)
 	}, nil)
 }
 
-// Write is of [Tier].
+// Write implements [Tier].
 func (b *Breaker) Write(ctx context.Context, k Key, w Write) (uint64, error) {
 	return run(ctx, b, "write", func(ctx context.Context) (uint64, error) {
 		return b.inner.Write(ctx, k, w)
 	}, nil)
 }
 
-// Tags is of [Tier].
+// Tags implements [Tier].
 func (b *Breaker) Tags(ctx context.Context, namespace string, tags []string) (TagState, error) {
 	return run(ctx, b, "tags", func(ctx context.Context) (TagState, error) {
 		return b.inner.Tags(ctx, namespace, tags)
 	}, nil)
 }
 
-// InvalidateTags is of [Tier].
+// InvalidateTags implements [Tier].
 func (b *Breaker) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	return run(ctx, b, "invalidate tags", func(ctx context.Context) (uint64, error) {
 		return b.inner.InvalidateTags(ctx, namespace, tags, keep)
 	}, nil)
 }
 
-// ExpireTags is of [Tier].
+// ExpireTags implements [Tier].
 func (b *Breaker) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	return run(ctx, b, "expire tags", func(ctx context.Context) (uint64, error) {
 		return b.inner.ExpireTags(ctx, namespace, tags, keep)
 	}, nil)
 }
 
-// Abilities is of [Tier]: those of the Tier behind, under the deadline and the breaker.
+// Abilities implements [Tier]: the inner Tier's abilities, with the deadline and the
+// breaker applied.
 func (b *Breaker) Abilities() Abilities {
 	a := b.inner.Abilities()
 	a.State = b.State
@@ -156,7 +158,7 @@ func (b *Breaker) Abilities() Abilities {
 	return a
 }
 
-// Take is of [Meter].
+// Take implements [Meter].
 func (b *Breaker) Take(ctx context.Context, k Key, r Rate, n int) (Taken, error) {
 	m := b.inner.Abilities().Meter
 	if m == nil {
@@ -167,7 +169,7 @@ func (b *Breaker) Take(ctx context.Context, k Key, r Rate, n int) (Taken, error)
 	}, nil)
 }
 
-// Announce is of [Roster].
+// Announce implements [Roster].
 func (b *Breaker) Announce(ctx context.Context, i Instance, ttl time.Duration) error {
 	i.Counts = maps.Clone(i.Counts) // a call that hangs outlives its caller
 	_, err := ofRoster(ctx, b, "announce", func(ctx context.Context, r Roster) (struct{}, error) {
@@ -176,7 +178,7 @@ func (b *Breaker) Announce(ctx context.Context, i Instance, ttl time.Duration) e
 	return err
 }
 
-// Withdraw is of [Roster].
+// Withdraw implements [Roster].
 func (b *Breaker) Withdraw(ctx context.Context, id string) error {
 	_, err := ofRoster(ctx, b, "withdraw", func(ctx context.Context, r Roster) (struct{}, error) {
 		return struct{}{}, r.Withdraw(ctx, id)
@@ -184,7 +186,7 @@ func (b *Breaker) Withdraw(ctx context.Context, id string) error {
 	return err
 }
 
-// Instances is of [Roster].
+// Instances implements [Roster].
 func (b *Breaker) Instances(ctx context.Context) ([]Instance, error) {
 	return ofRoster(ctx, b, "instances", func(ctx context.Context, r Roster) ([]Instance, error) {
 		return r.Instances(ctx)

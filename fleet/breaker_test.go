@@ -35,7 +35,7 @@ func (h *heard) Lost()                          { h.add("lost") }
 func (h *heard) Recovered()                     { h.add("recovered") }
 func (h *heard) Reset()                         { h.add("reset") }
 
-// want fails unless exactly these calls were made since the last time.
+// want fails unless exactly these calls were made since its last use.
 func (h *heard) want(t *testing.T, calls ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -49,7 +49,7 @@ func (h *heard) want(t *testing.T, calls ...string) {
 
 var testKey = fleet.Key{Namespace: "n", Name: "k"}
 
-// broken is a Breaker over a Memory with faults, and a Watcher of it.
+// broken returns a Breaker in front of a Memory with faults, and a Watcher of it.
 func broken(t *testing.T, o fleet.BreakerOptions) (*fleet.Breaker, *fleettest.Faults, *fleet.Memory, *heard) {
 	t.Helper()
 	m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -76,7 +76,7 @@ func ask(b fleet.Tier) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// fails asks and wants to be refused after exactly this long.
+// fails acquires the key, and wants a rejection after exactly this long.
 func fails(t *testing.T, b fleet.Tier, after time.Duration) {
 	t.Helper()
 	if took, err := ask(b); !errors.Is(err, fleet.ErrUnavailable) || took != after {
@@ -114,7 +114,7 @@ func TestBreakerProbeCloses(t *testing.T) {
 		for range fleet.DefaultFailures {
 			fails(t, b, 0)
 		}
-		h.want(t, "lost", "lost") // the connection's, and the breaker's
+		h.want(t, "lost", "lost") // from the connection, and from the breaker
 		start := time.Now()
 		var probes []time.Duration
 		f.Before(func(op string) {
@@ -129,7 +129,7 @@ func TestBreakerProbeCloses(t *testing.T) {
 		every := fleet.DefaultProbe
 		for i, d := range probes {
 			if d > every || d < every*3/4 {
-				t.Errorf("probe %d came after %v; want %v, less a quarter at most", i, d, every)
+				t.Errorf("probe %d came after %v; want %v, minus at most a quarter", i, d, every)
 			}
 			every = min(2*every, fleet.DefaultMaxProbe)
 		}
@@ -146,7 +146,7 @@ func TestBreakerProbeCloses(t *testing.T) {
 	})
 }
 
-// A deaf engine is one that does not look at its context.
+// A deaf engine ignores its context.
 type deaf struct {
 	fleet.Tier
 	block chan struct{}
@@ -173,19 +173,19 @@ func TestBreakerBoundsWhatAHungEngineHolds(t *testing.T) {
 			wg.Go(func() { fails(t, b, fleet.DefaultDeadline) })
 		}
 		synctest.Wait()
-		fails(t, b, 0) // the sixth at once
+		fails(t, b, 0) // the sixth fails at once
 		wg.Wait()
 		fails(t, b, 0)
 		if s := b.State(); s.Open || s.Calls != 5 || s.Missed != 5 || s.Refused != 2 {
-			t.Errorf("State = %+v; want closed, 5 calls held, 5 missed, 2 refused", s)
+			t.Errorf("State = %+v; want closed, 5 calls hanging, 5 missed, 2 refused", s)
 		}
 		close(d.block)
 		synctest.Wait()
 		if s := b.State(); s.Calls != 0 {
-			t.Errorf("%d calls held after the engine went on; want 0", s.Calls)
+			t.Errorf("%d calls hanging after the engine resumed; want 0", s.Calls)
 		}
 		if a := acquire(t, m, testKey, fleet.Ask{}); a.Grant != fleet.GrantLease {
-			t.Errorf("Acquire = %v; want granted: leases that came too late are given back", a.Grant)
+			t.Errorf("Acquire = %v; want granted: leases granted too late are given back", a.Grant)
 		}
 	})
 }
@@ -198,17 +198,17 @@ func TestBreakerProbesOfAHungEngineAreBounded(t *testing.T) {
 		fails(t, b, fleet.DefaultDeadline)
 		time.Sleep(time.Hour)
 		if s := b.State(); s.Calls != 5 || !s.Open {
-			t.Errorf("State = %+v after an hour; want open, 1 call and 4 probes held", s)
+			t.Errorf("State = %+v after an hour; want open, 1 call and 4 probes hanging", s)
 		}
 		close(d.block)
 		time.Sleep(fleet.DefaultMaxProbe)
 		if _, err := ask(b); err != nil {
-			t.Errorf("Acquire = %v after the engine went on; want nil", err)
+			t.Errorf("Acquire = %v after the engine resumed; want nil", err)
 		}
 	})
 }
 
-// A gated engine answers when and how the test says.
+// A gated engine responds when and how the test decides.
 type gated struct {
 	fleet.Tier
 	asked chan chan error
@@ -220,7 +220,7 @@ func (g gated) Acquire(context.Context, fleet.Key, fleet.Ask) (fleet.Answer, err
 	return fleet.Answer{Grant: fleet.GrantHeld}, <-answer
 }
 
-// begin has n operations hang in the engine.
+// begin starts n operations that hang in the engine.
 func (g gated) begin(b *fleet.Breaker, n int) (answers []chan error, results chan error) {
 	results = make(chan error, n)
 	for range n {
@@ -246,10 +246,10 @@ func TestBreakerLateSuccessDoesNotClose(t *testing.T) {
 		}
 		answers[0] <- nil
 		if err := <-results; err != nil {
-			t.Errorf("Acquire = %v, begun before the opening and answered after; want nil", err)
+			t.Errorf("Acquire = %v, begun before the opening and answered after it; want nil", err)
 		}
 		if !b.State().Open {
-			t.Error("a late success has closed the breaker; want that only a probe does")
+			t.Error("a late success closed the breaker; only a probe may")
 		}
 		time.Sleep(fleet.DefaultProbe)
 		synctest.Wait()
@@ -259,7 +259,7 @@ func TestBreakerLateSuccessDoesNotClose(t *testing.T) {
 	})
 }
 
-// T9: what overlaps has seen one stall, and is one failure.
+// T9: overlapping operations see one stall, and count as one failure.
 func TestT9_OverlappingMissesAreOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -271,7 +271,7 @@ func TestT9_OverlappingMissesAreOneFailure(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range calls {
 				all.Go(func() {
-					time.Sleep(time.Duration(i) * 10 * time.Millisecond) // all begin before the first has failed
+					time.Sleep(time.Duration(i) * 10 * time.Millisecond) // all begin before the first one fails
 					_, _ = ask(b)
 				})
 			}
@@ -308,14 +308,14 @@ func TestBreakerLateFailureDoesNotCount(t *testing.T) {
 		answers, results := g.begin(b, 2)
 		fails()
 		fails()
-		time.Sleep(fleet.DefaultProbe) // it has opened, and closes
+		time.Sleep(fleet.DefaultProbe) // it has opened, and a probe closes it
 		synctest.Wait()
 		for _, answer := range answers {
 			answer <- fleet.ErrUnavailable
 			<-results
 		}
 		if s := b.State(); s.Open || s.Opened != 1 {
-			t.Errorf("State = %+v; want closed: failures of before the opening do not count", s)
+			t.Errorf("State = %+v; want closed: failures from before the opening do not count", s)
 		}
 		fails()
 		fails()
@@ -325,8 +325,8 @@ func TestBreakerLateFailureDoesNotCount(t *testing.T) {
 	})
 }
 
-// TestBreakerHistories runs operations, faults and probes against each other, for
-// the race detector, and checks what must hold whatever comes first.
+// TestBreakerHistories runs operations, faults and probes concurrently, for the race
+// detector, and checks what must hold in any order.
 func TestBreakerHistories(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestBreakerHistories(t *testing.T) {
 				t.Errorf("seed %d: Acquire = %v, %+v after the faults; want nil, closed, no calls", seed, err, b.State())
 			}
 			if n := len(h.calls); b.State().Opened > 0 && h.calls[n-1] != "reset" {
-				t.Errorf("seed %d: the Watcher got %q last; want reset", seed, h.calls[n-1])
+				t.Errorf("seed %d: the last call of the Watcher was %q; want reset", seed, h.calls[n-1])
 			}
 		})
 	}
@@ -377,13 +377,13 @@ func TestBreakerCallerWhoLeavesIsNoFailure(t *testing.T) {
 			t.Errorf("Acquire = %v after %v; want the caller's cause after 10ms", err, time.Since(start))
 		}
 		if b.State().Open {
-			t.Error("a caller who left has opened the breaker")
+			t.Error("a caller that left opened the breaker")
 		}
 	})
 }
 
-// An engine that fails as its caller leaves says so of the context's end, not of
-// itself.
+// An engine that fails as its caller leaves fails because the context ended, not
+// through a fault.
 type left struct {
 	fleet.Tier
 	leave func()
@@ -399,7 +399,7 @@ func TestBreakerFailureAfterTheCallerLeftIsNone(t *testing.T) {
 		l := &left{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
 		b := fleet.WithBreaker(l, fleet.BreakerOptions{Failures: 1})
 		defer b.Close(context.Background())
-		for range 100 { // the end and the failure come at once, in either order
+		for range 100 { // the end and the failure come at the same time, in either order
 			ctx, cancel := context.WithCancel(t.Context())
 			l.leave = cancel
 			if _, err := b.Acquire(ctx, testKey, fleet.Ask{Lease: time.Second}); err != context.Canceled {
@@ -408,7 +408,7 @@ func TestBreakerFailureAfterTheCallerLeftIsNone(t *testing.T) {
 			synctest.Wait()
 		}
 		if b.State().Open {
-			t.Error("a failure after the caller has left has opened the breaker")
+			t.Error("a failure after the caller left opened the breaker")
 		}
 	})
 }
@@ -429,7 +429,7 @@ func TestBreakerSuccessStartsCountingAgain(t *testing.T) {
 			t.Error("open after 2 failures in a row; want 3")
 		}
 		if _, err := b.Acquire(t.Context(), testKey, fleet.Ask{}); err == nil || errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("Acquire without a lease = %v; want an error that is not the engine's", err)
+			t.Errorf("Acquire without a lease = %v; want an error that is not ErrUnavailable", err)
 		}
 	})
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// watchDeadline bounds how long the Tier may take to begin a watch, which may
-// need a connection of its own.
+// watchDeadline bounds how long the Tier may take to begin a watch, which can require
+// a separate connection.
 const watchDeadline = 2 * time.Second
 
-// A breakerWatch is one Watcher behind a Breaker. The pushes of the Tier and
-// those of the Breaker go through one queue, so that they come one after another.
+// A breakerWatch is one Watcher behind a Breaker. The pushes of the Tier and those of
+// the Breaker go through one queue, so that calls to the Watcher never overlap.
 type breakerWatch struct {
 	namespace string
 	out       *watch
-	stop      func() // guarded by Breaker.mu; of the Tier's watch, nil without one
-	busy      bool   // guarded by Breaker.mu: one is being begun
+	stop      func() // guarded by Breaker.mu; stops the Tier's watch, nil without one
+	busy      bool   // guarded by Breaker.mu: the Tier's watch is being set up
 	gone      bool   // guarded by Breaker.mu
 	late      bool   // guarded by Breaker.mu: begun while the breaker was open, so it has missed something
 }
@@ -42,8 +42,8 @@ func (f forward) Lost()      { f.out.add(event{kind: lost}) }
 func (f forward) Recovered() { f.out.add(event{kind: recovered}) }
 func (f forward) Reset()     { f.out.add(event{kind: reset}) }
 
-// Watch is of [Tier]. If the engine is away it succeeds nevertheless: the breaker
-// opens, if it was not, and w gets Reset when the engine is there.
+// Watch implements [Tier]. It succeeds even if the engine is unreachable: the breaker
+// then opens, if it was closed, and w gets Reset when the engine is back.
 func (b *Breaker) Watch(namespace string, w Watcher) (stop func(), err error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (b *Breaker) Watch(namespace string, w Watcher) (stop func(), err error) {
 	return func() { b.unwatch(bw) }, nil
 }
 
-// subscribe begins the Tier's watch of bw, whose busy was set by the caller.
+// subscribe begins the Tier's watch of bw. The caller has set bw.busy.
 func (b *Breaker) subscribe(bw *breakerWatch) error {
 	b.mu.Lock()
 	b.calls++

@@ -8,18 +8,18 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// A Config says what the instances of a service share, and for how long. It is
-// the same for Guards (weir.Fleet), HTTP caches (weirhttp.FleetOptions) and
-// gateways (gateway.Fleet), which embed it. All instances of one Namespace must
-// have the same one. Without a Tier there is no fleet.
+// A Config configures what the instances of a service share, and for how long. Guards
+// (weir.Fleet), HTTP caches (weirhttp.FleetOptions) and gateways (gateway.Fleet)
+// embed it. All instances of one Namespace must use the same Config. Without a Tier
+// there is no fleet.
 type Config struct {
-	// Tier is the store that the instances share: a weirredis.Tier, or a [Memory]
-	// for one process. Put a [Breaker] in front of an engine. It is not closed.
+	// Tier is the store that the instances share: a weirredis.Tier, or a [Memory] for
+	// one process. Put a [Breaker] in front of an engine. Its owner must close it.
 	Tier Tier
 
-	// Namespace keeps apart what shares a Tier, in at most MaxName bytes.
-	// Instances of one namespace must have the same source. Empty: the name of a
-	// Guard, "http" for HTTP.
+	// Namespace separates the users of one Tier, in at most MaxName bytes. Instances
+	// of one namespace must have the same source. Empty: the name of a Guard, or
+	// "http" for HTTP.
 	Namespace string
 
 	// Lease is how long an instance that died keeps the others from loading its
@@ -54,7 +54,7 @@ const (
 	DefaultCooling    = 250 * time.Millisecond
 	DefaultMaxCooling = 10 * time.Second
 
-	// MinLease leaves the renewals room for a call of the engine that is slow, but
+	// MinLease leaves the renewals time for a slow call of the engine that stays
 	// within a [Breaker]'s DefaultDeadline.
 	MinLease     = 100 * time.Millisecond
 	MinMemoryCap = 100 * time.Millisecond
@@ -85,8 +85,9 @@ func (c Config) Validate() error {
 	return f.Err()
 }
 
-// WithDefaults returns c with its defaults in place of zeros, except for the
-// Namespace. Without a Tier it returns c. A Cooling that is disabled is negative.
+// WithDefaults returns c with zero fields replaced by their defaults, except for the
+// Namespace. Without a Tier it returns c unchanged. A negative Cooling means that
+// cooling is disabled.
 func (c Config) WithDefaults() Config {
 	if c.Tier == nil {
 		return c
@@ -99,8 +100,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Failed returns the Outcome of a load that failed: the key cools, unless that is
-// disabled. c must have its defaults.
+// Failed returns the Outcome of a failed load: the key cools, unless cooling is
+// disabled. Call it on a Config that has its defaults.
 func (c Config) Failed(f Failure) Outcome {
 	if c.Cooling < 0 {
 		return Outcome{Failure: f}

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// One Config is embedded by Guards, HTTP caches and gateways, so its bounds are
-// tested here, and only their names there.
+// Guards, HTTP caches and gateways embed this Config, so its bounds are tested here.
+// Their tests check only the names.
 func TestConfigFaults(t *testing.T) {
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
 	for _, tt := range []struct {
@@ -57,7 +57,7 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("WithDefaults = %+v (%v); want %+v, which is valid", got, got.Validate(), want)
 	}
 	if got := (fleet.Config{}).WithDefaults(); got != (fleet.Config{}) {
-		t.Errorf("WithDefaults without a Tier = %+v; want nothing", got)
+		t.Errorf("WithDefaults without a Tier = %+v; want the zero Config", got)
 	}
 	slow := fleet.Config{Tier: tier, Cooling: time.Minute}.WithDefaults()
 	if slow.MaxCooling != time.Minute {

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrUnavailable matches every error of a Tier that says nothing about the
-// request: the engine is down, slow, cut off, or its breaker is open. Instances
-// then go on alone.
+// ErrUnavailable matches every error of a Tier that says nothing about the request:
+// the engine is down, slow, cut off, or its breaker is open. Instances then continue
+// without the fleet.
 var ErrUnavailable = errors.New("fleet: the tier is unavailable")
 
-// An UnavailableError says why a Tier is unavailable. It matches
+// An UnavailableError gives the reason why a Tier is unavailable. It matches
 // [ErrUnavailable] and its cause.
 type UnavailableError struct {
-	Op  string // "acquire", "settle", ...; "breaker" if it did not reach the engine
+	Op  string // "acquire", "settle", ...; "breaker" if the engine was not called
 	Err error
 }
 
@@ -28,11 +28,12 @@ func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailab
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // A PendingError is the error of an invalidation that the engine has not
-// acknowledged. It is done in this instance, which keeps it queued, uses no answer
-// of the engine that it touches, and sends it again until the engine takes it.
-// Until then other instances may serve the old value, for as long as its entry
-// lives at most. A Close that returns one has given up: the rest is lost. It
-// matches [ErrUnavailable] and its cause.
+// acknowledged. This instance has applied it, keeps it queued, and sends it again
+// until the engine accepts it. Until then this instance uses no response of the
+// engine that the invalidation affects. Other instances may serve the old value for
+// at most the lifetime of its entry. If Close returns a PendingError, it has given
+// up, and the queued invalidations are lost. It matches [ErrUnavailable] and its
+// cause.
 type PendingError struct {
 	// Pending is how many invalidations are queued in this instance, for this
 	// namespace.
@@ -50,7 +51,7 @@ func (e *PendingError) Is(target error) bool { return target == ErrUnavailable }
 // Unwrap returns the cause.
 func (e *PendingError) Unwrap() error { return e.Err }
 
-// A RemoteError is the failure of a load that another instance has run.
+// A RemoteError is the failure of a load that ran in another instance.
 type RemoteError struct{ Failure }
 
 func (e *RemoteError) Error() string { return e.Text }

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A counter stands for the engine: in a service it is the tier that all
-// instances use.
+// A counter stands in for the engine: a service uses the tier that all its instances
+// share.
 type counter struct {
 	mu   sync.Mutex
 	used map[fleet.Key]int
@@ -33,8 +33,8 @@ func (c *counter) Take(_ context.Context, k fleet.Key, r fleet.Rate, n int) (fle
 	return fleet.Taken{Permits: n}, nil
 }
 
-// Two instances share the quota of an API that is paid for: 12 calls at once,
-// and 10 an hour. As the quota must hold, nobody calls while the engine is away.
+// Two instances share the quota of a paid API: 12 calls at once, and 10 per hour. The
+// quota must hold, so all calls are rejected while the engine is unreachable.
 func ExampleLimiter() {
 	engine := &counter{used: map[fleet.Key]int{}}
 	instance := func() *fleet.Limiter {
@@ -73,8 +73,8 @@ func ExampleLimiter() {
 	// true rate exceeded true
 }
 
-// Each client has a rate of its own, at all instances together. While the engine
-// is away, each of four instances applies a quarter of it.
+// Each client has its own rate, over all instances together. While the engine is
+// unreachable, each of four instances applies a quarter of it.
 func ExampleKeyedLimiter() {
 	engine := &counter{used: map[fleet.Key]int{}}
 	clients, err := fleet.NewKeyedLimiter(engine, fleet.KeyedLimiterOptions{
@@ -108,8 +108,8 @@ func ExampleKeyedLimiter() {
 	// 1 true
 }
 
-// An outage can be distinguished from a client over its limit: the first is
-// ours (503), the second is the client's (429).
+// Callers can distinguish an outage from a client over its limit: an outage is our
+// fault (503), exceeding the limit is the client's (429).
 func ExampleOutageError() {
 	clients, err := fleet.NewKeyedLimiter(&counter{down: true}, fleet.KeyedLimiterOptions{
 		Terms: fleet.Terms{

@@ -14,11 +14,11 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-var updateGolden = flag.Bool("update", false, "write testdata/*.hex; only for a format that nobody has stored yet")
+var updateGolden = flag.Bool("update", false, "write testdata/*.hex; only for a format that no release has stored yet")
 
-// goldens are entries of each format that instances may find in an engine, by the
-// file that has their bytes. A file stays as long as instances that write it may
-// run beside newer ones.
+// goldens are entries of each format that instances can find in an engine, by the
+// name of the file with their bytes. A file stays as long as instances that write its
+// format can run side by side with newer ones.
 var goldens = map[string]fleet.Value{
 	"v1-value": {
 		Kind: fleet.KindValue, TTL: time.Minute, SWR: 5 * time.Second, SIE: time.Hour, Cost: 30 * time.Millisecond,
@@ -27,7 +27,8 @@ var goldens = map[string]fleet.Value{
 	"v1-not-found": {Kind: fleet.KindNotFound, TTL: time.Second, Codec: "json", Data: []byte("not found")},
 }
 
-// T14: this version reads what it has written before, byte for byte.
+// T14: this version reads the entries that it and earlier versions wrote, and writes
+// them byte for byte the same.
 func TestT14_GoldenEntriesAreRead(t *testing.T) {
 	for name, want := range goldens {
 		file := "testdata/" + name + ".hex"
@@ -53,7 +54,7 @@ func TestT14_GoldenEntriesAreRead(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v; want %+v", file, got, err, want)
 		}
 		if b[0] == fleet.WireVersion && !bytes.Equal(b, written) {
-			t.Errorf("%s: version %d is written another way now; give it a new number", file, b[0])
+			t.Errorf("%s: version %d is now encoded differently; give it a new number", file, b[0])
 		}
 		newer := append([]byte{fleet.WireVersion + 1}, b[1:]...)
 		if err := new(fleet.Value).UnmarshalBinary(newer); !errors.Is(err, fleet.ErrWire) {

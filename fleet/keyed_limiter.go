@@ -13,22 +13,22 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// A KeyedLimiter is a rate limit of the whole fleet for each of many keys, such as the
-// clients of a gateway. For each it is what a [Limiter] is for one, and gives
-// the same bound; callers do not wait for permits. An outage is of the engine,
-// not of a key: once a few questions have failed in a row, no key asks.
+// A KeyedLimiter is a fleet-wide rate limit for each of many keys, such as the
+// clients of a gateway. For each key it works like a [Limiter] and has the same
+// bound, but callers do not wait for permits. An outage concerns the engine, not a
+// key: after several failed calls in a row, the limiter stops calling it for any key.
 //
-// A key that is seldom seen costs a round trip a caller. One that is over its
-// limit costs none until it may have a permit again.
+// A rarely used key costs one round trip per caller. A key that is over its limit
+// costs none until it may have a permit again.
 //
-// It remembers a bounded number of keys. One that is forgotten too early costs a
-// round trip, and the permits that were leased for it: nobody has more than its
-// rate by it. In an outage with FailLocalShare it is different, as nobody but
-// the instance counts: a key that was forgotten may have a permit too early.
+// It remembers a bounded number of keys. Forgetting a key too early costs a round
+// trip and the permits that were leased for it, but never lets a key exceed its rate.
+// During an outage with FailLocalShare it can, because only the instance counts then:
+// a forgotten key may get a permit too early.
 //
-// Make one with [NewKeyedLimiter]; the zero KeyedLimiter is not usable. It is safe for
-// concurrent use. It has a goroutine for each request to the engine in flight; Close
-// ends them.
+// Create one with [NewKeyedLimiter]; the zero KeyedLimiter is not usable. It is safe
+// for concurrent use. It has a goroutine for each request to the engine in flight;
+// Close ends them.
 type KeyedLimiter struct {
 	d         *dispenser
 	namespace string
@@ -36,9 +36,9 @@ type KeyedLimiter struct {
 	shards    []keyShard
 }
 
-// NewKeyedLimiter returns a KeyedLimiter that has its permits from m. Its error joins a
-// [*OptionError] for every option that is out of bounds. m must return
-// soon after its context ends.
+// NewKeyedLimiter returns a KeyedLimiter that gets its permits from m. Its error
+// joins a [*OptionError] for every option that is out of bounds. m must return soon
+// after its context ends.
 func NewKeyedLimiter(m Meter, o KeyedLimiterOptions) (*KeyedLimiter, error) {
 	if err := o.validate(m); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func NewKeyedLimiter(m Meter, o KeyedLimiterOptions) (*KeyedLimiter, error) {
 	return k, nil
 }
 
-// setKeys has k remember n keys.
+// setKeys sets the number of keys that k remembers to n.
 func (k *KeyedLimiter) setKeys(n int) {
 	for i := range k.shards {
 		s := &k.shards[i]
@@ -77,8 +77,9 @@ func (k *KeyedLimiter) setKeys(n int) {
 	}
 }
 
-// Update replaces what k was made with, except its Name and its Namespace. It is for each key what [Limiter.Update] is. Keys beyond fewer Keys are forgotten as
-// others come.
+// Update replaces the options of k, except its Name and its Namespace. It does for
+// each key what [Limiter.Update] does. If Keys becomes smaller, surplus keys are
+// forgotten as new ones arrive.
 func (k *KeyedLimiter) Update(o KeyedLimiterOptions) error {
 	f := option.Faults{Package: "fleet"}
 	f.Check(o.Name == k.d.terms.Load().Name, "KeyedLimiterOptions.Name", o.Name, "the one it was made with")
@@ -93,20 +94,21 @@ func (k *KeyedLimiter) Update(o KeyedLimiterOptions) error {
 	return nil
 }
 
-// Allow takes a permit of key, and does not wait for one; it waits for the
-// engine's answer, a Lease at most. It returns nil, a [*limit.Error] with Reason
-// RateExceeded and the time until it is worth to try again (429), an
-// [*OutageError] under FailClosed (503: it matches [ErrUnavailable], and has a
-// *limit.Error in it too), ErrLimiterClosed after Close, or context.Cause(ctx)
-// if ctx is done.
+// Allow takes a permit of key. It does not wait for a permit, only for the engine's
+// response, for at most a Lease. It returns nil on success. If the key is over its
+// limit, it returns a [*limit.Error] with Reason RateExceeded and the time after
+// which a retry makes sense (429). During an outage with FailClosed it returns an
+// [*OutageError] (503), which matches [ErrUnavailable] and also contains a
+// *limit.Error. It returns ErrLimiterClosed after Close, and context.Cause(ctx) if
+// ctx is done.
 //
-// A key may be any string. The engine gets the hash (SHA-512) of one of more
-// than 128 bytes.
+// A key may be any string. A key of more than 128 bytes is sent to the engine as its
+// SHA-512 hash.
 func (k *KeyedLimiter) Allow(ctx context.Context, key string) error {
 	return k.line(key).take(ctx, false)
 }
 
-// Stats returns a snapshot, of all keys together.
+// Stats returns a snapshot of the totals over all keys.
 func (k *KeyedLimiter) Stats() LimiterStats {
 	s := k.d.stats()
 	for i := range k.shards {
@@ -117,19 +119,20 @@ func (k *KeyedLimiter) Stats() LimiterStats {
 	return s
 }
 
-// Close rejects all callers with ErrLimiterClosed, waiting ones included. It
-// waits for the requests in flight until ctx ends, and then returns its cause.
-// It gives nothing back. It may be called again.
+// Close rejects all callers with ErrLimiterClosed, including those that wait. It
+// waits for the requests in flight until ctx ends, and then returns the cause of ctx.
+// It gives no permits back. It may be called again.
 func (k *KeyedLimiter) Close(ctx context.Context) error {
 	k.d.shut()
 	return wait.For(ctx, k.d.work.Wait)
 }
 
-// A keyHash stands for a key of any length, so that what a client sends does not
-// decide how much is remembered. Nobody outside can foresee it.
+// A keyHash stands for a key of any length, so that clients cannot decide how much
+// memory a key takes. Its seeds are random, so that nobody outside the process can
+// predict it.
 type keyHash [2]uint64
 
-// A keyLine is a line and its place in a shard, which is guarded by the shard's
+// A keyLine is a line and its position in a shard, which is guarded by the shard's
 // mutex.
 type keyLine struct {
 	line
@@ -138,20 +141,19 @@ type keyLine struct {
 	prev, next *keyLine
 }
 
-// A keyShard keeps its lines in the order in which they were last seen. Its mutex
-// is never held together with a line's.
+// A keyShard keeps its lines in the order of their last use. Its mutex is never held
+// together with a line's.
 type keyShard struct {
 	mu     sync.Mutex
-	places int                  // guarded by mu; how many lines there may be
+	places int                  // guarded by mu; the maximum number of lines
 	index  map[keyHash]*keyLine // guarded by mu
-	ring   keyLine              // guarded by mu; its next was seen last
+	ring   keyLine              // guarded by mu; its next is the most recently used line
 }
 
-// keyIdle is how long a key is remembered that is not seen, if there is no need
-// for its place.
+// keyIdle is how long an unused key is remembered if its place is not needed.
 const keyIdle = time.Minute
 
-// line returns the line of key, which is then the one that was seen last.
+// line returns the line of key, and marks it as the most recently used.
 func (k *KeyedLimiter) line(key string) *line {
 	h := keyHash{maphash.String(k.seeds[0], key), maphash.String(k.seeds[1], key)}
 	s := &k.shards[h[0]%uint64(len(k.shards))]
@@ -173,9 +175,9 @@ func (k *KeyedLimiter) line(key string) *line {
 	return &l.line
 }
 
-// makeRoomLocked forgets the two longest unseen if they are idle, so that there
-// are never many of these for long, and one in any case if there is no place
-// else. Callers that wait for an answer keep their line. s.mu must be held.
+// makeRoomLocked forgets the two least recently used lines if they are idle, so that
+// idle lines do not accumulate. If the shard is full, it forgets one in any case.
+// Callers that wait for a response keep their line. s.mu must be held.
 func (s *keyShard) makeRoomLocked(now time.Duration) {
 	for range 2 {
 		if l := s.ring.prev; l != &s.ring && (now-l.seen >= keyIdle || len(s.index) >= s.places) {
@@ -185,20 +187,21 @@ func (s *keyShard) makeRoomLocked(now time.Duration) {
 	}
 }
 
-// unlink takes l out of the ring.
+// unlink removes l from the ring.
 func (l *keyLine) unlink() {
 	l.prev.next, l.next.prev = l.next, l.prev
 }
 
-// maxKeyName is how long a key may be, in bytes, to be sent to the engine.
-// Longer ones have a name that is longer too, and so is never another's.
+// maxKeyName is the length, in bytes, up to which a key is sent to the engine as it
+// is. The name of a longer key exceeds this length as well, so it never equals
+// another key.
 const maxKeyName = 128
 
-// keyName returns the name under which the engine counts for key, on all
-// instances alike.
+// keyName returns the name under which the engine counts permits of key. It is the
+// same on all instances.
 func keyName(key string) string {
 	if len(key) <= maxKeyName {
-		return strings.Clone(key) // which may be a part of a large request
+		return strings.Clone(key) // key may be part of a large request
 	}
 	sum := sha512.Sum512([]byte(key))
 	return "#" + hex.EncodeToString(sum[:])

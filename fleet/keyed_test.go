@@ -25,7 +25,7 @@ func newKeyed(t *testing.T, m fleet.Meter, o fleet.KeyedLimiterOptions) *fleet.K
 	return k
 }
 
-// allowed returns how many of n calls of Allow are let in.
+// allowed returns how many of n calls of Allow are admitted.
 func allowed(t *testing.T, k *fleet.KeyedLimiter, key string, n int) (in int) {
 	t.Helper()
 	for range n {
@@ -43,17 +43,17 @@ func TestKeyedCountsEachKeyForAllInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)
 		terms := api()
-		terms.Rate.Burst = 6 // of which a lease is 2
+		terms.Rate.Burst = 6 // a lease takes 2 of it
 		a := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "clients"})
 		b := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "clients"})
 		other := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "others"})
 		long := strings.Repeat("x", 5000)
 		for _, key := range []string{"", "192.0.2.1", "192.0.2.2", long, long + "y"} {
 			if n := allowed(t, a, key, 3) + allowed(t, b, key, 3); n != 4 {
-				t.Errorf("%d of 6 are let in for %.20q; want 4", n, key)
+				t.Errorf("%d of 6 are admitted for %.20q; want 4", n, key)
 			}
 			if n := allowed(t, other, key, 6); n != 4 {
-				t.Errorf("%d of 6 are let in for %.20q of another namespace; want 4", n, key)
+				t.Errorf("%d of 6 are admitted for %.20q of another namespace; want 4", n, key)
 			}
 		}
 		for key := range m.debt {
@@ -71,8 +71,8 @@ func TestKeyedCountsEachKeyForAllInstances(t *testing.T) {
 	})
 }
 
-// A flood of made-up keys takes a bounded amount of memory, and gives nobody
-// more than its rate.
+// A flood of made-up keys takes a bounded amount of memory, and lets no key exceed
+// its rate.
 func TestKeyedForgetsKeysButNoPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)
@@ -83,7 +83,7 @@ func TestKeyedForgetsKeysButNoPermits(t *testing.T) {
 			if k.Allow(t.Context(), "regular") == nil {
 				regular.letIn()
 			}
-			if i%20 < 15 { // in the rest it is remembered
+			if i%20 < 15 { // otherwise it is remembered
 				for range 15 {
 					_ = k.Allow(t.Context(), fmt.Sprint(i, rand.Int()))
 				}
@@ -94,10 +94,10 @@ func TestKeyedForgetsKeysButNoPermits(t *testing.T) {
 			t.Errorf("%d keys are remembered; want 10", s.Keys)
 		}
 		if over := regular.excess(terms.Rate); over > 0 || regular.n() < 30 {
-			t.Errorf("%d were let in for a key that is forgotten, %d above the bound", regular.n(), over)
+			t.Errorf("%d admitted for a forgotten key, %d above the bound", regular.n(), over)
 		}
 		time.Sleep(time.Hour)
-		for i := range 5 { // each has two that are idle forgotten
+		for i := range 5 { // each makes the limiter forget two idle keys
 			allowed(t, k, fmt.Sprint("new ", i), 1)
 		}
 		if s := k.Stats(); s.Keys != 5 {
@@ -106,7 +106,7 @@ func TestKeyedForgetsKeysButNoPermits(t *testing.T) {
 	})
 }
 
-// An outage is of the engine: the other keys do not find it out one by one.
+// An outage concerns the engine, so the keys do not discover it one by one.
 func TestKeyedOutageIsOfAllKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -120,7 +120,7 @@ func TestKeyedOutageIsOfAllKeys(t *testing.T) {
 			in += allowed(t, k, fmt.Sprint(i%100), 1)
 		}
 		if d := time.Since(began); d != 3*75*time.Millisecond || in != 100 {
-			t.Errorf("1000 callers of 100 keys took %v, %d let in; want three deadlines, and one each", d, in)
+			t.Errorf("1000 callers of 100 keys took %v, %d admitted; want three deadlines, and one per key", d, in)
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
@@ -131,7 +131,7 @@ func TestKeyedOutageIsOfAllKeys(t *testing.T) {
 		}
 		wg.Wait()
 		if n := m.asked() - before; n != 1 || time.Since(began) != 75*time.Millisecond {
-			t.Errorf("after Retry 100 keys asked %d questions, in %v; want one that tries", n, time.Since(began))
+			t.Errorf("after Retry 100 keys made %d requests, in %v; want one test of the engine", n, time.Since(began))
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestKeyedHistories(t *testing.T) {
 			wg.Wait()
 			for i := range ledgers {
 				if over := ledgers[i].excess(o.Rate); over > 0 {
-					t.Errorf("seed %d: key %d was let in %d times, %d above the bound of %+v", seed, i, ledgers[i].n(), over, o.Rate)
+					t.Errorf("seed %d: key %d was admitted %d times, %d above the bound of %+v", seed, i, ledgers[i].n(), over, o.Rate)
 				}
 			}
 		})

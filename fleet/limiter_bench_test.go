@@ -18,14 +18,14 @@ func (generous) Take(_ context.Context, _ fleet.Key, _ fleet.Rate, n int) (fleet
 	return fleet.Taken{Permits: n}, nil
 }
 
-// empty is one that has nothing for an hour.
+// empty is an engine that has no permits for an hour.
 type empty struct{}
 
 func (empty) Take(context.Context, fleet.Key, fleet.Rate, int) (fleet.Taken, error) {
 	return fleet.Taken{RetryAfter: time.Hour}, nil
 }
 
-// large are terms whose batches are large enough for a benchmark's demand.
+// large returns terms with batches large enough for a benchmark's demand.
 func large() fleet.Terms {
 	return fleet.Terms{
 		Rate:      fleet.Rate{Permits: 1 << 30, Per: time.Second, Burst: 1 << 30},
@@ -70,7 +70,7 @@ func BenchmarkLimiter(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := l.TryAcquire(ctx); err == nil {
-				b.Fatal("let in")
+				b.Fatal("admitted")
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func BenchmarkLimiter(b *testing.B) {
 			}
 		}
 	})
-	b.Run("package limit", func(b *testing.B) { // for comparison: nobody to share with
+	b.Run("package limit", func(b *testing.B) { // for comparison: not shared with other instances
 		l, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1 << 30, Burst: 1 << 30})
 		if err != nil {
 			b.Fatal(err)
@@ -119,8 +119,7 @@ func BenchmarkKeyed(b *testing.B) {
 	})
 }
 
-// Where there is a permit at hand nothing is allocated, and for a refusal only
-// the error.
+// With a permit in stock nothing is allocated; a refusal allocates only its error.
 func TestLimiterAllocations(t *testing.T) {
 	ctx := context.Background()
 	terms := large()
@@ -141,12 +140,12 @@ func TestLimiterAllocations(t *testing.T) {
 		{"KeyedLimiter.Allow", func() error { return k.Allow(ctx, "client") }, 0},
 		{"a refusal", func() error {
 			if _, err := none.TryAcquire(ctx); !errors.Is(err, limit.ErrLimited) {
-				return errors.New("let in")
+				return errors.New("admitted")
 			}
 			return nil
 		}, 1},
 	} {
-		for range 5000 { // until batches are large
+		for range 5000 { // until the batches are large
 			if err := row.call(); err != nil {
 				t.Fatal(err)
 			}

@@ -2,11 +2,11 @@ package fleet
 
 import "time"
 
-// A demand estimates how many callers came within a span up to now, from their
-// numbers in the present span and the one before. The zero demand is ready to
-// use. It has no lock.
+// A demand estimates how many callers came within the span up to now, from the counts
+// of the current span and the previous one. The zero demand is ready to use. It has
+// no lock.
 type demand struct {
-	start       time.Duration // of the present span
+	start       time.Duration // of the current span
 	now, before int
 }
 
@@ -18,7 +18,7 @@ func (d *demand) note(at, span time.Duration) {
 	d.now++
 }
 
-// shift begins the span that at is in.
+// shift begins the span that contains at.
 func (d *demand) shift(at, span time.Duration) {
 	spans := (at - d.start) / span
 	if spans > 1 {
@@ -37,17 +37,18 @@ func (d *demand) last(at, span time.Duration) int {
 }
 
 // A share is an instance's own part of a rate, for outages: a bucket of whole
-// permits and the time since the last came. The zero share is a new one. It has
-// no lock.
+// permits, and the time when the last one was added. The zero share is new. It has no
+// lock.
 type share struct {
-	outage uint64 // in which it counted last, from 1
+	outage uint64 // the last outage in which it was used, from 1
 	have   int
 	at     time.Duration
 }
 
-// take takes a permit at now, or returns when one comes. Each comes each after
-// the one before, up to burst. An outage begins with one at most, and the bucket
-// goes on from outage to outage: many short ones give no more than a long one.
+// take takes a permit at now, or returns the time until the next one. Permits arrive
+// at intervals of each, up to burst. An outage begins with at most one permit, and
+// the bucket carries over from one outage to the next, so many short outages give no
+// more than a long one.
 func (s *share) take(outage uint64, now, each time.Duration, burst int) (wait time.Duration, ok bool) {
 	if s.outage == 0 {
 		*s = share{outage: outage, have: 1, at: now}
@@ -64,7 +65,7 @@ func (s *share) take(outage uint64, now, each time.Duration, burst int) (wait ti
 	return 0, true
 }
 
-// fill brings s up to now. A full bucket saves no part of a permit either.
+// fill brings s up to now. A full bucket does not save a fraction of a permit.
 func (s *share) fill(now, each time.Duration, burst int) {
 	if come := (now - s.at) / each; come >= time.Duration(burst-s.have) {
 		s.have, s.at = burst, now
@@ -74,5 +75,5 @@ func (s *share) fill(now, each time.Duration, burst int) {
 	}
 }
 
-// next returns when a permit comes after now, at the earliest.
+// next returns the earliest time, from now, at which a permit arrives.
 func (s *share) next(now, each time.Duration) time.Duration { return max(0, s.at+each-now) }

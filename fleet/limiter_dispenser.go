@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A dispenser is what the lines of one limiter have in common: terms, the
-// engine, whether it answers, and a life.
+// A dispenser holds what the lines of one limiter share: the terms, the engine and
+// its health, the counters, and the lifetime.
 type dispenser struct {
 	meter  Meter
 	terms  atomic.Pointer[lineTerms] // Update replaces it
@@ -27,20 +27,20 @@ type dispenser struct {
 
 	ctx    context.Context // ends with the limiter; requests are made under it
 	cancel context.CancelCauseFunc
-	closed atomic.Bool // set under mu; read without it where nothing is begun
-	mu     sync.Mutex  // orders begin and shut, so that work never grows once it is waited for
+	closed atomic.Bool // set under mu; read without it where no request begins
+	mu     sync.Mutex  // orders begin and shut, so that work never grows once Close waits for it
 	work   sync.WaitGroup
 }
 
-// lineTerms are Terms and what follows from them. They are not altered: a line that
-// has seen them change notices by the pointer.
+// lineTerms are Terms and the values derived from them. They are immutable: a line
+// notices a change by the pointer.
 type lineTerms struct {
 	Terms
-	asked   Rate          // what the engine is called with: less of a burst, see Limiter
-	horizon time.Duration // for which a batch is to last: half a lease
-	each    time.Duration // between two permits of an instance's own share
+	asked   Rate          // the rate sent to the engine: with a smaller burst, see Limiter
+	horizon time.Duration // how long a batch should last: half a lease
+	each    time.Duration // between two permits of an instance's local share
 	share   int           // its burst
-	places  int           // for callers that wait, on each line
+	places  int           // the maximum number of waiting callers on each line
 	maxWait time.Duration
 }
 
@@ -64,7 +64,7 @@ func newDispenser(m Meter, t *lineTerms) *dispenser {
 // now is the time since d was made, by the monotonic clock.
 func (d *dispenser) now() time.Duration { return time.Since(d.epoch) }
 
-// begin reports whether a request may be made; then work.Done must follow.
+// begin reports whether a request may be made; if so, work.Done must follow.
 func (d *dispenser) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *dispenser) begin() bool {
 	return true
 }
 
-// shut has no more questions asked, and ends those in progress.
+// shut prevents further requests and cancels those in progress.
 func (d *dispenser) shut() {
 	d.mu.Lock()
 	d.closed.Store(true)
@@ -83,13 +83,13 @@ func (d *dispenser) shut() {
 	d.cancel(ErrLimiterClosed)
 }
 
-// ask asks the engine for n permits. What it returns is within bounds, whatever
-// the engine says.
+// ask requests n permits from the engine. Its result is within bounds, whatever the
+// Meter returns.
 func (d *dispenser) ask(terms *lineTerms, k Key, n int) (t Taken, err error) {
 	ctx, cancel := context.WithTimeout(d.ctx, terms.Lease)
 	defer cancel()
 	defer func() {
-		if p := recover(); p != nil { // of somebody's Meter: it must not end the process
+		if p := recover(); p != nil { // a panic of the user's Meter must not end the process
 			t, err = Taken{}, fmt.Errorf("fleet: the meter panicked: %v", p)
 		}
 	}()
@@ -104,21 +104,21 @@ func (d *dispenser) ask(terms *lineTerms, k Key, n int) (t Taken, err error) {
 	return t, nil
 }
 
-// errLate is the cause of an outage in which there are answers.
-var errLate = &UnavailableError{Op: "take", Err: errors.New("the answer came after the lease")}
+// errLate is the cause of an outage in which the engine responds, but too late.
+var errLate = &UnavailableError{Op: "take", Err: errors.New("the response came after the lease")}
 
-// refusal counts and makes a refusal.
+// refusal counts a refusal and returns its error.
 func (d *dispenser) refusal(r limit.Reason, wait time.Duration) error {
 	d.count.refused[r].Add(1)
 	return &limit.Error{Limiter: d.terms.Load().Name, Reason: r, RetryAfter: max(1, wait)}
 }
 
-// outageRefusal is refusal where nobody is let in.
+// outageRefusal is refusal during an outage with FailClosed.
 func (d *dispenser) outageRefusal(now time.Duration) error {
 	d.count.refused[limit.RateExceeded].Add(1)
 	d.count.outageRefused.Add(1)
 	wait, cause := d.health.until(now)
-	if wait <= 0 { // the next caller may ask
+	if wait <= 0 { // the next caller may call the engine
 		wait = d.terms.Load().Lease
 	}
 	return &OutageError{

@@ -8,15 +8,15 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// ErrLimiterClosed is returned by a [Limiter] and a [KeyedLimiter] after Close, and to
-// who waits then.
+// ErrLimiterClosed is returned by a [Limiter] and a [KeyedLimiter] after Close.
+// Callers that wait at the time of Close get it too.
 var ErrLimiterClosed = errors.New("fleet: the limiter is closed")
 
 // An OutageError is the rejection by a limit with [FailClosed] whose engine is
-// unreachable. It matches [ErrUnavailable], which tells it from the refusal of
-// a caller that is over its limit, and as a refusal [limit.ErrLimited];
-// errors.As finds a [*limit.Error] in it. It does not match its Cause: that may
-// be a deadline, and not the caller's.
+// unreachable. It matches [ErrUnavailable], which distinguishes it from the refusal
+// of a caller over its limit. As a refusal it also matches [limit.ErrLimited], and
+// errors.As finds a [*limit.Error] in it. It does not match its Cause, which may be a
+// deadline that is not the caller's.
 type OutageError struct {
 	Refusal limit.Error // its Reason is limit.RateExceeded
 	Cause   error       // why the last call of the engine failed

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Seed has l draw from seed, so that a history can be replayed.
+// Seed makes l draw its random numbers from seed, so that a history can be replayed.
 func (l *Limiter) Seed(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	var mu sync.Mutex

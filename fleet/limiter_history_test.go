@@ -17,8 +17,8 @@ import (
 
 var limiterSeed = flag.Uint64("limiter.seed", 0, "replay this history of the fleet's limiter")
 
-// A limiterHistory is a fleet of instances that come and go, and their callers,
-// with an engine in all weathers.
+// A limiterHistory is a fleet of instances that come and go, their callers, and an
+// engine with changing faults.
 type limiterHistory struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -32,7 +32,7 @@ type limiterHistory struct {
 	ended     []fleet.LimiterStats
 }
 
-// randomTerms draws until they are sound.
+// randomTerms draws terms until they are valid.
 func randomTerms(rng *rand.Rand, mode fleet.FailureMode) (t fleet.Terms) {
 	for {
 		t = fleet.Terms{
@@ -44,7 +44,7 @@ func randomTerms(rng *rand.Rand, mode fleet.FailureMode) (t fleet.Terms) {
 			OnFailure: mode, Instances: 8,
 			Retry: time.Duration(50+rng.IntN(500)) * time.Millisecond,
 		}
-		if rng.IntN(2) == 0 { // nothing to spare: a lease of whole permits, and large batches
+		if rng.IntN(2) == 0 { // no slack: a lease of whole permits, and large batches
 			t.Rate.Burst = 3 + rng.IntN(30)
 			t.MaxBatch = t.Rate.Burst
 			t.Lease = time.Duration(1+rng.IntN(3)) * t.Rate.Per / time.Duration(t.Rate.Permits)
@@ -69,7 +69,7 @@ func (h *limiterHistory) join() {
 	h.born++
 }
 
-// update changes what need not be the same on all instances.
+// update changes options that may differ between instances.
 func (h *limiterHistory) update() {
 	o := fleet.LimiterOptions{Terms: h.terms, Key: fleet.Key{Namespace: "limits", Name: "api"}}
 	o.Queue, o.MaxWait = 1+h.rng.IntN(50), time.Duration(1+h.rng.IntN(3000))*time.Millisecond
@@ -109,7 +109,7 @@ func (h *limiterHistory) call(l *fleet.Limiter, take func(context.Context) (limi
 	})
 }
 
-// callers sends some at once, to one instance.
+// send sends several callers at once to one instance.
 func (h *limiterHistory) send() {
 	l := h.instances[h.rng.IntN(len(h.instances))]
 	waits := h.rng.IntN(3) == 0
@@ -122,7 +122,8 @@ func (h *limiterHistory) send() {
 	}
 }
 
-// steadily sends one caller after another, the next before the last is done.
+// steadily sends one caller after another; each may start before the previous one is
+// done.
 func (h *limiterHistory) steadily() {
 	gap := time.Duration(1+h.rng.IntN(3_000)) * time.Microsecond
 	for range 20 + h.rng.IntN(60) {
@@ -132,8 +133,8 @@ func (h *limiterHistory) steadily() {
 	}
 }
 
-// squeeze has instances lease as much as they can, and all of them use it as late
-// as they can, when there is more already.
+// squeeze makes instances lease as much as they can and use it as late as they can,
+// when the engine has new permits already.
 func (h *limiterHistory) squeeze() {
 	lease := h.lease()
 	n := 1 + h.rng.IntN(min(24, 2*h.terms.Rate.Burst))
@@ -143,15 +144,15 @@ func (h *limiterHistory) squeeze() {
 		}
 	}
 	time.Sleep(lease/2 - time.Duration(h.rng.Int64N(int64(lease/4))))
-	for _, l := range h.instances { // leases a batch, by the demand before
+	for _, l := range h.instances { // leases a batch, according to the demand so far
 		h.call(l, l.TryAcquire, 0)
 	}
-	pause := lease - time.Duration(h.rng.Int64N(int64(lease/8))) // in time, just
+	pause := lease - time.Duration(h.rng.Int64N(int64(lease/8))) // just in time
 	switch h.rng.IntN(4) {
 	case 0:
 		pause += lease / 6 // too late
 	case 1:
-		pause += h.terms.Rate.Per / time.Duration(h.terms.Rate.Permits) * time.Duration(h.terms.Rate.Burst) // all is there again
+		pause += h.terms.Rate.Per / time.Duration(h.terms.Rate.Permits) * time.Duration(h.terms.Rate.Burst) // the burst is full again
 	}
 	time.Sleep(pause)
 	for range 3 {
@@ -164,7 +165,7 @@ func (h *limiterHistory) squeeze() {
 	}
 }
 
-// lease is that of the terms, or near the default.
+// lease returns the lease of the terms, or one near the default.
 func (h *limiterHistory) lease() time.Duration {
 	if h.terms.Lease > 0 {
 		return h.terms.Lease
@@ -212,7 +213,7 @@ func (h *limiterHistory) step() {
 }
 
 func (h *limiterHistory) finish() (s fleet.LimiterStats) {
-	h.callers.Wait() // the bubble's clock goes on until all have given up
+	h.callers.Wait() // the bubble's clock advances until all have given up
 	for len(h.instances) > 0 {
 		h.quit(0)
 	}
@@ -221,7 +222,7 @@ func (h *limiterHistory) finish() (s fleet.LimiterStats) {
 		s.OutageAdmitted += e.OutageAdmitted
 		s.Leased += e.Leased
 		if e.Queued != 0 || e.Stock != 0 {
-			h.t.Errorf("after Close %d wait and %d permits are there; want none", e.Queued, e.Stock)
+			h.t.Errorf("after Close %d callers wait and %d permits are in stock; want none", e.Queued, e.Stock)
 		}
 	}
 	return s
@@ -240,27 +241,27 @@ func runLimiterHistory(t *testing.T, seed uint64, mode fleet.FailureMode) {
 	s := h.finish()
 	rate := h.terms.Rate
 	if mode == fleet.FailLocalShare {
-		// What each instance lets in by itself comes on top, at 1/8 of the rate.
+		// Each instance's local share comes on top, at 1/8 of the rate.
 		rate.Permits, rate.Per = rate.Permits*(8+h.born), rate.Per*8
 		rate.Burst += h.born * max(1, rate.Burst/8)
 	}
 	if over := h.excess(rate); over > 0 {
-		t.Errorf("seed %d, %v: a window has %d more than the bound of %+v, of %d", seed, mode, over, h.terms, h.n())
+		t.Errorf("seed %d, %v: the worst window is %d above the bound of %+v, of %d admitted in all", seed, mode, over, h.terms, h.n())
 	}
 	if s.Admitted != uint64(h.n()) {
-		t.Errorf("seed %d, %v: Stats say that %d were let in; want %d", seed, mode, s.Admitted, h.n())
+		t.Errorf("seed %d, %v: Stats counts %d admitted; want %d", seed, mode, s.Admitted, h.n())
 	}
 	if leased := s.Admitted - s.OutageAdmitted; leased > s.Leased || s.Leased > uint64(h.meter.counted) {
-		t.Errorf("seed %d, %v: %d were let in with leased permits, of %d, of %d counted", seed, mode, leased, s.Leased, h.meter.counted)
+		t.Errorf("seed %d, %v: %d admitted with leased permits, of %d, of %d counted", seed, mode, leased, s.Leased, h.meter.counted)
 	}
 	if mode == fleet.FailClosed && s.OutageAdmitted != 0 {
-		t.Errorf("seed %d: %d were let in without the engine", seed, s.OutageAdmitted)
+		t.Errorf("seed %d: %d admitted without the engine", seed, s.OutageAdmitted)
 	}
 }
 
 // T11: TestLimiterHistories runs 10,000 random histories. Replay one with
-// -limiter.seed: the same steps, though who of several at one instant comes first
-// is the scheduler's.
+// -limiter.seed: it runs the same steps, though the scheduler decides the order of
+// events at one instant.
 func TestLimiterHistories(t *testing.T) {
 	one := func(t *testing.T, seed uint64) {
 		mode := fleet.FailClosed
@@ -274,7 +275,7 @@ func TestLimiterHistories(t *testing.T) {
 		return
 	}
 	n := uint64(10_000)
-	if testing.Short() || limiterRace { // there it takes ten times as long
+	if testing.Short() || limiterRace { // with the race detector it takes ten times as long
 		n = 1000
 	}
 	const parts = 4

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A line is what an instance knows of the permits of one key, and the callers
+// A line holds what an instance knows about the permits of one key, and the callers
 // that wait for them.
 type line struct {
 	d   *dispenser
@@ -16,20 +16,20 @@ type line struct {
 
 	mu     sync.Mutex
 	terms  *lineTerms    // guarded by mu; see termsLocked
-	stock  int           // guarded by mu, as all below; permits that are leased
+	stock  int           // guarded by mu, as all below; leased permits
 	until  time.Duration // when their lease ends
-	barred time.Duration // the engine need not be called before
-	asking bool          // a question is in progress
+	barred time.Duration // do not call the engine before this instant
+	asking bool          // a request is in progress
 	demand demand
 	share  share
 	q      waiters
-	timer  *time.Timer // wakes the callers that wait, nil while none does or asking is set
+	timer  *time.Timer // wakes waiting callers; nil if there are none or asking is set
 }
 
 func newLine(d *dispenser, k Key) *line { return &line{d: d, key: k} }
 
-// termsLocked returns the terms that hold now. When they have changed, the engine may
-// have permits again before it said it would. l.mu must be held.
+// termsLocked returns the current terms. If they have changed, the engine may have
+// permits earlier than it said. l.mu must be held.
 func (l *line) termsLocked() *lineTerms {
 	t := l.d.terms.Load()
 	if l.terms != t {
@@ -38,7 +38,7 @@ func (l *line) termsLocked() *lineTerms {
 	return t
 }
 
-// updated asks for the callers that wait under the terms that hold now.
+// updated requests permits for the waiting callers under the current terms.
 func (l *line) updated() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +70,8 @@ func (l *line) take(ctx context.Context, patient bool) error {
 	return l.takeSlow(ctx, patient)
 }
 
-// takeSlow is take where there is no permit at hand. It asks ctx outside the
-// lock, as it may be the user's code.
+// takeSlow is take when no permit is in stock. It calls ctx outside the lock, because
+// ctx can be the user's code.
 func (l *line) takeSlow(ctx context.Context, patient bool) error {
 	w := waiter{patient: patient, reason: limit.RateExceeded}
 	left := forever
@@ -102,8 +102,8 @@ func later(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// joinLocked settles a caller at once, or puts a copy of w into the queue: most
-// refusals need none on the heap. l.mu must be held.
+// joinLocked settles a caller at once, or puts a copy of w into the queue. It copies
+// because most refusals then need no waiter on the heap. l.mu must be held.
 func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err error) {
 	switch {
 	case l.d.closed.Load():
@@ -121,8 +121,8 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 	case !l.d.health.down() && now < l.barred:
 		return l.queueLocked(now, l.barred-now+l.terms.Rate.time(l.q.patient), w)
 	}
-	// The answer to the question that is in progress, or to a new one, is for
-	// this caller too.
+	// The response to the request in progress, or to a new one, serves this caller
+	// too.
 	queued = l.q.push(w)
 	if !l.asking {
 		l.askLocked(now)
@@ -130,8 +130,8 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 	return queued, nil
 }
 
-// queueLocked has a caller wait for a permit that comes after wait at the
-// earliest, or refuses it. l.mu must be held.
+// queueLocked queues a caller for a permit that comes no earlier than after wait, or
+// refuses the caller. l.mu must be held.
 func (l *line) queueLocked(now, wait time.Duration, w waiter) (queued *waiter, err error) {
 	reason := w.late(now + wait)
 	if w.patient && l.q.patient >= w.places {
@@ -148,8 +148,9 @@ func (l *line) queueLocked(now, wait time.Duration, w waiter) (queued *waiter, e
 	return nil, l.d.refusal(reason, wait)
 }
 
-// outageLocked deals with one caller as OnFailure says. It is not settled if it
-// may wait for a permit of the instance's own share. l.mu must be held.
+// outageLocked handles one caller according to OnFailure. It reports settled as false
+// if the caller can wait for a permit of the instance's local share. l.mu must be
+// held.
 func (l *line) outageLocked(now time.Duration) (wait time.Duration, err error, settled bool) {
 	d, terms := l.d, l.terms
 	switch terms.OnFailure {
@@ -169,7 +170,7 @@ func (l *line) outageLocked(now time.Duration) (wait time.Duration, err error, s
 	return 0, nil, true
 }
 
-// await is take in the queue.
+// await waits in the queue for the result of take.
 func (l *line) await(ctx context.Context, w *waiter, longest time.Duration) error {
 	var late <-chan time.Time
 	if w.patient && longest < forever {
@@ -190,7 +191,7 @@ func (l *line) await(ctx context.Context, w *waiter, longest time.Duration) erro
 	return context.Cause(ctx)
 }
 
-// expire is the end of a wait of MaxWait.
+// expire ends the wait of a caller that has waited MaxWait.
 func (l *line) expire(w *waiter) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +202,9 @@ func (l *line) expire(w *waiter) error {
 	return l.d.refusal(limit.QueueTimeout, l.barred-l.d.now())
 }
 
-// leave takes w, whose context is done, out of the queue. A permit that it was
-// given on its way out is for the next, if it is of the lease that is now.
+// leave removes w, whose context is done, from the queue. If w was given a permit
+// just before, the next caller gets it, provided that its lease is still the current
+// one.
 func (l *line) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +225,7 @@ func (l *line) leave(w *waiter) {
 	}
 }
 
-// shut refuses all who wait.
+// shut rejects all waiting callers.
 func (l *line) shut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// The same bound with a Memory as the engine.
+// The same bound holds with a Memory as the engine.
 func TestLimiterOnMemoryKeepsTheBound(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestLimiterOnMemoryKeepsTheBound(t *testing.T) {
 				}
 			}
 			if over := l.excess(terms.Rate); over > 0 || l.n() == 0 {
-				t.Errorf("seed %d: %d were let in, %d above the bound of %+v", seed, l.n(), over, terms)
+				t.Errorf("seed %d: %d admitted, %d above the bound of %+v", seed, l.n(), over, terms)
 			}
 		})
 	}

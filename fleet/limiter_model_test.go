@@ -11,26 +11,26 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A modelMeter is an engine that counts exactly: a bucket in a unit of which a
-// permit and a nanosecond both have a whole number. Its clock may be far from
-// that of the instances, and between it and them things go wrong.
+// A modelMeter is an engine that counts exactly: it keeps a bucket in a unit that
+// divides both a permit and a nanosecond. Its clock can differ widely from the
+// instances' clocks, and the connection to the instances has faults.
 type modelMeter struct {
 	skew    time.Duration // of its clock
 	started time.Time
 
 	mu      sync.Mutex
-	debt    map[fleet.Key]int64 // what was taken and has not come back
+	debt    map[fleet.Key]int64 // permits taken that have not come back
 	at      map[fleet.Key]time.Duration
 	weather weather       // guarded by mu
-	rng     *rand.Rand    // guarded by mu; nil for no weather
-	takes   int           // guarded by mu; questions that were sent
-	largest int           // guarded by mu; permits that one asked for
-	rate    fleet.Rate    // guarded by mu; of the last question
+	rng     *rand.Rand    // guarded by mu; nil for no faults
+	takes   int           // guarded by mu; requests sent
+	largest int           // guarded by mu; most permits requested at once
+	rate    fleet.Rate    // guarded by mu; of the last request
 	counted int           // guarded by mu; permits given
-	oneWay  time.Duration // if there is no weather
+	oneWay  time.Duration // if there are no faults
 }
 
-// A weather is how likely things go wrong, in percent.
+// A weather is the probability of each fault, in percent.
 type weather struct {
 	lost, lostAnswer, twice, reload, slow int
 	down, hung                            bool
@@ -61,7 +61,7 @@ func (m *modelMeter) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int)
 	if w.down {
 		return fleet.Taken{}, errDown
 	}
-	if reload { // one more round trip, which executes nothing
+	if reload { // one more round trip that executes nothing
 		there += there + back
 	}
 	if lost || w.hung || !pause(ctx, there) {
@@ -102,7 +102,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// gone waits for the deadline, and says so.
+// gone waits for the deadline, and returns its error.
 func gone(ctx context.Context) error {
 	<-ctx.Done()
 	return &fleet.UnavailableError{Op: "take", Err: ctx.Err()}
@@ -143,7 +143,7 @@ func (m *modelMeter) asked() int {
 	return m.takes
 }
 
-// A ledger is when callers were let in, by all instances.
+// A ledger records when callers were admitted, by all instances.
 type ledger struct {
 	mu sync.Mutex
 	at []time.Time // guarded by mu; in order, as the bubble has one clock
@@ -161,9 +161,9 @@ func (l *ledger) n() int {
 	return len(l.at)
 }
 
-// excess returns by how many permits, rounded up, the worst window is above r,
-// 0 if none is. Of n permits in a window of w that is n − Permits/Per·w − Burst;
-// with the permits numbered, and at·Permits − number·Per as the height of each,
+// excess returns the number of permits, rounded up, by which the worst window exceeds
+// r; 0 if none does. With n permits in a window of w that is n − Permits/Per·w −
+// Burst. If permits are numbered, and at·Permits − number·Per is the height of each,
 // the worst window is the one with the deepest descent.
 func (l *ledger) excess(r fleet.Rate) int {
 	l.mu.Lock()

@@ -10,21 +10,22 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// A FailureMode says what a fleet's limit does while the engine that counts its
-// permits is unreachable. There is no default: each is wrong for somebody.
+// A FailureMode decides what a fleet-wide limit does while the engine that counts its
+// permits is unreachable. There is no default: no mode suits every service.
 type FailureMode uint8
 
 const (
-	// FailOpen admits everybody. For limits that keep order among clients.
+	// FailOpen admits every caller. Use it for limits that keep clients fair to each
+	// other.
 	FailOpen FailureMode = 1 + iota
-	// FailClosed refuses everybody, with an [*OutageError]. For limits that
-	// must hold, whatever it costs. It is the only mode in which the fleet's
-	// bound holds at all times.
+	// FailClosed refuses every caller, with an [*OutageError]. Use it for limits that
+	// must hold at any cost. It is the only mode in which the fleet's bound holds at
+	// all times.
 	FailClosed
-	// FailLocalShare has each instance count by itself what is its part if
-	// there are Instances of them: one of Instances of the permits, and of the
-	// burst, but at least 1. It begins with a single permit, not with a burst:
-	// what was let in before still counts.
+	// FailLocalShare lets each instance count alone: it admits 1/Instances of the
+	// rate, with 1/Instances of the burst, but at least 1. It begins with a single
+	// permit, not with a burst, because callers admitted before the outage still
+	// count.
 	FailLocalShare
 )
 
@@ -41,38 +42,38 @@ func (m FailureMode) String() string {
 	return "failure mode(" + strconv.Itoa(int(m)) + ")"
 }
 
-// Terms are what a limit of the fleet promises, and how. Rate and OnFailure are
-// required. All instances must have the same Rate and Lease.
+// Terms define what a fleet-wide limit promises, and how it keeps to it. Rate and
+// OnFailure are required. All instances must have the same Rate and Lease.
 type Terms struct {
-	// Name is the Limiter of its errors.
+	// Name is the Limiter field of its errors.
 	Name string
 
-	// Rate is the limit of the whole fleet: in no window of any length w do all
-	// instances let in more than Permits/Per·w + Burst. Permits and Per are
-	// required, up to 2^30 and 366 days. A Burst of 0 means Permits, and at
-	// least 20 ms' worth, at least 2, is needed: a part of it pays for Lease.
+	// Rate is the limit of the whole fleet: in a window of any length w all instances
+	// together admit at most Permits/Per·w + Burst. Permits and Per are required, up
+	// to 2^30 and 366 days. A Burst of 0 means Permits. Burst must be at least 2, and
+	// at least 20 ms' worth of permits, because a part of it pays for Lease.
 	Rate Rate
 
-	// OnFailure says what to do while the engine is unreachable. Required.
+	// OnFailure decides what to do while the engine is unreachable. Required.
 	OnFailure FailureMode
-	// Instances is how many instances there are at most, for FailLocalShare,
-	// from 1 to 10,000. It is required there, and not looked at elsewhere.
+	// Instances is the maximum number of instances, for FailLocalShare, from 1 to
+	// 10,000. Other modes ignore it.
 	Instances int
-	// Retry is how long the engine is left alone after a failure, before one
-	// question tries it again, while everybody is dealt with as OnFailure says.
-	// 0 means one second; at least 1 ms.
+	// Retry is how long the engine is not called after an outage begins, before one
+	// request tests it again. Until then OnFailure decides for every caller. 0 means
+	// one second; at least 1 ms.
 	Retry time.Duration
 
-	// Lease is for how long an instance may use permits that it has from the
-	// engine, from when it asked for them: an answer that takes longer is a
-	// failure. What is not used by then is lost. As much of Burst as comes back
-	// in a Lease is not at once available, see [Limiter]. 0 means what half of
-	// Burst pays for, at most 200 ms; at least 1 ms, and less than Burst's
-	// worth. It should be several round trips.
+	// Lease is how long an instance may use the permits that it gets from the engine,
+	// counted from its request. A response that takes longer is a failure. Permits
+	// not used by then are lost. The part of Burst that comes back within a Lease is
+	// not available at once, see [Limiter]. 0 means the time in which half of Burst
+	// comes back, at most 200 ms. A Lease is at least 1 ms and less than Burst's
+	// worth, and should be several round trips.
 	Lease time.Duration
-	// MaxBatch bounds how many permits an instance asks for at once. 0 means a
-	// quarter of the burst that Lease leaves, at least 1: so no instance takes
-	// all of it for itself, and leaves the others without.
+	// MaxBatch bounds how many permits an instance requests at once. 0 means a
+	// quarter of the burst that Lease leaves, at least 1, so that no instance takes
+	// the whole burst and leaves none for the others.
 	MaxBatch int
 }
 
@@ -82,7 +83,7 @@ const (
 	maxRatePer       = 366 * 24 * time.Hour
 	maxInstances     = 10_000
 	minLease         = time.Millisecond
-	minDefaultLease  = 10 * time.Millisecond // so that there is time for a round trip
+	minDefaultLease  = 10 * time.Millisecond // leaves time for a round trip
 	maxDefaultLease  = 200 * time.Millisecond
 	maxLease         = time.Minute
 	defaultRetry     = time.Second
@@ -98,16 +99,16 @@ const forever = time.Duration(math.MaxInt64)
 type LimiterOptions struct {
 	Terms
 
-	// Key is where the engine counts: limiters with the same one share the
-	// permits. Its Name is required.
+	// Key is the key under which the engine counts: limiters with the same Key share
+	// the permits. Its Name is required.
 	Key Key
 
-	// Queue is how many callers may wait on this instance. 0 means 1024,
-	// negative means that nobody waits.
+	// Queue is how many callers may wait on this instance. 0 means 1024; negative
+	// means that callers do not wait.
 	Queue int
-	// MaxWait bounds the wait: who would surely wait longer is refused at once,
-	// who has waited as long is refused then. 0 means 10 s, negative means that
-	// the caller's deadline alone counts.
+	// MaxWait bounds the wait. A caller that would certainly wait longer is refused
+	// at once, and a caller that has waited MaxWait is refused then. 0 means 10 s;
+	// negative means that only the caller's deadline counts.
 	MaxWait time.Duration
 }
 
@@ -122,7 +123,7 @@ func (o LimiterOptions) validate(m Meter) error {
 	return f.Err()
 }
 
-// withDefaults returns o with plain numbers in place of 0 and negative ones.
+// withDefaults returns o with 0 and negative numbers replaced by their meanings.
 func (o LimiterOptions) withDefaults() LimiterOptions {
 	o.Terms = o.Terms.withDefaults()
 	if o.Queue == 0 {
@@ -141,18 +142,18 @@ func (o LimiterOptions) withDefaults() LimiterOptions {
 // An OptionError is a fault in an options struct.
 type OptionError = option.Error
 
-// KeyedLimiterOptions configure a [KeyedLimiter]. Terms are required, for each key.
+// KeyedLimiterOptions configure a [KeyedLimiter]. Terms are required and apply to
+// each key.
 type KeyedLimiterOptions struct {
 	Terms
 
-	// Namespace is where the engine counts: limiters with the same one share
-	// the permits of each key.
+	// Namespace is the namespace in which the engine counts: limiters with the same
+	// one share the permits of each key.
 	Namespace string
 
-	// Keys is how many keys an instance remembers, the longest unseen are
-	// forgotten, and nothing is lost by it but a few permits and round trips.
-	// 0 means 100,000, at most 2^30. Each takes about 300 bytes, however long
-	// it is.
+	// Keys is how many keys an instance remembers. It forgets the least recently used
+	// ones, which costs only a few permits and round trips. 0 means 100,000, at most
+	// 2^30. Each key takes about 300 bytes, whatever its length.
 	Keys int
 }
 
@@ -166,7 +167,7 @@ func (o KeyedLimiterOptions) validate(m Meter) error {
 	return f.Err()
 }
 
-// withDefaults returns o with plain numbers in place of 0.
+// withDefaults returns o with zeros replaced by their defaults.
 func (o KeyedLimiterOptions) withDefaults() KeyedLimiterOptions {
 	o.Terms = o.Terms.withDefaults()
 	if o.Keys == 0 {
@@ -175,7 +176,7 @@ func (o KeyedLimiterOptions) withDefaults() KeyedLimiterOptions {
 	return o
 }
 
-// check notes all faults of t, whose fields have the names that in begins.
+// check records all faults of t in f. in is the prefix of the field names.
 func (t Terms) check(f *option.Faults, in string) {
 	sound := f.Check(t.Rate.Permits >= 1 && t.Rate.Permits <= maxRatePermits, in+"Rate.Permits", t.Rate.Permits, "from 1 to 2^30")
 	sound = f.Check(t.Rate.Per > 0 && t.Rate.Per <= maxRatePer, in+"Rate.Per", t.Rate.Per, "above 0, at most 366 days") && sound
@@ -187,7 +188,7 @@ func (t Terms) check(f *option.Faults, in string) {
 	f.Check(t.MaxBatch >= 0, in+"MaxBatch", t.MaxBatch, "at least 1, or 0 for the default")
 	okLease := f.Check(t.Lease == 0 || t.Lease >= minLease && t.Lease <= maxLease, in+"Lease", t.Lease, "from 1ms to 1m, or 0 for the default")
 	if !sound || !okLease {
-		return // what follows needs them
+		return // the checks below need them
 	}
 	t = t.withDefaults()
 	if t.Lease < minLease || t.Rate.ahead(t.Lease) >= t.Rate.Burst {
@@ -199,8 +200,8 @@ func (t Terms) check(f *option.Faults, in string) {
 	}
 }
 
-// withDefaults returns t with plain numbers in place of 0. A Lease of 0 stays
-// where Burst does not pay for one.
+// withDefaults returns t with zeros replaced by their defaults. A Lease of 0 stays if
+// Burst is too small to pay for one.
 func (t Terms) withDefaults() Terms {
 	if t.Rate.Burst == 0 {
 		t.Rate.Burst = t.Rate.Permits
@@ -217,8 +218,8 @@ func (t Terms) withDefaults() Terms {
 	return t
 }
 
-// defaultLease returns the time in which half of the burst comes back, within
-// its bounds, 0 if that is too short for a round trip.
+// defaultLease returns the time in which half of the burst comes back, at most
+// maxDefaultLease; 0 if that is too short for a round trip.
 func (r Rate) defaultLease() time.Duration {
 	hi, lo := bits.Mul64(uint64(r.Per), uint64(r.Burst/2))
 	d := maxDefaultLease

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// fields returns the fields that err finds fault with.
+// fields returns the names of the fields that err reports.
 func fields(err error) (names []string) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -78,7 +78,7 @@ func TestLimiterOptions(t *testing.T) {
 	}
 }
 
-// A Burst that an error asks for is enough, and one less is not.
+// The Burst that an error requires is enough, and one less is not.
 func TestLimiterOptionsSayWhatBurstIsNeeded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
@@ -97,12 +97,12 @@ func TestLimiterOptionsSayWhatBurstIsNeeded(t *testing.T) {
 			t.Fatalf("%v names no number", err)
 		}
 		if need.Cmp(big.NewInt(1<<30)) > 0 || need.Cmp(big.NewInt(math.MaxInt32)) > 0 {
-			continue // more than a Burst may be
+			continue // more than the largest Burst
 		}
 		o.Rate.Burst = int(need.Int64())
 		l, err := fleet.NewLimiter(newModelMeter(0), o)
 		if err != nil {
-			t.Fatalf("NewLimiter(%+v) = %v; it asked for that burst", o, err)
+			t.Fatalf("NewLimiter(%+v) = %v; its error required that burst", o, err)
 		}
 		l.Close(context.Background())
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// try calls TryAcquire n times and returns how many were let in, and the last
+// try calls TryAcquire n times and returns how many calls were admitted, and the last
 // error.
 func try(t *testing.T, l *fleet.Limiter, n int) (in int, err error) {
 	for range n {
@@ -36,18 +36,18 @@ func TestLimiterFailOpen(t *testing.T) {
 		terms.OnFailure = fleet.FailOpen
 		l := newLimiter(t, m, terms)
 		if n, err := try(t, l, 1000); n != 1000 {
-			t.Errorf("%d of 1000 are let in, %v; want all", n, err)
+			t.Errorf("%d of 1000 are admitted, %v; want all", n, err)
 		}
 		if s := l.Stats(); !s.Outage || s.Outages != 1 || s.OutageAdmitted != 1000 || s.Takes != 3 || s.FailedTakes != 3 {
-			t.Errorf("Stats = %+v; want an outage that 3 questions found, and 1000 let in", s)
+			t.Errorf("Stats = %+v; want an outage found by 3 requests, and 1000 admitted", s)
 		}
 		m.set(weather{})
 		time.Sleep(time.Second)
 		if n, err := try(t, l, 1000); n != 1 {
-			t.Errorf("%d are let in, %v; want 1, as the engine is back", n, err)
+			t.Errorf("%d admitted, %v; want 1, because the engine is back", n, err)
 		}
 		if s := l.Stats(); s.Outage || s.Outages != 1 || s.OutageAdmitted != 1000 {
-			t.Errorf("Stats = %+v; want no outage any more", s)
+			t.Errorf("Stats = %+v; want the outage to be over", s)
 		}
 	})
 }
@@ -62,19 +62,19 @@ func TestLimiterFailClosed(t *testing.T) {
 		n, err := try(t, l, 1000)
 		var out *fleet.OutageError
 		if n != 0 || !errors.As(err, &out) || !errors.Is(err, fleet.ErrUnavailable) || !errors.Is(err, limit.ErrLimited) {
-			t.Fatalf("%d are let in, %v; want none, and an OutageError", n, err)
+			t.Fatalf("%d admitted, %v; want none, and an OutageError", n, err)
 		}
 		refused(t, err, limit.RateExceeded, 400*time.Millisecond)
 		if s := err.Error(); !strings.Contains(s, `"api"`) || !strings.Contains(s, "connection refused") || !strings.Contains(s, "400ms") {
 			t.Errorf("Error = %q; want name, time and cause", s)
 		}
 		if s := l.Stats(); s.OutageRefused != 1000 || s.Refused.Total() != 1000 || s.Takes != 3 {
-			t.Errorf("Stats = %+v; want 1000 refused, 3 questions", s)
+			t.Errorf("Stats = %+v; want 1000 refused, 3 requests", s)
 		}
 	})
 }
 
-// One answer that is lost is dealt with by itself.
+// A single lost response is not an outage.
 func TestLimiterOneFailureIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -82,18 +82,18 @@ func TestLimiterOneFailureIsNoOutage(t *testing.T) {
 		for range 5 {
 			m.set(weather{down: true})
 			if n, _ := try(t, l, 2); n != 0 {
-				t.Errorf("%d are let in; want none", n)
+				t.Errorf("%d admitted; want none", n)
 			}
 			m.set(weather{})
 			if n, err := try(t, l, 1); n != 1 {
-				t.Errorf("TryAcquire = %v; want a question at once", err)
+				t.Errorf("TryAcquire = %v; want a request at once", err)
 			}
 			time.Sleep(time.Second)
 		}
 	})
 }
 
-// An engine that hangs is waited for three times, and then by one caller each
+// Callers wait for an engine that hangs three times, and then one caller waits per
 // Retry.
 func TestLimiterHungEngineDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestLimiterHungEngineDelaysNobody(t *testing.T) {
 		for i, want := range []time.Duration{deadline, deadline, deadline, 0, 0, 0} {
 			began := time.Now()
 			if n, err := try(t, l, 1); n != 1 || time.Since(began) != want {
-				t.Errorf("caller %d is let in after %v, %v; want %v", i, time.Since(began), err, want)
+				t.Errorf("caller %d was admitted after %v, %v; want %v", i, time.Since(began), err, want)
 			}
 		}
 		time.Sleep(time.Second)
@@ -123,7 +123,7 @@ func TestLimiterHungEngineDelaysNobody(t *testing.T) {
 		}
 		wg.Wait()
 		if n := slow.Load(); n != 1 {
-			t.Errorf("%d of 100 wait for the engine; want the one that tries it", n)
+			t.Errorf("%d of 100 wait for the engine; want only the one that tests it", n)
 		}
 	})
 }
@@ -139,28 +139,28 @@ func TestLimiterLocalShare(t *testing.T) {
 		l := newLimiter(t, m, terms)
 		n, err := try(t, l, 100)
 		if n != 1 {
-			t.Errorf("%d are let in at once; want 1", n)
+			t.Errorf("%d admitted at once; want 1", n)
 		}
 		refused(t, err, limit.RateExceeded, 40*time.Millisecond)
 		time.Sleep(time.Second)
 		if n, _ := try(t, l, 100); n != 10 {
-			t.Errorf("%d are let in after a second; want a quarter of the burst, 10", n)
+			t.Errorf("%d admitted after a second; want a quarter of the burst, 10", n)
 		}
 		time.Sleep(200 * time.Millisecond)
 		if n, _ := try(t, l, 100); n != 5 {
-			t.Errorf("%d are let in after 200ms more; want 5, a quarter of the rate", n)
+			t.Errorf("%d admitted after 200ms more; want 5, a quarter of the rate", n)
 		}
 		began := time.Now()
 		if _, err := l.Acquire(t.Context()); err != nil || time.Since(began) != 40*time.Millisecond {
 			t.Errorf("Acquire = %v after %v; want 40ms", err, time.Since(began))
 		}
 		if s := l.Stats(); s.OutageAdmitted != 17 || s.Admitted != 17 || s.OutageRefused != 284 {
-			t.Errorf("Stats = %+v; want 17 let in and 284 refused in the outage", s)
+			t.Errorf("Stats = %+v; want 17 admitted and 284 refused in the outage", s)
 		}
 	})
 }
 
-// Many short outages give no more than a long one.
+// Many short outages give no more permits than a long one.
 func TestLimiterLocalShareGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -180,15 +180,15 @@ func TestLimiterLocalShareGoesOn(t *testing.T) {
 			}
 			m.set(weather{})
 			time.Sleep(300 * time.Millisecond)
-			try(t, l, 1) // the engine answers, once it is tried
+			try(t, l, 1) // the engine responds when it is tested
 		}
 		if over := local.excess(fleet.Rate{Permits: 1, Per: time.Second, Burst: 1}); over > 0 || local.n() < 90 {
-			t.Errorf("%d were let in by the share, %d above it", local.n(), over)
+			t.Errorf("%d admitted by the local share, %d above it", local.n(), over)
 		}
 	})
 }
 
-// If all lose the engine at once, their shares add up to the limit.
+// If all instances lose the engine at once, their shares add up to the limit.
 func TestLimiterLocalSharesTogetherKeepTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -213,14 +213,14 @@ func TestLimiterLocalSharesTogetherKeepTheBound(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		rate := terms.Rate
-		rate.Burst += 8 // a permit of each, at the beginning
+		rate.Burst += 8 // one permit per instance, at the beginning
 		if over := all.excess(rate); over > 0 || all.n() < 300 {
-			t.Errorf("%d were let in, %d above the bound", all.n(), over)
+			t.Errorf("%d admitted, %d above the bound", all.n(), over)
 		}
 	})
 }
 
-// A caller that waits when the engine comes back is admitted by it.
+// A caller that waits while the engine comes back is admitted by the engine.
 func TestLimiterWaitersSeeTheEndOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -234,7 +234,7 @@ func TestLimiterWaitersSeeTheEndOfAnOutage(t *testing.T) {
 		time.AfterFunc(1500*time.Millisecond, func() { m.set(weather{}) })
 		began := time.Now()
 		if _, err := l.Acquire(t.Context()); err != nil || time.Since(began) > 3*time.Second {
-			t.Errorf("Acquire = %v after %v; want the next try after the outage", err, time.Since(began))
+			t.Errorf("Acquire = %v after %v; want the first test of the engine after the outage", err, time.Since(began))
 		}
 	})
 }

@@ -6,23 +6,23 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A waiter is a caller that waits for a permit, or only for the engine's
-// answer. All but done is guarded by the mutex of the line.
+// A waiter is a caller that waits for a permit, or only for the engine's response.
+// The mutex of the line guards all fields but done.
 type waiter struct {
 	done    chan struct{} // closed once err is final
 	err     error         // written before done is closed, read only after
-	patient bool          // waits for a permit
-	reason  limit.Reason  // of its refusal, if it is not patient
-	latest  time.Duration // a permit then is of no use, if it is; its deadline
-	longest time.Duration // a permit after that comes too late, if it is; its MaxWait
-	places  int           // how many may wait, if it is; the Queue when it came
+	patient bool          // waits for a permit, not only for a response
+	reason  limit.Reason  // of its refusal, if not patient
+	latest  time.Duration // its deadline, if patient: a permit at that instant is too late
+	longest time.Duration // the end of its MaxWait, if patient: a permit after it is too late
+	places  int           // the Queue when it came, if patient: how many may wait
 
 	settled    bool
-	until      time.Duration // of the lease that its permit is of, 0 if it is of none
+	until      time.Duration // the end of its permit's lease; 0 if the permit is not leased
 	prev, next *waiter
 }
 
-// late returns why w is not to wait until at, 0 if it is.
+// late returns the reason why w should not wait until at; 0 if it should.
 func (w *waiter) late(at time.Duration) limit.Reason {
 	switch {
 	case !w.patient:
@@ -35,14 +35,14 @@ func (w *waiter) late(at time.Duration) limit.Reason {
 	return 0
 }
 
-// A waiters is a queue, in the order of arrival. The zero waiters is empty and
-// ready to use. It has no lock of its own.
+// A waiters is a queue, in the order of arrival. The zero waiters is empty and ready
+// to use. It has no lock.
 type waiters struct {
 	head, tail *waiter
 	n, patient int
 }
 
-// push puts a copy of one at the end, and returns it.
+// push appends a copy of one, and returns it.
 func (q *waiters) push(one waiter) *waiter {
 	w := &one
 	w.done = make(chan struct{})
@@ -60,7 +60,7 @@ func (q *waiters) push(one waiter) *waiter {
 	return w
 }
 
-// remove takes w, which must be in the queue, off from wherever it stands.
+// remove takes w, which must be in the queue, out of it, at any position.
 func (q *waiters) remove(w *waiter) {
 	if w.prev == nil {
 		q.head = w.next
@@ -79,8 +79,8 @@ func (q *waiters) remove(w *waiter) {
 	}
 }
 
-// resolve takes w off the queue and tells it. To close a channel wakes a
-// goroutine but runs none of anybody's code, so it is done under the lock.
+// resolve takes w out of the queue and wakes its caller. Closing a channel wakes a
+// goroutine but runs no user code, so it happens under the lock.
 func (q *waiters) resolve(w *waiter, err error) {
 	q.remove(w)
 	w.settled, w.err = true, err

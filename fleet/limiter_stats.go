@@ -6,33 +6,33 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// LimiterStats is what a [Limiter] or a [KeyedLimiter] has done on this instance since
-// it was made. The numbers are read one after another.
+// LimiterStats are the counters of a [Limiter] or a [KeyedLimiter] on this instance
+// since it was created. They are read one after another, not atomically.
 type LimiterStats struct {
-	Admitted uint64         // callers that were let in, waited or not
-	Waited   uint64         // of those, the ones that waited for a permit, or for an answer
+	Admitted uint64         // callers that were admitted, with or without waiting
+	Waited   uint64         // the admitted callers that waited for a permit or a response
 	Left     uint64         // callers whose context ended while they waited
 	Refused  limit.Refusals // callers that were refused
 
-	// Takes are the questions to the engine, FailedTakes those without an
-	// answer that was of use. Leased are the permits that came of them. What
-	// was Leased, is not Stock, and nobody was let in with, is lost.
+	// Takes counts the requests to the engine, FailedTakes those without a usable
+	// response. Leased counts the permits that they returned. Leased permits that are
+	// not in Stock and that admitted no caller are lost.
 	Takes, FailedTakes, Leased uint64
 
-	// Outage says that the last call of the engine failed: OnFailure applies.
-	// Outages counts how often that began. The other two are the callers that
-	// were dealt with so; they count above as well.
+	// Outage reports that the last call of the engine failed, so that OnFailure
+	// applies. Outages counts how often an outage began. The other two count the
+	// callers that OnFailure decided on; they are included above as well.
 	Outage                        bool
 	Outages                       uint64
 	OutageAdmitted, OutageRefused uint64
 
-	Queued int // callers that wait; of a Limiter only
-	Stock  int // permits that can be used now; of a Limiter only
-	Keys   int // keys that are remembered; of a KeyedLimiter only
+	Queued int // waiting callers; of a Limiter only
+	Stock  int // permits available now; of a Limiter only
+	Keys   int // remembered keys; of a KeyedLimiter only
 }
 
-// A tally is what becomes of callers. They are atomics, as the lines of a KeyedLimiter
-// have no lock in common.
+// A tally counts the outcomes of callers. Its fields are atomics, because the lines
+// of a KeyedLimiter have no common lock.
 type tally struct {
 	admitted, waited, left        atomic.Uint64
 	refused                       [len(limit.Refusals{})]atomic.Uint64
@@ -40,7 +40,7 @@ type tally struct {
 	outageAdmitted, outageRefused atomic.Uint64
 }
 
-// stats returns a snapshot of all but what lines know.
+// stats returns a snapshot of everything but the state of the lines.
 func (d *dispenser) stats() LimiterStats {
 	s := LimiterStats{
 		Admitted:       d.count.admitted.Load(),

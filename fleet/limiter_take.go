@@ -6,15 +6,16 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// paceCallers is how many callers come, at least, between two questions while
-// the engine has fewer permits than wanted, unless that takes half a lease. What
-// comes back meanwhile is not lost: it is less than the engine's burst.
+// paceCallers is the minimum number of callers that arrive between two requests while
+// the engine has fewer permits than wanted, unless that takes more than half a lease.
+// Permits that come back in between are not lost: they are fewer than the engine's
+// burst.
 const paceCallers = 16
 
-// askLocked asks the engine for as many permits as there are callers that wait,
-// or as came in half a lease, whichever is more. So a batch is used up before
-// its lease ends, it at most doubles from one to the next, and a single caller
-// takes a single permit. l.mu must be held, and no question be in progress.
+// askLocked requests permits from the engine: as many as there are waiting callers,
+// or as many as came in half a lease, whichever is more. So a batch is used up before
+// its lease ends, batches at most double from one to the next, and a single caller
+// takes a single permit. l.mu must be held, and no request may be in progress.
 func (l *line) askLocked(now time.Duration) {
 	l.disarmLocked()
 	if !l.d.begin() {
@@ -24,14 +25,13 @@ func (l *line) askLocked(now time.Duration) {
 	terms := l.termsLocked()
 	n := max(1, l.q.n, l.demand.last(now, terms.horizon))
 	n = min(n, terms.MaxBatch)
-	// What is left of the lease before has run out, and a permit of it that
-	// comes back is too late.
+	// The previous lease has expired; a permit returned to it now is dropped.
 	l.stock, l.until = 0, 0
 	l.asking = true
 	go l.ask(terms, n, now)
 }
 
-// ask is one question. It ends by the lease's deadline, and Close waits for it.
+// ask makes one request. It ends by the lease's deadline, and Close waits for it.
 func (l *line) ask(terms *lineTerms, n int, asked time.Duration) {
 	defer l.d.work.Done()
 	t, err := l.d.ask(terms, l.key, n)
@@ -40,10 +40,9 @@ func (l *line) ask(terms *lineTerms, n int, asked time.Duration) {
 	l.answeredLocked(terms, n, asked, t, err)
 }
 
-// answeredLocked takes in the answer to a question for n permits under terms.
-// The lease began when it was requested: that was before the engine counted, so
-// all that is used within the lease is used within a lease of the count. l.mu
-// must be held.
+// answeredLocked handles the response to a request for n permits under terms. The
+// lease counts from the request, which was before the engine counted: so permits used
+// within the lease are used within one Lease of the count. l.mu must be held.
 func (l *line) answeredLocked(terms *lineTerms, n int, asked time.Duration, t Taken, err error) {
 	d := l.d
 	now := d.now()
@@ -64,25 +63,25 @@ func (l *line) answeredLocked(terms *lineTerms, n int, asked time.Duration, t Ta
 	}
 	d.health.answered()
 	l.stock, l.until = t.Permits, asked+terms.Lease
-	if t.Permits < n && latest == terms { // else it said so about another rate
+	if t.Permits < n && latest == terms { // otherwise its RetryAfter is for another rate
 		l.barred = now + max(t.RetryAfter, l.paceLocked(now))
 	}
 	l.serveLocked(now)
 }
 
-// paceLocked returns in what time paceCallers come, from a 32nd of a lease to
-// half of one, and up to half as much more or less: instances that asked in
-// turn, all as often, would find the same one with nothing left each time. l.mu
-// must be held.
+// paceLocked returns the time in which paceCallers arrive, from a 32nd of a lease to
+// half of one, varied at random by up to half. Without the variation, instances that
+// call in turn at equal intervals would always leave the same one without permits.
+// l.mu must be held.
 func (l *line) paceLocked(now time.Duration) time.Duration {
 	h := l.terms.horizon
 	pace := max(h/16, min(h, h*paceCallers/time.Duration(max(1, l.demand.last(now, h)))))
 	return max(1, time.Duration((0.5+l.d.random())*float64(pace)))
 }
 
-// serveLocked hands what is in stock to the callers that wait. For the rest it asks
-// again, or, where that is of no use yet, refuses those that do not wait so long.
-// l.mu must be held, and no question be in progress.
+// serveLocked gives the permits in stock to the waiting callers. For the rest it
+// makes another request. If it is too early for one, it refuses the callers that
+// cannot wait that long. l.mu must be held, and no request may be in progress.
 func (l *line) serveLocked(now time.Duration) {
 	for l.q.n > 0 && l.stock > 0 {
 		l.stock--
@@ -101,8 +100,8 @@ func (l *line) serveLocked(now time.Duration) {
 }
 
 // refuseLateLocked rejects the callers that cannot or may not wait until the engine
-// may be called again and the callers ahead of them have their permits, and those
-// beyond the queue's places. l.mu must be held.
+// may be called again and the callers ahead of them have their permits. It also
+// rejects those beyond the places of the queue. l.mu must be held.
 func (l *line) refuseLateLocked(now time.Duration) {
 	kept := 0
 	for w := l.q.head; w != nil; {
@@ -121,12 +120,12 @@ func (l *line) refuseLateLocked(now time.Duration) {
 	}
 }
 
-// failLocked deals with the callers that wait as OnFailure says. l.mu must be held, and
-// no question be in progress.
+// failLocked handles the waiting callers according to OnFailure. l.mu must be held,
+// and no request may be in progress.
 func (l *line) failLocked(now time.Duration) {
 	d, terms := l.d, l.termsLocked()
 	outage, _ := d.health.outage()
-	var short time.Duration // until the next permit of our own share, if one was missed
+	var short time.Duration // until the next permit of the local share, if a caller got none
 	for w := l.q.head; w != nil; {
 		next := w.next
 		ok := terms.OnFailure == FailOpen
@@ -149,7 +148,7 @@ func (l *line) failLocked(now time.Duration) {
 	l.armLocked(short)
 }
 
-// letInLocked lets in the first who waits, with a permit of the lease that ends
+// letInLocked admits the first waiting caller, with a permit of the lease that ends
 // at until. l.mu must be held.
 func (l *line) letInLocked(until time.Duration) {
 	w := l.q.head
@@ -159,7 +158,7 @@ func (l *line) letInLocked(until time.Duration) {
 	l.q.resolve(w, nil)
 }
 
-// settleAllLocked ends the wait of all. l.mu must be held.
+// settleAllLocked ends the wait of all callers with err. l.mu must be held.
 func (l *line) settleAllLocked(err error) {
 	l.disarmLocked()
 	for l.q.n > 0 {
@@ -167,8 +166,8 @@ func (l *line) settleAllLocked(err error) {
 	}
 }
 
-// armLocked has tick look at the callers that wait after wait, unless that is arranged
-// already, and soon enough to see the end of an outage. l.mu must be held.
+// armLocked schedules tick after wait, unless it is scheduled already, and in time to
+// notice the end of an outage. l.mu must be held.
 func (l *line) armLocked(wait time.Duration) {
 	if l.q.n == 0 || l.asking || l.timer != nil {
 		return
@@ -179,8 +178,8 @@ func (l *line) armLocked(wait time.Duration) {
 	l.timer = time.AfterFunc(max(1, wait), l.tick)
 }
 
-// disarmLocked stops the timer. A tick that is under way does no harm. l.mu must
-// be held.
+// disarmLocked stops the timer. A tick that is already running does no harm. l.mu
+// must be held.
 func (l *line) disarmLocked() {
 	if l.timer != nil {
 		l.timer.Stop()

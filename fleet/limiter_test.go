@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// api are the terms of most tests: of the burst of 20, a lease of 200 ms leaves
-// 18, and a quarter of that is a batch.
+// api returns the terms of most tests: a lease of 200 ms leaves 18 of the burst of
+// 20, and a batch is a quarter of that.
 func api() fleet.Terms {
 	return fleet.Terms{
 		Name: "api", Rate: fleet.Rate{Permits: 10, Per: time.Second, Burst: 20},
@@ -35,7 +35,8 @@ func newLimiter(t *testing.T, m fleet.Meter, terms fleet.Terms, more ...func(*fl
 	return l
 }
 
-// drain calls TryAcquire until it is refused, and returns how often it was not.
+// drain calls TryAcquire until a refusal, and returns the number of calls admitted
+// before it.
 func drain(t *testing.T, l *fleet.Limiter) (n int) {
 	t.Helper()
 	for n < 10_000 {
@@ -44,7 +45,7 @@ func drain(t *testing.T, l *fleet.Limiter) (n int) {
 		}
 		n++
 	}
-	t.Fatal("nobody is refused")
+	t.Fatal("no call was refused")
 	return n
 }
 
@@ -62,7 +63,7 @@ func TestLimiterGivesTheBurstAndTheRate(t *testing.T) {
 		m := newModelMeter(0)
 		l := newLimiter(t, m, api())
 		if n := drain(t, l); n != 18 {
-			t.Errorf("%d are let in at once; want 20, less the 2 that a lease is", n)
+			t.Errorf("%d admitted at once; want 20, minus the 2 that a lease takes", n)
 		}
 		in := 0
 		for began := time.Now(); time.Since(began) < 10*time.Second; {
@@ -71,20 +72,20 @@ func TestLimiterGivesTheBurstAndTheRate(t *testing.T) {
 				in++
 				continue
 			}
-			// RetryAfter is no longer than a permit takes, and one and a half
+			// RetryAfter is at most the interval between permits, plus one and a half
 			// times half a lease.
 			e := (*limit.Error)(nil)
 			if !errors.As(err, &e) || e.Reason != limit.RateExceeded || e.RetryAfter > 150*time.Millisecond {
-				t.Fatalf("TryAcquire = %v; want to retry soon", err)
+				t.Fatalf("TryAcquire = %v; want a short RetryAfter", err)
 			}
 			time.Sleep(e.RetryAfter)
 		}
 		if in < 95 || in > 100 {
-			t.Errorf("%d are let in in 10 s; want about 100, and no more", in)
+			t.Errorf("%d admitted in 10 s; want about 100, and not more", in)
 		}
 		time.Sleep(time.Hour)
 		if n := drain(t, l); n != 18 {
-			t.Errorf("after an hour %d are let in at once; want 18", n)
+			t.Errorf("after an hour %d admitted at once; want 18", n)
 		}
 		if m.rate.Burst != 18 || m.rate.Permits != 10 || m.rate.Per != time.Second {
 			t.Errorf("the engine was called with %+v; want a burst of 18", m.rate)
@@ -97,16 +98,16 @@ func TestLimiterSharesTheRateWithOthers(t *testing.T) {
 		m := newModelMeter(0)
 		a, b := newLimiter(t, m, api()), newLimiter(t, m, api())
 		if n := drain(t, a) + drain(t, b); n != 18 {
-			t.Errorf("%d are let in by both; want 18", n)
+			t.Errorf("%d admitted by both; want 18", n)
 		}
 		time.Sleep(500 * time.Millisecond)
 		if n := drain(t, b) + drain(t, a); n != 5 {
-			t.Errorf("%d are let in by both after half a second; want 5", n)
+			t.Errorf("%d admitted by both after half a second; want 5", n)
 		}
 	})
 }
 
-// The lease begins when the question is sent, which is before the engine counts.
+// The lease begins when the request is sent, which is before the engine counts.
 func TestLimiterLeaseBeginsWithTheQuestion(t *testing.T) {
 	for _, row := range []struct {
 		pause time.Duration
@@ -117,7 +118,7 @@ func TestLimiterLeaseBeginsWithTheQuestion(t *testing.T) {
 			m.oneWay = 30 * time.Millisecond
 			l := newLimiter(t, m, api())
 			var wg sync.WaitGroup
-			for range 2 { // with a permit for the first, and two for the second
+			for range 2 { // one permit for the first, two for the second
 				wg.Go(func() {
 					if _, err := l.TryAcquire(t.Context()); err != nil {
 						t.Error(err)
@@ -125,22 +126,22 @@ func TestLimiterLeaseBeginsWithTheQuestion(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			time.Sleep(20 * time.Millisecond) // at 140 ms; the second was requested at 60
+			time.Sleep(20 * time.Millisecond) // at 140 ms; the second request was at 60
 			if s := l.Stats(); s.Stock != 1 || s.Takes != 2 {
-				t.Fatalf("Stats = %+v; want a permit in stock after 2 questions", s)
+				t.Fatalf("Stats = %+v; want a permit in stock after 2 requests", s)
 			}
 			time.Sleep(row.pause + 20*time.Millisecond) // 259 or 260
 			if _, err := l.TryAcquire(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if n := m.asked(); n != row.takes {
-				t.Errorf("%v after the question for it, a permit cost %d questions; want %d", 180*time.Millisecond+row.pause-80*time.Millisecond, n, row.takes)
+				t.Errorf("%v after its request, a permit cost %d requests; want %d", 180*time.Millisecond+row.pause-80*time.Millisecond, n, row.takes)
 			}
 		})
 	}
 }
 
-// ignorant is a Meter that takes its time, whatever its context says.
+// ignorant is a slow Meter that ignores its context.
 type ignorant struct {
 	*modelMeter
 	delay time.Duration
@@ -156,12 +157,12 @@ func TestLimiterUsesNoAnswerAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ignorant{newModelMeter(0), 199 * time.Millisecond}, api())
 		if _, err := l.TryAcquire(t.Context()); err != nil {
-			t.Errorf("TryAcquire = %v with an answer within the lease", err)
+			t.Errorf("TryAcquire = %v with a response within the lease", err)
 		}
 		l = newLimiter(t, ignorant{newModelMeter(0), 200 * time.Millisecond}, api())
 		_, err := l.TryAcquire(t.Context())
 		if !errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("TryAcquire = %v with an answer after the lease; want ErrUnavailable", err)
+			t.Errorf("TryAcquire = %v with a response after the lease; want ErrUnavailable", err)
 		}
 		if s := l.Stats(); s.Leased != 1 || s.Admitted != 0 || s.FailedTakes != 1 {
 			t.Errorf("Stats = %+v; want a permit leased and lost", s)
@@ -169,8 +170,8 @@ func TestLimiterUsesNoAnswerAfterTheLease(t *testing.T) {
 	})
 }
 
-// run has so many instances ask steadily, each so often per second, and returns
-// how many callers there were and how many were let in.
+// steady sends callers to the instances at perSecond each for d, and returns how many
+// callers there were and how many each instance admitted.
 func steady(t *testing.T, m fleet.Meter, terms fleet.Terms, instances, perSecond int, d time.Duration) (decisions int, in []int) {
 	in = make([]int, instances)
 	var wg sync.WaitGroup
@@ -197,7 +198,7 @@ func sum(ns []int) (n int) {
 	return n
 }
 
-// At 1,000 decisions per second a question serves ten of them at least.
+// At 1,000 decisions per second one request serves at least ten of them.
 func TestLimiterAsksAtMostOncePerTenDecisions(t *testing.T) {
 	for _, row := range []struct {
 		name                 string
@@ -220,19 +221,20 @@ func TestLimiterAsksAtMostOncePerTenDecisions(t *testing.T) {
 				const d = 10 * time.Second
 				decisions, in := steady(t, m, terms, row.instances, row.perSecond, d)
 				if 10*m.asked() > decisions {
-					t.Errorf("%d questions for %d decisions; want a tenth at most", m.asked(), decisions)
+					t.Errorf("%d requests for %d decisions; want at most a tenth", m.asked(), decisions)
 				}
-				// The limit is used: batches lose little of it, pauses nothing.
+				// The limit is used up: batches lose little of it, and pauses lose
+				// nothing.
 				most := min(decisions, row.rate.Permits*10)
 				if got := sum(in); got < most*95/100 {
-					t.Errorf("%d were let in; want about %d", got, most)
+					t.Errorf("%d admitted; want about %d", got, most)
 				}
 				for i, n := range in {
 					if n < most/row.instances/2 {
-						t.Errorf("instance %d let in %d, of %d in all; want no less than half its part", i, n, sum(in))
+						t.Errorf("instance %d admitted %d, of %d in all; want at least half its part", i, n, sum(in))
 					}
 				}
-				t.Logf("%d decisions, %d let in, %d questions", decisions, sum(in), m.asked())
+				t.Logf("%d decisions, %d admitted, %d requests", decisions, sum(in), m.asked())
 			})
 		})
 	}
@@ -245,20 +247,20 @@ func TestLimiterRefusalIsRemembered(t *testing.T) {
 		terms.Rate = fleet.Rate{Permits: 1, Per: time.Minute, Burst: 2}
 		l := newLimiter(t, m, terms)
 		if n := drain(t, l); n != 1 {
-			t.Fatalf("%d are let in; want 1", n)
+			t.Fatalf("%d admitted; want 1", n)
 		}
-		time.Sleep(10 * time.Second) // the last answer was one permit of two
+		time.Sleep(10 * time.Second) // the last response was one permit of two
 		_, err := l.TryAcquire(t.Context())
 		refused(t, err, limit.RateExceeded, 50*time.Second)
 		before := m.asked()
 		for range 1000 {
 			if _, err := l.TryAcquire(t.Context()); err == nil {
-				t.Fatal("more than the limit is let in")
+				t.Fatal("more than the limit was admitted")
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		if n := m.asked() - before; n != 0 {
-			t.Errorf("%d questions while there was no permit; want none", n)
+			t.Errorf("%d requests while there was no permit; want none", n)
 		}
 		if _, err := l.TryAcquire(t.Context()); err != nil {
 			t.Errorf("TryAcquire = %v after RetryAfter", err)
@@ -284,12 +286,12 @@ func TestLimiterCallersShareAQuestion(t *testing.T) {
 		began := time.Now()
 		wg.Wait()
 		if d := time.Since(began); d != 40*time.Millisecond || m.asked() != 2 {
-			t.Errorf("80 callers took %v and %d questions; want 40ms and 2", d, m.asked())
+			t.Errorf("80 callers took %v and %d requests; want 40ms and 2", d, m.asked())
 		}
 	})
 }
 
-// A batch is what half a lease needs, and no more than MaxBatch.
+// A batch covers the demand of half a lease, up to MaxBatch.
 func TestLimiterBatchFollowsDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)
@@ -297,28 +299,28 @@ func TestLimiterBatchFollowsDemand(t *testing.T) {
 		terms.Rate = fleet.Rate{Permits: 10_000, Per: time.Second, Burst: 10_000}
 		terms.MaxBatch = 300
 		l := newLimiter(t, m, terms)
-		for range 20 { // seldom: one by one
+		for range 20 { // rarely: one by one
 			if _, err := l.TryAcquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(201 * time.Millisecond)
 		}
 		if m.largest != 1 || l.Stats().Leased != 20 {
-			t.Errorf("a caller now and then takes batches of %d, %d permits in all; want 1 and 20", m.largest, l.Stats().Leased)
+			t.Errorf("a rare caller takes batches of %d, %d permits in all; want 1 and 20", m.largest, l.Stats().Leased)
 		}
 		for range 2000 {
 			_, _ = l.TryAcquire(t.Context())
 			time.Sleep(time.Millisecond)
 		}
 		if m.largest < 90 || m.largest > 110 {
-			t.Errorf("1000 a second take batches of %d; want 100, as come in half a lease", m.largest)
+			t.Errorf("1000 callers/s take batches of %d; want 100, the demand of half a lease", m.largest)
 		}
 		for range 2000 {
 			_, _ = l.TryAcquire(t.Context())
 			time.Sleep(50 * time.Microsecond)
 		}
 		if m.largest != 300 {
-			t.Errorf("20,000 a second take batches of %d; want 300, as much as MaxBatch", m.largest)
+			t.Errorf("20,000 callers/s take batches of %d; want 300, the MaxBatch", m.largest)
 		}
 	})
 }
@@ -338,7 +340,7 @@ func TestLimiterLostAnswersNeverGiveMore(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if over := l.excess(terms.Rate); over > 0 || l.n() < 20 {
-				t.Errorf("%+v: %d were let in, %d above the bound", w, l.n(), over)
+				t.Errorf("%+v: %d admitted, %d above the bound", w, l.n(), over)
 			}
 		})
 	}

@@ -23,15 +23,15 @@ func update(t *testing.T, l *fleet.Limiter, terms fleet.Terms, more ...func(*fle
 	}
 }
 
-// hourly are terms under which the next permit comes in an hour.
+// hourly returns terms under which the next permit comes in an hour.
 func hourly() fleet.Terms {
 	terms := api()
 	terms.Rate = fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}
 	return terms
 }
 
-// What was admitted under the slow rate still counts, but no caller waits for
-// the hour that it was given: the engine is called again.
+// Permits used under the slow rate still count, but callers do not wait for the hour
+// that the engine reported: the engine is called again.
 func TestLimiterUpdateEndsAWaitForASlowerRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -45,16 +45,16 @@ func TestLimiterUpdateEndsAWaitForASlowerRate(t *testing.T) {
 		time.Sleep(time.Minute)
 		update(t, l, api(), func(o *fleet.LimiterOptions) { o.MaxWait = time.Millisecond })
 		if err := <-done; err != nil || time.Since(begun) > time.Minute+time.Second {
-			t.Errorf("Acquire = %v after %v; want a permit a second after the update at most", err, time.Since(begun))
+			t.Errorf("Acquire = %v after %v; want a permit at most one second after the update", err, time.Since(begun))
 		}
 		time.Sleep(time.Minute)
 		if n := drain(t, l); n != 18 {
-			t.Errorf("%d are let in at once under the new terms; want 18", n)
+			t.Errorf("%d admitted at once under the new terms; want 18", n)
 		}
 	})
 }
 
-// A caller that waits keeps its wait and its place in the queue.
+// A waiting caller keeps its MaxWait and its place in the queue.
 func TestLimiterUpdateRevokesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -74,7 +74,7 @@ func TestLimiterUpdateRevokesNothing(t *testing.T) {
 		}
 		drain(t, l)
 		if _, err := l.Acquire(t.Context()); !errors.Is(err, limit.ErrLimited) {
-			t.Errorf("Acquire = %v; want a refusal, as nobody may wait now", err)
+			t.Errorf("Acquire = %v; want a refusal, because callers may not wait now", err)
 		}
 	})
 }
@@ -104,8 +104,8 @@ func TestLimiterUpdateRefusesWhatItCannotChange(t *testing.T) {
 	}
 }
 
-// A key that was to wait for an hour may ask at once after an update, and one that is
-// forgotten, as fewer are remembered, has no more by that.
+// A key that had to wait for an hour may call the engine right after an update. A key
+// forgotten because Keys became smaller gains no permits by that.
 func TestKeyedLimiterUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -125,25 +125,25 @@ func TestKeyedLimiterUpdate(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 		}
 		if n := allowed("a"); n != 0 {
-			t.Fatalf("%d let in; want none for an hour", n)
+			t.Fatalf("%d admitted; want none for an hour", n)
 		}
 		if err := k.Update(fleet.KeyedLimiterOptions{Terms: api(), Namespace: "clients", Keys: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if n := allowed("a"); n == 0 || n > 18 {
-			t.Errorf("%d let in after the update; want what a burst of 20 leaves, 18 at most", n)
+			t.Errorf("%d admitted after the update; want at most 18 of the burst of 20", n)
 		}
 		for _, key := range []string{"b", "c", "d"} {
 			allowed(key)
 		}
 		if n := allowed("a"); n != 0 || k.Stats().Keys != 1 {
-			t.Errorf("%d let in, %d keys; want none, and one key", n, k.Stats().Keys)
+			t.Errorf("%d admitted, %d keys; want none, and one key", n, k.Stats().Keys)
 		}
 	})
 }
 
-// T11: whatever the rates of two instances change to, and in whatever order, the fleet
-// keeps to the bound of Update.
+// T11: the fleet keeps to the bound of Update, whatever the rates of two instances
+// change to, and in any order.
 func TestLimiterUpdateHistories(t *testing.T) {
 	for seed := range uint64(500) {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,13 +176,13 @@ func TestLimiterUpdateHistories(t *testing.T) {
 				time.Sleep(time.Duration(rng.Int64N(int64(time.Millisecond) << rng.IntN(9))))
 			}
 			if over := in.excess(looser(all[0], all[1])); over > 0 {
-				t.Errorf("seed %d: a window has %d more than the bound of %+v, of %d", seed, over, all, in.n())
+				t.Errorf("seed %d: the worst window is %d above the bound of %+v, of %d admitted in all", seed, over, all, in.n())
 			}
 		})
 	}
 }
 
-// looser returns the rate that bounds a window in which a and b hold by turns.
+// looser returns the rate that bounds a window in which a and b alternate.
 func looser(a, b fleet.Terms) fleet.Rate {
 	rate := a.Rate
 	if float64(b.Rate.Permits)/b.Rate.Per.Seconds() > float64(a.Rate.Permits)/a.Rate.Per.Seconds() {
@@ -190,7 +190,7 @@ func looser(a, b fleet.Terms) fleet.Rate {
 	}
 	lease := max(a.Lease, b.Lease)
 	if a.Lease == 0 || b.Lease == 0 {
-		lease = max(lease, 200*time.Millisecond) // the default is at most that
+		lease = max(lease, 200*time.Millisecond) // at most the default
 	}
 	rate.Burst = max(a.Rate.Burst, b.Rate.Burst) + int(lease.Seconds()*float64(rate.Permits)/rate.Per.Seconds()) + 1
 	return rate

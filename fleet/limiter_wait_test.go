@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// slowly are terms of a permit per second, of which one is there at first.
+// slowly returns terms of one permit per second, with one available at first.
 func slowly() fleet.Terms {
 	return fleet.Terms{Name: "api", Rate: fleet.Rate{Permits: 1, Per: time.Second, Burst: 2}, OnFailure: fleet.FailClosed}
 }
@@ -32,7 +32,7 @@ func TestLimiterAcquireWaitsInTurn(t *testing.T) {
 				if p, err := l.Acquire(t.Context()); err != nil {
 					t.Errorf("Acquire = %v", err)
 				} else {
-					p.Release(limit.Unused) // gives nothing back
+					p.Release(limit.Unused) // gives no permit back
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -41,13 +41,13 @@ func TestLimiterAcquireWaitsInTurn(t *testing.T) {
 			synctest.Wait()
 		}
 		if s := l.Stats(); s.Queued != 3 || s.Waited != 1 {
-			t.Errorf("Stats = %+v; want 3 that wait", s)
+			t.Errorf("Stats = %+v; want 3 waiting callers", s)
 		}
 		_, err := l.TryAcquire(t.Context())
 		refused(t, err, limit.RateExceeded, 4*time.Second)
 		wg.Wait()
 		if !slices.Equal(order, []int{0, 1, 2, 3}) || !slices.Equal(at, []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}) {
-			t.Errorf("let in were %v at %v; want one per second, in turn", order, at)
+			t.Errorf("admitted %v at %v; want one per second, in turn", order, at)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestLimiterRefusesWhoWouldSurelyBeLate(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		refused(t, within(time.Minute), limit.RateExceeded, 3*time.Second) // no place, and too long
+		refused(t, within(time.Minute), limit.RateExceeded, 3*time.Second) // the queue is full, and the wait is too long
 		wg.Wait()
 		if s := l.Stats(); s.Refused[limit.WaitTooLong] != 1 || s.Refused[limit.NoSpare] != 1 || s.Refused[limit.RateExceeded] != 2 || s.Left != 0 {
 			t.Errorf("Stats = %+v; want each refusal counted", s)
@@ -88,13 +88,13 @@ func TestLimiterRefusesWhoWouldSurelyBeLate(t *testing.T) {
 	})
 }
 
-// Another instance takes what this one waits for.
+// Another instance takes the permit that this one waits for.
 func TestLimiterRefusesWhoCannotBeInTimeAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)
 		l := newLimiter(t, m, slowly(), func(o *fleet.LimiterOptions) { o.MaxWait = 5500 * time.Millisecond })
 		drain(t, l)
-		go func() { // just before this one asks, each time
+		go func() { // each time just before this one calls the engine
 			time.Sleep(time.Second - 1)
 			for range 6 {
 				m.count(fleet.Key{Namespace: "limits", Name: "api"}, fleet.Rate{Permits: 1, Per: time.Second, Burst: 2}, 1)
@@ -108,24 +108,24 @@ func TestLimiterRefusesWhoCannotBeInTimeAnyMore(t *testing.T) {
 		go func() {
 			_, err := l.Acquire(ctx)
 			if d := time.Since(began); d > 3*time.Second {
-				t.Errorf("Acquire was refused after %v; want by 3s, as the next permit comes at 4s", d)
+				t.Errorf("Acquire was refused after %v; want at most 3s, because the next permit comes at 4s", d)
 			}
 			soon <- err
 		}()
 		synctest.Wait()
 		_, err := l.Acquire(t.Context())
 		if d := time.Since(began); d < 4*time.Second || d > 5*time.Second {
-			t.Errorf("Acquire was refused after %v; want by 5s, as the next permit comes at 6s", d)
+			t.Errorf("Acquire was refused after %v; want at most 5s, because the next permit comes at 6s", d)
 		}
 		var e *limit.Error
 		if !errors.As(err, &e) || e.Reason != limit.RateExceeded {
 			t.Errorf("Acquire = %v; want rate exceeded", err)
 		}
 		if err := <-soon; !errors.As(err, &e) || e.Reason != limit.WaitTooLong {
-			t.Errorf("Acquire = %v; want a wait that outlasts the deadline", err)
+			t.Errorf("Acquire = %v; want WaitTooLong", err)
 		}
 		if s := l.Stats(); s.Queued != 0 || s.Refused.Total() != 3 {
-			t.Errorf("Stats = %+v; want nobody left", s)
+			t.Errorf("Stats = %+v; want no waiting caller", s)
 		}
 		time.Sleep(3 * time.Second)
 	})
@@ -143,11 +143,11 @@ func TestLimiterQueueIsBoundedAfterAnAnswerToo(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		if s := l.Stats(); s.Admitted != 1 || s.Queued != 2 || s.Refused[limit.RateExceeded] != 2 {
-			t.Errorf("Stats after %v = %+v; want 1 let in, 2 that wait and 2 refused", time.Since(began), s)
+			t.Errorf("Stats after %v = %+v; want 1 admitted, 2 waiting and 2 refused", time.Since(began), s)
 		}
 		time.Sleep(5 * time.Second)
 		if s := l.Stats(); s.Admitted != 3 || s.Queued != 0 {
-			t.Errorf("Stats = %+v; want the two let in", s)
+			t.Errorf("Stats = %+v; want the two admitted", s)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestLimiterAcquireEndsAfterMaxWait(t *testing.T) {
 			t.Errorf("Acquire = %v after %v; want a queue timeout after 50ms", err, time.Since(began))
 		}
 		if s := l.Stats(); s.Queued != 0 || s.Refused[limit.QueueTimeout] != 1 {
-			t.Errorf("Stats = %+v; want nobody left", s)
+			t.Errorf("Stats = %+v; want no waiting caller", s)
 		}
 	})
 }
@@ -176,16 +176,16 @@ func TestLimiterCallerMayLeave(t *testing.T) {
 		l := newLimiter(t, m, api())
 		why := errors.New("no longer needed")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(15*time.Millisecond, func() { cancel(why) }) // before the answer
+		time.AfterFunc(15*time.Millisecond, func() { cancel(why) }) // before the response
 		if _, err := l.TryAcquire(ctx); err != why {
 			t.Errorf("TryAcquire = %v; want its cause", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 		if s := l.Stats(); s.Left != 1 || s.Admitted != 0 || s.Stock != 1 || s.Queued != 0 {
-			t.Errorf("Stats = %+v; want one that left, and its permit in stock", s)
+			t.Errorf("Stats = %+v; want one caller that left, and its permit in stock", s)
 		}
 		if _, err := l.TryAcquire(t.Context()); err != nil || m.asked() != 1 {
-			t.Errorf("TryAcquire = %v after %d questions; want nil after 1", err, m.asked())
+			t.Errorf("TryAcquire = %v after %d requests; want nil after 1", err, m.asked())
 		}
 		if _, err := l.Acquire(ctx); err != why {
 			t.Errorf("Acquire = %v with a context that is done; want its cause", err)
@@ -210,7 +210,7 @@ func TestLimiterWhoLeavesTheQueueMakesPlace(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(600 * time.Millisecond)
 		if _, err := l.Acquire(ctx); err != nil || time.Since(began) != time.Second {
-			t.Errorf("Acquire = %v after %v; want the permit of who has left, after 1s", err, time.Since(began))
+			t.Errorf("Acquire = %v after %v; want the permit of the caller that left, after 1s", err, time.Since(began))
 		}
 		if err := <-first; err != context.Canceled {
 			t.Errorf("Acquire = %v; want context.Canceled", err)
@@ -244,7 +244,7 @@ func TestLimiterCloseEndsAllWaits(t *testing.T) {
 			t.Errorf("TryAcquire = %v; want ErrLimiterClosed", err)
 		}
 
-		// A question is in progress.
+		// A request is in progress.
 		k, err := fleet.NewKeyedLimiter(m, fleet.KeyedLimiterOptions{Terms: slowly()})
 		if err != nil {
 			t.Fatal(err)

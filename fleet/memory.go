@@ -16,16 +16,15 @@ import (
 
 // Defaults and bounds of a [Memory].
 const (
-	// DefaultMaxKeys is how many keys a Memory holds unless told otherwise.
+	// DefaultMaxKeys is how many keys a Memory holds by default.
 	DefaultMaxKeys = 100_000
 
-	// memoryIdle is for how long a key that nobody asks about is remembered
-	// without an entry: longer than a lease can be, so that a late Settle still
-	// finds the fence it must match.
+	// memoryIdle is how long an unused key without an entry is remembered: longer
+	// than any lease, so that a late Settle still finds the fence that it must match.
 	memoryIdle = 2 * MaxLease
 
-	// setBack is by how much a clock may be set back: instants stay above 0, which
-	// stands for none.
+	// setBack is how far a clock may be set back while instants stay above 0, which
+	// means none.
 	setBack = 10 * 365 * 24 * time.Hour
 
 	maxFailureKind = 64 // bytes, see Failure.Kind
@@ -34,20 +33,20 @@ const (
 // MemoryOptions configure a [Memory]. The zero value is useful.
 type MemoryOptions struct {
 	// MaxKeys bounds how many keys the Memory holds state of (entries, leases,
-	// fences), and, apart, how many limits, how many instances, and how many tags
-	// of a namespace. The key that was used longest ago is dropped, with its lease; with too many
-	// tags the whole namespace counts as invalidated. 0: DefaultMaxKeys;
-	// negative counts as 0.
+	// fences). It is also, separately, the bound for limits, for instances, and for
+	// the tags of a namespace. The least recently used key is dropped, with its
+	// lease; with too many tags the whole namespace counts as invalidated. 0:
+	// DefaultMaxKeys; negative counts as 0.
 	MaxKeys int
 
-	// Clock is the engine's clock. Nil: time.Now, which is also the clock of a
-	// bubble. Only tests have a reason for another one.
+	// Clock is the engine's clock. Nil: time.Now, which follows the fake clock in a
+	// synctest bubble. Only tests need another one.
 	Clock func() time.Time
 }
 
-// A Memory is a Tier, a Meter and a Roster inside the process: for tests, and for several
-// Guards of one process that share their loads. It loses everything with the
-// process. It owns a goroutine only while there is something to tell a Watcher.
+// A Memory is a Tier, a Meter and a Roster inside the process: for tests, and for
+// several Guards of one process that share their loads. Its contents are lost with
+// the process. It has a goroutine only while it calls a Watcher.
 type Memory struct {
 	BaseTier
 
@@ -57,8 +56,8 @@ type Memory struct {
 
 	mu        sync.Mutex
 	keys      map[Key]*list.Element // guarded by mu; of *memoryKey
-	used      list.List             // guarded by mu; used longest ago first
-	floor     uint64                // guarded by mu: the highest fence of keys that were dropped
+	used      list.List             // guarded by mu; least recently used first
+	floor     uint64                // guarded by mu: the highest fence of dropped keys
 	meters    meters                // guarded by mu
 	tags      map[string]*tagNotes  // guarded by mu; by namespace
 	instances map[string]announced  // guarded by mu; by ID
@@ -76,12 +75,12 @@ var (
 type memoryKey struct {
 	key  Key
 	last uint64        // the fence register
-	seen time.Duration // when it was used last
+	seen time.Duration // when it was last used
 
 	data  []byte // the entry; nil for none
 	fence uint64
 	fresh time.Duration // until when
-	lasts time.Duration // how long it was fresh at first
+	lasts time.Duration // how long it was fresh initially
 	ended bool          // a Write has ended its freshness
 	keep  time.Duration // until when
 
@@ -113,7 +112,8 @@ func NewMemory(o MemoryOptions) *Memory {
 
 var errMemoryClosed = errors.New("the Memory is closed")
 
-// beginLocked says what time it is, or why op cannot be done. m.mu must be held.
+// beginLocked returns the current time, or the error of op if it cannot run. m.mu
+// must be held.
 func (m *Memory) beginLocked(ctx context.Context, op string) (now time.Duration, err error) {
 	if m.closed {
 		return 0, &UnavailableError{Op: op, Err: errMemoryClosed}
@@ -124,13 +124,13 @@ func (m *Memory) beginLocked(ctx context.Context, op string) (now time.Duration,
 	return m.clock().Sub(m.start), nil
 }
 
-// micros is now as fences and numbers count.
+// micros returns now in the unit of fences and invalidation numbers.
 func (m *Memory) micros(now time.Duration) uint64 {
 	return uint64(m.start.Add(now).UnixMicro()) //nolint:gosec // long after 1970
 }
 
-// nextLocked is the next fence of k, which ends a lease that there is. m.mu must
-// be held.
+// nextLocked returns the next fence of k and ends its lease, if there is one. m.mu
+// must be held.
 func (m *Memory) nextLocked(k *memoryKey, now time.Duration) uint64 {
 	clock := m.micros(now)
 	k.last = max(k.last+1, m.floor+1, clock)
@@ -138,8 +138,8 @@ func (m *Memory) nextLocked(k *memoryKey, now time.Duration) uint64 {
 	return k.last
 }
 
-// findLocked returns the state of a key, new if there is none, without an entry
-// that is past its time. m.mu must be held.
+// findLocked returns the state of a key, creating it if necessary, and drops an
+// expired entry. m.mu must be held.
 func (m *Memory) findLocked(key Key, now time.Duration) *memoryKey {
 	if e, ok := m.keys[key]; ok {
 		m.used.MoveToBack(e)
@@ -158,9 +158,9 @@ func (m *Memory) findLocked(key Key, now time.Duration) *memoryKey {
 	return k
 }
 
-// pruneLocked makes room for a key: it drops one or two that are over, and the
-// one used longest ago if there is no room otherwise. The floor keeps fences
-// growing. m.mu must be held.
+// pruneLocked makes room for a key: it drops one or two expired ones, and the least
+// recently used one if there is no room otherwise. The floor keeps fences growing.
+// m.mu must be held.
 func (m *Memory) pruneLocked(now time.Duration) {
 	for range 2 {
 		e := m.used.Front()
@@ -178,7 +178,7 @@ func (m *Memory) pruneLocked(now time.Duration) {
 	}
 }
 
-// Acquire is of [Tier].
+// Acquire implements [Tier].
 func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
 	if err := errors.Join(checkKey(key), checkLease(a.Lease)); err != nil {
 		return Answer{}, err
@@ -206,7 +206,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
 	return ans, nil
 }
 
-// entry is a copy of what is stored, nil for nothing.
+// entry returns a copy of the stored entry, nil if there is none.
 func (k *memoryKey) entry(now time.Duration) *Entry {
 	if k.data == nil {
 		return nil
@@ -214,7 +214,7 @@ func (k *memoryKey) entry(now time.Duration) *Entry {
 	return &Entry{Data: bytes.Clone(k.data), Fence: k.fence, Fresh: k.fresh - now}
 }
 
-// Extend is of [Tier].
+// Extend implements [Tier].
 func (m *Memory) Extend(ctx context.Context, key Key, fence uint64, d time.Duration) (bool, error) {
 	if err := errors.Join(checkKey(key), checkLease(d)); err != nil {
 		return false, err
@@ -233,7 +233,7 @@ func (m *Memory) Extend(ctx context.Context, key Key, fence uint64, d time.Durat
 	return true, nil
 }
 
-// Settle is of [Tier].
+// Settle implements [Tier].
 func (m *Memory) Settle(ctx context.Context, key Key, fence uint64, o Outcome) (bool, error) {
 	if err := checkKey(key); err != nil {
 		return false, err
@@ -273,8 +273,8 @@ func (k *memoryKey) store(e *Entry, now time.Duration) {
 	k.warm()
 }
 
-// clamp cuts what is left of what began before the clock was set back: no more
-// than all of it is.
+// clamp limits the remaining times of k after the clock was set back: none may exceed
+// its full duration.
 func (k *memoryKey) clamp(now time.Duration) {
 	k.lease = min(k.lease, after(now, k.granted))
 	k.cooling = min(k.cooling, after(now, k.cools))
@@ -283,7 +283,8 @@ func (k *memoryKey) clamp(now time.Duration) {
 
 func (k *memoryKey) warm() { k.failures, k.failure, k.cooling = 0, Failure{}, 0 }
 
-// cool notes a failure: the time doubles with each further one in a row.
+// cool records a failure: the cooling time doubles with each further failure in a
+// row.
 func (k *memoryKey) cool(o Outcome, now time.Duration) {
 	d, most := o.Cool, max(o.MaxCool, o.Cool)
 	for range k.failures {
@@ -298,10 +299,10 @@ func (k *memoryKey) cool(o Outcome, now time.Duration) {
 	k.failure = Failure{Kind: cut(o.Failure.Kind, maxFailureKind), Text: cut(o.Failure.Text, MaxFailureText)}
 }
 
-// cut is a copy of at most the first n bytes of s.
+// cut returns a copy of at most the first n bytes of s.
 func cut(s string, n int) string { return strings.Clone(s[:min(len(s), n)]) }
 
-// after is now + d, without going round.
+// after returns now + d without overflow.
 func after(now, d time.Duration) time.Duration {
 	if d > math.MaxInt64-now {
 		return math.MaxInt64
@@ -309,7 +310,7 @@ func after(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// Write is of [Tier].
+// Write implements [Tier].
 func (m *Memory) Write(ctx context.Context, key Key, w Write) (uint64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
@@ -336,21 +337,21 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (uint64, error) {
 	return fence, nil
 }
 
-// Len returns of how many keys there is state.
+// Len returns how many keys the Memory holds state of.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used.Len()
 }
 
-// Abilities is of [Tier].
+// Abilities implements [Tier].
 func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Roster: m} }
 
-// Close ends the Memory: operations from then on fail with an error that
-// matches ErrUnavailable, Watchers get nothing more, and nothing is kept. It
-// waits for calls to Watchers that are being made, until ctx ends, and then returns
-// its cause; from a Watcher, where that wait has no other end, ctx needs a deadline. It
-// may be called again.
+// Close ends the Memory: later operations fail with an error that matches
+// ErrUnavailable, Watchers get no more calls, and the state is dropped. Close waits
+// for running calls to Watchers until ctx ends, and then returns the cause of ctx. If
+// a Watcher calls Close, that wait has no other end, so ctx needs a deadline. It may
+// be called again.
 func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// T14: an engine's clock that is set back lengthens nothing that was granted.
+// T14: setting an engine's clock back does not lengthen anything that was granted.
 func TestT14_NothingLastsLongerWhenTheClockGoesBack(t *testing.T) {
 	now := time.Now()
 	m := fleet.NewMemory(fleet.MemoryOptions{Clock: func() time.Time { return now }})
@@ -23,7 +23,7 @@ func TestT14_NothingLastsLongerWhenTheClockGoesBack(t *testing.T) {
 	first := acquire()
 	now = now.Add(-time.Minute)
 	if a := acquire(); a.Grant != fleet.GrantHeld || a.Remaining != 3*time.Second {
-		t.Errorf("Acquire = %v for %v; want Held for 3s at most", a.Grant, a.Remaining)
+		t.Errorf("Acquire = %v for %v; want Held for at most 3s", a.Grant, a.Remaining)
 	}
 	now = now.Add(3 * time.Second)
 	second := acquire()
@@ -35,16 +35,16 @@ func TestT14_NothingLastsLongerWhenTheClockGoesBack(t *testing.T) {
 	}
 	now = now.Add(-time.Minute)
 	if a := acquire(); a.Grant != fleet.GrantCooling || a.Remaining != time.Second {
-		t.Errorf("Acquire = %v for %v; want Cooling for 1s at most", a.Grant, a.Remaining)
+		t.Errorf("Acquire = %v for %v; want Cooling for at most 1s", a.Grant, a.Remaining)
 	}
 	if _, err := m.Write(ctx, k, fleet.Write{Entry: &fleet.Entry{Data: []byte("v"), Fresh: 5 * time.Second, Keep: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(-time.Minute)
 	if a := acquire(); a.Grant != fleet.GrantFresh || a.Entry.Fresh != 5*time.Second {
-		t.Errorf("Acquire = %v; want Fresh for 5s at most", a)
+		t.Errorf("Acquire = %v; want Fresh for at most 5s", a)
 	}
-	now = now.Add(time.Minute) // forward: what was granted ends early, and fences grow
+	now = now.Add(time.Minute) // forward: grants end early, and fences grow
 	if a := acquire(); a.Grant != fleet.GrantLease || a.Fence <= second.Fence {
 		t.Errorf("Acquire = %v #%d; want Granted", a.Grant, a.Fence)
 	}

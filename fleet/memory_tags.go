@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// tagNotes are the invalidations by tag of a namespace.
+// tagNotes are the invalidations by tag of one namespace.
 type tagNotes struct {
 	last  uint64
 	notes map[noteOf]tagNote
-	sweep int // the number of notes from which on those that are over are dropped
+	sweep int // above this number of notes, expired ones are dropped
 }
 
-// A noteOf is what is noted: that a tag was invalidated, or has expired.
+// A noteOf is the key of a note: a tag, and whether it was expired or invalidated.
 type noteOf struct {
 	tag     string
 	expired bool
@@ -41,7 +41,7 @@ func checkTags(tags []string) error {
 	return errors.Join(errs...)
 }
 
-// Tags is of [Tier].
+// Tags implements [Tier].
 func (m *Memory) Tags(ctx context.Context, namespace string, tags []string) (TagState, error) {
 	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
 		return TagState{}, err
@@ -69,18 +69,18 @@ func (m *Memory) Tags(ctx context.Context, namespace string, tags []string) (Tag
 	return s, nil
 }
 
-// InvalidateTags is of [Tier]. Numbers grow as fences do, by the clock, so that
-// they do after a restart.
+// InvalidateTags implements [Tier]. Numbers follow the clock, as fences do, so that
+// they also grow across a restart.
 func (m *Memory) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	return m.note(ctx, "invalidate tags", event{kind: tagged}, namespace, tags, keep)
 }
 
-// ExpireTags is of [Tier].
+// ExpireTags implements [Tier].
 func (m *Memory) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	return m.note(ctx, "expire tags", event{kind: expired}, namespace, tags, keep)
 }
 
-// note notes what e tells for tags.
+// note records an invalidation for each of tags, and sends e to the watchers.
 func (m *Memory) note(ctx context.Context, op string, e event, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
 		return 0, err
@@ -109,7 +109,8 @@ func (m *Memory) note(ctx context.Context, op string, e event, namespace string,
 	return n.last, nil
 }
 
-// note keeps the number, at least as long as an earlier one was to be.
+// note records the last number for of, and keeps it at least as long as an earlier
+// note.
 func (n *tagNotes) note(of noteOf, now, until time.Duration, most int) {
 	n.notes[of] = tagNote{seq: n.last, until: max(until, n.notes[of].until)}
 	if len(n.notes) <= min(n.sweep, most) {
@@ -123,8 +124,8 @@ func (n *tagNotes) note(of noteOf, now, until time.Duration, most int) {
 	n.sweep = max(minTagSweep, 2*len(n.notes))
 }
 
-// fold makes one note of all, for the whole namespace: too much is out of date
-// then, and nothing too little.
+// fold replaces all notes by one for the whole namespace: that invalidates too much,
+// never too little.
 func (n *tagNotes) fold() {
 	var until time.Duration
 	for _, note := range n.notes {

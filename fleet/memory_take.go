@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// meters are the limits of a Memory. One whose time is in the past says nothing and is
-// dropped.
+// meters are the limits of a Memory. A limit whose arrival time is in the past
+// carries no information and is dropped.
 type meters struct {
 	of    map[Key]arrival
-	sweep int // the number from which on those that say nothing are dropped
+	sweep int // from this number on, limits without information are dropped
 }
 
 // An arrival is GCRA's theoretical arrival time (TAT) of the next permit.
 type arrival struct {
 	at   time.Duration
-	each time.Duration // between two permits, of the last question's Rate
+	each time.Duration // between two permits, at the Rate of the last request
 }
 
 const minMeterSweep = 64
 
 var errTooManyLimits = errors.New("too many limits are in use")
 
-// check says what is wrong with a Rate.
+// check returns an error if a field of r is out of bounds.
 func (r Rate) check() error {
 	if r.Permits < 1 || r.Per <= 0 || r.Burst < 1 {
 		return fmt.Errorf("fleet: a rate of %d permits each %v with a burst of %d; all must be positive", r.Permits, r.Per, r.Burst)
@@ -34,7 +34,7 @@ func (r Rate) check() error {
 	return nil
 }
 
-// Take is of [Meter]. A permit's time is rounded up to a nanosecond, so a rate is
+// Take implements [Meter]. A permit's time is rounded up to a nanosecond, so a rate is
 // at most one each nanosecond.
 func (m *Memory) Take(ctx context.Context, key Key, r Rate, n int) (Taken, error) {
 	if err := errors.Join(checkKey(key), r.check()); err != nil {
@@ -54,7 +54,7 @@ func (m *Memory) Take(ctx context.Context, key Key, r Rate, n int) (Taken, error
 		return Taken{}, &UnavailableError{Op: "take", Err: errTooManyLimits}
 	}
 	each := r.each()
-	if ahead := was.at - now; ahead > 0 && was.each != each { // another rate keeps the permits, not their time
+	if ahead := was.at - now; ahead > 0 && was.each != each { // a new rate keeps the number of permits, not their time
 		permits := float64(ahead) / float64(was.each)
 		was.at = after(now, time.Duration(min(math.Ceil(permits*float64(each)), math.MaxInt64/2)))
 	}
@@ -66,11 +66,11 @@ func (m *Memory) Take(ctx context.Context, key Key, r Rate, n int) (Taken, error
 	return t, nil
 }
 
-// each is the time between two permits.
+// each returns the time between two permits.
 func (r Rate) each() time.Duration { return (r.Per-1)/time.Duration(r.Permits) + 1 }
 
-// take gives up to n permits. at is when the next would be due if they came
-// evenly; it may be ahead of now by Burst permits' time.
+// take gives up to n permits. at is when the next would be due if they came at equal
+// intervals; it may be ahead of now by Burst permits' time.
 func (r Rate) take(at, now time.Duration, n int) (Taken, time.Duration) {
 	each := r.each()
 	ahead := time.Duration(math.MaxInt64 / 2)
@@ -85,8 +85,8 @@ func (r Rate) take(at, now time.Duration, n int) (Taken, time.Duration) {
 	return Taken{Permits: n}, at + time.Duration(n)*each
 }
 
-// room reports whether there is room for one more, after dropping what says
-// nothing.
+// room reports whether there is room for one more limit, after dropping those without
+// information.
 func (s *meters) room(now time.Duration, most int) bool {
 	if s.of == nil {
 		s.of, s.sweep = make(map[Key]arrival), minMeterSweep

@@ -73,7 +73,7 @@ func TestMemoryStopWaitsForTheCall(t *testing.T) {
 		start := time.Now()
 		stop()
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("stop returned after %v; want 1s, with the call that was being made", d)
+			t.Errorf("stop returned after %v; want 1s, at the end of the call in progress", d)
 		}
 		w.want(t, "changed k true")
 		if err := m.Close(context.Background()); err != nil {
@@ -94,13 +94,13 @@ func TestMemorySlowWatcherIsToldReset(t *testing.T) {
 		}
 		for i := range 20_000 {
 			if i == 1 {
-				synctest.Wait() // the first is being delivered
+				synctest.Wait() // the first call is in progress
 			}
 			if _, err := m.Write(t.Context(), testKey, fleet.Write{}); err != nil {
 				t.Fatalf("Write = %v; want nil", err)
 			}
 		}
-		time.Sleep(time.Minute + time.Second) // the first call is over, the next has begun
+		time.Sleep(time.Minute + time.Second) // the first call is over, and the next has begun
 		stop()
 		w.want(t, "changed k true", "reset", "changed k true")
 	})
@@ -117,14 +117,14 @@ func TestMemoryIsBounded(t *testing.T) {
 			a := acquire(t, m, key(i%50+1), fleet.Ask{NewerThan: fleet.AnyFence})
 			last = max(last, a.Fence)
 			if m.Len() > 10 {
-				t.Fatalf("Len = %d; want 10 at most", m.Len())
+				t.Fatalf("Len = %d; want at most 10", m.Len())
 			}
 		}
 		if ok, err := m.Settle(t.Context(), key(0), lost.Fence, fleet.Outcome{Entry: &fleet.Entry{Keep: time.Hour}}); ok || err != nil {
-			t.Errorf("Settle of a key that was dropped = %v, %v; want false", ok, err)
+			t.Errorf("Settle of a dropped key = %v, %v; want false", ok, err)
 		}
 		if a := acquire(t, m, key(0), fleet.Ask{}); a.Fence <= lost.Fence {
-			t.Errorf("fence %d of a key that was dropped; want more than %d", a.Fence, lost.Fence)
+			t.Errorf("fence %d of a dropped key; want more than %d", a.Fence, lost.Fence)
 		}
 		tags := func(i int) []string { return []string{fmt.Sprint(i)} }
 		for i := range 11 {
@@ -134,7 +134,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		s, err := m.Tags(t.Context(), "n", []string{"", "0"})
 		if err != nil || s.Each[0] != s.Last || s.Last == 0 {
-			t.Errorf("Tags = %+v, %v; want that with too many the namespace counts as invalidated", s, err)
+			t.Errorf("Tags = %+v, %v; want the whole namespace invalidated, because there are too many tags", s, err)
 		}
 		rate := fleet.Rate{Permits: 1, Per: time.Second, Burst: 1}
 		for i := range 20 {
@@ -145,7 +145,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if _, err := m.Take(t.Context(), key(99), rate, 1); err != nil {
-			t.Errorf("Take when the others are over = %v; want nil", err)
+			t.Errorf("Take when the others have expired = %v; want nil", err)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestMemoryForgets(t *testing.T) {
 		acquire(t, m, testKey, fleet.Ask{})
 		time.Sleep(time.Hour - 1)
 		if s, _ := m.Tags(t.Context(), "n", []string{"t"}); s.Each[0] != seq {
-			t.Errorf("Tags = %+v before keep is over; want %d", s, seq)
+			t.Errorf("Tags = %+v before keep has passed; want %d", s, seq)
 		}
 		time.Sleep(time.Nanosecond)
 		if s, _ := m.Tags(t.Context(), "n", []string{"t"}); s.Each[0] != 0 || s.Last != seq {
@@ -170,7 +170,7 @@ func TestMemoryForgets(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		acquire(t, m, fleet.Key{Name: "another"}, fleet.Ask{})
 		if m.Len() != 1 {
-			t.Errorf("Len = %d; want 1: what is over goes when another comes", m.Len())
+			t.Errorf("Len = %d; want 1: a new key drops expired ones", m.Len())
 		}
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxUntold bounds the pushes that wait for one Watcher. A Watcher that is
-// slower than that gets Reset instead of them all.
+// maxUntold bounds the pushes queued for one Watcher. A Watcher that falls further
+// behind gets a single Reset instead of the queued pushes.
 const maxUntold = 1 << 14
 
 // An event is a call to a Watcher.
@@ -49,19 +49,19 @@ func (e event) tell(w Watcher) {
 	}
 }
 
-// A watch tells one Watcher what happens, one call after another, from a
-// goroutine that lives while there is something to tell.
+// A watch calls one Watcher, one call after another, on a goroutine that runs while
+// events are queued.
 type watch struct {
 	w Watcher
 
 	mu      sync.Mutex
 	queue   []event       // guarded by mu
-	running bool          // guarded by mu: the goroutine will look at queue again
+	running bool          // guarded by mu: the goroutine will check queue again
 	calling chan struct{} // guarded by mu: closed when the last call has returned; nil before the first
 	stopped bool          // guarded by mu
 }
 
-// add puts e at the queue's end.
+// add appends e to the queue.
 func (w *watch) add(e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,7 @@ func (w *watch) run() {
 	}
 }
 
-// next makes one call. It reports false if there was none to make.
+// next makes one call. It reports false if there was none.
 func (w *watch) next() bool {
 	w.mu.Lock()
 	if len(w.queue) == 0 || w.stopped {
@@ -99,7 +99,7 @@ func (w *watch) next() bool {
 	return true
 }
 
-// stop waits for the call that is being made. There is none after it.
+// stop waits for the call in progress, if any. No call follows it.
 func (w *watch) stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -110,7 +110,7 @@ func (w *watch) stop() {
 	}
 }
 
-// Watch is of [Tier].
+// Watch implements [Tier].
 func (m *Memory) Watch(namespace string, watcher Watcher) (stop func(), err error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (m *Memory) unwatch(namespace string, w *watch) {
 	}
 }
 
-// tellLocked tells the watchers of a namespace. Being under the lock it tells
-// all of them in the order of the changes. m.mu must be held.
+// tellLocked sends e to the watchers of a namespace. Because it runs under the lock,
+// all of them get the changes in order. m.mu must be held.
 func (m *Memory) tellLocked(namespace string, e event) {
 	for _, w := range m.watchers[namespace] {
 		w.add(e)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// An Instance is one program of a fleet, as it has announced itself.
+// An Instance is one process of a fleet, as it has announced itself.
 type Instance struct {
-	ID      string    `json:"id"`                // of the process; another after a restart
+	ID      string    `json:"id"`                // of the process; a new one after a restart
 	Name    string    `json:"name"`              // for people: host and process
 	Address string    `json:"address,omitempty"` // where operators reach it, if anywhere
 	Version string    `json:"version,omitempty"`
@@ -27,26 +27,27 @@ type Instance struct {
 // A Roster knows the instances of a fleet, of all namespaces together: see
 // [Abilities].
 type Roster interface {
-	// Announce makes i known for the time ttl, in place of what it announced
-	// before. Its Seen is set by the engine. An Instance has an ID, and takes at
-	// most MaxInstance bytes as JSON; ttl is above 0, and at most MaxLease.
+	// Announce makes i known for the time ttl, replacing its previous announcement.
+	// The engine sets Seen. An Instance has an ID, and takes at most MaxInstance
+	// bytes as JSON; ttl is above 0, and at most MaxLease.
 	Announce(ctx context.Context, i Instance, ttl time.Duration) error
-	// Withdraw makes it unknown. It is no error if it was.
+	// Withdraw removes the instance with that ID. Withdrawing an unknown one is not
+	// an error.
 	Withdraw(ctx context.Context, id string) error
-	// Instances returns those that are known, by name.
+	// Instances returns the known instances, sorted by name.
 	Instances(ctx context.Context) ([]Instance, error)
 }
 
 // MaxInstance bounds an Instance, as JSON, in bytes.
 const MaxInstance = 8 << 10
 
-// CheckAnnouncement returns why an announcement is out of the bounds of every
-// Roster, nil if it is not, and i as JSON.
+// CheckAnnouncement returns i as JSON, or an error if the announcement is outside the
+// bounds of every Roster.
 func CheckAnnouncement(i Instance, ttl time.Duration) ([]byte, error) {
 	data, err := json.Marshal(i)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("fleet: an instance that is no JSON: %w", err)
+		return nil, fmt.Errorf("fleet: cannot encode the instance as JSON: %w", err)
 	case i.ID == "":
 		return nil, errors.New("fleet: an instance without an ID")
 	case len(data) > MaxInstance:
@@ -57,7 +58,7 @@ func CheckAnnouncement(i Instance, ttl time.Duration) ([]byte, error) {
 	return data, nil
 }
 
-// SortInstances sorts by name, and those of one name by ID.
+// SortInstances sorts by name, then by ID.
 func SortInstances(all []Instance) {
 	slices.SortFunc(all, func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
@@ -70,7 +71,7 @@ type announced struct {
 	until    time.Duration
 }
 
-// Announce is of [Roster].
+// Announce implements [Roster].
 func (m *Memory) Announce(ctx context.Context, i Instance, ttl time.Duration) error {
 	if _, err := CheckAnnouncement(i, ttl); err != nil {
 		return err
@@ -93,12 +94,13 @@ func (m *Memory) Announce(ctx context.Context, i Instance, ttl time.Duration) er
 
 var errTooManyInstances = errors.New("too many instances are known")
 
-// forgetLocked drops the instances whose time is over. m.mu must be held.
+// forgetLocked drops the instances whose announcements have expired. m.mu must be
+// held.
 func (m *Memory) forgetLocked(now time.Duration) {
 	maps.DeleteFunc(m.instances, func(_ string, a announced) bool { return a.until <= now })
 }
 
-// Withdraw is of [Roster].
+// Withdraw implements [Roster].
 func (m *Memory) Withdraw(ctx context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +111,7 @@ func (m *Memory) Withdraw(ctx context.Context, id string) error {
 	return nil
 }
 
-// Instances is of [Roster].
+// Instances implements [Roster].
 func (m *Memory) Instances(ctx context.Context) ([]Instance, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

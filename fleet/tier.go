@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// A Tier is a store that the instances of a service share: values, the right to
-// load a key, failures, invalidations, and limits. It is implemented by
-// engines (package weirredis) and, for one process and tests, by [Memory]; each
+// A Tier is a store that the instances of a service share: values, the right to load
+// a key, failures, invalidations, and limits. Engines implement it (package
+// weirredis), and [Memory] does for tests and a single process. Each implementation
 // passes the suite of package fleettest.
 //
-// Every method is one round trip, atomic for its key, and ends within a
-// deadline of the Tier's own, whatever ctx says; then, and where the engine
-// cannot be reached, the error matches [ErrUnavailable], and the operation may
-// or may not have happened. All instants are the engine's own clock: only
-// durations travel, so that a wrong clock of an instance has no effect. A Tier
-// is safe for concurrent use, and keeps neither keys nor bytes that it was
-// given. Implementations embed a [BaseTier].
+// Every method is one round trip, atomic for its key, and ends within the Tier's own
+// deadline, whatever ctx says. If that deadline passes or the engine is unreachable,
+// the error matches [ErrUnavailable], and the operation may or may not have happened.
+// All instants are by the engine's clock: only durations are transmitted, so a wrong
+// clock of an instance has no effect. A Tier is safe for concurrent use, and retains
+// neither the keys nor the bytes passed to it. Implementations embed a [BaseTier].
 type Tier interface {
-	// Acquire asks for the value of k, or for the right to load it.
+	// Acquire requests the value of k, or the right to load it.
 	Acquire(ctx context.Context, k Key, a Ask) (Answer, error)
 
 	// Extend prolongs a lease to d from now. It reports false if the lease is
@@ -26,68 +25,66 @@ type Tier interface {
 	// successor is not revived.
 	Extend(ctx context.Context, k Key, fence uint64, d time.Duration) (bool, error)
 
-	// Settle ends the lease with what came of the load. It reports false, and
-	// changes nothing, if fence is not the key's last: another lease was
-	// granted, or the key was written, since. A lease that has only run out
-	// still counts.
+	// Settle ends the lease with the result of the load. It reports false, and
+	// changes nothing, if fence is not the key's last one, because another lease was
+	// granted or the key was written since. A lease that has only expired still
+	// counts.
 	Settle(ctx context.Context, k Key, fence uint64, o Outcome) (bool, error)
 
-	// Write sets, expires or removes k for everybody, ends its lease and its
-	// cooling, and moves its fence, so that a load which began before can
-	// settle nothing. It returns the new fence.
+	// Write sets, expires or removes k for all instances, ends its lease and its
+	// cooling, and advances its fence, so that no load that began before can settle.
+	// It returns the new fence.
 	Write(ctx context.Context, k Key, w Write) (uint64, error)
 
-	// Tags returns how the invalidations by tag of a namespace stand.
+	// Tags returns the state of the invalidations by tag of a namespace.
 	Tags(ctx context.Context, namespace string, tags []string) (TagState, error)
 
-	// InvalidateTags counts one more invalidation, notes it for the tags, and
-	// returns its number, max(last + 1, the engine's time in µs), so that numbers
-	// also grow over a restart that has lost them. The notes are kept for keep at least: as long as
-	// entries are kept at most. The tag "" stands for the whole namespace.
+	// InvalidateTags counts one more invalidation, records it for the tags, and
+	// returns its number: max(last + 1, the engine's time in µs), so that numbers
+	// also grow across a restart that lost them. The records are kept for at least
+	// keep, which must be the longest time that entries are kept. The tag "" stands
+	// for the whole namespace.
 	InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
 	// ExpireTags is InvalidateTags for entries that may still be served stale: it
-	// notes its number apart, in TagState.Expired, and Watchers get Expired.
-	// The numbers of both grow together.
+	// records its number separately, in TagState.Expired, and Watchers get Expired.
+	// Both take their numbers from one sequence.
 	ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
-	// Watch tells w what changes in a namespace, by any instance, from when it
-	// returns until stop is called. Calls are made one after another, and soon
-	// after the change, but may be lost when a connection is: w gets Reset
-	// then. No call is made after stop has returned, so stop must not be called
-	// from one.
+	// Watch reports to w the changes in a namespace, by any instance, from its return
+	// until stop is called. Calls of w are made one after another, soon after the
+	// change. They can be lost with a connection; then w gets Reset. No call is made
+	// after stop has returned, so w must not call stop.
 	Watch(namespace string, w Watcher) (stop func(), err error)
 
-	// Abilities returns what the Tier can do besides, always the same.
+	// Abilities returns the optional features of the Tier. They never change.
 	Abilities() Abilities
 
-	// embedded is of [BaseTier].
+	// embedded is implemented by [BaseTier].
 	embedded()
 }
 
-// A Key names a value: a namespace (a Guard's, or a gateway's), and the name of
-// the key in it. Both may be any bytes. Tiers keep the state of one key in one
-// place.
+// A Key identifies a value: a namespace (a Guard's, or a gateway's), and the name of
+// the key in it. Both may be any bytes. Tiers keep all state of one key together.
 type Key struct{ Namespace, Name string }
 
-// An Ask says what an Acquire wants.
+// An Ask holds the parameters of Acquire.
 type Ask struct {
-	// NewerThan makes entries with this fence and older ones count as stale:
-	// who refreshes an entry asks for one that is newer. [AnyFence]: none will
-	// do. Zero: any that is fresh.
+	// NewerThan makes entries with this fence or a lower one count as stale: a caller
+	// that refreshes an entry requests a newer one. [AnyFence]: every entry is stale.
+	// Zero: any fresh entry will do.
 	NewerThan uint64
 
-	// Joined makes entries with this fence and higher ones count as fresh,
-	// whatever their age, and whatever NewerThan says, but not once a Write has
-	// expired them: an instance that got GrantHeld has waited for that load, and shares
-	// its result. Zero: none.
+	// Joined makes entries with this fence or a higher one count as fresh, whatever
+	// their age and NewerThan, unless a Write has expired them. An instance that got
+	// GrantHeld and waited for that load shares its result this way. Zero: none.
 	Joined uint64
 
-	// Lease is how long the right to load is granted for. It is positive; at
-	// most MaxLease.
+	// Lease is how long the right to load is granted. It is positive, and at most
+	// MaxLease.
 	Lease time.Duration
 
-	// Cooled asks for a lease also while the key cools after a failure.
+	// Cooled requests a lease even while the key cools after a failure.
 	Cooled bool
 }
 
@@ -101,17 +98,17 @@ const (
 	MaxTags  = 256       // of one call
 )
 
-// A Grant is what an Answer says of the lease.
+// A Grant is the part of an Answer about the lease.
 type Grant uint8
 
 const (
-	// GrantFresh: there is an entry within its freshness; no lease was needed.
+	// GrantFresh: there is a fresh entry; no lease was needed.
 	GrantFresh Grant = 1 + iota
 	// GrantLease: the caller has the lease. It may load, and must Settle.
 	GrantLease
-	// GrantHeld: another holds the lease.
+	// GrantHeld: another instance holds the lease.
 	GrantHeld
-	// GrantCooling: the last load has failed a short while ago.
+	// GrantCooling: the last load failed recently.
 	GrantCooling
 )
 
@@ -133,89 +130,89 @@ func (g Grant) String() string {
 type Answer struct {
 	Grant Grant
 
-	// Fence is, with GrantLease, that of the caller's lease: the next number of the
-	// key, max(last + 1, the engine's time in µs), higher than all before. If
-	// GrantHeld it is that of the other's.
+	// Fence is, with GrantLease, the fence of the caller's lease: the next number of
+	// the key, max(last + 1, the engine's time in µs), higher than all before. With
+	// GrantHeld it is the fence of the other lease.
 	Fence uint64
 
-	// Remaining is what is left of the other's lease, or of the cooling.
+	// Remaining is the remaining time of the other lease, or of the cooling.
 	Remaining time.Duration
 
-	// Entry is what is stored for the key, fresh or not; nil for nothing.
+	// Entry is the stored entry of the key, fresh or not; nil if there is none.
 	Entry *Entry
 
 	// Failure is why the key cools.
 	Failure Failure
 
-	// Now is the engine's time in µs, by which fences and numbers of invalidations
-	// grow, too: so much later than one of them it is.
+	// Now is the engine's time in µs, the unit of fences and invalidation numbers:
+	// the difference to one of them is its age.
 	Now uint64
 }
 
-// An Entry is what a Tier stores for a key. The bytes are a [Value] as
-// [Value.AppendBinary] writes it, which a Tier does not look into.
+// An Entry is what a Tier stores for a key. The bytes are a [Value] in the form of
+// [Value.AppendBinary], which a Tier does not interpret.
 type Entry struct {
 	Data  []byte
 	Fence uint64 // of the lease it was loaded under, or of the Write
 
-	// Fresh is how long from now it is fresh; negative: since when it is not.
+	// Fresh is how much longer it is fresh; if negative, how long it has been stale.
 	Fresh time.Duration
 
-	// Keep is how long from now it is stored at most. Only Settle and Write
-	// look at it.
+	// Keep is the maximum time from now that it is stored. Only Settle and Write use
+	// it.
 	Keep time.Duration
 }
 
-// A Failure is the end of a load that brought nothing.
+// A Failure describes a load that failed.
 type Failure struct {
-	// Kind is the class of the error, as its sender names it, at most 64 bytes.
+	// Kind is the sender's name for the class of the error, at most 64 bytes.
 	Kind string
 	// Text is the error's message, cut at MaxFailureText bytes.
 	Text string
 }
 
-// Uncacheable is the Failure.Kind of a load that has an answer which is not for
-// others: while the key cools, each instance loads by itself, without a lease.
+// Uncacheable is the Failure.Kind of a load whose result must not be shared: while
+// the key cools, each instance loads it separately, without a lease.
 const Uncacheable = "uncacheable"
 
 // MaxFailureText bounds Failure.Text, in bytes.
 const MaxFailureText = 1 << 10
 
-// An Outcome is what came of a load: an Entry; or, without one, a failure if
-// Cool is positive; or nothing, as it was given up.
+// An Outcome is the result of a load: an Entry; or, without one, a failure if Cool is
+// positive; or nothing, because the load was abandoned.
 type Outcome struct {
 	Entry   *Entry // its Fence is not looked at
 	Failure Failure
 
-	// Cool is how long nobody else is to load the key after its first failure
-	// in a row. It doubles with each further one, up to MaxCool. With Remove an
-	// Entry that is stored goes.
+	// Cool is how long no instance should load the key after its first failure in a
+	// row. It doubles with each further one, up to MaxCool. Remove drops a stored
+	// Entry.
 	Cool, MaxCool time.Duration
 	Remove        bool
 }
 
-// A Write changes a key for everybody.
+// A Write changes a key for all instances.
 type Write struct {
 	// Entry is what to set. Nil: see Expire.
 	Entry *Entry // its Fence is not looked at
-	// Expire keeps the entry that is there and ends its freshness now. Without
-	// it, and without an Entry, the entry is removed.
+	// Expire keeps the stored entry but makes it stale now. Without Expire and
+	// without an Entry, the stored entry is removed.
 	Expire bool
 }
 
-// A TagState is how invalidations by tag stand.
+// A TagState is the state of the invalidations by tag.
 type TagState struct {
 	Last    uint64   // number of the last InvalidateTags or ExpireTags of the namespace
-	Each    []uint64 // of the last InvalidateTags of each tag asked for; 0: never, or forgotten
-	Expired []uint64 // of the last ExpireTags, likewise
+	Each    []uint64 // of the last InvalidateTags of each requested tag; 0: never, or forgotten
+	Expired []uint64 // of the last ExpireTags, in the same way
 }
 
-// A Watcher is notified of changes. Its methods are called one after another
-// and must return soon. They may be called too often, as of changes that the
-// instance has made itself, and must bear with that.
+// A Watcher is notified of changes. Its methods are called one after another and must
+// return soon. It must tolerate redundant calls, for example for changes that its own
+// instance has made.
 type Watcher interface {
-	// Changed: the key has a new entry, or, if removed, none that was there
-	// before may be used any more. All with a lower fence are out of date.
+	// Changed: the key has a new entry, or, if removed is set, no earlier entry may
+	// be used any more. All entries with a lower fence are out of date.
 	Changed(name string, fence uint64, removed bool)
 
 	// Released: a lease has ended and left no new entry.
@@ -227,36 +224,35 @@ type Watcher interface {
 	// Expired: the entries of a tag have become stale, "" for all of the namespace.
 	Expired(tag string, seq uint64)
 
-	// Lost: the engine cannot be reached. Until Reset, or Recovered, there may be
-	// no calls.
+	// Lost: the engine is unreachable. Calls may be missing until Reset or Recovered.
 	Lost()
 
-	// Recovered: the engine answers again, and nothing was missed, as it was slow
-	// and not away (Abilities.KeepsPushes). To doubt all that memory holds would have
-	// all of it asked for again, from an engine that was too slow a moment ago.
+	// Recovered: the engine responds again, and no call was missed, because it was
+	// slow but reachable (Abilities.KeepsPushes). If Watchers distrusted everything
+	// in memory here, they would request all of it again from an engine that was too
+	// slow a moment ago.
 	Recovered()
 
-	// Reset: what happened before may not have been reported.
+	// Reset: earlier changes may not have been reported.
 	Reset()
 }
 
 // A Meter counts permits for the whole fleet: see [Abilities].
 type Meter interface {
 	// Take takes up to n permits of k by the generic cell rate algorithm (ITU-T
-	// I.371), and not one more than the rate and burst allow on the engine's
-	// clock.
+	// I.371), and never more than the rate and burst allow by the engine's clock.
 	Take(ctx context.Context, k Key, r Rate, n int) (Taken, error)
 }
 
-// A Rate is Permits each Per, with Burst at once.
+// A Rate is Permits per Per, with up to Burst at once.
 type Rate struct {
 	Permits int           // at least 1
 	Per     time.Duration // positive
 	Burst   int           // at least 1
 }
 
-// A Taken is what Take gave.
+// A Taken is the result of Take.
 type Taken struct {
 	Permits    int           // from 0 to n
-	RetryAfter time.Duration // if 0: until there is one
+	RetryAfter time.Duration // if Permits is 0: the time until there is one
 }

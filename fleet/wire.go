@@ -11,22 +11,22 @@ import (
 	"github.com/weir-go/weir/internal/varint"
 )
 
-// WireVersion is the version of what AppendBinary writes. Instances of two
-// versions may run side by side: what one cannot read counts as absent for it.
+// WireVersion is the version of the format that AppendBinary writes. Instances of two
+// versions may run side by side: an instance treats an entry that it cannot read as
+// absent.
 const WireVersion = 1
 
-// A Value is an entry as the instances pass it to each other: the bytes of the
-// user's value, and what has become of it.
+// A Value is an entry in the form that instances exchange: the bytes of the user's
+// value, and its metadata.
 type Value struct {
 	Kind   ValueKind
-	TTL    time.Duration // how long it was fresh from its load on
-	SWR    time.Duration // how long it may be served stale after that, while it is refreshed
-	SIE    time.Duration // how long after TTL in place of an error
+	TTL    time.Duration // how long it was fresh after its load
+	SWR    time.Duration // how long after that it may be served stale while it is refreshed
+	SIE    time.Duration // how long after TTL it may be served instead of an error
 	Cost   time.Duration // how long its load took
 	Weight uint32
-	// TagSeq is the number of invalidations by tag of the namespace of which
-	// the load knew when it began: the entry is out of date if one of its Tags
-	// has a higher one.
+	// TagSeq is the last invalidation number of the namespace that the load knew when
+	// it began: the entry is out of date if one of its Tags has a higher one.
 	TagSeq  uint64
 	Tags    []string
 	Version string // of the source, as an ETag
@@ -42,13 +42,14 @@ const (
 	KindNotFound           // the source does not have the key; Data is the message
 )
 
-// A Codec turns values into bytes and back, for the other instances. It is
-// called on many goroutines at once. Its Name travels with the bytes; bytes of
-// another name are not decoded. Change it when the meaning of the bytes changes.
+// A Codec encodes values for the other instances and decodes theirs. It must be safe
+// for concurrent use. Its Name is stored with the bytes; an instance does not decode
+// bytes with another name. Change the name when the meaning of the bytes changes.
 type Codec interface {
 	Name() string
 	Marshal(v any) ([]byte, error)
-	// Unmarshal decodes into what v points to, and keeps nothing of data.
+	// Unmarshal decodes data into the value that v points to, and does not retain
+	// data.
 	Unmarshal(data []byte, v any) error
 }
 
@@ -66,21 +67,21 @@ func (JSON) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 // Unmarshal is json.Unmarshal.
 func (JSON) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 
-// ErrWire is matched by the error of a Value that cannot be read: it is cut, or
-// of a version that this instance does not know.
-var ErrWire = errors.New("fleet: not an entry of a version that is known here")
+// ErrWire matches the error of a Value that cannot be read, because it is truncated
+// or has a version that this instance does not know.
+var ErrWire = errors.New("fleet: not an entry in a known version")
 
-// maxWireTags bounds what UnmarshalBinary makes of bytes that lie.
+// maxWireTags bounds what UnmarshalBinary allocates for malformed input.
 const maxWireTags = 1 << 16
 
-// AppendBinary appends v to b: a version byte, the kind, and then lengths,
-// durations and numbers as unsigned varints, strings and Data after their
-// length. It fails on a negative duration.
+// AppendBinary appends v to b: a version byte, the kind, and then lengths, durations
+// and numbers as unsigned varints. Strings and Data follow their length. It fails on
+// a negative duration.
 func (v *Value) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, WireVersion, byte(v.Kind))
 	for _, d := range []time.Duration{v.TTL, v.SWR, v.SIE, v.Cost} {
 		if d < 0 {
-			return nil, fmt.Errorf("fleet: a duration of %v in an entry", d)
+			return nil, fmt.Errorf("fleet: an entry has the negative duration %v", d)
 		}
 		b = binary.AppendUvarint(b, uint64(d))
 	}
@@ -92,8 +93,8 @@ func (v *Value) AppendBinary(b []byte) ([]byte, error) {
 	return append(binary.AppendUvarint(b, uint64(len(v.Data))), v.Data...), nil
 }
 
-// UnmarshalBinary reads what AppendBinary has written. Data is a part of b. An
-// error matches ErrWire.
+// UnmarshalBinary reads the output of AppendBinary. Data aliases b. An error matches
+// ErrWire.
 func (v *Value) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || b[0] != WireVersion || ValueKind(b[1]) > KindNotFound {
 		return ErrWire

@@ -22,8 +22,8 @@ func appended(t testing.TB, v *fleet.Value) []byte {
 	return b
 }
 
-// golden are values in version 1, which instances of this version and all later
-// ones that know it must read. These bytes may never change.
+// golden are values in version 1, which this version and all later ones that support
+// version 1 must read. These bytes may never change.
 var golden = []struct {
 	name  string
 	hex   string
@@ -81,7 +81,7 @@ func TestWireRoundTrip(t *testing.T) {
 		prefix := []byte("before")
 		b, err := in.AppendBinary(prefix)
 		if err != nil || !bytes.HasPrefix(b, prefix) {
-			t.Fatalf("seed %d: AppendBinary = %q, %v; want what was there, and nil", seed, b, err)
+			t.Fatalf("seed %d: AppendBinary = %q, %v; want the prefix unchanged, and nil", seed, b, err)
 		}
 		b = b[len(prefix):]
 		var out fleet.Value
@@ -94,7 +94,7 @@ func TestWireRoundTrip(t *testing.T) {
 			}
 		}
 		if err := out.UnmarshalBinary(append(b, 0)); !errors.Is(err, fleet.ErrWire) {
-			t.Fatalf("seed %d: UnmarshalBinary of a byte more = %v; want ErrWire", seed, err)
+			t.Fatalf("seed %d: UnmarshalBinary with an extra byte = %v; want ErrWire", seed, err)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestJSONCodec(t *testing.T) {
 	}
 }
 
-// FuzzValue: whatever the bytes, reading them does not panic; what was read is
+// FuzzValue: reading never panics, whatever the bytes. A value that was read stays
 // the same when it is written and read again.
 func FuzzValue(f *testing.F) {
 	for _, c := range golden {

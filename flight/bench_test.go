@@ -12,9 +12,9 @@ import (
 
 func one(context.Context) (int, error) { return 1, nil }
 
-// BenchmarkDo is a call that nobody joins, of a function that returns at once:
-// the cost of coalescing where it brings nothing. "bare" is the least that a
-// function on a goroutine of its own can cost.
+// BenchmarkDo measures calls without joiners, of a function that returns at once: the
+// cost of coalescing when there is no benefit. "bare" is the minimum cost of a function
+// on a new goroutine.
 func BenchmarkDo(b *testing.B) {
 	request, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -66,8 +66,8 @@ func BenchmarkDo(b *testing.B) {
 	})
 }
 
-// BenchmarkStampede is a thousand callers of one key, all of whom are on the
-// flight before it ends. One iteration is the thousand.
+// BenchmarkStampede measures a thousand callers of one key, which all join the flight
+// before it ends. One iteration is all thousand calls.
 func BenchmarkStampede(b *testing.B) {
 	const callers = 1000
 	var g flight.Group[string, int]
@@ -94,7 +94,7 @@ func BenchmarkStampede(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/callers, "ns/caller")
 }
 
-// A hasty context has not ended when a caller joins, and has when it waits.
+// A hasty context ends between the join of its caller and the wait.
 type hasty struct {
 	context.Context
 	asked int
@@ -110,8 +110,8 @@ func (c *hasty) Err() error {
 	return context.Canceled
 }
 
-// BenchmarkJoin is a caller that joins a flight and leaves it at once: the two
-// turns at the lock that a joiner costs all others.
+// BenchmarkJoin measures a caller that joins a flight and leaves it at once, which
+// takes the lock twice. That is the cost of a joiner for all other callers.
 func BenchmarkJoin(b *testing.B) {
 	var g flight.Group[string, int]
 	release := make(chan struct{})

@@ -13,11 +13,11 @@ import (
 
 type traceKey struct{}
 
-// family is a load's context and what may be derived from it.
+// A family is a load's context and contexts derived from it.
 type family struct {
 	ctx      context.Context
 	derived  map[string]context.Context
-	cut      context.Context // lives on
+	cut      context.Context // WithoutCancel: does not end
 	after    chan error      // receives the cause that context.AfterFunc saw
 	children []context.CancelFunc
 }
@@ -33,7 +33,7 @@ func newFamily(ctx context.Context) *family {
 	return f
 }
 
-// want checks that the whole family is over with cause.
+// want checks that all contexts of the family but cut have ended with cause.
 func (f *family) want(t *testing.T, cause error) {
 	t.Helper()
 	synctest.Wait()
@@ -105,8 +105,8 @@ func TestF1DerivedContextsStartNoGoroutine(t *testing.T) {
 	})
 }
 
-// Mocks and loggers print the contexts they are given. That must not read what
-// joiners write, which the race detector would tell.
+// Mocks and loggers print the contexts they receive. Printing must not read fields that
+// joiners write; the race detector would report it.
 func TestContextMayBePrinted(t *testing.T) {
 	tell(t, func(s *story) {
 		result := s.DoChan(s.Context(), "k", func(ctx context.Context) (int, error) {

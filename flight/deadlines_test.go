@@ -13,19 +13,19 @@ import (
 
 const us = time.Microsecond
 
-// A visit is one caller of FuzzDeadlines. No two things fall on one instant, so
-// that there is one right outcome: callers come at 0-31 µs after a full
-// millisecond, leave at 200, loads end at 300, grace at 400, and keys are
-// forgotten at 500.
+// A visit is one caller of FuzzDeadlines. No two kinds of events fall on the same
+// instant, so that there is only one correct outcome. Callers arrive 0 to 31 µs after a
+// full millisecond and leave 200 µs after one. Loads end at 300 µs, grace at 400, and
+// keys are forgotten at 500.
 type visit struct {
 	comes   time.Duration
 	leaves  time.Duration // its deadline
-	takes   time.Duration // the load, should this caller start one
-	deaf    bool          // that load does not notice when it is canceled
+	takes   time.Duration // of the load, if this caller starts one
+	deaf    bool          // that load ignores its context
 	forgets time.Duration // when the caller forgets the key, 0 for never
 }
 
-// visits reads callers out of a fuzzer's bytes, four bytes each.
+// visits decodes callers from the fuzzer's input, four bytes each.
 func visits(data []byte) []visit {
 	var vs []visit
 	for i := time.Duration(0); i < 32 && len(data) >= 4; i++ {
@@ -43,7 +43,7 @@ func visits(data []byte) []visit {
 	return vs
 }
 
-// graceOf reads Group.Grace out of a fuzzer's byte.
+// graceOf decodes Group.Grace from a byte of the fuzzer's input.
 func graceOf(b byte) time.Duration {
 	switch b %= 16; b {
 	case 0, 1, 2, 3:
@@ -55,18 +55,18 @@ func graceOf(b byte) time.Duration {
 	}
 }
 
-// An outcome is what a caller gets: its own deadline, or a load's value.
+// An outcome is the result of a caller: its own deadline, or the value of a load.
 type outcome struct {
 	flight.Result[int]
 	at time.Duration
 }
 
-// A reference computes in one thread what must come of a plan.
+// A reference computes the expected outcome of a plan, in a single thread.
 type reference struct {
 	grace   time.Duration
 	agenda  []event
 	now     time.Duration
-	current *refLoad // that a caller may join
+	current *refLoad // that a caller would join
 	visits  []visit
 	got     []outcome // by caller
 	ends    []run     // by the caller that started the load; zero if it started none
@@ -82,12 +82,12 @@ type refLoad struct {
 	final   bool
 	waiting map[int]bool
 	ever    int
-	left    int // how often nobody waited any more
+	left    int // how often the last caller has left
 }
 
 func (r *reference) plan(at time.Duration, do func()) { r.agenda = append(r.agenda, event{at, do}) }
 
-// run works through the agenda.
+// run processes the agenda.
 func (r *reference) run() {
 	for i, v := range r.visits {
 		r.plan(v.comes, func() { r.come(i) })
@@ -103,7 +103,7 @@ func (r *reference) run() {
 	}
 }
 
-// come brings caller i.
+// come models the arrival of caller i.
 func (r *reference) come(i int) {
 	if r.current == nil {
 		l := &refLoad{starter: i, waiting: make(map[int]bool)}
@@ -117,7 +117,7 @@ func (r *reference) come(i int) {
 	r.plan(r.visits[i].leaves, func() { r.leave(i, l) })
 }
 
-// leave lets caller i give up, if it still waits.
+// leave makes caller i leave, if it still waits.
 func (r *reference) leave(i int, l *refLoad) {
 	if !l.waiting[i] {
 		return
@@ -140,7 +140,7 @@ func (r *reference) leave(i int, l *refLoad) {
 	})
 }
 
-// end makes l final: it is over, or canceled with cause.
+// end makes l final: it has returned, or is canceled with cause.
 func (r *reference) end(l *refLoad, cause error) {
 	if l.final {
 		return
@@ -160,8 +160,8 @@ func (r *reference) end(l *refLoad, cause error) {
 	}
 }
 
-// FuzzDeadlines compares who gets what and when, and when and why loads end,
-// with a simple reference.
+// FuzzDeadlines compares the result and time of each caller, and the end and cause of
+// each load, with a simple reference.
 func FuzzDeadlines(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -216,6 +216,6 @@ func (s *story) visit(grace time.Duration, vs []visit) (got []outcome, ends []ru
 			time.AfterFunc(v.forgets, func() { s.Forget("k") })
 		}
 	}
-	s.at(time.Second) // all is over by then
+	s.at(time.Second) // everything has ended by then
 	return got, ends
 }

@@ -1,11 +1,11 @@
 // Package flight coalesces calls: while a function runs for a key, other callers
 // of that key wait for the same run and get its result.
 //
-// It replaces golang.org/x/sync/singleflight and makes promises that package
-// does not make:
+// It replaces golang.org/x/sync/singleflight, and gives guarantees that package
+// does not give:
 //
 //   - The function runs on its own goroutine and belongs to no caller. The
-//     first caller may leave without affecting the others.
+//     first caller can leave without affecting the others.
 //   - Every caller waits on its own context, and leaves at its own deadline.
 //   - When the last caller has left, the function's context is canceled, and
 //     the next caller starts a new run at once, even if the old one is slow to

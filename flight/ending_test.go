@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Between the return of a function and the end of its flight lies a moment
-// that no caller can hold open from without, so this test is within the package.
+// There is a moment between the return of a function and the end of its flight. No
+// caller outside the package can prolong it, so this test is inside the package.
 func TestF4EndingFlightIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[string, int]
@@ -22,7 +22,7 @@ func TestF4EndingFlightIsNotJoined(t *testing.T) {
 		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if v, err := g.Do(hasty, "k", nil); v != 0 || err != context.DeadlineExceeded || time.Since(start) != time.Second {
-			t.Errorf("Do = %d, %v after %v; want its deadline after 1s", v, err, time.Since(start))
+			t.Errorf("Do = %d, %v after %v; want DeadlineExceeded after 1s", v, err, time.Since(start))
 		}
 		fresh := g.DoChan(t.Context(), "other", func(context.Context) (int, error) { return 0, nil })
 		<-fresh // another key is not held up
@@ -34,7 +34,7 @@ func TestF4EndingFlightIsNotJoined(t *testing.T) {
 		synctest.Wait()
 		g.table.Lock()
 		if n := l.JoinersLocked(); n != 1 {
-			t.Errorf("%d joiners; want 1: the result is older than the call", n)
+			t.Errorf("%d joiners; want 1, because the result is older than the second call", n)
 		}
 		g.table.Unlock()
 
@@ -49,8 +49,8 @@ func TestF4EndingFlightIsNotJoined(t *testing.T) {
 	})
 }
 
-// The lock is held here while a function returns, so that its result cannot be
-// settled. It must be known all the same that it is on its way.
+// The test holds the lock while a function returns, so that the result cannot be
+// stored. The flight must be marked as ending anyway.
 func TestF4ReturnIsNotedBeforeTheLock(t *testing.T) {
 	var g Group[string, int]
 	release := make(chan struct{})
@@ -66,7 +66,7 @@ func TestF4ReturnIsNotedBeforeTheLock(t *testing.T) {
 	close(release)
 	for patience := time.Now().Add(30 * time.Second); !f.Load().Ending(); runtime.Gosched() {
 		if time.Now().After(patience) {
-			t.Error("not Ending() though the function has returned")
+			t.Error("not Ending() although the function has returned")
 			break
 		}
 	}

@@ -7,32 +7,32 @@ import (
 	"github.com/weir-go/weir/internal/inflight"
 )
 
-// Errors that a call returns beside those of its function.
+// Errors that a call returns in addition to those of its function.
 var (
 	// ErrAbandoned is the cause (context.Cause) with which a function is
-	// canceled when the last caller has left. Nobody who still waits receives
-	// it.
+	// canceled when the last caller has left. No waiting caller receives it.
 	ErrAbandoned = inflight.ErrAbandoned
 
-	// ErrGoexit is what callers get when the function called runtime.Goexit.
+	// ErrGoexit is returned to all callers when the function calls
+	// runtime.Goexit.
 	ErrGoexit = inflight.ErrGoexit
 
-	// ErrRecursive is what a function gets that asks, through the context it
-	// was given, for the key that it runs for.
+	// ErrRecursive is returned to a function that calls Do for its own key with
+	// its context, or with one derived from it.
 	ErrRecursive = inflight.ErrRecursive
 
-	// ErrKey is what a caller gets whose key is not equal to itself, such as
-	// a floating-point NaN: it could never be found again.
+	// ErrKey is returned if the key is not equal to itself, such as a
+	// floating-point NaN: it could never be found again.
 	ErrKey = inflight.ErrKey
 )
 
-// A PanicError is what callers get when the function panicked.
+// A PanicError is returned to all callers when the function panics.
 type PanicError struct {
-	Value any    // what the function passed to panic
-	Stack []byte // where it did, as runtime/debug.Stack prints it
+	Value any    // the argument of panic
+	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
 }
 
-// Error includes the stack, since the panic would have printed it.
+// Error includes the stack, because the runtime would have printed it with the panic.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("weir: the load panicked: %v\n\n%s", e.Value, e.Stack)
 }
@@ -43,8 +43,9 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// fault turns what a deferred function recovered from a function that did not
-// return into an error. It must be called while the stack still stands.
+// fault returns the error for a function that did not return. recovered is the result
+// of recover in a deferred function, which must also call fault, so that the stack of
+// the panic is still there.
 func fault(recovered any) error {
 	if recovered == nil {
 		return ErrGoexit

@@ -7,12 +7,12 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// Three callers ask for one report at the same time. It is made once.
+// Three callers request the same report at the same time. The query runs once.
 func Example() {
 	var reports flight.Group[string, string]
 	asked := make(chan struct{})
 	report := func(context.Context) (string, error) {
-		<-asked // so long that all three are there
+		<-asked // wait until all three callers have joined
 		fmt.Println("expensive query")
 		return "42 orders", nil
 	}
@@ -44,8 +44,8 @@ func ExampleGroup_Do() {
 	// Output: Ada <nil>
 }
 
-// With a channel a caller can wait for several things, and leave by ending its
-// context. Nobody else waits here, so the load ends too.
+// With a channel, a caller can wait for several events, and leave by ending its
+// context. No other caller waits here, so the load is canceled.
 func ExampleGroup_DoChan() {
 	var g flight.Group[string, int]
 	ctx, leave := context.WithCancel(context.Background())
@@ -72,8 +72,8 @@ func ExampleGroup_DoChan() {
 	// weir: abandoned by all its callers
 }
 
-// After a write, callers must not get the result of a read that began before
-// it. Earlier callers may.
+// After a write, new callers must not get the result of a read that began before it.
+// Earlier callers may.
 func ExampleGroup_Forget() {
 	var g flight.Group[string, string]
 	ctx := context.Background()

@@ -8,61 +8,59 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// Never is a [Group.Grace] with which a call runs to its end, also when nobody
-// waits for it any more.
+// Never is a [Group.Grace] with which a run always continues to its end, even after
+// all callers have left.
 const Never time.Duration = inflight.Never
 
-// A Group runs one call per key at a time. The zero Group is ready to use. It
-// is safe for concurrent use and must not be copied after first use. It owns no
-// goroutine but those of running calls, so there is nothing to close.
+// A Group runs one function per key at a time. The zero Group is ready to use. It
+// is safe for concurrent use and must not be copied after first use. Its only
+// goroutines are those of running functions, so there is nothing to close.
 //
-// Keys are compared with ==. Whatever decides the answer (tenant, language,
-// permissions) belongs into the key, since callers with equal keys get the
-// same result.
+// Keys are compared with ==. Everything that affects the result (tenant, language,
+// permissions) belongs in the key, because callers with equal keys get the same
+// result.
 type Group[K comparable, V any] struct {
-	// Grace says what happens to a call whose last caller has left. Zero: it
+	// Grace says what happens to a run when its last caller has left. Zero: it
 	// is canceled at once. Positive: it is canceled after that time unless
-	// somebody has joined it. Negative ([Never]): it runs to its end and may
-	// be joined until then. It must not be changed after first use.
+	// another caller has joined it. Negative ([Never]): it continues to its end
+	// and can be joined until then. Grace must not change after first use.
 	Grace time.Duration
 
 	table inflight.Table[K, V]
 }
 
-// A Result is what a call ended with.
+// A Result is the result of a call.
 type Result[V any] struct {
 	Value V
 	Err   error
 
-	// Joined reports that this call joined one that was running already.
+	// Joined is true if the call joined a run that was already in flight.
 	Joined bool
 
-	// Joiners is the number of callers that were ever on the call, the one
-	// that started it included. It is 0 if the caller left before the end.
+	// Joiners is the number of callers that ever waited for the run, including
+	// the one that started it. It is 0 if the caller left before the end.
 	Joiners int
 }
 
 // Do runs fn for key, or waits for the run that is in flight, and returns its
 // result.
 //
-// fn runs on a goroutine of its own. Its context carries the values of ctx, of
-// the caller that started it, but neither its deadline nor its cancellation:
-// it ends with cause [ErrAbandoned] when the last caller has left (see
-// [Group.Grace]).
+// fn runs on its own goroutine. Its context has the values of the ctx that started
+// it, but neither the deadline nor the cancellation of that ctx. It ends with cause
+// [ErrAbandoned] when the last caller has left (see [Group.Grace]).
 //
-// A fn that asks for other keys must bound its wait for them: two runs that
-// wait for each other's keys, started by two callers, would never end. A
-// run that waits for itself, alone or through others that it started, gets
-// [ErrRecursive].
+// If fn calls Do for other keys, it must bound its wait: two runs, started by two
+// callers, that wait for each other's keys would never end. A run that waits for
+// itself, directly or through others that it started, gets [ErrRecursive].
 //
-// If ctx ends first, Do leaves at once and returns context.Cause(ctx), unless
-// the result is there already. If ctx has ended before, no run is started.
+// If ctx ends first, Do returns context.Cause(ctx) at once, unless the result is
+// already available. If ctx has ended before the call, Do starts no run.
 func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V, error)) (V, error) {
 	r := g.DoResult(ctx, key, fn)
 	return r.Value, r.Err
 }
 
-// DoResult is [Group.Do] with a result that tells how it came about.
+// DoResult is [Group.Do] with a [Result], which also says whether the run was shared.
 func (g *Group[K, V]) DoResult(ctx context.Context, key K, fn func(context.Context) (V, error)) Result[V] {
 	f, edge, joined, err := g.join(ctx, key, fn)
 	if err != nil {
@@ -71,9 +69,9 @@ func (g *Group[K, V]) DoResult(ctx context.Context, key K, fn func(context.Conte
 	return g.wait(ctx, f, edge, joined)
 }
 
-// DoChan is [Group.DoResult] for callers that wait for several things: the
-// channel receives the one result and is not closed. The call is joined before
-// DoChan returns, and left when ctx ends.
+// DoChan is [Group.DoResult] for callers that wait for several events. The channel
+// receives exactly one result and is not closed. The caller has joined the run when
+// DoChan returns, and leaves it when ctx ends.
 func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context) (V, error)) <-chan Result[V] {
 	ch := make(chan Result[V], 1)
 	f, edge, joined, err := g.join(ctx, key, fn)
@@ -86,7 +84,7 @@ func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context
 }
 
 // Forget makes the next caller of key start a new run, even while one is in
-// flight. Callers that wait for that one still get its result.
+// flight. Callers that already wait still get the result of the old run.
 func (g *Group[K, V]) Forget(key K) {
 	if key != key {
 		return // also panics for an unhashable key, before the lock is taken
@@ -96,15 +94,15 @@ func (g *Group[K, V]) Forget(key K) {
 	g.table.DetachLocked(key)
 }
 
-// Len returns the number of keys that have a run which a caller would join.
+// Len returns the number of keys with a run that a new caller would join.
 func (g *Group[K, V]) Len() int {
 	g.table.Lock()
 	defer g.table.Unlock()
 	return g.table.LenLocked()
 }
 
-// join puts the caller on the flight of key, and starts one if there is none. The
-// edge, which may be nil, says that the caller waits for it.
+// join adds the caller to the flight of key, and starts one if there is none. edge
+// records that the caller waits for the flight; it may be nil.
 func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) (V, error)) (f *inflight.Flight[K, V], edge *lend.Edge, joined bool, err error) {
 	if key != key {
 		return nil, nil, false, ErrKey
@@ -133,8 +131,8 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 			return f, edge, true, nil
 		}
 		g.table.Unlock()
-		// The function has returned: its result is older than this call. It
-		// takes a moment until the flight is off the table.
+		// The function has returned, so its result is older than this call. Wait
+		// until the flight has been removed from the table.
 		select {
 		case <-f.Load().Done():
 		case <-ctx.Done():
@@ -142,7 +140,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 	}
 }
 
-// run calls fn, and ends the load whatever fn does.
+// run calls fn, and ends the load even if fn panics or exits.
 func (g *Group[K, V]) run(l *inflight.Load[K, V], fn func(context.Context) (V, error)) {
 	var v V
 	var err error
@@ -158,7 +156,7 @@ func (g *Group[K, V]) run(l *inflight.Load[K, V], fn func(context.Context) (V, e
 	returned = true
 }
 
-// finish makes the result final and wakes the callers that wait.
+// finish makes the result final and wakes the waiting callers.
 func (g *Group[K, V]) finish(l *inflight.Load[K, V], v V, err error) {
 	g.table.Lock()
 	if !l.FinalLocked() {
@@ -172,7 +170,7 @@ func (g *Group[K, V]) finish(l *inflight.Load[K, V], v V, err error) {
 	}
 }
 
-// wait waits on the caller's own context.
+// wait waits for the result or the end of ctx, the caller's own context.
 func (g *Group[K, V]) wait(ctx context.Context, f *inflight.Flight[K, V], edge *lend.Edge, joined bool) Result[V] {
 	defer edge.End()
 	if err := f.Wait(ctx, g.Grace); err != nil {

@@ -47,7 +47,7 @@ func TestDoKeepsKeysApart(t *testing.T) {
 	})
 }
 
-// The value that comes with an error is the function's affair.
+// A value that the function returns with an error reaches the callers too.
 func TestDoHandsOutValueAndError(t *testing.T) {
 	tell(t, func(s *story) {
 		partial := errors.New("partial")
@@ -90,7 +90,7 @@ func TestTenThousandJoin(t *testing.T) {
 		}
 		wg.Wait()
 		if loads.Load() != 1 || wrong.Load() != 0 || s.now() != time.Second {
-			s.Errorf("%d loads, %d wrong answers, %v; want 1, 0, 1s", loads.Load(), wrong.Load(), s.now())
+			s.Errorf("%d loads, %d wrong results, after %v; want 1, 0, 1s", loads.Load(), wrong.Load(), s.now())
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestForgetDuringARun(t *testing.T) {
 		second := s.ask(s.Context(), "k", deaf(3*time.Second, 2))
 		s.want(first, 1, nil, 2*time.Second)
 		s.want(joiner, 1, nil, 2*time.Second)
-		s.wantLen(1) // the forgotten one has not taken the new one away
+		s.wantLen(1) // the end of the forgotten run did not remove the new one
 		third := s.ask(s.Context(), "k", s.unwanted)
 		s.want(second, 2, nil, 4*time.Second)
 		s.want(third, 2, nil, 4*time.Second)
@@ -143,7 +143,7 @@ func TestDoChanDeliversOnce(t *testing.T) {
 		first := s.DoChan(s.Context(), "k", deaf(time.Second, 42))
 		s.wantLen(1) // joined before DoChan returned
 		second := s.DoChan(s.Context(), "k", s.unwanted)
-		s.at(time.Minute) // nobody was listening: the results wait in the channels
+		s.at(time.Minute) // no receiver yet: the results wait in the channels
 		for i, ch := range []<-chan flight.Result[int]{first, second} {
 			want := flight.Result[int]{Value: 42, Joined: i == 1, Joiners: 2}
 			if r := <-ch; r != want {
@@ -151,7 +151,7 @@ func TestDoChanDeliversOnce(t *testing.T) {
 			}
 			select {
 			case r, open := <-ch:
-				s.Errorf("DoChan %d: second receive gave %+v, %v; want it to block", i, r, open)
+				s.Errorf("DoChan %d: second receive returned %+v, %v; want it to block", i, r, open)
 			default:
 			}
 		}
@@ -169,15 +169,15 @@ func TestDoChanLeavesWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-// A load's context may outlive it by far, in a goroutine that it has started.
-// It must not hold the loads that ran beside it.
+// A load's context can outlive the load, in a goroutine that the load started. It must
+// not keep loads in memory that ran at the same time.
 func TestFinishedLoadHoldsNoOther(t *testing.T) {
 	var g flight.Group[int, *[64]byte]
 	var kept context.Context
 	results := make([]weak.Pointer[[64]byte], 3)
 	release := make([]chan struct{}, len(results))
 	chans := make([]<-chan flight.Result[*[64]byte], len(results))
-	for i := range results { // one after the other, each overlapping with the next
+	for i := range results { // in sequence, each overlapping with the next
 		release[i] = make(chan struct{})
 		started := make(chan struct{})
 		chans[i] = g.DoChan(t.Context(), i, func(ctx context.Context) (*[64]byte, error) {
@@ -199,13 +199,13 @@ func TestFinishedLoadHoldsNoOther(t *testing.T) {
 	runtime.GC()
 	for i := 1; i < len(results); i++ {
 		if results[i].Value() != nil {
-			t.Errorf("load %d is held by the context of load 0", i)
+			t.Errorf("the context of load 0 keeps load %d in memory", i)
 		}
 	}
 	runtime.KeepAlive(kept)
 }
 
-// The zero Group works from many goroutines at once, and outside a bubble too.
+// The zero Group works with many goroutines at once, and also outside a bubble.
 func TestZeroGroup(t *testing.T) {
 	var g flight.Group[int, int]
 	var wg sync.WaitGroup

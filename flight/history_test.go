@@ -21,11 +21,10 @@ var (
 	historySeeds = flag.Uint64("history.seeds", 100, "number of seeds of TestHistory")
 )
 
-// TestHistory lets many callers loose on few keys and checks what they get
-// against what must hold of any history. All times are whole milliseconds, so
-// that much falls on one instant and races. A seed gives the same plan again
-// (-run 'TestHistory/seed=7$', or -history.seed=7 -history.seeds=1), though not
-// the same order within an instant.
+// TestHistory runs many callers on a few keys and checks invariants that hold for any
+// history. All times are whole milliseconds, so that many events fall on the same
+// instant and race. A seed reproduces the plan (-run 'TestHistory/seed=7$', or
+// -history.seed=7 -history.seeds=1), but not the order within an instant.
 func TestHistory(t *testing.T) {
 	for seed := *historySeed; seed < *historySeed+*historySeeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -45,28 +44,28 @@ type history struct {
 	*testing.T
 	seed  uint64
 	group flight.Group[int, *chronicle]
-	clock atomic.Int64 // orders what happened before what, beside the bubble's clock
+	clock atomic.Int64 // logical clock, orders events at the same instant
 
 	keys [historyKeys]struct {
 		mu      sync.Mutex
-		running map[*chronicle]bool // guarded by mu: loads whose context is not over
+		running map[*chronicle]bool // guarded by mu: loads whose context has not ended
 		forgets atomic.Int64        // calls of Forget that have begun
-		forgot  atomic.Int64        // those that have returned
+		forgot  atomic.Int64        // calls of Forget that have returned
 	}
 }
 
-// A chronicle is what is known of one load. It is the load's value too, and its
-// error, and what it panics with.
+// A chronicle records one load. It also serves as the load's value, its error, and its
+// panic value.
 type chronicle struct {
 	key    int
 	forgot int64 // of the key, before the call that started this load
 
-	ended    time.Time // written before the function returns, read by who has the answer
-	canceled bool      // as ended: the context was over
+	ended    time.Time // written before the function returns, read by callers that have the result
+	canceled bool      // as ended: the context had ended
 
-	known   atomic.Int64 // the clock when a caller first had the answer, 0 before
-	joiners atomic.Int64 // as Result.Joiners told, 0 before
-	answers atomic.Int64 // callers that had the answer
+	known   atomic.Int64 // the clock when a caller first had the result, 0 before
+	joiners atomic.Int64 // from Result.Joiners, 0 before
+	answers atomic.Int64 // callers that have had the result
 }
 
 func (c *chronicle) Error() string { return fmt.Sprintf("load of key %d", c.key) }
@@ -101,11 +100,11 @@ func (h *history) play() {
 	time.Sleep(time.Second) // the abandoned loads end too
 	synctest.Wait()
 	if n := h.group.Len(); n != 0 {
-		h.Errorf("Len() = %d after all is over; want 0", n)
+		h.Errorf("Len() = %d at the end; want 0", n)
 	}
 }
 
-// call makes one call and checks its answer.
+// call makes one call and checks its result.
 func (h *history) call(rng *rand.Rand, key int) {
 	own := errors.New("this caller's own deadline")
 	patience := time.Duration(1+rng.IntN(10)) * ms
@@ -122,10 +121,10 @@ func (h *history) call(rng *rand.Rand, key int) {
 	if rng.IntN(3) == 0 {
 		ch := h.group.DoChan(ctx, key, fn)
 		r = <-ch
-		defer func() { // exactly one answer
+		defer func() { // exactly one result
 			time.Sleep(ms)
 			if len(ch) > 0 {
-				h.Errorf("DoChan(%d) gave a second answer: %+v", key, <-ch)
+				h.Errorf("DoChan(%d) sent a second result: %+v", key, <-ch)
 			}
 		}()
 	} else {
@@ -139,18 +138,18 @@ func (h *history) call(rng *rand.Rand, key int) {
 			h.Errorf("Do(%d) left after %v with %+v; want its own cause after %v", key, took, r, patience)
 		}
 	case took > patience:
-		h.Errorf("Do(%d) took %v; want %v at most", key, took, patience)
+		h.Errorf("Do(%d) took %v; want at most %v", key, took, patience)
 	case r.Joined == ran.Load():
-		h.Errorf("Do(%d): Joined = %v, but own load ran: %v", key, r.Joined, ran.Load())
+		h.Errorf("Do(%d): Joined = %v, but its own load ran: %v", key, r.Joined, ran.Load())
 	case r.Err == flight.ErrGoexit && r.Value == nil && r.Joiners > 0:
-		// such a load says no more of itself
+		// there is nothing more to check about such a load
 	default:
 		h.checkAnswer(key, r, called, tick, back)
 	}
 }
 
-// checkAnswer checks a load's answer, to a caller that came at tick, and left
-// at back.
+// checkAnswer checks the result of a load for a caller that arrived at tick and
+// returned at back.
 func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.Time, tick, back int64) {
 	c := r.Value
 	if r.Err != nil && (c != nil || !errors.As(r.Err, &c)) || c == nil {
@@ -163,21 +162,21 @@ func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.
 	}
 	switch {
 	case c.key != key:
-		h.Errorf("Do(%d) got the answer of key %d", key, c.key)
+		h.Errorf("Do(%d) got the result of key %d", key, c.key)
 	case known != 0 && known < tick:
-		h.Errorf("Do(%d) came at %d and got an answer that another had at %d", key, tick, known)
+		h.Errorf("Do(%d) was called at %d and got a result that another caller had at %d", key, tick, known)
 	case c.ended.Before(called):
-		h.Errorf("Do(%d) came at %v and got an answer from %v", key, called, c.ended)
+		h.Errorf("Do(%d) was called at %v and got a result from %v", key, called, c.ended)
 	case c.canceled:
-		h.Errorf("Do(%d) got the answer of a load that was canceled while it waited", key)
+		h.Errorf("Do(%d) got the result of a load that was canceled while the caller waited", key)
 	}
 	n := int64(r.Joiners)
 	if was := c.joiners.Swap(n); was != 0 && was != n || n < c.answers.Add(1) {
-		h.Errorf("Do(%d): Joiners = %d; another got %d, and %d have the answer", key, n, was, c.answers.Load())
+		h.Errorf("Do(%d): Joiners = %d; another caller got %d, and %d callers have the result", key, n, was, c.answers.Load())
 	}
 }
 
-// load returns the load that c is to tell of, and whether it has run.
+// load returns a load that is recorded in c, and whether it has run.
 func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (*chronicle, error), ran *atomic.Bool) {
 	d, manner := time.Duration(rng.IntN(6))*ms, rng.IntN(7)
 	ran = new(atomic.Bool)
@@ -188,7 +187,7 @@ func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (
 		h.enter(ctx, c)
 		defer h.exit(ctx, c)
 		switch manner {
-		case 0: // hangs until canceled, or nearly
+		case 0: // hangs until canceled, or for 100 ms
 			d = 100 * ms
 			fallthrough
 		case 1, 2, 3: // follows its context
@@ -196,7 +195,7 @@ func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (
 			case <-time.After(d):
 			case <-ctx.Done():
 			}
-		default: // does not
+		default: // ignores its context
 			time.Sleep(d)
 		}
 		switch manner {
@@ -211,9 +210,9 @@ func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (
 	}, ran
 }
 
-// enter notes that c runs, until its context is over. Half a millisecond later,
-// when nothing else happens, it looks whether two run that cannot have been
-// forgotten, since no Forget has begun that had not returned before they came.
+// enter records that c runs, until its context ends. Half a millisecond later, when
+// nothing else happens, it checks that at most one load runs among those that cannot
+// have been forgotten, because no Forget has begun since before their calls.
 func (h *history) enter(ctx context.Context, c *chronicle) {
 	k := &h.keys[c.key]
 	k.mu.Lock()
@@ -234,12 +233,12 @@ func (h *history) enter(ctx context.Context, c *chronicle) {
 			}
 		}
 		if n > 1 {
-			h.Errorf("%d loads of key %d at a time", n, c.key)
+			h.Errorf("%d loads of key %d at once", n, c.key)
 		}
 	})
 }
 
-// exit notes how c's function ends.
+// exit records how c's function ends.
 func (h *history) exit(ctx context.Context, c *chronicle) {
 	c.ended, c.canceled = time.Now(), ctx.Err() != nil
 }

@@ -24,7 +24,7 @@ func TestF6PanicErrorPrintsValueAndStack(t *testing.T) {
 		_, err := s.Do(s.Context(), "k", func(context.Context) (int, error) { panic("boom") })
 		for _, part := range []string{"weir: ", "boom", "panic_test.go"} {
 			if !strings.Contains(err.Error(), part) {
-				s.Errorf("Error() = %q; want %q in it", err, part)
+				s.Errorf("Error() = %q; want it to contain %q", err, part)
 			}
 		}
 	})

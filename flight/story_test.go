@@ -12,15 +12,14 @@ import (
 
 const ms = time.Millisecond
 
-// A story is a test told along the clock of its bubble.
+// A story is a test whose steps happen at given times on the clock of its bubble.
 type story struct {
 	*testing.T
 	flight.Group[string, int]
 	start time.Time
 }
 
-// tell runs f as a story in a bubble, which also makes sure that no goroutine
-// is left.
+// tell runs f as a story in a bubble, which also checks that no goroutine leaks.
 func tell(t *testing.T, f func(s *story)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +29,7 @@ func tell(t *testing.T, f func(s *story)) {
 
 func (s *story) now() time.Duration { return time.Since(s.start) }
 
-// at sleeps until d after the start, and lets all others do what they do then.
+// at sleeps until d after the start, and then until all other goroutines block.
 func (s *story) at(d time.Duration) {
 	time.Sleep(d - s.now())
 	synctest.Wait()
@@ -43,14 +42,14 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// An answer is what a call gave, and when.
+// An answer is the result of a call, and when it returned.
 type answer struct {
 	flight.Result[int]
 	at   time.Duration
 	done chan struct{}
 }
 
-// ask makes a call on a goroutine of its own, and returns when it waits.
+// ask makes a call on a new goroutine, and returns when it waits.
 func (s *story) ask(ctx context.Context, key string, fn func(context.Context) (int, error)) *answer {
 	a := &answer{done: make(chan struct{})}
 	go func() {
@@ -62,7 +61,7 @@ func (s *story) ask(ctx context.Context, key string, fn func(context.Context) (i
 	return a
 }
 
-// want waits for the answer and compares it.
+// want waits for the answer and checks it.
 func (s *story) want(a *answer, value int, err error, at time.Duration) {
 	s.Helper()
 	<-a.done
@@ -71,14 +70,14 @@ func (s *story) want(a *answer, value int, err error, at time.Duration) {
 	}
 }
 
-// A run is what a load saw of its end.
+// A run describes the end of a load.
 type run struct {
 	at    time.Duration // when it ended
-	cause error         // why its context was over then, nil if it was not
+	cause error         // of its context, nil if that had not ended
 }
 
-// load returns a function that takes d and gives v, unless it is canceled
-// before. It tells its end to ends, if that is not nil.
+// load returns a function that takes d and returns v, unless it is canceled earlier. It
+// reports its end to ends, if that is not nil.
 func (s *story) load(d time.Duration, v int, ends chan<- run) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		select {
@@ -92,8 +91,7 @@ func (s *story) load(d time.Duration, v int, ends chan<- run) func(context.Conte
 	}
 }
 
-// deaf returns a function that takes d and gives v, and does not notice when it
-// is canceled.
+// deaf returns a function that takes d, returns v and ignores its context.
 func deaf(d time.Duration, v int) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) {
 		time.Sleep(d)
@@ -107,21 +105,21 @@ func (s *story) unwanted(context.Context) (int, error) {
 	return 0, nil
 }
 
-// wantEnd compares how a load ended.
+// wantEnd checks when and why a load ended.
 func (s *story) wantEnd(ends <-chan run, cause error, at time.Duration) {
 	s.Helper()
 	synctest.Wait()
 	select {
 	case r := <-ends:
 		if r.cause != cause || r.at != at {
-			s.Errorf("load ended at %v, its context over by %v; want %v, %v", r.at, r.cause, at, cause)
+			s.Errorf("the load ended at %v, with cause %v; want %v, %v", r.at, r.cause, at, cause)
 		}
 	default:
-		s.Errorf("at %v: load still runs; want its end at %v", s.now(), at)
+		s.Errorf("at %v: the load is still running; want its end at %v", s.now(), at)
 	}
 }
 
-// wantLen compares the number of flights that may be joined.
+// wantLen checks the number of flights that a caller could join.
 func (s *story) wantLen(want int) {
 	s.Helper()
 	if n := s.Len(); n != want {

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// The buckets of a [Histogram] end at the preferred numbers of the series R20
-// (ISO 3), from Shortest to Longest: 20 a decade, each about an eighth above the
-// one before, at most a seventh, among them 1, 1.25, 1.6, 2, 2.5, 4, 5 and 8. A
-// quantile in between is reported as its bucket's, so it is at most that wrong,
-// and less where there are many in the bucket.
+// The buckets of a [Histogram] end at the preferred numbers of the series R20 (ISO 3),
+// from Shortest to Longest. There are 20 per decade, among them 1, 1.25, 1.6, 2, 2.5, 4,
+// 5 and 8. Each is about an eighth above the previous one, and at most a seventh. A
+// reported quantile is in the same bucket as the true one, so its error is at most that,
+// and less if the bucket holds many durations.
 const (
 	Shortest = time.Microsecond
 	Longest  = 100 * time.Second
 
 	perDecade = 20
 	decades   = 8
-	buckets   = decades*perDecade + 2 // with the first, up to Shortest, and the last, beyond Longest
+	buckets   = decades*perDecade + 2 // including the first, up to Shortest, and the last, above Longest
 )
 
-// bounds are the ends of all buckets but the last, and belong to them.
+// bounds are the inclusive upper ends of all buckets but the last.
 var bounds = makeBounds()
 
-// starts has, for each number of bits, the first bucket that a duration of so
-// many could be in.
+// starts has, for each bit length, the first bucket that a duration of that length can
+// be in.
 var starts = makeStarts()
 
 func makeBounds() (b [buckets - 1]time.Duration) {
@@ -65,24 +65,24 @@ func bucketOf(d time.Duration) int {
 	return i
 }
 
-// A Histogram counts durations. The zero Histogram is empty and ready. It takes
+// A Histogram counts durations. The zero Histogram is empty and ready to use. It takes
 // 1.3 KB, is safe for concurrent use, and must not be copied.
 type Histogram struct {
-	counts [buckets]atomic.Uint64 // atomics: a lock would have to be waited for, and guard no more than this
+	counts [buckets]atomic.Uint64 // atomics instead of a mutex, so that Record never waits
 	sum    atomic.Uint64
 }
 
-// Record adds d; less than zero counts as zero. It allocates nothing.
+// Record adds d. A negative d counts as zero. Record allocates nothing.
 func (h *Histogram) Record(d time.Duration) {
 	d = max(d, 0)
 	h.counts[bucketOf(d)].Add(1)
 	h.sum.Add(uint64(d))
 }
 
-// Durations returns what has been recorded. Under traffic its Sum need not fit its
-// Count exactly.
+// Durations returns a copy of the recorded durations. If Record runs at the same time,
+// Sum and Count may not match exactly.
 func (h *Histogram) Durations() Durations {
-	sum := min(h.sum.Load(), math.MaxInt64) // after 292 years: of a thousand calls at a time, in four months
+	sum := min(h.sum.Load(), math.MaxInt64) // reached after 292 years, with a thousand concurrent calls after four months
 	d := Durations{counts: make([]uint64, buckets), Sum: time.Duration(sum)}
 	for i := range h.counts {
 		d.counts[i] = h.counts[i].Load()
@@ -91,17 +91,16 @@ func (h *Histogram) Durations() Durations {
 	return d
 }
 
-// Durations are how often something took how long: a copy of a [Histogram] that
-// does not change any more. The zero Durations are none.
+// Durations is an immutable copy of a [Histogram]. The zero Durations is empty.
 type Durations struct {
 	Count uint64
 	Sum   time.Duration
 
-	counts []uint64 // by bucket, never written to once it is here; nil: none
+	counts []uint64 // by bucket, not modified once stored here; nil means none
 }
 
-// Since returns those of d that were not in old, which was read before from the
-// same Histogram. Where old has more, there are none.
+// Since returns the durations in d that are not in old, an earlier copy of the same
+// Histogram. In buckets where old has more, the result has none.
 func (d Durations) Since(old Durations) Durations {
 	if old.counts == nil {
 		return d
@@ -114,7 +113,7 @@ func (d Durations) Since(old Durations) Durations {
 	return out
 }
 
-// Add returns those of d and of other together.
+// Add returns the durations of d and other combined.
 func (d Durations) Add(other Durations) Durations {
 	switch {
 	case other.counts == nil:
@@ -139,14 +138,15 @@ func (d Durations) at(i int) uint64 {
 	return d.counts[i]
 }
 
-// Quantile returns the duration that the share q of all did not exceed: that of
-// the nearest rank, interpolated within its bucket. A q below 0 or NaN is 0, and
-// one above 1 is 1. It returns 0 of none, and Longest for what took longer.
+// Quantile returns the duration that a share q of the durations did not exceed: the one
+// of the nearest rank, interpolated within its bucket. A q below 0 or NaN counts as 0,
+// and a q above 1 as 1. Quantile returns 0 if there are no durations, and Longest for
+// longer ones.
 func (d Durations) Quantile(q float64) time.Duration {
 	if !(q > 0) {
 		q = 0
 	}
-	// The rank is a whole number where q·Count is, but for its last digits.
+	// Reduce the rank slightly, in case rounding put it just above a whole number.
 	rank := min(q, 1) * float64(d.Count) * (1 - 1e-12)
 	var low time.Duration
 	var before uint64
@@ -166,9 +166,9 @@ func (d Durations) Quantile(q float64) time.Duration {
 	return Longest
 }
 
-// Within returns how many took at most bound, which must be the end of a bucket,
-// such as 1, 2.5 and 5 of any power of ten from Shortest to Longest; it reports
-// false if it is not.
+// Within returns how many durations were at most bound. bound must be the end of a
+// bucket, such as 1, 2.5 or 5 times a power of ten, from Shortest to Longest; otherwise
+// Within returns false.
 func (d Durations) Within(bound time.Duration) (uint64, bool) {
 	i := bucketOf(bound)
 	if i == len(bounds) || bounds[i] != bound {
@@ -181,7 +181,7 @@ func (d Durations) Within(bound time.Duration) (uint64, bool) {
 	return n, true
 }
 
-// MarshalJSON writes count, sum_ns, and the quantiles p50_ns, p90_ns and p99_ns, in
+// MarshalJSON encodes count, sum_ns, and the quantiles p50_ns, p90_ns and p99_ns, in
 // nanoseconds.
 func (d Durations) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {

@@ -14,7 +14,7 @@ import (
 
 const ms = time.Millisecond
 
-// recorded are all, in a Histogram.
+// recorded returns the Durations of a Histogram with all durations.
 func recorded(all ...time.Duration) inspect.Durations {
 	var h inspect.Histogram
 	for _, d := range all {
@@ -23,7 +23,8 @@ func recorded(all ...time.Duration) inspect.Durations {
 	return h.Durations()
 }
 
-// The ends of buckets rise by at most a seventh, and are the same in each decade.
+// Each bucket ends at most a seventh above the previous one, and all decades have the
+// same pattern.
 func TestBucketsEndAtPreferredNumbers(t *testing.T) {
 	b := inspect.Bounds
 	if b[0] != inspect.Shortest || b[len(b)-1] != inspect.Longest || len(b) != 161 {
@@ -31,7 +32,7 @@ func TestBucketsEndAtPreferredNumbers(t *testing.T) {
 	}
 	for i := 1; i < len(b); i++ {
 		if ratio := float64(b[i]) / float64(b[i-1]); ratio < 1.1 || ratio > 8./7+1e-9 {
-			t.Errorf("bucket %d ends at %v, the one before at %v: %.3f times; want from 1.1 to 8/7", i, b[i], b[i-1], ratio)
+			t.Errorf("bucket %d ends at %v, the previous one at %v: %.3f times; want from 1.1 to 8/7", i, b[i], b[i-1], ratio)
 		}
 		if i >= 20 && b[i] != 10*b[i-20] {
 			t.Errorf("bucket %d ends at %v; want ten times %v", i, b[i], b[i-20])
@@ -39,7 +40,8 @@ func TestBucketsEndAtPreferredNumbers(t *testing.T) {
 	}
 }
 
-// Each bucket takes what is above the end of the one before, up to its own end.
+// Each bucket holds the durations above the end of the previous one, up to and including
+// its own end.
 func TestBucketOfEveryEdge(t *testing.T) {
 	b := inspect.Bounds
 	for i, end := range b {
@@ -79,20 +81,20 @@ func FuzzQuantile(f *testing.F) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		all := make([]time.Duration, n)
 		for i := range all {
-			all[i] = time.Duration(math.Exp(rnd.Float64() * 27)) // up to some ten minutes
+			all[i] = time.Duration(math.Exp(rnd.Float64() * 27)) // up to about ten minutes
 		}
 		wantQuantile(t, all, q)
 	})
 }
 
-// wantQuantile compares the quantile q of all with the one that is exact, the
-// nearest rank: they must be in the same bucket.
+// wantQuantile compares the quantile q of all with the exact one, by nearest rank: both
+// must be in the same bucket.
 func wantQuantile(t *testing.T, all []time.Duration, q float64) {
 	t.Helper()
 	got := recorded(all...).Quantile(q)
 	if len(all) == 0 {
 		if got != 0 {
-			t.Errorf("Quantile(%v) of none = %v; want 0", q, got)
+			t.Errorf("Quantile(%v) without durations = %v; want 0", q, got)
 		}
 		return
 	}
@@ -111,11 +113,11 @@ func wantQuantile(t *testing.T, all []time.Duration, q float64) {
 		high = inspect.Bounds[i]
 	}
 	if got < low || got > high || i == len(inspect.Bounds) && got != inspect.Longest {
-		t.Errorf("Quantile(%v) of %d = %v; want from %v to %v, where the exact %v is", q, len(all), got, low, high, exact)
+		t.Errorf("Quantile(%v) of %d durations = %v; want from %v to %v, the bucket of the exact %v", q, len(all), got, low, high, exact)
 	}
 }
 
-// A reported quantile is in the bucket of the true one, for many shapes.
+// A reported quantile is in the bucket of the true one, for many distributions.
 func TestQuantilesOfManyShapes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	shapes := map[string]func() time.Duration{
@@ -143,7 +145,7 @@ func TestQuantilesOfManyShapes(t *testing.T) {
 	}
 }
 
-// Where a bucket has many, the quantile is nearer than the bucket is wide.
+// If a bucket holds many durations, the error of a quantile is smaller than the bucket.
 func TestQuantileIsInterpolated(t *testing.T) {
 	var h inspect.Histogram
 	for d := time.Duration(0); d < time.Second; d += 10 * time.Microsecond {
@@ -182,11 +184,11 @@ func TestWithinCountsUpToABound(t *testing.T) {
 		}
 	}
 	if n, ok := (inspect.Durations{}).Within(ms); n != 0 || !ok {
-		t.Errorf("Within of none = %d, %v; want 0, true", n, ok)
+		t.Errorf("Within without durations = %d, %v; want 0, true", n, ok)
 	}
 }
 
-// Since undoes And, for any two.
+// Since is the inverse of Add.
 func TestSinceAndAnd(t *testing.T) {
 	var h inspect.Histogram
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -210,13 +212,13 @@ func TestSinceAndAnd(t *testing.T) {
 		}
 	}
 	if again.Count != after.Count || again.Sum != after.Sum {
-		t.Errorf("And = %d in %v; want %d in %v", again.Count, again.Sum, after.Count, after.Sum)
+		t.Errorf("Add = %d in %v; want %d in %v", again.Count, again.Sum, after.Count, after.Sum)
 	}
 	if before.Count != 100 || since.Count != 50 {
-		t.Errorf("And has changed what it was given: %d, %d; want 100, 50", before.Count, since.Count)
+		t.Errorf("Add changed its arguments: %d, %d; want 100, 50", before.Count, since.Count)
 	}
 	if none := before.Since(after); none.Count != 0 || none.Sum != 0 {
-		t.Errorf("Since of more = %d in %v; want none", none.Count, none.Sum)
+		t.Errorf("Since a larger copy = %d in %v; want none", none.Count, none.Sum)
 	}
 	var zero inspect.Durations
 	for name, d := range map[string]inspect.Durations{"none and": zero.Add(before), "and none": before.Add(zero), "since none": before.Since(zero)} {
@@ -229,14 +231,14 @@ func TestSinceAndAnd(t *testing.T) {
 	}
 }
 
-// Sums that do not fit are the most there is, and never negative.
+// Sums that overflow are capped at the longest duration, and are never negative.
 func TestSumsAreNotNegative(t *testing.T) {
 	d := recorded(math.MaxInt64, math.MaxInt64, -ms)
 	if d.Count != 3 || d.Sum != math.MaxInt64 {
-		t.Errorf("%d in %v; want 3 in the longest there is", d.Count, d.Sum)
+		t.Errorf("%d in %v; want 3 in the longest duration", d.Count, d.Sum)
 	}
 	if d = d.Add(d); d.Count != 6 || d.Sum != math.MaxInt64 {
-		t.Errorf("And: %d in %v; want 6 in the longest there is", d.Count, d.Sum)
+		t.Errorf("Add = %d in %v; want 6 in the longest duration", d.Count, d.Sum)
 	}
 }
 
@@ -265,7 +267,7 @@ func TestDurationsAsJSON(t *testing.T) {
 	}
 }
 
-// Only what makes new Durations allocates, and that once.
+// Only the functions that return new Durations allocate, once each.
 func TestAllocations(t *testing.T) {
 	var h inspect.Histogram
 	h.Record(ms)
@@ -289,7 +291,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Many record while others read: nothing is lost, and no copy changes.
+// With many writers and a reader at once, no duration is lost, and copies do not change.
 func TestHistogramUnderTraffic(t *testing.T) {
 	const writers, each = 4, 2000
 	var h inspect.Histogram
@@ -306,7 +308,7 @@ func TestHistogramUnderTraffic(t *testing.T) {
 		for range 200 {
 			d := h.Durations()
 			if in, _ := d.Within(inspect.Longest); in != d.Count || d.Count < last {
-				t.Errorf("%d of %d within, after %d; want all, and never less", in, d.Count, last)
+				t.Errorf("%d of %d within Longest, %d before; want all of them, and never fewer than before", in, d.Count, last)
 			}
 			last = d.Count
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Guard reports the durations of its loads, whatever its types are.
+// A Guard of any types reports the durations of its loads.
 func ExampleDurations() {
 	load := func(ctx context.Context, key string) (string, error) { return "value", nil }
 	g := weir.Must(weir.New(load, weir.Options{Name: "reports", TTL: time.Minute}))

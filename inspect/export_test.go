@@ -1,6 +1,6 @@
 package inspect
 
-// Bounds are the ends of all buckets but the last.
+// Bounds are the upper ends of all buckets but the last.
 var Bounds = bounds[:]
 
 // BucketOf is the function that Record uses.

@@ -2,46 +2,46 @@ package inspect
 
 import "time"
 
-// A Flight is a load, or a call, that runs or is about to.
+// A Flight is a load or a call that is running or about to run.
 type Flight struct {
-	Key        any           `json:"-"`    // the key, of several the first
-	Keys       int           `json:"keys"` // how many it is for
+	Key        any           `json:"-"`    // the key, or the first of several
+	Keys       int           `json:"keys"` // number of keys
 	State      FlightState   `json:"state"`
-	Age        time.Duration `json:"age_ns"`  // since it came into being
-	Joiners    int           `json:"joiners"` // who wait for it now
+	Age        time.Duration `json:"age_ns"`  // since it was created
+	Joiners    int           `json:"joiners"` // callers that wait for it now
 	Background bool          `json:"background,omitempty"`
 }
 
-// A FlightState says what a Flight does.
+// A FlightState is the current state of a Flight.
 type FlightState string
 
 // The states of a flight.
 const (
-	FlightAsking    FlightState = "asking"    // it asks the fleet
-	FlightQueued    FlightState = "queued"    // it waits for admission
-	FlightRunning   FlightState = "running"   // the source works
-	FlightStreaming FlightState = "streaming" // the answer's head is there, its body comes
-	FlightStuck     FlightState = "stuck"     // given up, but its function has not returned
+	FlightAsking    FlightState = "asking"    // waits for a reply from the fleet
+	FlightQueued    FlightState = "queued"    // waits for admission
+	FlightRunning   FlightState = "running"   // waits for the source
+	FlightStreaming FlightState = "streaming" // the response headers have arrived, the body is arriving
+	FlightStuck     FlightState = "stuck"     // timed out or canceled, but its function has not returned
 )
 
-// Entries are how many entries of a memory are in which state, counted one after
-// another while it is used. Each is in one.
+// Entries are the numbers of entries in a memory by state. Each entry is in exactly one
+// state. The entries are counted one after another, while the memory is in use.
 type Entries struct {
-	Fresh      int `json:"fresh"`       // served, or being refreshed
-	RefreshDue int `json:"refresh_due"` // fresh, and the next hit refreshes, or draws whether it does
+	Fresh      int `json:"fresh"`       // served, possibly during a refresh
+	RefreshDue int `json:"refresh_due"` // fresh, and the next hit starts a refresh, or may start one
 	Stale      int `json:"stale"`       // served at once, within stale-while-revalidate
-	OnError    int `json:"on_error"`    // served only where a load fails, within stale-if-error
-	Negative   int `json:"negative"`    // what the source does not have
-	Failing    int `json:"failing"`     // with a remembered failure in place of loads
-	Dead       int `json:"dead"`        // too old for anything, not yet evicted
+	OnError    int `json:"on_error"`    // served only if a load fails, within stale-if-error
+	Negative   int `json:"negative"`    // the source has no value for the key
+	Failing    int `json:"failing"`     // a stored failure is returned instead of a load
+	Dead       int `json:"dead"`        // too old to be served, not yet evicted
 }
 
-// HotKeys are the busiest keys, each list beginning with the most.
+// HotKeys are the busiest keys, each list in descending order.
 type HotKeys struct {
-	// Window is over which time the counts are taken, about: older calls count
-	// less and less, after a minute half. Zero means that hot keys are off.
+	// Window is the approximate time over which calls are counted: older calls count
+	// less and less, half after a minute. Zero means that hot keys are off.
 	Window time.Duration `json:"window_ns"`
-	// Requests and LoadTime are of all keys together: calls per second, and seconds
+	// Requests and LoadTime are totals over all keys: calls per second, and seconds
 	// of loads per second.
 	Requests float64 `json:"requests_per_s"`
 	LoadTime float64 `json:"load_s_per_s"`
@@ -50,11 +50,11 @@ type HotKeys struct {
 	ByLoadTime []HotKey `json:"by_load_time"` // Rate is in seconds of loads per second
 }
 
-// A HotKey is one of them.
+// A HotKey is one entry of HotKeys.
 type HotKey struct {
 	Key  any     `json:"-"`
 	Rate float64 `json:"rate"`
-	// Excess is by how much Rate may be too high at most, because counters are
-	// fewer than keys. It is never too low but for sampling.
+	// Excess is the most by which Rate can be too high, because there are fewer
+	// counters than keys. Apart from sampling, Rate is never too low.
 	Excess float64 `json:"excess"`
 }

@@ -27,31 +27,32 @@ type attempt struct {
 
 	cancel context.CancelCauseFunc
 
-	// seen is the attempt's context as the Observer has returned it; nil before its
-	// start. began and took are the handler's. All three are for run's goroutine.
+	// seen is the context that the Observer returned; nil before the attempt starts.
+	// began and took are the handler's start and duration. All three are only for
+	// run's goroutine.
 	seen  context.Context
 	began time.Time
 	took  time.Duration
 
-	// renewed is when the last heartbeat was sent that the server took; at first,
-	// when the running marker was. Only for run and then for beat.
+	// renewed is when the last successful heartbeat was sent; at first, when the
+	// running marker was. It is only for run and then for beat.
 	renewed time.Time
 
 	turn     sync.Mutex // held while the job's state is written
-	revision uint64     // guarded by turn; of what this attempt wrote last
-	shown    uint64     // guarded by turn; of what it wrote last beside heartbeats
+	revision uint64     // guarded by turn; of this attempt's last write
+	shown    uint64     // guarded by turn; of its last write that was not a heartbeat
 	settled  bool       // guarded by turn; the outcome may have been written
-	marker   record     // guarded by turn; the record as it is while the handler runs
+	marker   record     // guarded by turn; the record while the handler runs
 
 	mu       sync.Mutex
-	progress *Progress   // guarded by mu; reported, and not written yet
-	timer    *time.Timer // guarded by mu; that will write it
+	progress *Progress   // guarded by mu; the latest report
+	timer    *time.Timer // guarded by mu; for the next write of progress
 	wrote    time.Time   // guarded by mu; when progress was written last
 	over     bool        // guarded by mu; no more progress is written
 }
 
-// An undecodable input is why a job is dead at once: no worker of this version
-// can read it.
+// An undecodable error makes a job dead at once: no worker of this version can read
+// its input.
 type undecodable struct {
 	version int
 	err     error
@@ -63,15 +64,15 @@ func (e *undecodable) Error() string {
 
 func (e *undecodable) Unwrap() error { return e.err }
 
-// errGoexit is of a handler that has called runtime.Goexit, as the helpers of a
-// test do.
+// errGoexit is the error of a handler that called runtime.Goexit, as t.FailNow of
+// package testing does.
 var errGoexit = errors.New("handler called runtime.Goexit")
 
-// leaveAfter is how long a handler may go on after its context has ended. Then
-// its outcome is not waited for any more.
+// leaveAfter is how long a handler can continue after its context has ended. After
+// that its outcome is ignored.
 const leaveAfter = time.Second
 
-// run runs the handler, with a heartbeat, and writes what came of it.
+// run runs the handler with a heartbeat, and writes the outcome.
 func (a *attempt) run(permit limit.Permit) {
 	ctx, cancel := context.WithCancelCause(a.w.hurry)
 	a.cancel = cancel
@@ -96,15 +97,15 @@ func (a *attempt) run(permit limit.Permit) {
 	stop()
 }
 
-// call calls the handler. It returns when the handler does, or leaveAfter later
-// than its context has ended.
+// call calls the handler. It returns when the handler does, or leaveAfter after the
+// context has ended.
 func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error) {
 	type outcome struct {
 		data []byte
 		err  error
 	}
 	done := make(chan outcome, 1)
-	go func() { // ends with the handler, which has its permit as long
+	go func() { // ends with the handler, which keeps its permit until then
 		defer permit.Release(limit.Ignored)
 		o := outcome{err: errGoexit} // unless the handler returns
 		defer func() {
@@ -131,7 +132,7 @@ func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error)
 	}
 }
 
-// permitOutcome is the Outcome for an adaptive limiter.
+// permitOutcome returns the Outcome for an adaptive limiter.
 func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrTimeout), err != nil && a.w.classify(err) == weir.ClassOverload:
@@ -147,8 +148,8 @@ func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
-		// The item is not acknowledged: it may be that of another attempt by
-		// now, which needs it if its worker dies.
+		// The item is not acknowledged: it may now belong to another attempt, which
+		// needs it if its worker dies.
 		a.end(AttemptEnd{Kind: EventDropped, Err: cause})
 		return
 	case errors.As(err, new(*notBegunError)) && !errors.Is(cause, ErrTimeout):
@@ -171,7 +172,7 @@ func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 	a.failed(err)
 }
 
-// failed decides what becomes of a job whose attempt has failed.
+// failed decides what happens to a job whose attempt has failed.
 func (a *attempt) failed(err error) {
 	o, class := &a.w.queue.o, a.w.classify(err)
 	a.fail(a.w.queue.store.journal.Now(), err, class.String())
@@ -188,7 +189,7 @@ func (a *attempt) failed(err error) {
 	}
 }
 
-// classify says what an error of the handler means.
+// classify returns the class of a handler's error.
 func (w *Worker) classify(err error) weir.Class {
 	var permanent *permanentError
 	var in *retryInError
@@ -205,16 +206,16 @@ func (w *Worker) classify(err error) weir.Class {
 	return weir.ClassTransient
 }
 
-// ask survives a panic of the user's function, on a goroutine that nobody else
-// looks after: the job must have an outcome.
+// ask recovers from a panic of the user's function, because the job must have an
+// outcome. No other code on this goroutine would recover.
 func ask(classify func(error) weir.Class, err error) (c weir.Class) {
 	defer func() { _ = recover() }()
 	return classify(err)
 }
 
-// delay is how long the next attempt waits: what the error says, or twice as
-// long as the last time, less a random fifth. A RetryAfter of a limiter gets a
-// random fifth more, as it is the least.
+// delay returns the wait before the next attempt: what the error specifies, or twice
+// the previous wait, less a random share of up to a fifth. A limiter's RetryAfter is
+// a minimum, so up to a fifth is added to it at random.
 func (a *attempt) delay(err error) time.Duration {
 	var in *retryInError
 	if errors.As(err, &in) {
@@ -233,7 +234,7 @@ func (a *attempt) delay(err error) time.Duration {
 	return d - rand.N(d/5+1)
 }
 
-// retry marks the job as one that waits for its next attempt.
+// retry marks the job as waiting for its next attempt.
 func (a *attempt) retry(after time.Duration, e AttemptEnd) {
 	a.State, a.RetryIn = StateRetrying, after
 	if a.write(nil, underWayTTL, e) {
@@ -241,7 +242,7 @@ func (a *attempt) retry(after time.Duration, e AttemptEnd) {
 	}
 }
 
-// handBack gives the job up as if this attempt had not been.
+// handBack returns the job as if this attempt had not happened.
 func (a *attempt) handBack(after time.Duration) {
 	a.Spent--
 	a.retry(after, AttemptEnd{Kind: EventHandedBack})
@@ -255,13 +256,13 @@ func (a *attempt) finish(s State, data []byte, ttl time.Duration, e AttemptEnd) 
 		if a.State == StateDead {
 			a.w.mark(a.id, a.kept(ttl))
 		}
-		a.m.Ack() // lost: the item comes again, and is seen to be over
+		a.m.Ack() // if it is lost, the item is redelivered and the job found to be over
 	}
 }
 
-// write writes the outcome, and reports whether it is kept. A server that is
-// away is waited for, as long as the Worker has time: the outcome is all that
-// there is to show for the work.
+// write writes the outcome, and reports whether it is kept. If the server is
+// unavailable, it retries for as long as the Worker has time: without the outcome the
+// work would be lost.
 func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 	for {
 		err := a.put(a.record, data, ttl)
@@ -270,7 +271,7 @@ func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 			a.end(e)
 			return true
 		case errors.Is(err, journal.ErrStale):
-			a.end(AttemptEnd{Kind: EventDropped, Err: ErrLeaseLost}) // and no acknowledgement, as in settle
+			a.end(AttemptEnd{Kind: EventDropped, Err: ErrLeaseLost}) // not acknowledged either, see conclude
 			return false
 		case errors.Is(err, journal.ErrTooLarge) && a.State == StateDone:
 			a.Error = clip(fmt.Sprintf("%v: the result has %d bytes: %v", ErrTooLarge, len(data), err))
@@ -281,7 +282,7 @@ func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 		a.w.event(a.seen, Event{Kind: EventTrouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
 		if a.w.hurry.Err() != nil {
 			a.end(AttemptEnd{Kind: EventUnknown, Err: err})
-			return false // the lease will run out
+			return false // the lease will expire
 		}
 		select {
 		case <-a.w.hurry.Done():
@@ -290,18 +291,19 @@ func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 	}
 }
 
-// put writes the state after what this attempt wrote last. It is not bounded by
-// the attempt's context: the outcome of one that is out of time counts, too. The
-// journal has its own timeout.
+// put writes the state after this attempt's last write. The attempt's context does
+// not bound it, because the outcome of an attempt that timed out counts too. The
+// journal has a timeout.
 func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if r.State != StateRunning {
-		a.settled = true // before it is tried: a try without an answer may have been kept
+		a.settled = true // set before the write, which may succeed without a response
 	}
 	seq, err := a.putLocked(context.Background(), journal.Write{
 		Meta: meta(r), Data: data, TTL: ttl,
-		// Nobody waits for the end of an event. If this is lost, the event is done again.
+		// No caller waits for the end of an event. If this write is lost, the event
+		// runs again.
 		Unflushed: r.State == StateDone && r.Keep == None,
 	}, r.State)
 	if err == nil {
@@ -310,10 +312,10 @@ func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
 	return err
 }
 
-// putLocked writes after what this attempt wrote last. Only this attempt writes
-// states with its fence, but for a cancel. So what is there instead, with its
-// fence and running, is a write of its own whose answer was lost; and so is what
-// is there in the state that it wants to write. a.turn must be held.
+// putLocked writes after this attempt's last write. Only this attempt writes states
+// with its fence, except for a cancel. So if the stored state is running with its
+// fence, that is one of its own writes whose response was lost. The same holds for a
+// stored state that equals the one to write. a.turn must be held.
 func (a *attempt) putLocked(ctx context.Context, w journal.Write, s State) (uint64, error) {
 	j, name := a.w.queue.store.journal, a.w.queue.name
 	w.Queue, w.ID, w.Kind = name, a.id, journal.State

@@ -9,35 +9,36 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// How old what is known of a queue may be: its length, and its age.
+// The maximum age of what is known about a queue: its length, and the age of its
+// oldest job.
 const (
 	lookEvery = 100 * time.Millisecond
 	ageEvery  = time.Second
 )
 
-// A backlog knows how long a queue is: what the server said last, and what was
-// submitted here since.
+// A backlog estimates the length of a queue: the last count by the server, and what
+// was submitted here since.
 type backlog struct {
 	store *Store
 	queue string
 
 	mu    sync.Mutex
-	at    time.Time       // guarded by mu; of the last look
+	at    time.Time       // guarded by mu; when last was read
 	last  journal.Backlog // guarded by mu
 	since int             // guarded by mu; submitted here since
-	rate  float64         // guarded by mu; jobs that end in a second, smoothed
-	age   time.Duration   // guarded by mu; of the oldest that waits, at aged
+	rate  float64         // guarded by mu; jobs that end per second, smoothed
+	age   time.Duration   // guarded by mu; of the oldest waiting job, at aged
 	aged  time.Time       // guarded by mu
-	look  *look           // guarded by mu; the one under way; nil: none is
+	look  *look           // guarded by mu; the current one; nil: none
 }
 
-// A look is a question to the server that several may wait for.
+// A look is one query to the server; several callers may share it.
 type look struct {
 	done chan struct{}
 	err  error // written before done is closed, read only after
 }
 
-// backlogOf returns the one of a queue, of which all Queues here share one.
+// backlogOf returns the backlog of a queue, which all its Queues in this Store share.
 func (s *Store) backlogOf(queue string) *backlog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +68,8 @@ func (b *backlog) admit(ctx context.Context, o *QueueOptions) error {
 	return nil
 }
 
-// fullLocked is the refusal of a queue that has to lose some jobs before it
-// takes one. b.mu must be held.
+// fullLocked returns the refusal of a queue that has to lose this many jobs before it
+// accepts one. b.mu must be held.
 func (b *backlog) fullLocked(why FullReason, jobs int) error {
 	wait := time.Minute
 	if b.rate > 0 {
@@ -77,9 +78,9 @@ func (b *backlog) fullLocked(why FullReason, jobs int) error {
 	return &FullError{Queue: b.queue, Reason: why, RetryAfter: min(max(wait, time.Second), time.Minute)}
 }
 
-// fresh looks again if the last look is older than lookEvery. Of several
-// callers one looks, and if the server does not answer it answers none of them:
-// else they would find that out one after another.
+// fresh queries the server if the last query is older than lookEvery. Of several
+// callers one sends the query. If the server does not respond, all of them fail;
+// otherwise they would time out one after another.
 func (b *backlog) fresh(ctx context.Context) error {
 	b.mu.Lock()
 	for time.Since(b.at) > lookEvery {
@@ -96,7 +97,7 @@ func (b *backlog) fresh(ctx context.Context) error {
 		b.mu.Unlock()
 		select {
 		case <-l.done:
-			if errors.Is(l.err, ErrUnavailable) { // not the looker's own end
+			if errors.Is(l.err, ErrUnavailable) { // not the end of the querying caller's context
 				return l.err
 			}
 		case <-ctx.Done():
@@ -108,7 +109,8 @@ func (b *backlog) fresh(ctx context.Context) error {
 	return nil
 }
 
-// refresh looks. What is submitted meanwhile is counted twice at worst.
+// refresh queries the server. Jobs submitted during the query are at worst counted
+// twice.
 func (b *backlog) refresh(ctx context.Context) error {
 	b.mu.Lock()
 	before, age := b.since, b.age
@@ -133,29 +135,29 @@ func (b *backlog) refresh(ctx context.Context) error {
 	}
 	if d := now.Sub(b.at).Seconds(); !b.at.IsZero() && found.Acked >= b.last.Acked {
 		rate := float64(found.Acked-b.last.Acked) / d
-		b.rate += (rate - b.rate) * min(1, d) // about the last second
+		b.rate += (rate - b.rate) * min(1, d) // over about the last second
 	}
 	b.last, b.at = found, now
 	b.since -= before
 	return nil
 }
 
-// A room knows how full the Store is.
+// A room estimates how full the Store is.
 type room struct {
 	store *Store
 
 	mu      sync.Mutex
-	at      time.Time // guarded by mu; of the last look
+	at      time.Time // guarded by mu; when bytes was read
 	looking bool      // guarded by mu
-	bytes   uint64    // guarded by mu; there were at at
+	bytes   uint64    // guarded by mu; stored at that time
 	since   uint64    // guarded by mu; submitted here since
 }
 
-// overhead is what the server needs for a message beside its data, roughly.
+// overhead is roughly what the server needs for a message in addition to its data.
 const overhead = 512
 
 // admit counts an input, or refuses it. Nine tenths of the Store are for inputs;
-// without the rest no job could end, and make room.
+// without the rest no job could end and free its space.
 func (r *room) admit(ctx context.Context, queue string, size int) error {
 	if err := r.fresh(ctx); err != nil {
 		return err
@@ -170,8 +172,8 @@ func (r *room) admit(ctx context.Context, queue string, size int) error {
 	return nil
 }
 
-// fresh looks if the last look is old. While one caller looks, the others use
-// the known values.
+// fresh queries the server if the last query is old. During the query the other
+// callers use the known values.
 func (r *room) fresh(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,6 +194,6 @@ func (r *room) fresh(ctx context.Context) error {
 	return nil
 }
 
-// storeFullRetry is the RetryAfter of a full Store: how soon there is room
-// depends on what is kept for how long.
+// storeFullRetry is the RetryAfter of a full Store. When there will be space depends
+// on how long results are kept, so it is a constant.
 const storeFullRetry = 10 * time.Second

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// J7: the wait doubles from one attempt to the next, up to a bound, less a random
-// fifth; an error can say it; and a limiter's is the least.
+// J7: the wait doubles after each attempt, up to RetryMax, less a random share of up
+// to a fifth. An error can set it, and a limiter's RetryAfter is its minimum.
 func TestDelay(t *testing.T) {
 	const second = time.Second
 	o := jobs.QueueOptions{RetryInitial: second, RetryMax: 5 * second}
@@ -34,18 +34,18 @@ func TestDelay(t *testing.T) {
 		for range 100 {
 			d := jobs.Delay(o, row.spent, row.err)
 			if d < row.least || d > row.most {
-				t.Errorf("after %d attempts, the last with %v, the wait is %v; want %v to %v", row.spent, row.err, d, row.least, row.most)
+				t.Errorf("the wait after %d attempts, the last with %v, is %v; want %v to %v", row.spent, row.err, d, row.least, row.most)
 			}
 			drawn[d] = true
 		}
 		if row.least < row.most && len(drawn) < 50 {
-			t.Errorf("after %d attempts, the last with %v, there are %d different waits of 100; want them drawn", row.spent, row.err, len(drawn))
+			t.Errorf("after %d attempts, the last with %v, 100 waits have %d different values; want random ones", row.spent, row.err, len(drawn))
 		}
 	}
 }
 
-// A source that is down for hours costs no job that may be repeated: with the
-// defaults the waits add up to that, though each may be a fifth shorter.
+// A source that is down for hours costs no job that can be retried: with the defaults
+// the waits add up to hours, even if each is a fifth shorter.
 func TestJ7_DefaultsOutlastAnOutageOfHours(t *testing.T) {
 	o := jobs.QueueOptions{}.WithDefaults()
 	least := time.Duration(0)
@@ -57,10 +57,10 @@ func TestJ7_DefaultsOutlastAnOutageOfHours(t *testing.T) {
 		least += shortest
 	}
 	if least < 8*time.Hour {
-		t.Errorf("the waits of a job with the default options add up to %v at least; want 8h or more", least)
+		t.Errorf("with the default options the shortest waits of a job add up to %v; want at least 8h", least)
 	}
 	if o.MaxAge < 2*least || o.MaxCrashes > 5 {
-		t.Errorf("MaxAge %v, MaxCrashes %d; want longer than the retries last, and at most 5", o.MaxAge, o.MaxCrashes)
+		t.Errorf("MaxAge %v, MaxCrashes %d; want MaxAge at least twice the retries' total, and MaxCrashes at most 5", o.MaxAge, o.MaxCrashes)
 	}
 	if one := (jobs.QueueOptions{MaxAttempts: 1}).WithDefaults(); one.MaxCrashes != 1 {
 		t.Errorf("MaxCrashes of a job with one attempt = %d; want 1", one.MaxCrashes)

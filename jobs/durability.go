@@ -2,21 +2,21 @@ package jobs
 
 import "fmt"
 
-// A Durability says what an accepted job survives. The zero Durability says
-// nothing, and in options asks for the default.
+// A Durability is what an accepted job survives. The zero Durability is unknown; in
+// options it selects the default.
 type Durability uint8
 
 const (
-	// DurabilityProcess: a killed process, the server's too. What was written in the last
-	// moments can be lost with the power.
+	// DurabilityProcess: jobs survive when processes are killed, including the
+	// server. A power loss can lose the most recent writes.
 	DurabilityProcess Durability = 1 + iota
-	// DurabilityDisk: the loss of power of the server's node. Each write is flushed before
-	// it is acknowledged.
+	// DurabilityDisk: jobs survive a power loss of the server's node. Each write is
+	// flushed before it is acknowledged.
 	DurabilityDisk
-	// DurabilityMajority: the loss of any minority of the servers. With sync_interval:
-	// always on each of them also the loss of power; without it, by one server
-	// whose power is lost, and that is back before it has caught up, acknowledged
-	// writes can be lost.
+	// DurabilityMajority: jobs survive the loss of any minority of the servers. With
+	// sync_interval: always on each server they also survive power loss. Without it,
+	// acknowledged writes can be lost if one server loses power and returns before it
+	// has caught up.
 	DurabilityMajority
 )
 
@@ -30,10 +30,10 @@ func (d Durability) String() string {
 	return fmt.Sprintf("durability(%d)", d)
 }
 
-// MarshalText writes what String returns.
+// MarshalText returns the same as String.
 func (d Durability) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText parses what String returns.
 func (d *Durability) UnmarshalText(text []byte) error {
 	for i, name := range durabilityNames {
 		if name == string(text) {

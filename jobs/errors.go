@@ -7,64 +7,63 @@ import (
 )
 
 var (
-	// ErrFull is the sentinel of refusals by Submit: every [*FullError] matches
-	// it.
+	// ErrFull is the sentinel of Submit's refusals: every [*FullError] matches it.
 	ErrFull = errors.New("jobs: full")
 
-	// ErrConflict: Submit, where a job with the same key has another input, and
-	// Retry and Drop, where the job is not over.
+	// ErrConflict is returned by Submit if a job with the same key has a different
+	// input, and by Retry and Drop if the job's state does not allow them.
 	ErrConflict = errors.New("jobs: conflict")
 
-	// ErrTooLarge: Submit, where the input is larger than QueueOptions.MaxInput.
-	// An attempt's result that is larger than MaxResult fails the job with it.
+	// ErrTooLarge is returned by Submit if the input is larger than
+	// QueueOptions.MaxInput. An attempt whose result is larger than MaxResult fails
+	// the job with it.
 	ErrTooLarge = errors.New("jobs: too large")
 
-	// ErrNotFound: there is no such job, or no longer.
+	// ErrNotFound: the job does not exist, or no longer.
 	ErrNotFound = errors.New("jobs: not found")
 
-	// ErrFinished: Cancel, where the job was over before.
+	// ErrFinished is returned by Cancel if the job was over before.
 	ErrFinished = errors.New("jobs: finished already")
 
-	// ErrCanceled is what Wait returns for a job that was canceled, and the
-	// cause of the context of an attempt whose job was.
+	// ErrCanceled is returned by Wait for a job that was canceled. It is also the
+	// cause of the context of an attempt whose job was canceled.
 	ErrCanceled = errors.New("jobs: canceled")
 
-	// ErrLeaseLost is the cause of the context of an attempt that another one
-	// has taken over, or may have: its result will not be kept.
+	// ErrLeaseLost is the cause of an attempt's context when another attempt has
+	// replaced it, or may have: its result will not be kept.
 	ErrLeaseLost = errors.New("jobs: lease lost")
 
-	// ErrStopping is the cause of the context of an attempt whose Worker has
-	// to stop and has no more time. The job is handed back, and the attempt does
-	// not count.
+	// ErrStopping is the cause of an attempt's context when its Worker has to stop
+	// and has no time left. The job is handed back, and the attempt does not count.
 	ErrStopping = errors.New("jobs: worker stopping")
 
-	// ErrTimeout is the cause of the context of an attempt that has outlived
+	// ErrTimeout is the cause of an attempt's context after
 	// QueueOptions.AttemptTimeout.
 	ErrTimeout = errors.New("jobs: attempt timed out")
 
-	// ErrExpired is why a job failed whose SubmitOptions.Deadline passed before
-	// it was started.
+	// ErrExpired is the error of a job whose SubmitOptions.Deadline passed before it
+	// was started.
 	ErrExpired = errors.New("jobs: deadline passed before the start")
 
-	// ErrUnavailable: the server cannot be reached, or does not answer in time.
-	// The operation may or may not have happened; Submit with a Key can safely
-	// be repeated.
+	// ErrUnavailable: the server cannot be reached, or does not respond in time. The
+	// operation may or may not have happened; a Submit with a Key can safely be
+	// repeated.
 	ErrUnavailable = errors.New("jobs: server unavailable")
 
 	// ErrClosed: the Store is closed.
 	ErrClosed = errors.New("jobs: closed")
 )
 
-// A FullError is a refusal by Submit. Nothing was kept of the job.
+// A FullError is a refusal by Submit. Nothing of the job was stored.
 type FullError struct {
 	Queue  string
 	Reason FullReason
-	// RetryAfter is when it may be worth to try again, above zero: an estimate
-	// out of how fast the queue drains, between one second and a minute.
+	// RetryAfter is the suggested wait before the next try, between 1 second and 1
+	// minute. It is an estimate from how fast the queue drains.
 	RetryAfter time.Duration
 }
 
-// A FullReason says which limit a Submit met.
+// A FullReason is the limit that a Submit reached.
 type FullReason string
 
 const (
@@ -84,18 +83,18 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 // A JobError is what Wait returns for a job that has failed or is dead.
 type JobError struct {
 	ID      string
-	State   State // Failed or Dead
-	Attempt int   // the last one
+	State   State // StateFailed or StateDead
+	Attempt int   // of the last one
 	Message string
 }
 
-// Error says which job has failed, how, and after how many attempts.
+// Error names the job, its state, the number of attempts and the error.
 func (e *JobError) Error() string {
 	return fmt.Sprintf("jobs: job %s is %s after %d attempts: %s", e.ID, e.State, e.Attempt, e.Message)
 }
 
-// Permanent returns err as one that no retry will mend: a handler that returns
-// it fails its job at once. It unwraps to err. Permanent(nil) is nil.
+// Permanent marks err as one that no retry will fix: a handler that returns it fails
+// its job at once. It unwraps to err. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -124,8 +123,9 @@ type notBegunError struct{ err error }
 func (e *notBegunError) Error() string { return e.err.Error() }
 func (e *notBegunError) Unwrap() error { return e.err }
 
-// RetryIn returns err as one after which the next attempt is to wait for d, in
-// place of QueueOptions.Backoff. It unwraps to err. RetryIn(nil, d) is nil.
+// RetryIn returns err with the wait before the next attempt, d, which replaces the
+// one computed from QueueOptions.RetryInitial. It unwraps to err. RetryIn(nil, d) is
+// nil.
 func RetryIn(err error, d time.Duration) error {
 	if err == nil {
 		return nil

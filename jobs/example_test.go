@@ -11,8 +11,8 @@ import (
 )
 
 // A program submits a job to a NATS server with JetStream, runs it, and waits for the
-// result. Package jobs/embedded has the same with a server inside the program; that
-// example runs.
+// result. Package jobs/embedded has a runnable example with a server inside the
+// program.
 func Example() {
 	ctx := context.Background()
 	conn, err := nats.Connect("nats://127.0.0.1:4222")

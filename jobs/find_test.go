@@ -11,15 +11,16 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A read of a job that is there waits for no pause, in whatever queue the job is. In
-// a cluster, that there is no job is said after one pause, not after one per queue.
+// A read that finds its job does not wait for the pause, whichever queue the job is
+// in. In a cluster, the read reports a missing job after one pause, not after one per
+// queue.
 func TestH23_AReadOfAJobWaitsForNoPause(t *testing.T) {
 	away := errors.New("away")
 	for _, tt := range []struct {
 		name    string
 		cluster bool
-		from    int    // the question from which on the job is there, from 1; 0: never
-		err     error  // of the last queue
+		from    int    // the first query that finds the job, from 1; 0: none does
+		err     error  // of each query of the last queue
 		asked   string // queues
 		pauses  int
 	}{
@@ -47,10 +48,10 @@ func TestH23_AReadOfAJobWaitsForNoPause(t *testing.T) {
 				began := time.Now()
 				job, queue, err := jobs.FirstOf(t.Context(), []string{"a", "b", "c"}, tt.cluster, ask)
 				if got := strings.Join(asked, " "); got != tt.asked {
-					t.Errorf("asked %s; want %s", got, tt.asked)
+					t.Errorf("queried %s; want %s", got, tt.asked)
 				}
 				if got, want := time.Since(began), time.Duration(tt.pauses)*jobs.LeaderPause; got != want {
-					t.Errorf("it took %v; want %v", got, want)
+					t.Errorf("FirstOf took %v; want %v", got, want)
 				}
 				switch {
 				case !errors.Is(err, tt.err):
@@ -65,7 +66,7 @@ func TestH23_AReadOfAJobWaitsForNoPause(t *testing.T) {
 	}
 }
 
-// A client that leaves does not wait for the pause.
+// A client that disconnects does not wait for the pause.
 func TestH23_AReadOfAJobEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), jobs.LeaderPause/2)

@@ -13,11 +13,11 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-var updateGolden = flag.Bool("update", false, "write testdata/*.json; only for a form that no store has yet")
+var updateGolden = flag.Bool("update", false, "write testdata/*.json; only for a format that no store has yet")
 
 var goldenTime = time.Date(2026, 11, 23, 9, 0, 0, 500, time.UTC)
 
-// goldenItem and goldenRecord have every field, each with a value of its own.
+// goldenItem and goldenRecord have every field, each with a distinct value.
 var (
 	goldenItem = item{
 		Form: 1, Key: "2026-10/ü", Owner: "digest", Serial: "account 7", Fingerprint: "0123456789abcdef0123456789abcdef", Version: 2,
@@ -32,8 +32,9 @@ var (
 	}
 )
 
-// J1: what a version has stored, the next one reads. A file stays as long as a store
-// may have jobs of its form; a form that changes gets a new number and a new file.
+// J1: each version reads what the previous ones have stored. A file stays as long as
+// a store can have jobs of its format; a changed format gets a new number and a new
+// file.
 func TestJ1GoldenRecordsAreRead(t *testing.T) {
 	for name, want := range map[string]any{"v1-item": goldenItem, "v1-record": goldenRecord} {
 		everyField(t, name, reflect.ValueOf(want))
@@ -50,16 +51,16 @@ func TestJ1GoldenRecordsAreRead(t *testing.T) {
 		stored := strings.TrimSuffix(string(text), "\n")
 		got := reflect.New(reflect.TypeOf(want))
 		if err := decodeMeta(&journal.Message{Meta: []byte(stored)}, got.Interface()); err != nil || !reflect.DeepEqual(got.Elem().Interface(), want) {
-			t.Errorf("%s is read as %+v, %v; want %+v", file, got.Elem(), err, want)
+			t.Errorf("%s decodes to %+v, %v; want %+v", file, got.Elem(), err, want)
 		}
 		if strings.HasPrefix(name, fmt.Sprintf("v%d-", formVersion)) && string(meta(want)) != stored {
-			t.Errorf("%s: form %d is written another way now; give it a new number:\n%s\n%s", file, formVersion, meta(want), stored)
+			t.Errorf("%s: format %d is now encoded differently; give it a new number:\n%s\n%s", file, formVersion, meta(want), stored)
 		}
 	}
 }
 
-// everyField fails if a field of v is zero: a golden file would not notice that it is
-// read in another way.
+// everyField fails if a field of v is zero: the golden file would not show a change
+// in how that field is decoded.
 func everyField(t *testing.T, name string, v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -72,8 +73,8 @@ func everyField(t *testing.T, name string, v reflect.Value) {
 	}
 }
 
-// J1: a job of a later form is refused with both numbers, and of an earlier one that
-// never was, too.
+// J1: a job of a later format, or of a number below the first, is refused with both
+// numbers.
 func TestJ1OtherFormsAreRefused(t *testing.T) {
 	for _, form := range []int{0, formVersion + 1} {
 		text, err := json.Marshal(item{Form: form})
@@ -81,8 +82,8 @@ func TestJ1OtherFormsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = decodeMeta(&journal.Message{Queue: "q", ID: "abc", Meta: text}, new(record))
-		if want := fmt.Sprintf("has the form %d; this program reads %d", form, formVersion); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("form %d: %v; want an error with %q", form, err, want)
+		if want := fmt.Sprintf("has format %d; this program reads %d", form, formVersion); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("format %d: %v; want an error with %q", form, err, want)
 		}
 	}
 }

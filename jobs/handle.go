@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A Handle is a job that was submitted. It is safe for concurrent use.
+// A Handle refers to a submitted job. It is safe for concurrent use.
 type Handle[Out any] struct {
 	queue  *queue
 	out    Codec[Out]
@@ -19,31 +19,30 @@ type Handle[Out any] struct {
 	joined bool
 }
 
-// Job returns the Handle of a job by its ID. It does not look whether there is
-// one.
+// Job returns the Handle of a job by its ID. It does not check whether the job
+// exists.
 func (q *Queue[In, Out]) Job(id string) *Handle[Out] {
 	return &Handle[Out]{queue: q.queue, out: q.out, id: id}
 }
 
-// ID names the job, in its queue: 32 digits and small letters a to f, 128 bits.
-// With a SubmitOptions.Key it is made from the namespace, the queue and the key,
+// ID is the job's ID in its queue: 32 digits and lower-case letters a to f, 128 bits.
+// With a SubmitOptions.Key it is a hash of the namespace, the queue and the key;
 // otherwise it is random.
 func (h *Handle[Out]) ID() string { return h.id }
 
-// Joined reports whether Submit found the job there.
+// Joined reports whether Submit joined an existing job.
 func (h *Handle[Out]) Joined() bool { return h.joined }
 
-// Durability is what the acceptance survives.
+// Durability is what the accepted job survives.
 func (h *Handle[Out]) Durability() Durability { return h.queue.store.o.Durability }
 
-// lookAgain is how often who waits looks by itself, as a message that the job
-// has changed may be lost.
+// lookAgain is the longest wait between two reads of a job that is followed; the
+// message that announces a change can be lost.
 const lookAgain = 5 * time.Second
 
-// Wait returns the job's result once it is there. Its errors are a [*JobError],
-// ErrCanceled, ErrNotFound (the job, or its result, is not kept any more),
-// ErrClosed, ctx's own, and those of the decoding. A server that is away only
-// delays it.
+// Wait waits for the job's result. Its errors are a [*JobError], ErrCanceled,
+// ErrNotFound (the job, or its result, is no longer kept), ErrClosed, ctx's error,
+// and those of the decoding. If the server is unavailable, Wait only takes longer.
 func (h *Handle[Out]) Wait(ctx context.Context) (Out, error) {
 	var out Out
 	for l, err := range h.follow(ctx) {
@@ -66,14 +65,14 @@ func (h *Handle[Out]) Wait(ctx context.Context) (Out, error) {
 	return out, ErrNotFound
 }
 
-// Status returns how the job stands now.
+// Status returns the job's current Status.
 func (h *Handle[Out]) Status(ctx context.Context) (Status, error) {
 	return h.queue.store.Status(ctx, h.queue.name, h.id)
 }
 
-// Watch yields the job's Status, now and after each change, and ends after one
-// that is Terminal, or with an error: those of Wait that are not about the
-// outcome. Of changes that follow closely only the last may be seen.
+// Watch yields the job's Status, now and after each change. It ends after a Terminal
+// one, or with one of Wait's errors that are not about the outcome. Of changes in
+// quick succession it may yield only the last.
 func (h *Handle[Out]) Watch(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for l, err := range h.follow(ctx) {
@@ -88,12 +87,12 @@ func (h *Handle[Out]) Watch(ctx context.Context) iter.Seq2[Status, error] {
 	}
 }
 
-// Cancel is Store.Cancel for this job.
+// Cancel calls Store.Cancel for this job.
 func (h *Handle[Out]) Cancel(ctx context.Context) error {
 	return h.queue.store.Cancel(ctx, h.queue.name, h.id)
 }
 
-// follow yields the job as it is and after each change, until it is over.
+// follow yields the job as it is now and after each change, until it is over.
 func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 	return func(yield func(*life, error) bool) {
 		j := h.queue.store.journal
@@ -108,7 +107,7 @@ func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 			l, ok, err := h.queue.store.look(ctx, h.queue.name, h.id)
 			switch {
 			case errors.Is(err, ErrUnavailable):
-				// The connection says when it is back.
+				// The connection signals when the server is back.
 			case err != nil:
 				yield(nil, err)
 				return
@@ -118,8 +117,8 @@ func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 			case l.shown() != seen:
 				seen = l.shown()
 				if l.State.Terminal() {
-					// What was read may not be on the disk yet. A result that
-					// somebody has seen must not become another one.
+					// The state may not be on the disk yet. A result that a caller
+					// has seen must not change.
 					if err := j.Flush(ctx); err != nil {
 						yield(nil, outward(ctx, err))
 						return

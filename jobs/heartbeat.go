@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// began notes an attempt for cancels.
+// began registers an attempt, so that it can be canceled.
 func (w *Worker) began(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -23,9 +23,9 @@ func (w *Worker) ended(a *attempt) {
 	}
 }
 
-// beat renews the lease every third of it, until stop is called. A lease that
-// could not be renewed for its whole length is lost. Nothing runs before the
-// first third has passed, so that quick jobs do not pay for it.
+// beat renews the lease at intervals of a third of it, until stop is called. If no
+// renewal has succeeded for a whole lease, the lease is lost. Nothing runs before the
+// first third has passed, so that short jobs do not pay for it.
 func (a *attempt) beat() (stop func()) {
 	ctx, cancel := context.WithCancel(a.w.hurry)
 	done := make(chan struct{})
@@ -48,22 +48,22 @@ func (a *attempt) beat() (stop func()) {
 	}
 }
 
-// renew is one heartbeat. It reports whether there is to be another.
+// renew is one heartbeat. It reports whether to send another.
 //
-// It rewrites the running marker, so that its age is that of the last heartbeat.
-// Keeping the item would not be enough, because any worker that was ever given
-// it can hand it back late:
+// It rewrites the running marker, so that the marker's age is the time since the last
+// heartbeat. It would not be enough to keep the item, because any worker that ever
+// received it can hand it back late:
 //
-//	A: is given the item, and stands still
-//	B: is given the item after the lease, starts an attempt, and keeps the item
-//	A: goes on, and hands the item back
-//	C: gets the item, finds the marker of B, and judges by its age
+//	A: receives the item, and is paused
+//	B: receives the item after the lease, starts an attempt, and keeps the item
+//	A: resumes, and hands the item back
+//	C: receives the item, finds B's marker, and decides by the marker's age
 func (a *attempt) renew(ctx context.Context) bool {
 	lease := a.w.queue.o.Lease
 	began := time.Now()
 	err := a.writeMarker(ctx, a.renewed.Add(lease))
 	if errors.Is(err, journal.ErrStale) || errors.Is(err, journal.ErrFull) {
-		// Not this attempt's any more, or the server keeps nothing for now.
+		// The job is no longer this attempt's, or the server is full for now.
 		ours, err2 := a.ours(ctx, a.renewed.Add(lease))
 		if err2 == nil && !ours {
 			return false
@@ -83,8 +83,8 @@ func (a *attempt) renew(ctx context.Context) bool {
 	return true
 }
 
-// writeMarker writes the running marker again, until a time. Once the outcome is
-// written, or may be, it does nothing.
+// writeMarker rewrites the running marker, with until as its deadline. Once the
+// outcome is written, or may be, it does nothing.
 func (a *attempt) writeMarker(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -95,7 +95,7 @@ func (a *attempt) writeMarker(ctx context.Context, until time.Time) error {
 	}
 	r := a.marker
 	r.Shown = a.shown
-	// As the marker: it matters only as long as this process lives.
+	// Mine, as for the first marker: it matters only as long as this process lives.
 	_, err := a.putLocked(ctx, journal.Write{Meta: meta(r), TTL: underWayTTL, Mine: true}, StateRunning)
 	return err
 }
@@ -116,9 +116,9 @@ func (a *attempt) putProgress(p *Progress) error {
 	return err
 }
 
-// confirm reports whether the job is still this attempt's before its handler is
-// called. It asks only where the marker was written long ago: a process that
-// stood still since then may have lost the job to another.
+// confirm reports whether the job still belongs to this attempt, before its handler
+// is called. It reads the job only if the marker was written long ago: if the process
+// was paused since then, another attempt may have taken the job.
 func (a *attempt) confirm(ctx context.Context) bool {
 	lease := a.w.queue.o.Lease
 	if time.Since(a.renewed) < lease/3 {
@@ -136,8 +136,8 @@ func (a *attempt) confirm(ctx context.Context) bool {
 	return ours
 }
 
-// ours reports whether the job is still marked as running with this attempt, and
-// ends it if not. It asks until a time.
+// ours reports whether the job is still marked as running with this attempt, and ends
+// the attempt if not. It retries until the given time.
 func (a *attempt) ours(ctx context.Context, until time.Time) (bool, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -163,7 +163,7 @@ func (a *attempt) ours(ctx context.Context, until time.Time) (bool, error) {
 	return false, nil
 }
 
-// report keeps p for Status, now or when MinProgress has passed.
+// report keeps p for Status, and writes it now or when MinProgress has passed.
 func (a *attempt) report(p Progress) {
 	p.Note = clip(p.Note)
 	a.mu.Lock()
@@ -177,7 +177,7 @@ func (a *attempt) report(p Progress) {
 
 func (a *attempt) writeProgress() {
 	a.mu.Lock()
-	if a.over { // the record is changed without the lock from then on
+	if a.over { // from here on the record changes without the lock
 		a.mu.Unlock()
 		return
 	}
@@ -185,7 +185,7 @@ func (a *attempt) writeProgress() {
 	a.mu.Unlock()
 	err := a.putProgress(p)
 	if errors.Is(err, journal.ErrStale) {
-		a.ours(a.w.hurry, time.Now().Add(a.w.queue.o.Lease)) // says why
+		a.ours(a.w.hurry, time.Now().Add(a.w.queue.o.Lease)) // ends the attempt with the cause
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +195,7 @@ func (a *attempt) writeProgress() {
 	}
 }
 
-// quiet ends the reports; the last one goes with the outcome.
+// quiet ends the reports; the outcome includes the latest one.
 func (a *attempt) quiet() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,22 +10,22 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// Jobs of every type are looked after by these methods of the Store; a queue's
-// types are not needed for them.
+// These methods of the Store manage jobs of any type, without a Queue's type
+// parameters.
 
-// DefaultListLimit is how many jobs List returns.
+// DefaultListLimit is how many jobs List returns by default.
 const DefaultListLimit = 100
 
-// A Filter says which jobs List returns. The zero Filter is all of them.
+// A Filter selects the jobs that List returns. The zero Filter selects all.
 type Filter struct {
-	Queue  string  // empty: of all queues
-	States []State // nil: in every state
-	Limit  int     // zero and below: DefaultListLimit
+	Queue  string  // empty: all queues
+	States []State // nil: every state
+	Limit  int     // zero and negative: DefaultListLimit
 }
 
-// List returns the Status of jobs, those that changed last first. It reads all
-// jobs of the queue, and leaves out what this program cannot read: of such a job
-// Status says why.
+// List returns the Status of jobs, the most recently changed first. It reads all jobs
+// of the queue, and omits those that this program cannot read; Status returns the
+// reason for such a job.
 func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
 	orDefault(&f.Queue, "*")
 	if f.Limit <= 0 {
@@ -37,7 +37,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
 	views := make(map[[2]string]journal.View)
 	err := s.journal.Each(ctx, f.Queue, func(m *journal.Message) bool {
 		v := views[[2]string{m.Queue, m.ID}]
-		m.Data = nil // not needed, and all of them may be a lot
+		m.Data = nil // not needed, and the total could be large
 		switch m.Kind {
 		case journal.Work:
 			v.Work = m
@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
 	for name, v := range views {
 		l, _, err := read(v)
 		if err != nil {
-			continue // one of a newer program must not hide all others
+			continue // a job of a newer program must not hide all others
 		}
 		if l.orphan() || l.State == forgotten {
 			if l, _, err = s.lookAt(ctx, name[0], name[1]); err != nil {
@@ -77,24 +77,25 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
 // A QueueStatus counts a queue's jobs.
 type QueueStatus struct {
 	Queue string `json:"queue"`
-	// Waiting have not been taken by a worker yet. Taken have, and are not over:
-	// they run, or wait for the next attempt, or for a delay that the worker has
-	// seen; or they are over, and the server was not told yet.
+	// Waiting counts jobs that no worker has taken yet. Taken counts jobs that a
+	// worker has taken and that are unfinished: running, or waiting for the next
+	// attempt or for a delay that the worker has seen. It also includes finished jobs
+	// whose acknowledgement has not reached the server.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
-	// Dead are on the dead list. It is a count for people and alerts: a program
-	// that dies while it retries or drops a dead job may leave it one too high
-	// until that job would have gone. What died under a version of weir that did
-	// not count is not in it.
+	// Dead counts the dead list, for people and alerts. If a program dies while it
+	// retries or drops a dead job, the count can be one too high until that job would
+	// have expired. Jobs that died under a version of weir without this count are not
+	// included.
 	Dead int `json:"dead"`
-	// Oldest is how long the oldest of Waiting has waited since it was submitted,
-	// by the server's clock as far as that is known here; 0 if none waits.
+	// Oldest is how long the oldest of Waiting has waited since it was submitted, by
+	// the server's clock as far as it is known here; 0 if none is waiting.
 	Oldest time.Duration `json:"oldest_ns"`
 }
 
-// Queues returns the queues that have been used, by name. It asks the server for
-// the names, and three things of each queue, none of which reads the queue: it may
-// be called every few seconds.
+// Queues returns the queues that have been used, sorted by name. It makes one request
+// for the names and three per queue, none of which scans the queue, so it can be
+// called every few seconds.
 func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 	names, err := s.journal.Queues(ctx)
 	if err != nil {
@@ -120,16 +121,16 @@ func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 	return all, nil
 }
 
-// A Count is how many jobs of a queue there are, by how far they are.
+// A Count is the number of a queue's jobs by stage.
 type Count struct {
 	Queued   int // not started yet
-	Started  int // and not over: they run, wait for the next attempt, or lost their worker
-	Dead     int // as of QueueStatus
+	Started  int // unfinished: running, waiting for the next attempt, or without their worker
+	Dead     int // as in QueueStatus
 	Finished int // over and kept: done, failed or canceled
 }
 
-// Count counts all jobs of a queue. The server names them and reads none; where there
-// are very many, do not call it often. A job that was dropped counts as
+// Count counts all jobs of a queue. The server lists their names without reading
+// them; if there are very many, do not call it often. A dropped job counts as
 // Finished for some seconds.
 func (s *Store) Count(ctx context.Context, queue string) (Count, error) {
 	if !queueForm.MatchString(queue) {
@@ -162,14 +163,14 @@ func (s *Store) Count(ctx context.Context, queue string) (Count, error) {
 	return c, nil
 }
 
-// look reads a job. It reports false if there is none.
+// look reads a job. It returns false if there is none.
 func (s *Store) look(ctx context.Context, queue, id string) (*life, bool, error) {
 	l, _, err := s.search(ctx, []string{queue}, id)
 	return l, l != nil, err
 }
 
-// search reads a job in the first of the queues that has it. It returns nil if none
-// of them has.
+// search reads a job from the first of the queues that has it. It returns nil if none
+// has.
 func (s *Store) search(ctx context.Context, queues []string, id string) (*life, string, error) {
 	return firstOf(ctx, queues, s.o.Replicas > 1, func(queue string) (*life, error) {
 		l, _, err := s.lookAt(ctx, queue, id)
@@ -177,11 +178,11 @@ func (s *Store) search(ctx context.Context, queues []string, id string) (*life, 
 	})
 }
 
-// firstOf asks for a job in one queue after another, and does not wait between them.
+// firstOf queries one queue after another for a job, without a pause between them.
 //
-// In a cluster a server that was the leader, and stood still meanwhile, answers out
-// of what it had until it hears of the new one. So there, with confirm, all queues
-// are queried once more after a pause before it returns that none has the job.
+// In a cluster, a server that was the leader and was paused responds with old data
+// until it learns of the new leader. So with confirm, for clusters, all queues are
+// queried once more after a pause before it returns that none has the job.
 func firstOf[T any](ctx context.Context, queues []string, confirm bool, ask func(queue string) (*T, error)) (*T, string, error) {
 	for {
 		for _, queue := range queues {
@@ -201,18 +202,19 @@ func firstOf[T any](ctx context.Context, queues []string, confirm bool, ask func
 	}
 }
 
-// leaderPause is how long a server that was the leader may not have heard of the
-// new one: twice its heartbeat is a second, and what it has missed comes at once.
+// leaderPause is how long a former leader can remain unaware of the new one: two of
+// its heartbeats are one second, and it catches up at once.
 const leaderPause = 500 * time.Millisecond
 
-// lookAt reads a job, nil if there is none, and what a write has to follow.
+// lookAt reads a job and the revision that a write has to follow. It returns nil if
+// there is no job.
 //
-// A job that has begun and is not over has its work item. Where that is missing,
-// the job came between the two reads; or the state is one that was replaced long
-// ago: a server that was killed after the state which replaced it was removed
-// does not know that any more, and has the older one again. So the job is read
-// once more. If nothing has changed, there is none. It is read once more, too,
-// where a new life has begun between the two reads.
+// A job that has begun and is unfinished has a work item. If the item is missing,
+// either the job was stored between the two reads, or the state was replaced long
+// ago: a server that was killed after it removed the newer state can have lost that
+// removal and have the older state again. So the job is read once more; if nothing
+// has changed, it does not exist. It is also read once more if it was started again
+// between the two reads.
 func (s *Store) lookAt(ctx context.Context, queue, id string) (*life, uint64, error) {
 	if !queueForm.MatchString(queue) || !queueForm.MatchString(id) {
 		return nil, 0, nil
@@ -243,7 +245,7 @@ func (s *Store) Status(ctx context.Context, queue, id string) (Status, error) {
 	return s.FindIn(ctx, []string{queue}, id)
 }
 
-// Find returns the Status of a job of whatever queue, or ErrNotFound.
+// Find returns the Status of a job in any queue, or ErrNotFound.
 func (s *Store) Find(ctx context.Context, id string) (Status, error) {
 	names, err := s.journal.Queues(ctx)
 	if err != nil {
@@ -252,7 +254,7 @@ func (s *Store) Find(ctx context.Context, id string) (Status, error) {
 	return s.FindIn(ctx, names, id)
 }
 
-// FindIn is Find among the jobs of some queues.
+// FindIn is like Find, for the given queues.
 func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status, error) {
 	l, queue, err := s.search(ctx, queues, id)
 	if err != nil {
@@ -264,10 +266,10 @@ func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status,
 	return l.status(queue, id, s.o.Durability), nil
 }
 
-// Cancel cancels a job. Once it returns nil, no attempt starts and no result
-// is kept; the context of an attempt that runs ends with the cause
-// ErrCanceled. It returns nil for a job that is canceled, ErrFinished for one
-// that is over otherwise, and ErrNotFound.
+// Cancel cancels a job. Once it returns nil, no attempt starts and no result is kept;
+// the context of a running attempt ends with the cause ErrCanceled. It returns nil if
+// the job is already canceled, ErrFinished if it is over otherwise, and ErrNotFound
+// if it does not exist.
 func (s *Store) Cancel(ctx context.Context, queue, id string) error {
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
 		switch {
@@ -278,7 +280,7 @@ func (s *Store) Cancel(ctx context.Context, queue, id string) error {
 		}
 		r := l.next(StateCanceled)
 		r.Error = ErrCanceled.Error()
-		// With the input, so that it can be retried.
+		// The input is kept, so that the job can be retried.
 		return &journal.Write{Kind: journal.State, Meta: meta(r), Data: l.work.Data, TTL: l.kept(l.Keep)}, nil
 	}, func(l *life) error {
 		s.journal.TellCanceled(queue, id)
@@ -286,8 +288,8 @@ func (s *Store) Cancel(ctx context.Context, queue, id string) error {
 	})
 }
 
-// removeItem removes the work item of a job that is over, where it is still
-// there: nobody may get to acknowledge it for a long time.
+// removeItem removes the work item of a finished job, if it still exists: it could
+// otherwise stay unacknowledged for a long time.
 func (s *Store) removeItem(ctx context.Context, l *life) error {
 	if l.work == nil {
 		return nil
@@ -295,8 +297,8 @@ func (s *Store) removeItem(ctx context.Context, l *life) error {
 	return outward(ctx, s.journal.Remove(ctx, l.work.Seq))
 }
 
-// Retry queues a job again that is failed, dead or canceled, with its input as
-// it was and all its attempts. ErrConflict: it is not in one of these states.
+// Retry queues a failed, dead or canceled job again, with its original input and all
+// its attempts. If the job is in any other state, it returns ErrConflict.
 func (s *Store) Retry(ctx context.Context, queue, id string) error {
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
 		if l.State <= StateDone {
@@ -308,10 +310,10 @@ func (s *Store) Retry(ctx context.Context, queue, id string) error {
 	}, nil)
 }
 
-// Drop forgets a job that is over. ErrConflict: it is not.
+// Drop deletes a job that is over. If it is not, Drop returns ErrConflict.
 func (s *Store) Drop(ctx context.Context, queue, id string) error {
-	// Not a removal, which could hit a life that has begun meanwhile, and after
-	// which a state from before could come back, see lookAt.
+	// The state is replaced, not removed. A removal could hit a new run of the job
+	// that has begun since, and after it an older state could come back, see lookAt.
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
 		if !l.State.Terminal() {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
@@ -321,8 +323,8 @@ func (s *Store) Drop(ctx context.Context, queue, id string) error {
 	}, func(l *life) error { return s.removeItem(ctx, l) })
 }
 
-// change reads a job and writes what f makes of it, again if the job was changed
-// in between. Without a Write nothing is done.
+// change reads a job and writes the result of f. If the job was changed in between,
+// it starts over. Without a Write it does nothing.
 func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*journal.Write, error), then func(*life) error) error {
 	for {
 		l, ok, err := s.look(ctx, queue, id)
@@ -347,7 +349,7 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 			return outward(ctx, err)
 		}
 		if l.State == StateDead {
-			_ = s.unmark(ctx, queue, id, seq) // it is done, but for the count
+			_ = s.unmark(ctx, queue, id, seq) // on failure only the count is wrong
 		}
 		if then != nil {
 			return then(l)

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// observe calls tell with the Observer, if there is one, on a goroutine that it
-// waits for: neither a panic nor runtime.Goexit may take an attempt's outcome along.
+// observe calls tell with the Observer, if there is one. It does so on a separate
+// goroutine and waits for it, so that neither a panic nor runtime.Goexit loses an
+// attempt's outcome.
 func (w *Worker) observe(tell func(Observer)) {
 	if w.o.Observer == nil {
 		return
@@ -20,7 +21,7 @@ func (w *Worker) observe(tell func(Observer)) {
 	<-done
 }
 
-// start counts an attempt whose handler is called next, and reports it.
+// start counts and reports an attempt; its handler is called next.
 func (a *attempt) start(ctx context.Context) {
 	a.w.mu.Lock()
 	a.w.stats.Started++
@@ -34,7 +35,7 @@ func (a *attempt) start(ctx context.Context) {
 	a.began = time.Now()
 }
 
-// end counts how an attempt ended, and reports it.
+// end counts and reports the end of an attempt.
 func (a *attempt) end(e AttemptEnd) {
 	a.w.count(e.Kind, e.State)
 	e.Start, e.Duration = a.began, a.took
@@ -45,7 +46,7 @@ func (a *attempt) info() AttemptInfo {
 	return AttemptInfo{Queue: a.w.queue.name, ID: a.id, Attempt: a.Attempt, Fence: a.fence}
 }
 
-// event counts an Event, and reports it.
+// event counts and reports an Event.
 func (w *Worker) event(ctx context.Context, e Event) {
 	w.count(e.Kind, e.State)
 	e.Queue = w.queue.name

@@ -10,34 +10,34 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A Queue takes jobs with an In, of which a Worker makes an Out. It is safe for
-// concurrent use.
+// A Queue accepts jobs with an input of type In; a Worker computes their results, of
+// type Out. It is safe for concurrent use.
 type Queue[In, Out any] struct {
 	*queue
 	in  Codec[In]
 	out Codec[Out]
 }
 
-// A queue is what does not depend on the types.
+// A queue is the part of a Queue that does not depend on the types.
 type queue struct {
 	store   *Store
 	name    string
 	o       QueueOptions
 	backlog *backlog
 
-	submitted, joined, refused atomic.Uint64 // atomics: counts, and nothing else
+	submitted, joined, refused atomic.Uint64 // atomics: they are only counts
 }
 
-// NewQueue returns the queue of a name: up to 64 letters, digits, - and _.
-// Inputs and results are JSON, unless WithCodecs says otherwise. Several Queues
-// of one name are the same queue.
+// NewQueue returns the queue with a name of up to 64 letters, digits, - and _. Inputs
+// and results are JSON, unless WithCodecs sets other codecs. Several Queues with one
+// name are the same queue.
 func NewQueue[In, Out any](ctx context.Context, s *Store, name string, o QueueOptions) (*Queue[In, Out], error) {
 	o = o.withDefaults()
 	if err := o.validate(name); err != nil {
 		return nil, err
 	}
-	// Here, and not where a Worker starts, as the length of a queue is what its
-	// consumer has before it.
+	// The consumer is created here and not by the first Worker, because the length of
+	// a queue is the number of messages pending for its consumer.
 	c, err := s.journal.Consumer(ctx, name, o.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: queue %q: %w", name, outward(ctx, err))
@@ -49,22 +49,22 @@ func NewQueue[In, Out any](ctx context.Context, s *Store, name string, o QueueOp
 	}, nil
 }
 
-// WithCodecs returns a queue that is q, but for the form of inputs and results.
+// WithCodecs returns the same queue with other codecs for inputs and results.
 func (q *Queue[In, Out]) WithCodecs(in Codec[In], out Codec[Out]) *Queue[In, Out] {
 	return &Queue[In, Out]{queue: q.queue, in: in, out: out}
 }
 
-// Name is the queue's.
+// Name returns the queue's name.
 func (q *queue) Name() string { return q.name }
 
-// Lease is the one that holds, see QueueOptions.Lease.
+// Lease returns the lease in effect, see QueueOptions.Lease.
 func (q *queue) Lease() time.Duration { return q.o.Lease }
 
-// Submit accepts a job, or joins the one with its key. Once it has returned a
-// Handle, the job is as durable as the Handle says. The errors are a
-// [*FullError], ErrConflict, ErrTooLarge, ErrUnavailable, ErrClosed, ctx's own,
-// and those of the encoding and the options; only with ErrUnavailable and ctx's
-// may the job be there all the same.
+// Submit accepts a job, or joins the one with its key. Once it has returned a Handle,
+// the job is as durable as the Handle reports. The errors are a [*FullError],
+// ErrConflict, ErrTooLarge, ErrUnavailable, ErrClosed, ctx's error, and those of the
+// encoding and the options. Only after ErrUnavailable or ctx's error can the job
+// exist anyway.
 func (q *Queue[In, Out]) Submit(ctx context.Context, in In, o SubmitOptions) (*Handle[Out], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func (q *Queue[In, Out]) Submit(ctx context.Context, in In, o SubmitOptions) (*H
 }
 
 // Join returns the job that a Submit with these options would join, or ErrNotFound.
-// It accepts nothing. The other errors are ErrConflict, ErrUnavailable, ErrClosed,
-// ctx's own, and those of the encoding and the options. In a cluster, a server that
-// was the leader until a moment ago may not know the job.
+// It never creates a job. The other errors are ErrConflict, ErrUnavailable,
+// ErrClosed, ctx's error, and those of the encoding and the options. In a cluster, a
+// server that was the leader until a moment ago may not know the job.
 func (q *Queue[In, Out]) Join(ctx context.Context, in In, o SubmitOptions) (*Handle[Out], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -111,10 +111,10 @@ func (q *Queue[In, Out]) Join(ctx context.Context, in In, o SubmitOptions) (*Han
 	return h, nil
 }
 
-// submit accepts encoded input.
+// submit accepts an encoded input.
 func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id string, joined bool, err error) {
 	if len(data) > q.o.MaxInput {
-		return "", false, fmt.Errorf("%w: the input has %d bytes, and queue %q takes %d", ErrTooLarge, len(data), q.name, q.o.MaxInput)
+		return "", false, fmt.Errorf("%w: the input has %d bytes; queue %q accepts %d", ErrTooLarge, len(data), q.name, q.o.MaxInput)
 	}
 	id = idOf(q.store.o.Namespace, q.name, o.Key)
 	it := item{
@@ -127,7 +127,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 	for {
 		after, dead, there, err := q.existing(ctx, id, it, o)
 		if err != nil {
-			return "", false, err // with ErrUnavailable, too, nothing was submitted
+			return "", false, err // even with ErrUnavailable, nothing was submitted
 		}
 		if there {
 			q.joined.Add(1)
@@ -143,14 +143,14 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		case err == nil:
 			q.submitted.Add(1)
 			if dead {
-				_ = q.store.unmark(ctx, q.name, id, seq) // the job is accepted all the same
+				_ = q.store.unmark(ctx, q.name, id, seq) // on failure the job is accepted anyway
 			}
 			return id, false, nil
 		case errors.Is(err, journal.ErrStale) && o.Key != "":
-			continue // somebody was first: look what there is now
+			continue // another caller was first: read the job again
 		case errors.Is(err, journal.ErrStale):
-			// Nobody else has this ID: it is there from a try whose answer was
-			// lost, and may have been worked on since.
+			// No other job has this ID: an earlier try stored it and its
+			// acknowledgement was lost. The job may have run since.
 			q.submitted.Add(1)
 			return id, false, nil
 		case errors.Is(err, journal.ErrFull):
@@ -161,8 +161,8 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 	}
 }
 
-// existing looks for a job that can be joined, and if there is none returns the
-// revision that a new one has to follow, and whether that is a dead job's.
+// existing looks for a job that can be joined. If there is none, it returns the
+// revision that a new job has to follow, and whether a dead job has that revision.
 func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOptions) (after uint64, dead, there bool, err error) {
 	if it.Key == "" {
 		return 0, false, false, nil
@@ -174,12 +174,12 @@ func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOption
 	case l == nil || !o.Once && (l.State > StateDone || l.State == StateDone && o.Restart):
 		return revision, l != nil && l.State == StateDead, false, nil
 	case l.Fingerprint != it.Fingerprint:
-		return 0, false, false, fmt.Errorf("%w: job %s with this key has another input", ErrConflict, id)
+		return 0, false, false, fmt.Errorf("%w: job %s with this key has a different input", ErrConflict, id)
 	}
-	return 0, false, true, outward(ctx, q.store.journal.Flush(ctx)) // it is as durable as a new one
+	return 0, false, true, outward(ctx, q.store.journal.Flush(ctx)) // the joined job becomes as durable as a new one
 }
 
-// admit refuses what goes beyond a limit.
+// admit refuses a job that would exceed a limit.
 func (q *queue) admit(ctx context.Context, size int) error {
 	err := q.store.room.admit(ctx, q.name, size)
 	if err == nil {
@@ -191,9 +191,9 @@ func (q *queue) admit(ctx context.Context, size int) error {
 	return err
 }
 
-// Stats counts what the Submits of a Queue did in this process.
+// Stats counts the Submits and Joins of a Queue in this process.
 type Stats struct {
-	Submitted uint64 // accepted, without those joined
+	Submitted uint64 // accepted, without those that joined
 	Joined    uint64
 	Refused   uint64 // with a *FullError
 }

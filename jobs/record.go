@@ -13,35 +13,35 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// formVersion is that of the two forms below. A program refuses to read a higher
-// one.
+// formVersion is the version of the two formats below. A program refuses to read any
+// other.
 const formVersion = 1
 
-// An item is what a work item says beside the input. Only durations are in it:
-// when it was accepted is the server's to say.
+// An item is the metadata of a work item, beside the input. It contains only
+// durations: the server records when the job was accepted.
 type item struct {
 	Form        int           `json:"v"`
 	Key         string        `json:"key,omitempty"`
 	Owner       string        `json:"owner,omitempty"`
 	Serial      string        `json:"serial,omitempty"`
 	Fingerprint string        `json:"print,omitempty"`
-	Version     int           `json:"in,omitempty"` // of the input's form
+	Version     int           `json:"in,omitempty"` // of the input's format
 	Delay       time.Duration `json:"delay,omitempty"`
 	Deadline    time.Duration `json:"deadline,omitempty"`
-	Keep        time.Duration `json:"keep,omitempty"` // what is left of it when it is over
+	Keep        time.Duration `json:"keep,omitempty"` // QueueOptions.ResultTTL
 	Lease       time.Duration `json:"lease"`
 }
 
-// A record is what a state says beside the result, or the input of a job that
-// came to nothing.
+// A record is the metadata of a state, beside the result, or the input of a job that
+// has none.
 type record struct {
 	item
 	State     State           `json:"state"`
 	Of        uint64          `json:"of"`                  // the sequence of the work item
-	Attempt   int             `json:"attempt,omitempty"`   // from 1, all of them
+	Attempt   int             `json:"attempt,omitempty"`   // of all attempts, from 1
 	Spent     int             `json:"spent,omitempty"`     // attempts that count
 	Crashes   int             `json:"crashes,omitempty"`   // attempts that lost their worker; see life.crashes
-	Unsecured bool            `json:"unsecured,omitempty"` // running, but not before it holds its locks; see secure
+	Unsecured bool            `json:"unsecured,omitempty"` // running, but it does not hold its locks yet; see secure
 	Begun     bool            `json:"begun,omitempty"`     // a handler has been called
 	Fence     uint64          `json:"fence,omitempty"`     // zero: the record's own sequence
 	Worker    string          `json:"worker,omitempty"`
@@ -52,22 +52,20 @@ type record struct {
 	Error     string          `json:"error,omitempty"`
 	History   []FailedAttempt `json:"history,omitempty"`
 
-	// Shown is the revision that clients see while a heartbeat rewrites the
-	// record: nothing that they asked about has changed. Zero: the record's own
-	// sequence.
+	// Shown is the revision that clients see while a heartbeat rewrites the record,
+	// because nothing visible to them has changed. Zero: the record's own sequence.
 	Shown uint64 `json:"shown,omitempty"`
 }
 
-// A life is a job as it was read: its work item alone, or its state, with the
-// item where that is still there.
+// A life is one run of a job as read from the journal, from its submission or retry
+// to its end: its work item alone, or its state, with the item if it still exists.
 type life struct {
 	record
 	work, state *journal.Message // state is nil for a job that is only queued
-	revision    uint64           // what a write has to follow
+	revision    uint64           // for a write to follow
 }
 
-// shown is the revision for clients: that of the last change which was more than
-// a heartbeat.
+// shown is the revision for clients: that of the last change other than a heartbeat.
 func (l *life) shown() uint64 {
 	if l.state != nil && l.Shown != 0 {
 		return l.Shown
@@ -75,11 +73,10 @@ func (l *life) shown() uint64 {
 	return l.revision
 }
 
-// read makes a life of what the journal has. It reports false if that is
-// nothing.
+// read builds a life from the journal's messages. It returns false if there are none.
 //
-// A state that is older than the work item is of the life before: a job that was
-// failed, say, and is queued again.
+// A state older than the work item belongs to the previous life: for example, the job
+// had failed and was queued again.
 func read(v journal.View) (*life, bool, error) {
 	l := &life{work: v.Work, state: v.State, revision: v.Revision()}
 	switch {
@@ -105,9 +102,9 @@ func read(v journal.View) (*life, bool, error) {
 	return l, true, nil
 }
 
-// crashes is how many attempts have lost their worker, including the one that l
-// is still marked as running with. A record of a program that did not count them
-// has them in its history.
+// crashes returns how many attempts have lost their worker, including the one that l
+// is still marked as running with. A record of a program that did not count them has
+// them in its history.
 func (l *life) crashes() int {
 	n := l.Crashes
 	if n == 0 {
@@ -123,7 +120,7 @@ func (l *life) crashes() int {
 	return n
 }
 
-// since is when l became what it is, by the server's clock.
+// since is when l reached its current state, by the server's clock.
 func (l *life) since() time.Time {
 	if l.state != nil {
 		return l.state.Time
@@ -131,10 +128,10 @@ func (l *life) since() time.Time {
 	return l.Submitted
 }
 
-// torn reports whether the work item is of another life than the state after it.
+// torn reports whether the work item belongs to another life than the newer state.
 func (l *life) torn() bool { return l.work != nil && l.state != nil && l.Of != l.work.Seq }
 
-// orphan reports whether l is under way without a work item.
+// orphan reports whether l is unfinished and has no work item.
 func (l *life) orphan() bool { return l.work == nil && !l.State.Terminal() }
 
 func decodeMeta(m *journal.Message, into any) error {
@@ -149,12 +146,12 @@ func decodeMeta(m *journal.Message, into any) error {
 		form = v.Form
 	}
 	if form != formVersion {
-		return fmt.Errorf("jobs: job %s of queue %q has the form %d; this program reads %d", m.ID, m.Queue, form, formVersion)
+		return fmt.Errorf("jobs: job %s of queue %q has format %d; this program reads %d", m.ID, m.Queue, form, formVersion)
 	}
 	return nil
 }
 
-// status is what callers see of l.
+// status returns the Status of l.
 func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
 		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Durability: d,
@@ -172,27 +169,27 @@ func (l *life) status(queue, id string, d Durability) Status {
 	return s
 }
 
-// next returns the record that follows l in the given state.
+// next returns the record that follows l, with the given state.
 func (l *life) next(s State) record {
 	r := l.record
 	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = formVersion, s, 0, "", 0, false
 	return r
 }
 
-// kept is how long what is left of a job is kept, for a ttl. It
-// must outlive the work item: an acknowledgement that was lost brings that back,
-// after the lease or the wait it was in, and without the state it would be a new
-// job.
+// kept returns how long the state of a finished job is kept, given a ttl. The state
+// must outlive the work item. If an acknowledgement is lost, the item is redelivered
+// after the lease, or after the wait it was in; without the state it would run as a
+// new job.
 func (r *record) kept(ttl time.Duration) time.Duration {
 	return max(ttl, 3*r.Lease+time.Second+max(r.Delay, r.RetryIn))
 }
 
-// maxMeta bounds an encoded record. It is sent in a header, of which the server
-// takes 64 KiB with all others.
+// maxMeta bounds an encoded record. It is sent in a header; the server accepts 64 KiB
+// for all headers.
 const maxMeta = 56 << 10
 
-// failedTTL is how long a failed job is kept: as a result is, and where none is
-// kept, as a dead job is. Nobody would hear of it otherwise.
+// failedTTL is how long a failed job is kept: like a result, or like a dead job if
+// results are not kept. Otherwise the failure would go unnoticed.
 func (r *record) failedTTL(q *queue) time.Duration {
 	if r.Keep == None {
 		return q.o.DeadTTL
@@ -200,14 +197,13 @@ func (r *record) failedTTL(q *queue) time.Duration {
 	return r.Keep
 }
 
-// underWayTTL removes states of jobs that are not over, which none of them needs
-// for as long: those that came back after they had been replaced, see
-// Store.lookAt.
+// underWayTTL removes states of unfinished jobs. No job needs its state for that
+// long; only states that came back after they were replaced remain, see Store.lookAt.
 const underWayTTL = 2 * MaxDelay
 
-// meta encodes an item or a record. Of failed attempts, the oldest are left out
-// where there is no room for all: each can have a thousand characters that take
-// six bytes. All else that is bounded has room.
+// meta encodes an item or a record. If the record is too long, it leaves out the
+// oldest failed attempts: each error can have a thousand characters of six bytes. All
+// other bounded fields fit.
 func meta(v any) []byte {
 	data := encode(v)
 	for r, ok := v.(record); ok && len(data) > maxMeta && len(r.History) > 0; data = encode(r) {
@@ -219,14 +215,14 @@ func meta(v any) []byte {
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // nobody reads it as HTML, and it takes six times the room
+	e.SetEscapeHTML(false) // the text is never HTML, and escapes take six times the space
 	if err := e.Encode(v); err != nil {
-		panic("jobs: " + err.Error()) // of our own types, which always can be
+		panic("jobs: " + err.Error()) // our own types can always be encoded
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// fail notes a failed attempt, and forgets the oldest beyond MaxHistory.
+// fail records a failed attempt, and forgets the oldest beyond MaxHistory.
 func (r *record) fail(at time.Time, err error, class string) {
 	r.Error = clip(err.Error())
 	r.History = append(r.History[:len(r.History):len(r.History)], FailedAttempt{
@@ -237,7 +233,7 @@ func (r *record) fail(at time.Time, err error, class string) {
 	}
 }
 
-// clip cuts a text that is kept to MaxNote bytes, at a whole character.
+// clip cuts a stored text to MaxNote bytes, at a character boundary.
 func clip(s string) string {
 	if len(s) > MaxNote {
 		s = s[:MaxNote]
@@ -245,8 +241,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// idOf makes a job's ID of its key; without one it is random. The queue's name
-// has no zero byte, so two pairs never look the same.
+// idOf derives a job's ID from its key; without a key the ID is random. The names
+// contain no zero byte, so two queues never share an ID.
 func idOf(namespace, queue, key string) string {
 	var id [16]byte
 	if key == "" {
@@ -258,7 +254,7 @@ func idOf(namespace, queue, key string) string {
 	return hex.EncodeToString(id[:])
 }
 
-// fingerprint tells inputs apart.
+// fingerprint returns a hash of an input.
 func fingerprint(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

@@ -9,11 +9,11 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A serialLock is held by the attempt that runs among the jobs with one Serial,
-// or among those that may have killed their workers.
-// It is a message that names the attempt, and is worth nothing once that attempt
-// is not what its job is marked as running with. So nobody has to renew it, and
-// that of a dead worker ends with its job's next attempt.
+// A serialLock is held by the one running attempt among the jobs with one Serial, or
+// among those that may have killed their workers. It is a message that names the
+// attempt, and is void once the job is no longer marked as running with that attempt.
+// So it needs no renewal, and the lock of a dead worker ends with its job's next
+// attempt.
 type serialLock struct {
 	q     *queue
 	id    string // of the lock
@@ -30,19 +30,19 @@ type serialHolder struct {
 const (
 	// kindLock is the journal's kind of serial locks.
 	kindLock journal.Kind = "l"
-	// lockTTL removes what a dead worker has left.
+	// lockTTL removes the locks that a dead worker has left.
 	lockTTL = 30 * 24 * time.Hour
 )
 
-// serialDelay is how long a job waits for another with its Serial, before it
-// asks again.
+// serialDelay is how long a job waits for another with its Serial, before it tries
+// again.
 func serialDelay() time.Duration { return 50*time.Millisecond + rand.N(100*time.Millisecond) }
 
-// locks are those that one attempt holds.
+// locks are the locks of one attempt.
 type locks []*serialLock
 
-// lock looks whether the job may run beside those that it shares a lock with. It
-// returns how long to wait if not.
+// lock checks whether the job can run now, given the jobs that it shares a lock with.
+// If not, it returns how long to wait.
 func (d *delivery) lock() (locks, time.Duration, error) {
 	var all locks
 	for _, name := range d.lockNames() {
@@ -65,10 +65,10 @@ func (d *delivery) lockNames() (names []string) {
 	return names
 }
 
-// suspect reports whether the job would be dead if the attempt that follows lost
-// its worker, as the one before it did. An input that kills its worker takes down
-// what runs beside it, and all of it starts again after the same lease, to be
-// killed again. So in the end each of them has to run without the others.
+// suspect reports whether the job would be dead if the next attempt lost its worker,
+// as the last one did. An input that kills its worker also kills the jobs that run
+// beside it. All of them start again after the same lease, and are killed again. So
+// before they are declared dead, each has to run without the others.
 func (d *delivery) suspect() bool {
 	o := &d.w.queue.o
 	if o.MaxAttempts == 1 || d.Spent != o.MaxAttempts-1 && d.crashes() != o.MaxCrashes-1 {
@@ -97,18 +97,18 @@ func (d *delivery) lockOf(name string) (*serialLock, time.Duration, error) {
 	return s, 0, err
 }
 
-// secure makes the locks those of attempt a, and reports whether it may run. If
-// somebody was quicker, the job is handed back.
+// secure takes the locks for attempt a, and reports whether it can run. If another
+// attempt was faster, the job is handed back.
 //
-// The last attempt of a suspect counts only now. Between its marker and here it can
-// be killed by one that has the lock:
+// The last attempt of a suspect counts only from here on. Between its marker and this
+// point another suspect that has the lock can kill it:
 //
-//	victim   looks at the lock: it is free
-//	killer   looks at the lock: it is free
+//	victim   reads the lock: it is free
+//	killer   reads the lock: it is free
 //	victim   writes its marker
 //	killer   writes its marker, takes the lock, runs, and kills the process
 //
-// The victim would be dead by an attempt that has not begun.
+// The victim would be dead after an attempt that never began.
 func (d *delivery) secure(a *attempt, l locks) (bool, error) {
 	if !l.take(d.w.hurry, a.fence) {
 		a.Begun = d.Begun
@@ -125,9 +125,9 @@ func (d *delivery) secure(a *attempt, l locks) (bool, error) {
 	return err == nil, err
 }
 
-// take makes the locks those of the attempt with this fence, and reports whether
-// nobody was quicker. If somebody was, those that were taken are worth nothing
-// once the attempt is handed back.
+// take takes the locks for the attempt with this fence, and reports whether it got
+// all of them. If another attempt was faster, the locks already taken become void
+// once this attempt is handed back.
 func (l locks) take(ctx context.Context, fence uint64) bool {
 	for _, s := range l {
 		if !s.take(ctx, fence) {
@@ -137,7 +137,7 @@ func (l locks) take(ctx context.Context, fence uint64) bool {
 	return true
 }
 
-// drop removes the locks. If that fails, they are worth nothing all the same.
+// drop removes the locks. If that fails, they become void anyway.
 func (l locks) drop() {
 	for _, s := range l {
 		s.drop()

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// A State is where a job stands.
+// A State is the state of a job.
 type State uint8
 
 const (
-	// StateQueued: it was accepted and has not started; it may be delayed.
+	// StateQueued: the job was accepted and has not started; it can be delayed.
 	StateQueued State = 1 + iota
 	// StateRunning: an attempt has started.
 	StateRunning
-	// StateRetrying: an attempt has failed, and the next one waits for its time.
+	// StateRetrying: an attempt has failed, and the next one is waiting for its time.
 	StateRetrying
-	// StateDone: it has its result.
+	// StateDone: the job has its result.
 	StateDone
-	// StateFailed: it has ended with a permanent error, or was not started in time.
+	// StateFailed: the job ended with a permanent error, or was not started in time.
 	StateFailed
-	// StateDead: all its attempts have failed, or its input cannot be read. It is on
-	// the dead list.
+	// StateDead: all attempts of the job have failed, or its input cannot be read.
+	// The job is on the dead list.
 	StateDead
-	// StateCanceled: it was canceled before it had a result.
+	// StateCanceled: the job was canceled before it had a result.
 	StateCanceled
 
-	// forgotten: it was dropped. No API shows such a job.
+	// forgotten: the job was dropped. No API shows such a job.
 	forgotten
 )
 
 var stateNames = [...]string{"", "queued", "running", "retrying", "done", "failed", "dead", "canceled", "forgotten"}
 
-// String returns the state's name in small letters.
+// String returns the state's name in lower case.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -39,14 +39,14 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", s)
 }
 
-// Terminal reports whether a job in this state is over: it has a result, or
-// will never have one. Only Retry begins it anew.
+// Terminal reports whether a job in this state is over: it has a result, or will
+// never have one. Only Retry, or a Submit with its key, starts it again.
 func (s State) Terminal() bool { return s >= StateDone }
 
-// MarshalText writes what String returns.
+// MarshalText returns the same as String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText parses what String returns.
 func (s *State) UnmarshalText(text []byte) error {
 	for i, name := range stateNames {
 		if name == string(text) && i > 0 {
@@ -57,39 +57,39 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("jobs: %q is not a state", text)
 }
 
-// A Status is what is known of a job. Instants are of the server's clock.
+// A Status describes a job. Times are by the server's clock.
 type Status struct {
 	ID    string `json:"id"`
 	Queue string `json:"queue"`
 	State State  `json:"state"`
 
-	// Key and Owner are those of SubmitOptions.
+	// Key and Owner are from SubmitOptions.
 	Key   string `json:"key,omitempty"`
 	Owner string `json:"owner,omitempty"`
 
-	// Durability is what the acceptance survives.
+	// Durability is what the accepted job survives.
 	Durability Durability `json:"durability"`
 
-	// Attempt counts attempts from 1; zero: none has started. Fence is that of
-	// the last one.
+	// Attempt is the number of the last attempt, from 1; zero: none has started.
+	// Fence is the fence of that attempt.
 	Attempt int    `json:"attempt,omitempty"`
 	Fence   uint64 `json:"fence,omitempty"`
 
-	// Progress is what the last attempt reported last.
+	// Progress is the latest report of the last attempt.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Submitted is when it was accepted, Started when the last attempt did,
-	// Finished when it ended; zero: not yet.
+	// Submitted is when the job was accepted, Started when its last attempt started,
+	// Finished when the job ended; zero: not yet.
 	Submitted time.Time `json:"submitted"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
 
-	// NotBefore is when the next attempt is due, where one waits for its time.
+	// NotBefore is when the next attempt is due, if one is waiting for its time.
 	NotBefore time.Time `json:"not_before,omitzero"`
 
-	// Error is why it failed, died or was canceled, or why the last attempt
-	// failed. History has all failed attempts, the last MaxHistory of them, or
-	// fewer where their errors are long.
+	// Error is why the job failed, died or was canceled, or why its last attempt
+	// failed. History has the last MaxHistory failed attempts, or fewer if their
+	// errors are long.
 	Error   string          `json:"error,omitempty"`
 	History []FailedAttempt `json:"history,omitempty"`
 
@@ -97,10 +97,10 @@ type Status struct {
 	Revision uint64 `json:"revision"`
 }
 
-// MaxHistory is how many failed attempts a job remembers.
+// MaxHistory is the number of failed attempts that a job remembers.
 const MaxHistory = 16
 
-// A FailedAttempt is one attempt that came to nothing.
+// A FailedAttempt is one attempt that failed.
 type FailedAttempt struct {
 	Attempt int       `json:"attempt"`
 	Ended   time.Time `json:"ended"`
@@ -109,14 +109,14 @@ type FailedAttempt struct {
 	Worker  string    `json:"worker,omitempty"`
 }
 
-// A Progress is what a handler says of its attempt.
+// A Progress is a handler's report about its attempt.
 type Progress struct {
-	// StateDone of Total are counts of whatever it does; Total zero: unknown.
+	// Done of Total are counts of whatever the handler does; Total zero: unknown.
 	Done  int64 `json:"done"`
 	Total int64 `json:"total,omitempty"`
-	// Note is for people, at most MaxNote bytes; the rest is cut.
+	// Note is for people, at most MaxNote bytes; longer notes are cut.
 	Note string `json:"note,omitempty"`
 }
 
-// MaxNote bounds Progress.Note, and each error that is kept, in bytes.
+// MaxNote bounds Progress.Note, and each stored error, in bytes.
 const MaxNote = 1 << 10

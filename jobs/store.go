@@ -11,22 +11,22 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A Store keeps jobs on JetStream: on an embedded server, or on those that a
-// connection leads to. It is safe for concurrent use.
+// A Store keeps jobs on JetStream, on an embedded server or on the servers of a
+// connection. It is safe for concurrent use.
 type Store struct {
 	o       StoreOptions
 	journal *journal.Journal
-	room    room // in the Store
+	room    room // space left in the Store
 
 	mu      sync.Mutex
 	queues  map[string]*backlog    // guarded by mu; by name
-	workers map[*Worker]bool       // guarded by mu; that were not stopped
-	past    map[string]WorkerStats // guarded by mu; of those that were, by queue
+	workers map[*Worker]bool       // guarded by mu; the ones not closed
+	past    map[string]WorkerStats // guarded by mu; of the closed ones, by queue
 }
 
-// Open returns the Store of a namespace, which it makes where there is none. The
-// connection stays the caller's, and must outlive the Store. It should
-// reconnect without end (nats.MaxReconnects(-1)).
+// Open returns the Store of a namespace, and creates the namespace if it does not
+// exist. The caller keeps ownership of the connection, which must outlive the Store.
+// It should reconnect without limit (nats.MaxReconnects(-1)).
 func Open(ctx context.Context, nc *nats.Conn, o StoreOptions) (*Store, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -45,25 +45,25 @@ func Open(ctx context.Context, nc *nats.Conn, o StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the Store's own goroutines and subscriptions, and waits for them until
-// ctx ends, and then returns its cause. Workers must be closed before. Calls that wait
-// return ErrClosed. It may be called again.
+// Close ends the Store's goroutines and subscriptions. It waits for them until ctx
+// ends, and then returns its cause. Close the Workers first. Calls that are waiting
+// return ErrClosed. Close can be called again.
 func (s *Store) Close(ctx context.Context) error { return s.journal.Close(ctx) }
 
 // Durability is what an accepted job survives.
 func (s *Store) Durability() Durability { return s.o.Durability }
 
-// Namespace is the one that was opened.
+// Namespace returns the namespace of the Store.
 func (s *Store) Namespace() string { return s.o.Namespace }
 
-// Ping returns nil if the server answers.
+// Ping returns nil if the server responds.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.journal.Bytes(ctx)
 	return outward(ctx, err)
 }
 
-// outward makes an error of the journal one of this package. The caller's own
-// deadline stays the caller's.
+// outward converts an error of the journal to one of this package. If the caller's
+// context has ended, it returns that context's cause.
 func outward(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -21,22 +21,21 @@ type delivery struct {
 	*life
 }
 
-// take does what is to be done about one work item.
+// take processes one work item.
 //
-//  1. What the item says is looked at: is it for this version, due, and not
-//     too late?
-//  2. On a first delivery nothing else can be known of the job, which saves
-//     reading it: the running marker follows the item, or is refused.
-//  3. Otherwise the job is read: it may be over, wait for its next attempt, or
-//     run elsewhere.
-//  4. The running marker is written. Its sequence is the attempt's fence, and
-//     from it on the attempt learns of a cancel.
-//  5. The attempt runs, and its outcome is written after what it wrote last.
+//  1. The item is checked: is it for this version, due, and not too late?
+//  2. On a first delivery the job has no other state yet, so it need not be read: the
+//     running marker follows the item, or its write is refused as stale.
+//  3. Otherwise the job is read: it may be over, be waiting for its next attempt, or
+//     be running elsewhere.
+//  4. The running marker is written. Its sequence is the attempt's fence, and from
+//     then on the attempt is notified of a cancel.
+//  5. The attempt runs, and its outcome is written after the attempt's last write.
 //  6. The item is acknowledged, which removes it.
 //
-// Whatever goes wrong in between is repeated with the item, after the lease.
+// If a step fails, the item is redelivered and the steps are repeated.
 func (w *Worker) take(m jetstream.Msg) {
-	if w.stopping.Err() != nil { // the request was open when Stop was called
+	if w.stopping.Err() != nil { // the request was open when Close was called
 		m.Nak()
 		return
 	}
@@ -67,7 +66,7 @@ func (w *Worker) take(m jetstream.Msg) {
 	}
 }
 
-// troubleDelay is how long a work item waits that could not be looked at.
+// troubleDelay is the delay of a work item after an error while it was examined.
 const troubleDelay = time.Second
 
 func deliveries(m jetstream.Msg) uint64 {
@@ -78,12 +77,12 @@ func deliveries(m jetstream.Msg) uint64 {
 	return meta.NumDelivered
 }
 
-// reread reads the job. It returns nil if nothing is to be done for the item.
+// reread reads the job. It returns nil if nothing remains to be done for the item.
 //
-// An item is acknowledged only where the state of just this life says that it is
-// over. That nothing is found, or something older, may be the word of a server
-// that was the leader until a moment ago, and an acknowledgement would lose the
-// job. An item that is really gone does not come again.
+// An item is acknowledged only if the state of exactly this run of the job is
+// terminal. If nothing is found, or something older, the response may be from a
+// server that was the leader until a moment ago, and an acknowledgement would lose
+// the job. An item that has really been removed is not redelivered.
 func (d *delivery) reread() (*life, error) {
 	v, err := d.w.queue.store.journal.Read(d.w.hurry, d.work.Queue, d.work.ID)
 	if err != nil {
@@ -95,7 +94,7 @@ func (d *delivery) reread() (*life, error) {
 	}
 	switch {
 	case ok && l.Of == d.work.Seq && l.State.Terminal():
-		if l.State == StateDead { // its worker may not have come to that
+		if l.State == StateDead { // its worker may have died before it wrote the mark
 			d.w.mark(d.work.ID, l.kept(d.w.queue.o.DeadTTL))
 		}
 		return nil, d.m.Ack()
@@ -105,11 +104,11 @@ func (d *delivery) reread() (*life, error) {
 	return l, nil
 }
 
-// begin takes the job on, if it is to be started now. It reports true if the job
-// has changed since it was read.
+// begin runs the job if it can start now. It returns again as true if the job has
+// changed since it was read.
 func (d *delivery) begin() (again bool, err error) {
 	if d.Version > d.w.queue.o.Version {
-		d.w.event(d.w.hurry, Event{Kind: EventHandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
+		d.w.event(d.w.hurry, Event{Kind: EventHandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input has version %d; this worker reads up to %d", d.Version, d.w.queue.o.Version)})
 		return false, d.m.NakWithDelay(newerDelay/2 + rand.N(newerDelay))
 	}
 	if wait := d.wait(); wait > 0 {
@@ -132,18 +131,19 @@ func (d *delivery) begin() (again bool, err error) {
 	return d.run(*permit)
 }
 
-// newerDelay is how long an input waits that is too new for this worker, in the
-// mean. At random, or it could meet the same worker's request each time.
+// newerDelay is the average delay of an input that is too new for this worker. The
+// delay is random because otherwise the item could meet the same worker's request
+// each time.
 const newerDelay = time.Second
 
-// wait is how long it is until the job may start.
+// wait returns how long the job has to wait before it can start.
 //
-// A job that is marked as running was delivered again since its worker is
-// silent; or since the server was restarted and has forgotten that it had
-// delivered it. Then it looks like a first delivery, and the worker is left the
-// lease to be heard of. The marker, which each heartbeat writes again, must be as
-// old as the lease in any case: the item may also have been handed back late by a
-// worker that had it before.
+// A job that is marked as running is redelivered because its worker is silent, or
+// because the server was restarted and has forgotten the earlier delivery. The latter
+// looks like a first delivery; the worker then gets another lease to send a
+// heartbeat. In either case the marker, which each heartbeat rewrites, must be at
+// least one lease old: a worker that had the item earlier may have handed it back
+// late.
 func (d *delivery) wait() time.Duration {
 	switch d.State {
 	case StateQueued:
@@ -159,15 +159,15 @@ func (d *delivery) wait() time.Duration {
 	return 0
 }
 
-// clockSlack is how far ahead a time of the server may seem, since what is known
-// of its clock is as old as an answer takes.
+// clockSlack is how far in the future a time of the server can appear. The known
+// offset of its clock is as inaccurate as a round trip is long.
 const clockSlack = 5 * time.Second
 
-// rest is what is left of a wait that began at a time of the server's clock. A
-// time far ahead is from before that clock was set back, and says nothing. Then
-// the wait begins with the first delivery and ends with the next one, which
-// comes when it is due, by the server's timers: else the job would wait for the
-// clock to be there again.
+// rest returns the remaining part of a wait that began at a time of the server's
+// clock. A time far in the future is from before that clock was set back, and is not
+// usable. The wait then begins with the first delivery and ends with the next, which
+// the server's timers trigger when it is due. Otherwise the job would wait until the
+// clock reached that time again.
 func (d *delivery) rest(whole time.Duration, from time.Time) time.Duration {
 	switch passed := d.w.queue.store.journal.Now().Sub(from); {
 	case passed > -clockSlack:
@@ -178,7 +178,7 @@ func (d *delivery) rest(whole time.Duration, from time.Time) time.Duration {
 	return 0
 }
 
-// unfit returns why the job is not to be started at all.
+// unfit returns the reason why the job must not be started any more, or nil.
 func (d *delivery) unfit() error {
 	now := d.w.queue.store.journal.Now()
 	switch {
@@ -192,7 +192,7 @@ func (d *delivery) unfit() error {
 
 var errWorkerLost = errors.New("worker lost: no heartbeat for the lease")
 
-// giveUp ends a job that is not to be started.
+// giveUp ends a job that must not be started any more.
 func (d *delivery) giveUp(why error) (again bool, err error) {
 	q, state, ttl := d.w.queue, StateFailed, d.failedTTL(d.w.queue)
 	if d.State == StateRunning {
@@ -216,8 +216,8 @@ func (d *delivery) giveUp(why error) (again bool, err error) {
 	return false, d.m.Ack()
 }
 
-// permit asks the Limiter. It returns nil if the job was handed back. While it
-// waits, the item is kept.
+// permit acquires a permit from the Limiter. It returns nil if the job was handed
+// back. While it waits, it keeps the item's lease.
 func (d *delivery) permit() (*limit.Permit, error) {
 	l := d.w.o.Limiter
 	if l == nil {
@@ -237,7 +237,7 @@ func (d *delivery) permit() (*limit.Permit, error) {
 	return nil, d.m.Nak() // stopping
 }
 
-// keep renews the lease of the item until stop is called.
+// keep renews the item's lease until stop is called.
 func (d *delivery) keep() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.w.pulling.Go(func() {
@@ -279,7 +279,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	r.Fence, r.Started = 0, time.Time{}
 	marker := r
 	if d.suspect() {
-		marker.Spent-- // not yet, see secure
+		marker.Spent-- // not counted yet, see secure
 		marker.Unsecured = true
 	}
 	began := time.Now()
@@ -291,7 +291,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 		return errors.Is(err, journal.ErrStale), err
 	}
 	r.Fence, r.Started = seq, q.store.journal.Now()
-	if since := d.since(); r.Started.Before(since) { // the clock is late
+	if since := d.since(); r.Started.Before(since) { // the known clock is behind
 		r.Started = since
 	}
 	a := &attempt{

@@ -13,7 +13,7 @@ var (
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// An OptionError is a fault in an options struct.
+// An OptionError is an invalid field of an options struct.
 type OptionError = option.Error
 
 type faults struct{ option.Faults }
@@ -84,7 +84,7 @@ func (o QueueOptions) validate(name string) error {
 	return f.Err()
 }
 
-// validate is quick where nothing is wrong, as it is called for each job.
+// validate has a fast path for valid options, because it is called for each job.
 func (o *SubmitOptions) validate() error {
 	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner)) <= MaxKey &&
 		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) {

@@ -14,19 +14,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Handler makes an Out of a job's input. It runs on a goroutine of its own,
-// several at a time, and at least once for each job: an attempt whose worker
-// dies is followed by another. What it does elsewhere it does safely by
-// carrying the job's ID, or its Fence, which is higher for each later attempt,
-// so that the target refuses what comes late.
+// A Handler computes an Out from a job's input. It runs on a separate goroutine,
+// several at a time, and at least once for each job: if a worker dies, another
+// attempt follows. To make its effects safe to repeat, pass the job's ID, or its
+// Fence, to the target. Later attempts have higher fences, so the target can reject a
+// late one.
 //
 // It must respect ctx, which ends when the job is canceled (ErrCanceled), when
-// another attempt may have begun (ErrLeaseLost), after AttemptTimeout
-// (ErrTimeout), and when the Worker has no time left (ErrStopping); context.Cause
-// tells. A panic is an error, which is retried like others.
+// another attempt may have started (ErrLeaseLost), after AttemptTimeout (ErrTimeout),
+// and when the Worker has no time left (ErrStopping); context.Cause returns which. A
+// panic counts as an error, and is retried like others.
 type Handler[In, Out any] func(ctx context.Context, job *Job[In]) (Out, error)
 
-// A Job is one attempt of a job, as its handler sees it.
+// A Job is one attempt of a job, as passed to its handler.
 type Job[In any] struct {
 	ID, Queue  string
 	Key, Owner string
@@ -38,19 +38,19 @@ type Job[In any] struct {
 	attempt *attempt
 }
 
-// MinProgress is the least time between two reports that are kept.
+// MinProgress is the shortest interval between two stored reports.
 const MinProgress = 200 * time.Millisecond
 
-// Progress reports how far the attempt is. It does not block: the latest report
-// is kept for Status, one every MinProgress at most, and with the outcome. Of an
-// attempt that is over it does nothing. It is safe for concurrent use.
+// Progress reports how far the attempt is. It does not block. The latest report is
+// stored for Status, at most one every MinProgress, and with the outcome. After the
+// attempt is over it does nothing. It is safe for concurrent use.
 func (j *Job[In]) Progress(p Progress) {
 	if j.attempt != nil {
 		j.attempt.report(p)
 	}
 }
 
-// A Worker runs a handler for the jobs of a queue, until Stop. It is safe for
+// A Worker runs a handler for the jobs of a queue, until Close. It is safe for
 // concurrent use.
 type Worker struct {
 	queue    *queue
@@ -58,31 +58,31 @@ type Worker struct {
 	consumer jetstream.Consumer
 	handle   func(ctx context.Context, a *attempt) ([]byte, error)
 
-	slots    chan struct{} // one for each job that it may have
+	slots    chan struct{} // a free slot each; Concurrency in all
 	stopping context.Context
-	stop     context.CancelFunc // take no more
+	stop     context.CancelFunc // take no more jobs
 	hurry    context.Context
-	end      context.CancelCauseFunc // end what runs
-	pulling  sync.WaitGroup          // what takes jobs, and the attempts
+	end      context.CancelCauseFunc // end what is running
+	pulling  sync.WaitGroup          // goroutines that take jobs, and the attempts
 	unhear   func()
 
 	mu       sync.Mutex
-	round    time.Time           // guarded by mu; when the open requests end
-	attempts map[string]*attempt // guarded by mu; by job
+	round    time.Time           // guarded by mu; when the open requests expire
+	attempts map[string]*attempt // guarded by mu; by job ID
 	stats    WorkerStats         // guarded by mu
 }
 
-// Work starts a Worker, and returns when the server knows the queue. Its errors
-// are those of the options, and ErrUnavailable. A Worker whose server is away
-// tries again until it is stopped, and says so as Trouble. A queue may have any
-// number of them, in any number of programs.
+// Work starts a Worker, and returns once the server knows the queue. Its errors are
+// those of the options, and ErrUnavailable. If the server becomes unavailable, the
+// Worker reports EventTrouble and retries until it is closed. A queue can have any
+// number of Workers, in any number of programs.
 func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, error) {
 	orDefault(&o.Concurrency, DefaultConcurrency)
 	orDefault(&o.Name, workerName())
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	ctx := context.Background() // the journal has its own timeout
+	ctx := context.Background() // the journal has a timeout
 	c, err := q.store.journal.Consumer(ctx, q.name, q.o.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
@@ -112,8 +112,8 @@ func workerName() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
-// handler makes of h what does not depend on the types: it decodes, calls and
-// encodes.
+// handler wraps h in a function that does not depend on the types: it decodes the
+// input, calls h and encodes the result.
 func handler[In, Out any](q *Queue[In, Out], h Handler[In, Out]) func(context.Context, *attempt) ([]byte, error) {
 	return func(ctx context.Context, a *attempt) ([]byte, error) {
 		in, err := q.in.Decode(a.input, a.Version)
@@ -130,28 +130,29 @@ func handler[In, Out any](q *Queue[In, Out], h Handler[In, Out]) func(context.Co
 		data, err := q.out.Encode(out)
 		switch {
 		case err != nil:
-			return nil, Permanent(fmt.Errorf("result cannot be encoded: %w", err))
+			return nil, Permanent(fmt.Errorf("encoding the result: %w", err))
 		case len(data) > q.o.MaxResult:
-			return nil, Permanent(fmt.Errorf("%w: the result has %d bytes, and queue %q keeps %d", ErrTooLarge, len(data), q.name, q.o.MaxResult))
+			return nil, Permanent(fmt.Errorf("%w: the result has %d bytes; queue %q accepts %d", ErrTooLarge, len(data), q.name, q.o.MaxResult))
 		}
 		return data, nil
 	}
 }
 
 const (
-	// maxFetch bounds the jobs of one request to the server.
+	// maxFetch bounds the number of jobs per request to the server.
 	maxFetch = 256
-	// fetchWait is how long the server keeps a request open, in the mean. A Worker
-	// without jobs asks that often, and takes that long to stop.
+	// fetchWait is how long, on average, the server keeps a request open. An idle
+	// Worker sends requests at this interval, and takes that long to stop.
 	fetchWait = time.Second
-	// gatherWait bounds how far apart requests that end together come back.
+	// gatherWait bounds how far apart the responses of requests arrive that expire
+	// together.
 	gatherWait = 5 * time.Millisecond
-	// afterTrouble is how long a Worker leaves a server that did not answer.
+	// afterTrouble is the pause after a failed request to the server.
 	afterTrouble = 200 * time.Millisecond
 )
 
-// pull asks for as many jobs as there are free slots. A request that is open
-// keeps its slots, those that become free meanwhile go into the next.
+// pull requests as many jobs as there are free slots. An open request keeps its
+// slots; slots that become free go into the next request.
 func (w *Worker) pull() {
 	for {
 		select {
@@ -173,7 +174,7 @@ func (w *Worker) pull() {
 	}
 }
 
-// fetch takes up to n jobs, and gives back the slots of those that did not come.
+// fetch takes up to n jobs, and frees the slots of those that did not come.
 func (w *Worker) fetch(n int) {
 	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(w.rest()))
 	if err == nil {
@@ -196,10 +197,10 @@ func (w *Worker) fetch(n int) {
 	w.free(n)
 }
 
-// rest is how long a request may stay open. All that are open end together, so
-// that their slots go into one again: the server serves the oldest request first,
-// and one Worker with many would have the jobs of all. When that is, is random,
-// as Workers in step would have an order, too.
+// rest is how long a request can stay open. All open requests expire together, so
+// that their slots are combined into one request again. Otherwise one Worker with
+// many requests would get all jobs, because the server serves the oldest request
+// first. The time is random, so that Workers do not get into a fixed order either.
 func (w *Worker) rest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,9 +211,9 @@ func (w *Worker) rest() time.Duration {
 	return w.round.Sub(now)
 }
 
-// gather waits, where the open requests end now, for the slots of all of them:
-// they come back a moment apart, and each would go into a request of its own, for
-// good.
+// gather waits for the slots of all open requests if these are expiring now. The
+// slots come back a moment apart, and without the wait each would stay in a separate
+// request from then on.
 func (w *Worker) gather() {
 	w.mu.Lock()
 	d := time.Until(w.round.Add(gatherWait))
@@ -228,12 +229,12 @@ func (w *Worker) free(n int) {
 	}
 }
 
-// Close takes no more jobs, and waits for those that run. When ctx ends, it ends
-// their contexts with ErrStopping, waits another second, and hands back what is
-// left: their jobs are free for other workers at once. It returns nil if all
-// have finished, else ctx's error. A Worker that has asked the server for more
-// waits for the answer, up to a second. It may be called again. A handler that
-// does not return is left behind.
+// Close takes no more jobs, and waits for the running ones. When ctx ends, it ends
+// their contexts with ErrStopping, waits another second, and hands the remaining jobs
+// back, so that other workers can take them at once. It returns nil if all jobs have
+// finished, otherwise ctx's cause. A Worker with an open request to the server waits
+// for its response, up to a second. Close can be called again. It does not wait
+// longer for a handler that does not return.
 func (w *Worker) Close(ctx context.Context) error {
 	w.stop()
 	done := make(chan struct{})
@@ -254,18 +255,19 @@ func (w *Worker) Close(ctx context.Context) error {
 	return err
 }
 
-// canceled ends the attempt of a job, if there is one here.
+// canceled ends the attempt of a canceled job, if this Worker runs one.
 func (w *Worker) canceled(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.attempts[id]; a != nil {
-		// Not at once: the message may be late, and about a life before. Under
-		// the lock, as the attempt is waited for until it has left the map.
+		// Check the job first: the message may be late, and about an earlier run of
+		// the job. Go is called under the lock because Close waits for an attempt
+		// until it has left the map.
 		w.pulling.Go(func() { a.ours(w.hurry, time.Now().Add(w.queue.o.Lease)) })
 	}
 }
 
-// WorkerStats count since the Worker was started.
+// WorkerStats count events since the Worker was started.
 type WorkerStats struct {
 	Running                                                          int
 	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
@@ -282,8 +284,8 @@ func (s WorkerStats) With(o WorkerStats) WorkerStats {
 	}
 }
 
-// WorkerStats sums up those of all Workers that this Store has and has had, by
-// queue.
+// WorkerStats returns the sums over all Workers of this Store, including closed ones,
+// by queue.
 func (s *Store) WorkerStats() map[string]WorkerStats {
 	s.mu.Lock()
 	all := maps.Clone(s.past)
@@ -295,7 +297,8 @@ func (s *Store) WorkerStats() map[string]WorkerStats {
 	return all
 }
 
-// employ notes a Worker that has started, and dismiss one that was stopped.
+// employ registers a Worker that has started, and dismiss removes one that was
+// closed.
 func (s *Store) employ(w *Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

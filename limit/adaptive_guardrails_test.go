@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A plant is a source that answers after a time that depends on how many calls
-// it has, with an outcome that does too.
+// A plant is a source whose latency and outcome depend on the number of calls in
+// flight.
 type plant func(inFlight int) (takes time.Duration, o limit.Outcome)
 
-// press has callers ask a for a permit over and over, for d, each of them
-// calling p when it has one. It must be run in a bubble.
+// press runs callers that acquire a permit from a repeatedly for d, and call p with
+// it. It must be run in a bubble.
 func press(a *limit.Adaptive, callers int, d time.Duration, p plant) {
 	var inFlight atomic.Int64
 	end := time.Now().Add(d)
@@ -25,7 +25,7 @@ func press(a *limit.Adaptive, callers int, d time.Duration, p plant) {
 			for time.Now().Before(end) {
 				permit, err := a.Acquire(context.Background())
 				if err != nil {
-					panic(err) // the queue takes them all
+					panic(err) // the queue has room for all of them
 				}
 				takes, o := p(int(inFlight.Add(1)))
 				time.Sleep(takes)
@@ -34,10 +34,10 @@ func press(a *limit.Adaptive, callers int, d time.Duration, p plant) {
 			}
 		}()
 	}
-	time.Sleep(d + time.Hour) // for the queue, and the calls that still run
+	time.Sleep(d + time.Hour) // for the queued and the running calls to end
 }
 
-// roomy takes 20 calls at once, in 50 ms, and queues more.
+// roomy runs 20 calls at once, in 50 ms, and queues further ones.
 func roomy(inFlight int) (time.Duration, limit.Outcome) {
 	return 50 * time.Millisecond * time.Duration(max(20, inFlight)) / 20, limit.Success
 }
@@ -55,12 +55,12 @@ func adaptiveIn(t *testing.T, o limit.AdaptiveOptions, f func(a *limit.Adaptive)
 	})
 }
 
-// B4: no growth unless the limit was used.
+// B4: the limit does not grow unless it was reached.
 func TestB4AdaptiveDoesNotGrowUnlessReached(t *testing.T) {
 	adaptiveIn(t, limit.AdaptiveOptions{Initial: 10}, func(a *limit.Adaptive) {
 		press(a, 9, 10*time.Minute, roomy)
 		if got := a.Limit(); got != 10 {
-			t.Errorf("Limit = %d after ten minutes of 9 callers; want 10 as at first", got)
+			t.Errorf("Limit = %d after ten minutes of 9 callers; want the initial 10", got)
 		}
 		press(a, 40, time.Minute, roomy)
 		if got := a.Limit(); got < 18 || got > 30 {
@@ -69,9 +69,9 @@ func TestB4AdaptiveDoesNotGrowUnlessReached(t *testing.T) {
 	})
 }
 
-// B4: time-outs count as drops, however alike their latencies are, and so do
-// calls that their callers gave up after much longer than is healthy. Ignored
-// ones that end soon, or as long as nothing is known, count for nothing.
+// B4: timeouts count as drops, however similar their latencies are. So do calls that
+// were abandoned after much more than the healthy latency. Ignored calls that end
+// early, or before the latency is known, do not count.
 func TestB4AdaptiveDropsLowerTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -91,19 +91,19 @@ func TestB4AdaptiveDropsLowerTheLimit(t *testing.T) {
 				press(a, 40, 10*time.Minute, func(int) (time.Duration, limit.Outcome) { return tt.takes, tt.outcome })
 				got := a.Limit()
 				if got > tt.most || tt.most > 1 && got != before {
-					t.Errorf("Limit = %d, and %d before; want at most %d", got, before, tt.most)
+					t.Errorf("Limit = %d, was %d; want at most %d", got, before, tt.most)
 				}
 				base := a.Stats().Baseline
 				if base < 40*time.Millisecond || base > 60*time.Millisecond {
-					t.Errorf("Baseline = %v; want the 50 ms from before", base)
+					t.Errorf("Baseline = %v; want 50 ms as before", base)
 				}
 			})
 		})
 	}
 }
 
-// B4: some calls that always fail, whatever the limit is, do not take it from
-// those that go well.
+// B4: a share of calls that fail at any limit does not lower the limit for the calls
+// that succeed.
 func TestB4AdaptivePutsUpWithAFewDrops(t *testing.T) {
 	adaptiveIn(t, limit.AdaptiveOptions{}, func(a *limit.Adaptive) {
 		n := new(atomic.Int64)
@@ -115,7 +115,7 @@ func TestB4AdaptivePutsUpWithAFewDrops(t *testing.T) {
 			return takes, limit.Success
 		})
 		if got := a.Limit(); got < 10 {
-			t.Errorf("Limit = %d with a fifth of the calls failing on another account; want about 20", got)
+			t.Errorf("Limit = %d with a fifth of the calls failing for another reason; want about 20", got)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestB4AdaptiveKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// B4: so it does while it looks what lies above the knee and below.
+// B4: the limit stays between Min and Max in probes above and below the knee.
 func TestB4AdaptiveKeepsItsBoundsWhileProbing(t *testing.T) {
 	adaptiveIn(t, limit.AdaptiveOptions{Min: 19, Max: 22, Initial: 20}, func(a *limit.Adaptive) {
 		var outside atomic.Int64
@@ -145,13 +145,13 @@ func TestB4AdaptiveKeepsItsBoundsWhileProbing(t *testing.T) {
 			return roomy(inFlight)
 		})
 		if got := outside.Load(); got != 0 {
-			t.Errorf("Limit was %d; want 19 to 22 all the time", got)
+			t.Errorf("Limit was %d; want always 19 to 22", got)
 		}
 	})
 }
 
-// B4: the ceiling on healthy latency. A source that is slower than that at any
-// number of calls is left alone; without a ceiling it keeps its limit.
+// B4: the ceiling on healthy latency. If a source is slower than that at any number
+// of calls, the limit falls to Min; without a ceiling it keeps its limit.
 func TestB4AdaptiveCeilingOnHealthyLatency(t *testing.T) {
 	slow := func(inFlight int) (time.Duration, limit.Outcome) {
 		takes, o := roomy(inFlight)

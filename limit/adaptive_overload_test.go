@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// adaptive is an Adaptive as it comes, without an option set.
+// adaptive is an Adaptive with no option set.
 func adaptive() simulate.Contender {
 	return simulate.Contender{Name: "adaptive", New: func(simulate.Scenario) simulate.Gate {
 		a, err := limit.NewAdaptive(limit.AdaptiveOptions{})
@@ -20,17 +20,17 @@ func adaptive() simulate.Contender {
 	}}
 }
 
-// A verdict is what must hold of a run, with an Adaptive and with the ideal.
+// A verdict checks a run with an Adaptive against the ideal one.
 type verdict func(t *testing.T, adaptive, ideal simulate.Report)
 
-// A trial is a scenario, and what must hold of it.
+// A trial is a scenario with its verdict.
 type trial struct {
 	scenario simulate.Scenario
 	must     verdict
 }
 
-// overloads are the scenarios, and what must hold in them. Goodput is measured
-// against the ideal's, a limiter that knows the truth at every moment.
+// overloads returns the scenarios and their verdicts. Goodput is compared with that
+// of the ideal, a limiter that knows the capacity at every moment.
 func overloads() []trial {
 	var trials []trial
 	add := func(s simulate.Scenario, v verdict) { trials = append(trials, trial{s, v}) }
@@ -38,19 +38,19 @@ func overloads() []trial {
 		return func(t *testing.T, a, ideal simulate.Report) { goodput(t, a, ideal, "steady", least) }
 	}
 	for _, s := range simulate.Overloads() {
-		// Twice what a caller of the idle source sees.
+		// Twice the p99 of the idle source.
 		slowest := 2 * unloaded(s.Source)
 		least := 0.95
 		if s.Source.Model == simulate.Convoy {
-			// Every permit too many costs here, as much as one too few or
-			// more: with ten of them, and exponential service, the limit
+			// Here each permit too many costs as much as one too few, or
+			// more: with ten permits and exponential service times, the limit
 			// cannot be known well enough. Decision 0009 has the figures.
 			least = convoyGoodput
 		}
 		add(s, func(t *testing.T, a, ideal simulate.Report) {
 			goodput(t, a, ideal, "steady", least)
 			if got := a.Phase("steady").Latency.P99; got > slowest {
-				t.Errorf("p99 of the admitted is %v; want at most %v, twice that of the idle source", got, slowest)
+				t.Errorf("p99 of admitted calls is %v; want at most %v, twice that of the idle source", got, slowest)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func overloads() []trial {
 		for _, phase := range []string{"20", "40", "10", "20 again"} {
 			goodput(t, a, ideal, phase, 0.95)
 			if after := a.Phase(phase).Settled.After; after < 0 || after > 100 {
-				t.Errorf("phase %q has settled after %.0f service times; want at most 100", phase, after)
+				t.Errorf("phase %q settled after %.0f service times; want at most 100", phase, after)
 			}
 		}
 	})
@@ -86,7 +86,7 @@ func overloads() []trial {
 		goodput(t, a, ideal, "brown-out, first 5 minutes", 0.9)
 		goodput(t, a, ideal, "brown-out, the rest", 0.93) // one permit is a third here
 		most(t, a, "brown-out, the rest", 2*3)
-		goodput(t, a, ideal, "after", 0.85) // it takes a minute to come back from 3 to 12
+		goodput(t, a, ideal, "after", 0.85) // the limit takes a minute to grow back from 3 to 12
 	})
 	add(simulate.SlowBrownOut(), func(t *testing.T, a, ideal simulate.Report) {
 		goodput(t, a, ideal, "brown-out, first 5 minutes", 0.9)
@@ -101,8 +101,8 @@ func overloads() []trial {
 	return trials
 }
 
-// convoyGoodput is what is reached in place of 0.95 where calls hinder each
-// other.
+// convoyGoodput is the goodput reached, instead of 0.95, when calls slow each other
+// down.
 const convoyGoodput = 0.9
 
 func goodput(t *testing.T, a, ideal simulate.Report, phase string, least float64) {
@@ -116,11 +116,11 @@ func goodput(t *testing.T, a, ideal simulate.Report, phase string, least float64
 func most(t *testing.T, a simulate.Report, phase string, limit int) {
 	t.Helper()
 	if got := a.Phase(phase).Limit.Max; got == 0 || got > limit {
-		t.Errorf("the limit in phase %q goes up to %d; want at most %d, twice the capacity", phase, got, limit)
+		t.Errorf("the highest limit in phase %q is %d; want at most %d, twice the capacity", phase, got, limit)
 	}
 }
 
-// unloaded is the p99 of a source that has nothing else to do.
+// unloaded returns the p99 of an otherwise idle source.
 func unloaded(s simulate.Source) time.Duration {
 	mean := s.ServiceAt(0)
 	if s.Spread == simulate.Exponential {
@@ -129,14 +129,14 @@ func unloaded(s simulate.Source) time.Duration {
 	return mean
 }
 
-// B4: what an Adaptive makes, with no option set, of sources that are
-// overloaded, change, fail and recover. The tables are printed with -v; the
-// runs are the same every time.
+// B4: an Adaptive with no option set finds the capacity of sources that are
+// overloaded, change, fail and recover. -v prints the tables; the runs are
+// deterministic.
 func TestB4AdaptiveFindsWhatTheSourceTakes(t *testing.T) {
 	for _, x := range overloads() {
 		s := x.scenario
 		if raceEnabled && s.Duration > 2*time.Minute {
-			continue // the race detector needs ten times as long for them, and sees the same code in the others
+			continue // they take ten times as long with the race detector, and run the same code as the others
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// every thins the grids of pauses out. bench/overload runs them whole.
-var every = flag.Int("pauses", 41, "run one scenario with pauses in so many")
+// every thins out the grids of pauses. bench/overload runs them completely.
+var every = flag.Int("pauses", 41, "run one in this many of the scenarios with pauses")
 
 // fixedAt is a Concurrency whose limit is the capacity, with a queue of one mean
 // service time.
@@ -25,10 +25,10 @@ func fixedAt() simulate.Contender {
 	}}
 }
 
-// bounds returns the least goodput and the highest p99, as shares of the fixed
-// limit's: what the scenarios of a run without -pauses were measured to reach. The
-// aim is 0.95 and 1. The whole grid misses these bounds in many scenarios; decision
-// 0009 has the table.
+// bounds returns the lowest goodput and the highest p99 allowed, relative to the
+// fixed limit. They are the values measured for the scenarios of a run without
+// -pauses. The aim is 0.95 and 1. In the whole grid, many scenarios miss these bounds;
+// decision 0009 has the table.
 func bounds(capacity int) (good, p99 float64) {
 	if capacity < 10 {
 		return 0.94, 1.03
@@ -46,7 +46,7 @@ func besideFixed(t *testing.T, scenarios []simulate.Scenario) {
 			good, slow := bounds(s.Source.CapacityAt(0))
 			goodput(t, a, f, "steady", good)
 			if got, of := a.Phase("steady").Latency.P99, f.Phase("steady").Latency.P99; float64(got) > slow*float64(of) {
-				t.Errorf("p99 is %v; want at most %g of %v, the fixed limit's", got, slow, of)
+				t.Errorf("p99 is %v; want at most %g times the %v of the fixed limit", got, slow, of)
 			}
 		})
 	}
@@ -57,13 +57,13 @@ func TestB4AdaptiveBeforeASourceThatPauses(t *testing.T) {
 	besideFixed(t, simulate.AllPauses())
 }
 
-// B4: so does it when it is this process that is not scheduled.
+// B4: the limit also stays when it is this process that is not scheduled.
 func TestB4AdaptiveInAProcessThatIsNotScheduled(t *testing.T) {
 	besideFixed(t, simulate.AllAsleep())
 }
 
-// B4: a limit of 2 before a source that takes 3 is left again, although 0.8 of it
-// rounds to 2.
+// B4: an Adaptive leaves a limit of 2 for a source with a capacity of 3, although 0.8
+// times 2 rounds to 2.
 func TestB4AdaptiveLeavesALimitThatIsTooLow(t *testing.T) {
 	for _, s := range simulate.AllPauses() {
 		if s.Name != "regular pauses of 500ms, duty 25%, capacity 3, log-normal cv 0.5, load 1.5" {
@@ -77,7 +77,7 @@ func TestB4AdaptiveLeavesALimitThatIsTooLow(t *testing.T) {
 	t.Fatal("no such scenario")
 }
 
-// B4: calls that time out in a pause do not lower the limit; those of an outage do.
+// B4: calls that time out in a pause do not lower the limit; those in an outage do.
 func TestB4AdaptiveDropsInAPause(t *testing.T) {
 	for _, tt := range []struct {
 		pause       time.Duration
@@ -103,8 +103,8 @@ func TestB4AdaptiveDropsInAPause(t *testing.T) {
 	}
 }
 
-// B4: what pauses more than a third of the time is slow, and treated as that: the
-// baseline says so.
+// B4: a source that pauses more than a third of the time counts as slow, and the
+// baseline shows it.
 func TestB4AdaptiveSeesASourceThatMostlyStandsStill(t *testing.T) {
 	adaptiveIn(t, limit.AdaptiveOptions{}, func(a *limit.Adaptive) {
 		press(a, 40, time.Minute, roomy)
@@ -113,7 +113,7 @@ func TestB4AdaptiveSeesASourceThatMostlyStandsStill(t *testing.T) {
 			return 10 * takes, o
 		})
 		if got := a.Stats().Baseline; got < 400*time.Millisecond {
-			t.Errorf("Baseline = %v; want 500ms, what every call takes", got)
+			t.Errorf("Baseline = %v; want 500ms, the latency of every call", got)
 		}
 	})
 }

@@ -67,8 +67,8 @@ func TestB4AdaptiveGrowthLetsAllInThatItHasRoomFor(t *testing.T) {
 	}
 }
 
-// The tuner's own growth and cuts strand nobody: whenever somebody waits, the
-// limit is reached.
+// When the tuner grows or cuts the limit, no caller is stranded: callers wait only
+// while the limit is reached.
 func TestB4AdaptiveStrandsNobodyWhileItsLimitMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdaptive(t, limit.AdaptiveOptions{Initial: 1, Max: 50, MaxWait: -1})
@@ -103,7 +103,7 @@ func TestB4AdaptiveStrandsNobodyWhileItsLimitMoves(t *testing.T) {
 		stop.Store(true)
 		wg.Wait()
 		if s := a.Stats(); len(limits) < 6 || s.InUse != 0 || s.Queued != 0 {
-			t.Errorf("limits %v, Stats = %+v; want it to move up and down, and nobody left", limits, s)
+			t.Errorf("limits %v, Stats = %+v; want limits that rise and fall, 0 in use, 0 queued", limits, s)
 		}
 	})
 }
@@ -118,8 +118,8 @@ func taught(t *testing.T, o limit.AdaptiveOptions, d time.Duration) *limit.Adapt
 	return a
 }
 
-// B4: what a queue may hold in time is known once the latency is, and 10 s
-// until then.
+// B4: the time budget of the queue follows from the latency, and is 10 s until the
+// latency is known.
 func TestB4AdaptiveQueueBudgetIsAShareOfTheLatency(t *testing.T) {
 	for _, tt := range []struct{ latency, want time.Duration }{
 		{0, 10 * time.Second},
@@ -133,7 +133,7 @@ func TestB4AdaptiveQueueBudgetIsAShareOfTheLatency(t *testing.T) {
 			}
 			admitted(t, a, t.Context())
 			if tt.latency > time.Millisecond {
-				_, err := a.Acquire(t.Context()) // a whole call's time to go
+				_, err := a.Acquire(t.Context()) // the running call has its whole time to go
 				refused(t, err, limit.QueueFull)
 			}
 			time.Sleep(tt.latency / 2)
@@ -169,7 +169,7 @@ func TestB4AdaptiveTellsWhatItKnows(t *testing.T) {
 			Held: 100 * time.Millisecond, Wait: 150 * time.Millisecond,
 		}
 		if s.ConcurrencyStats != want || s.WouldWait != 0 || s.WouldRefuse.Total() != 0 {
-			t.Errorf("Stats = %+v; want %+v, and nothing of a dry run", s, want)
+			t.Errorf("Stats = %+v; want %+v, and no counts of a dry run", s, want)
 		}
 		time.Sleep(150*time.Millisecond + 1)
 		want.Overloaded, want.Wait = true, 100*time.Millisecond
@@ -195,12 +195,12 @@ func TestB4DryRunLetsEverybodyInAndCounts(t *testing.T) {
 			out = append(out, admitted(t, a, ctx))
 			s := a.Stats()
 			if s.WouldWait != wouldWait || s.WouldRefuse != would || s.InUse != len(out) || s.Queued != 0 {
-				t.Errorf("Stats = %+v; want %d in use, %d would wait, refused %v", s, len(out), wouldWait, would)
+				t.Errorf("Stats = %+v; want %d in use, WouldWait %d, WouldRefuse %v", s, len(out), wouldWait, would)
 			}
 		}
 		var would limit.Refusals
 		in(t.Context(), 0, would)
-		would[limit.NoSpare]++ // one of two is the reserve
+		would[limit.NoSpare]++ // one of the two permits is reserved
 		in(background(t), 0, would)
 
 		would[limit.WaitTooLong]++ // the next permit is half a second away
@@ -208,7 +208,7 @@ func TestB4DryRunLetsEverybodyInAndCounts(t *testing.T) {
 		out[2].Release(limit.Unused)
 		out = out[:2]
 		in(within(t, 500*time.Millisecond+1), 1, would)
-		would[limit.WaitTooLong]++ // one would be before it
+		would[limit.WaitTooLong]++ // one caller would be ahead of it
 		in(within(t, time.Second), 1, would)
 		in(of(t, limit.High), 2, would)
 		would[limit.QueueFull]++
@@ -216,7 +216,7 @@ func TestB4DryRunLetsEverybodyInAndCounts(t *testing.T) {
 
 		p, err := a.TryAcquire()
 		if would[limit.QueueFull]++; err != nil || a.Stats().WouldRefuse != would {
-			t.Errorf("TryAcquire = %v, would refuse %v; want a permit, %v", err, a.Stats().WouldRefuse, would)
+			t.Errorf("TryAcquire = %v, WouldRefuse = %v; want a permit, %v", err, a.Stats().WouldRefuse, would)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errGone)
@@ -228,13 +228,13 @@ func TestB4DryRunLetsEverybodyInAndCounts(t *testing.T) {
 			p.Release(limit.Success)
 		}
 		if s := a.Stats(); s.InUse != 0 || s.Admitted != 9 || s.Waited != 0 || s.Left != 0 || s.Refused.Total() != 0 {
-			t.Errorf("Stats = %+v; want 9 admitted, and nobody that waited, left or was refused", s)
+			t.Errorf("Stats = %+v; want 9 admitted, and none that waited, left or was rejected", s)
 		}
 	})
 }
 
-// An asked is a context that knows whether it was done when Acquire first
-// asked. Such a caller never arrives, and is not counted.
+// An asked is a context that records whether it was done when Acquire first called
+// Err. The limiter does not count such a caller.
 type asked struct {
 	context.Context
 	times int
@@ -249,9 +249,9 @@ func (a *asked) Err() error {
 	return err
 }
 
-// Callers on real threads, of all classes and with every outcome, that hang up
-// at random while permits are handed over, places change hands and the limit
-// moves. Every caller is counted once, and every permit comes back.
+// Callers on real threads, of all classes and with every outcome, hang up at random
+// while permits are handed over, waiters are displaced and the limit changes. Every
+// caller is counted once, and every permit is returned.
 func TestB4AdaptiveUnderFireLosesNobody(t *testing.T) {
 	for _, o := range []limit.AdaptiveOptions{
 		{Initial: 3, Max: 6, Queue: 4, OverloadAfter: time.Microsecond},
@@ -268,14 +268,14 @@ func TestB4AdaptiveUnderFireLosesNobody(t *testing.T) {
 		f.a.Check(t)
 		s := f.a.Stats()
 		if s.InUse != 0 || s.Queued != 0 {
-			t.Errorf("%+v: Stats = %+v; want nobody in, nobody queued", o, s)
+			t.Errorf("%+v: Stats = %+v; want 0 in use, 0 queued", o, s)
 		}
 		if s.Admitted != f.admitted.Load() || s.Left != f.ended.Load()-f.early.Load() {
 			t.Errorf("%+v: Stats = %+v; want %d admitted, %d left", o, s, f.admitted.Load(), f.ended.Load()-f.early.Load())
 		}
 		for r := range s.Refused {
 			if got, want := s.Refused[r], f.refused[r].Load(); got != want {
-				t.Errorf("%+v: %d refusals for %q; want %d", o, got, limit.Reason(r), want)
+				t.Errorf("%+v: %d rejections with reason %q; want %d", o, got, limit.Reason(r), want)
 			}
 		}
 		if s.Admitted+s.Left+s.Refused.Total()+f.early.Load() != f.arrived.Load()+f.joins.Load() {
@@ -284,14 +284,14 @@ func TestB4AdaptiveUnderFireLosesNobody(t *testing.T) {
 	}
 }
 
-// A fire is what callers have seen of an Adaptive.
+// A fire counts the results that callers got from an Adaptive.
 type fire struct {
 	a                                      *limit.Adaptive
 	arrived, admitted, ended, early, joins atomic.Uint64
 	refused                                [len(limit.Refusals{})]atomic.Uint64
 }
 
-// caller calls rounds times. Its place is joined meanwhile.
+// caller acquires rounds times. In some rounds another caller joins its place.
 func (f *fire) caller(t *testing.T, r *rand.Rand, rounds int) {
 	classes := []limit.Priority{limit.Background, limit.Low, limit.Normal, limit.High}
 	for range rounds {
@@ -322,7 +322,7 @@ func (f *fire) caller(t *testing.T, r *rand.Rand, rounds int) {
 		case err == errGone:
 			f.ended.Add(1)
 		default:
-			t.Errorf("Acquire = %v; want a permit, a refusal or %v", err, errGone)
+			t.Errorf("Acquire = %v; want a permit, a rejection or %v", err, errGone)
 		}
 		wg.Wait()
 		cancel(nil)

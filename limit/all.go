@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// All returns a Limiter that lets in who is let in by each of limiters, asked
-// in the order given. When one refuses, or ctx ends, the permits of those
-// before it are released with Unused, latest first, so that a RateLimiter has
-// its token back, and the error is returned as it came.
+// All returns a Limiter that admits a caller once each of limiters has admitted it,
+// in the given order. If one rejects the caller, or ctx ends, the permits acquired
+// so far are released with Unused, latest first, so that a RateLimiter gets its token
+// back. The error is returned unchanged.
 //
-// The permit of an earlier one is held while a later one makes the caller
-// wait. So a RateLimiter goes before a Concurrency: a token does not mind
-// waiting, while permits that wait for tokens would be missing elsewhere and
-// be measured as slow.
+// The permits of earlier limiters are held while a later one makes the caller wait.
+// So put a RateLimiter before a Concurrency: a token loses nothing by waiting, while
+// a permit that waits for a token is withheld from other callers and measured as a
+// slow call.
 //
-// Without limiters everybody is let in. A nil Limiter panics. limiters is
-// copied.
+// Without limiters, every caller is admitted. All panics if a Limiter is nil. It
+// copies limiters.
 func All(limiters ...Limiter) Limiter {
 	for _, l := range limiters {
 		if l == nil {
@@ -30,9 +30,10 @@ func All(limiters ...Limiter) Limiter {
 	return &all{limiters: append([]Limiter(nil), limiters...)}
 }
 
-// Parts returns the limiters that l asks: those that were given to [All], and of
-// those that are an All themselves its parts, in their order; or l alone. Consoles
-// and collectors of metrics look at each. Of a nil Limiter there are none.
+// Parts returns the limiters that l consists of: those passed to [All], in their
+// order and with nested Alls expanded, or only l if it is not an All. It is for
+// consoles and metrics collectors, which show each limiter. For a nil Limiter it
+// returns nil.
 func Parts(l Limiter) []Limiter {
 	a, ok := l.(*all)
 	switch {
@@ -53,10 +54,10 @@ type all struct {
 	pool     sync.Pool // of *bundle
 }
 
-// A bundle is the permits behind one permit of an all. It is used again and
-// again; turn tells the copies of an old permit from the present one.
+// A bundle holds the permits behind one permit of an all. Bundles are reused; turn
+// distinguishes the current permit from copies of earlier ones.
 type bundle struct {
-	turn    atomic.Uint64 // not a mutex: the one who moves it on owns the rest until the bundle is pooled
+	turn    atomic.Uint64 // not a mutex: the release that increments it owns the rest until the bundle is pooled
 	permits []Permit
 	pool    *sync.Pool
 }
@@ -72,7 +73,7 @@ func (a *all) Acquire(ctx context.Context) (Permit, error) {
 	}
 	p := Permit{from: b, id: b.turn.Load()}
 	admitted := false
-	defer func() { // deferred, as a Limiter from elsewhere may panic
+	defer func() { // deferred, because a Limiter from another package can panic
 		if !admitted {
 			p.Release(Unused)
 		}
@@ -96,8 +97,8 @@ func (b *bundle) release(turn uint64, o Outcome) {
 	b.releaseLast(o)
 }
 
-// releaseLast releases all permits, the latest first. The others are deferred, as
-// a Limiter from elsewhere may panic or exit.
+// releaseLast releases all permits, the latest first. It defers the release of the
+// others, because a Limiter from another package can panic or exit the goroutine.
 func (b *bundle) releaseLast(o Outcome) {
 	last := len(b.permits) - 1
 	if last < 0 {

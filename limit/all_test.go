@@ -12,12 +12,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A limiterFunc is a Limiter from elsewhere.
+// A limiterFunc is a Limiter from outside the package.
 type limiterFunc func(context.Context) (limit.Permit, error)
 
 func (f limiterFunc) Acquire(ctx context.Context) (limit.Permit, error) { return f(ctx) }
 
-// recording lets everybody in and writes down what becomes of it.
+// recording returns a Limiter that admits every caller and logs acquires and
+// releases.
 func recording(name string, log *[]string) limit.Limiter {
 	return limiterFunc(func(context.Context) (limit.Permit, error) {
 		*log = append(*log, name)
@@ -48,7 +49,7 @@ func TestAllRefusalUndoesTheEarlierOnes(t *testing.T) {
 		limiterFunc(func(context.Context) (limit.Permit, error) { return limit.Permit{}, no }),
 		recording("never", &log))
 	if _, err := l.Acquire(t.Context()); err != no {
-		t.Errorf("Acquire = %v; want the error as it came", err)
+		t.Errorf("Acquire = %v; want the limiter's error, unchanged", err)
 	}
 	if got, want := fmt.Sprint(log), "[a b b unused a unused]"; got != want {
 		t.Errorf("log = %v; want %v", got, want)
@@ -71,7 +72,7 @@ func TestAllPanicUndoesTheEarlierOnes(t *testing.T) {
 	}
 }
 
-// A token acquired for a call that a later limiter refused is not spent.
+// A token acquired for a call that a later limiter rejects is returned.
 func TestAllGivesTheTokenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 3})
@@ -92,7 +93,7 @@ func TestAllGivesTheTokenBack(t *testing.T) {
 	})
 }
 
-// A copy of an old permit does nothing to the permit that has its place.
+// Releasing a copy of an old permit does not affect the permit that reuses its bundle.
 func TestAllSecondReleaseDoesNothing(t *testing.T) {
 	c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 2, Queue: -1})
 	l := limit.All(c, c)
@@ -157,6 +158,6 @@ func TestAllPartsAndNames(t *testing.T) {
 		}
 	}
 	if got := [3]string{c.Name(), r.Name(), a.Name()}; got != [3]string{"db", "quota", "found"} {
-		t.Errorf("names %q; want those of the options", got)
+		t.Errorf("names %q; want the names in the options", got)
 	}
 }

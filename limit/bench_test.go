@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// The paths of a call that is let in at once allocate nothing.
+// A call that is admitted at once allocates nothing.
 func TestUncontendedAcquireAllocatesNothing(t *testing.T) {
 	c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 10})
 	a := newAdaptive(t, limit.AdaptiveOptions{})
@@ -38,13 +38,13 @@ func TestUncontendedAcquireAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations; want 0", tt.name, n)
 		}
 	}
-	// The race detector makes a sync.Pool forget at random.
+	// With the race detector, a sync.Pool drops items at random.
 	if n := testing.AllocsPerRun(1000, func() { p, _ := all.Acquire(t.Context()); p.Release(limit.Success) }); n > 1 {
 		t.Errorf("All: %v allocations; want 1 at most", n)
 	}
 }
 
-// B5: a refusal is cheap. The time is in BenchmarkRefusal.
+// B5: a rejection is cheap. BenchmarkRefusal measures the time.
 func TestRefusalAllocatesOnlyItsError(t *testing.T) {
 	for name, refuse := range refusals(t) {
 		if n := testing.AllocsPerRun(1000, func() { refuse() }); n != 1 {
@@ -53,16 +53,16 @@ func TestRefusalAllocatesOnlyItsError(t *testing.T) {
 	}
 }
 
-// refusals returns calls that are refused, each for another reason.
+// refusals returns calls that are rejected, each for a different reason.
 func refusals(t testing.TB) map[string]func() error {
 	full := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, Queue: -1})
 	p, _ := full.TryAcquire()
-	time.Sleep(time.Microsecond) // so that there is a wait to outlast
+	time.Sleep(time.Microsecond) // so that a holding time has been measured
 	p.Release(limit.Success)
 	full.TryAcquire()
 	busy := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1})
 	busy.TryAcquire()
-	// Two with a full queue, in which all are of the newcomer's class.
+	// Two limiters with a full queue, in which all callers have the newcomer's class.
 	crowdedC := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
 	crowd(t, crowdedC, 1000)
 	crowdedA := newAdaptive(t, limit.AdaptiveOptions{Initial: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
@@ -93,7 +93,7 @@ func refusals(t testing.TB) map[string]func() error {
 	}
 }
 
-// crowd takes the one permit of l and fills its queue with n Low callers, who
+// crowd takes the only permit of l and fills its queue with n Low callers, which
 // leave at the end of the test. It returns their places.
 func crowd(t testing.TB, l queued, n int) []*limit.Place {
 	l.TryAcquire()
@@ -122,7 +122,7 @@ func BenchmarkRefusal(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if refuse() == nil {
-					b.Fatal("not refused")
+					b.Fatal("not rejected")
 				}
 			}
 		})
@@ -165,8 +165,8 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 }
 
-// A newcomer takes a place in a full queue of 1,000. Each is a goroutine of its
-// own, which is what most of the time goes into.
+// A newcomer takes a place in a full queue of 1,000. Each newcomer is a new
+// goroutine, which accounts for most of the time.
 func BenchmarkDisplace(b *testing.B) {
 	const places = 1000
 	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1, Queue: places, MaxWait: -1, OverloadAfter: 1})
@@ -178,7 +178,7 @@ func BenchmarkDisplace(b *testing.B) {
 	}
 	done, cancel := context.WithCancel(b.Context())
 	cancel()
-	b.Run("goroutine-alone", func(b *testing.B) { // to be taken off
+	b.Run("goroutine-alone", func(b *testing.B) { // to be subtracted
 		b.ReportAllocs()
 		for b.Loop() {
 			go run(done)
@@ -186,7 +186,7 @@ func BenchmarkDisplace(b *testing.B) {
 		}
 	})
 	b.Run("Concurrency", func(b *testing.B) {
-		for range places { // in the place of those of crowd
+		for range places { // these displace the callers of crowd
 			go run(b.Context())
 		}
 		for c.Stats().Refused[limit.Displaced] < places {
@@ -200,7 +200,7 @@ func BenchmarkDisplace(b *testing.B) {
 	})
 }
 
-// Join and Wait count those ahead, and here there are 999 of them.
+// Join and Wait count the callers ahead, here up to 999.
 func BenchmarkPlace(b *testing.B) {
 	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
 	places := crowd(b, c, 1000)
@@ -222,7 +222,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// One permit, and two callers that hand it to each other.
+// Several callers hand a single permit to each other.
 func BenchmarkHandOver(b *testing.B) {
 	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1})
 	b.ReportAllocs()

@@ -1,22 +1,21 @@
 package limit
 
-// classCount is how many classes of callers a queue tells apart: all but
-// Background, which never queues.
+// classCount is the number of classes in a queue: all but Background, which never
+// queues.
 const classCount = 3
 
-// classes is a queue for callers of several classes. A caller of a higher class
-// is served first; within a class it is first come, first served, and the
-// other way round under overload: then the oldest have waited for so long that
-// their callers are about to give up, and serving them in turn would make
-// everybody wait as long (adaptive LIFO: Maurer, "Fail at Scale", ACM Queue
-// 13(8), 2015).
+// classes is a queue for callers of several classes. A caller of a higher class is
+// served first. Within a class it is first come, first served, and the reverse under
+// overload: the oldest have then waited so long that their callers are about to give
+// up, and serving them in order would make all callers wait that long (adaptive LIFO:
+// Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
 //
-// The zero classes is empty and ready to use. It has no lock of its own.
+// The zero classes is empty and ready to use. It has no lock.
 type classes struct {
 	of    [classCount]queue // lowest first
 	n     int               // waiters
-	units int               // that they want, together
-	turn  uint64            // the last one given out
+	units int               // requested by all waiters
+	turn  uint64            // the last one assigned
 }
 
 func (q *classes) push(w *waiter, class int) {
@@ -30,9 +29,9 @@ func (q *classes) push(w *waiter, class int) {
 	q.units += w.units
 }
 
-// move puts w, which is in the queue, into another class. Upwards it comes to the
-// end. Downwards it gets back the turn that it had there, or would have had: who
-// came for a while and has left must not cost the others theirs.
+// move puts w, which is in the queue, into another class. A move up goes to the end
+// of the class. A move down restores the turn that w had in that class, or would have
+// had: a caller that joined and left must not cost the others their turn.
 func (q *classes) move(w *waiter, class int) {
 	if class == w.class {
 		return
@@ -51,7 +50,7 @@ func (q *classes) move(w *waiter, class int) {
 	q.of[class].insert(w, func(v *waiter) bool { return v.since[class] < w.since[class] })
 }
 
-// next returns the waiter whose turn it is, nil if there is none.
+// next returns the waiter whose turn it is, or nil if the queue is empty.
 func (q *classes) next(newestFirst bool) *waiter {
 	for i := classCount - 1; i >= 0; i-- {
 		c := &q.of[i]
@@ -66,7 +65,7 @@ func (q *classes) next(newestFirst bool) *waiter {
 	return nil
 }
 
-// remove takes w off from wherever it stands, and reports whether it was there.
+// remove removes w from any position, and reports whether it was in the queue.
 func (q *classes) remove(w *waiter) bool {
 	if !q.of[w.class].remove(w) {
 		return false
@@ -76,7 +75,7 @@ func (q *classes) remove(w *waiter) bool {
 	return true
 }
 
-// ahead returns how many units would be served before a newcomer of class.
+// ahead returns how many queued units would be served before a newcomer of class.
 func (q *classes) ahead(class int, newestFirst bool) int {
 	n := 0
 	for i := class + 1; i < classCount; i++ {
@@ -88,8 +87,8 @@ func (q *classes) ahead(class int, newestFirst bool) int {
 	return n
 }
 
-// before returns how many units are to be served before w, which is in the queue,
-// if nobody else comes. It walks through those of w's class.
+// before returns how many units will be served before w, which is in the queue, if
+// no further caller arrives. It walks the waiters of w's class.
 func (q *classes) before(w *waiter, newestFirst bool) int {
 	n := q.ahead(w.class, true)
 	if newestFirst {
@@ -101,8 +100,8 @@ func (q *classes) before(w *waiter, newestFirst bool) int {
 	return n + q.of[w.class].before(w)
 }
 
-// last returns the waiter that would be served after a newcomer of class and
-// after all others, nil if that is the newcomer itself.
+// last returns the waiter that would be served last, or nil if a newcomer of class
+// would be served after all of them.
 func (q *classes) last(class int, newestFirst bool) *waiter {
 	for i := 0; i <= class; i++ {
 		c := &q.of[i]

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// servedOrder has a caller of each class wait in l, which has one permit and is
-// idle, and returns the order in which they are let in.
+// servedOrder queues a caller of each class in l, which has one permit and is idle.
+// It returns the order in which they are admitted.
 func servedOrder(t *testing.T, l queued, classes ...limit.Priority) []int {
 	t.Helper()
 	p := admitted(t, l, t.Context())
@@ -39,7 +39,7 @@ func TestB4ClassesAreServedHighestFirst(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
 		got := servedOrder(t, l, limit.Low, limit.Normal, limit.High, limit.Low, limit.Normal, limit.High)
 		if want := []int{2, 5, 1, 4, 0, 3}; !slices.Equal(got, want) {
-			t.Errorf("served %v; want %v: highest class first, and in order of arrival within", got, want)
+			t.Errorf("served %v; want %v: highest class first, in order of arrival within a class", got, want)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestB4BackgroundNeverQueues(t *testing.T) {
 		w.got(t, 0).Release(limit.Success)
 		admitted(t, l, background(t)).Release(limit.Success)
 		if s := statsOf(l); s.Refused[limit.NoSpare] != 2 || s.Refused.Total() != 2 || s.Waited != 1 {
-			t.Errorf("Stats = %+v; want two refusals for NoSpare, one that waited", s)
+			t.Errorf("Stats = %+v; want two rejections with NoSpare, one caller that waited", s)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestB4AdaptiveBackgroundLeavesATenth(t *testing.T) {
 		refused(t, err, limit.NoSpare)
 		for range tt.limit - tt.want {
 			if _, err := a.Acquire(of(t, limit.Low)); err != nil {
-				t.Errorf("limit %d: Acquire = %v; want the rest for others", tt.limit, err)
+				t.Errorf("limit %d: Acquire = %v; want the rest of the permits for other classes", tt.limit, err)
 			}
 		}
 		_, err = a.TryAcquire()
@@ -97,9 +97,9 @@ func TestB4AdaptiveBackgroundLeavesATenth(t *testing.T) {
 	}
 }
 
-// B4: deadline-aware. A caller counts those that are served before it and
-// nobody else: with one permit, held 1 s, 600 ms to go, and two Normal ones in
-// the queue.
+// B4: deadline-aware. The expected wait counts only the callers that are served
+// first: here one permit, held 1 s with 600 ms to go, and two Normal callers in the
+// queue.
 func TestB4RefusesAtOnceByTheTurnOfItsClass(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
 		held(t, l, time.Second)
@@ -116,7 +116,7 @@ func TestB4RefusesAtOnceByTheTurnOfItsClass(t *testing.T) {
 		} {
 			_, err := l.Acquire(deadline(t, tt.class, tt.wait))
 			if e := refused(t, err, limit.WaitTooLong); e.RetryAfter != 2600*time.Millisecond {
-				t.Errorf("class %v: RetryAfter = %v; want 2.6s, until the queue is served", tt.class, e.RetryAfter)
+				t.Errorf("class %v: RetryAfter = %v; want 2.6s, the time to serve the queue", tt.class, e.RetryAfter)
 			}
 			w := start(l, deadline(t, tt.class, tt.wait+1))
 			w.waits(t)
@@ -135,7 +135,7 @@ func deadline(t *testing.T, p limit.Priority, d time.Duration) context.Context {
 	return limit.ContextWithPriority(within(t, d), p)
 }
 
-// A waiter of a low class is not forgotten when higher ones come and go.
+// A waiter of a low class is served after callers of higher classes came and went.
 func TestB4LowIsServedOnceNobodyElseWaits(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 2}, func(t *testing.T, l queued) {
 		a, b := admitted(t, l, t.Context()), admitted(t, l, t.Context())

@@ -7,28 +7,28 @@ import (
 
 var _ Limiter = (*Concurrency)(nil)
 
-// A Concurrency gives out a fixed number of permits and keeps a bounded queue
-// of callers for the rest. A permit that comes back goes to the caller whose
-// turn it is, never to a newcomer, and wakes nobody else. Higher classes (see
-// [Priority]) go first; within a class it is first come, first served, until
-// the queue has been standing for OverloadAfter, and then last come, first
-// served, until it is empty again.
+// A Concurrency hands out a fixed number of permits and queues further callers, up
+// to a bound. A released permit goes to the caller whose turn it is, never to a
+// newcomer, and wakes no other caller. Higher classes (see [Priority]) go first.
+// Within a class, callers are served first come, first served. Once the queue has
+// not been empty for OverloadAfter, they are served last come, first served, until
+// it is empty again.
 //
-// It knows how long its permits were held, and so how long a newcomer would
-// wait. A caller that would wait past its own deadline is refused at once rather than
-// left to time out in the queue. A queue that is full, or holds more than
-// MaxWait's worth of work, refuses the one who would be served last: the
-// newcomer, or, with another turned away in its place, one of a lower class,
-// or under overload the oldest.
+// A Concurrency measures how long its permits are held, and so can estimate how
+// long a newcomer would wait. A caller that would wait past its own deadline is
+// rejected at once instead of timing out in the queue. A queue that is full, or
+// holds more than MaxWait's worth of work, rejects the caller that would be served
+// last. That is the newcomer, unless a caller of a lower class is waiting, or under
+// overload an older one: that one is displaced.
 //
-// Make one with [NewConcurrency]; the zero Concurrency is not usable. It has
-// no goroutine and no timer of its own, so there is nothing to close. It is
-// safe for concurrent use, and by several Guards.
+// Create one with [NewConcurrency]; the zero Concurrency is not usable. It has no
+// goroutine and no timer, so there is nothing to close. It is safe for concurrent
+// use, and several Guards may share it.
 type Concurrency struct {
 	pool pool
 }
 
-// NewConcurrency returns a Concurrency. Its error joins an [*OptionError] for
+// NewConcurrency returns a Concurrency, or an error that joins an [*OptionError] for
 // every option that is out of bounds.
 func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 	if err := o.validate(); err != nil {
@@ -49,30 +49,30 @@ func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 // Name returns the name in its options.
 func (c *Concurrency) Name() string { return c.pool.name }
 
-// Acquire returns a Permit at once if one is free and nobody waits for it;
-// else it waits in the queue.
+// Acquire returns a Permit at once if one is free and no other caller waits;
+// otherwise it waits in the queue.
 //
-// It refuses at once with QueueFull or WaitTooLong, while it waits with
-// Displaced, and after MaxWait in the queue with QueueTimeout. The expected
-// wait counts as none before the first permit has come back. A Background
-// caller never waits: it is let in if nobody is queued and Reserve permits
-// stay free, and else refused with NoSpare.
+// It is rejected at once with QueueFull or WaitTooLong, during the wait with
+// Displaced, and after MaxWait in the queue with QueueTimeout. Until the first
+// permit has been released, the expected wait is taken as zero. A Background
+// caller never waits: it is admitted if no caller is queued and Reserve permits
+// stay free, and otherwise rejected with NoSpare.
 //
-// It returns context.Cause(ctx) if ctx is done, without a permit, even if one
-// was free or was handed over at the same instant; the next in the queue has
-// it then. The deadline, the [Priority] and the [Place] of ctx are read when
-// Acquire is called, and not again while it waits.
+// If ctx is done, Acquire returns context.Cause(ctx) and no permit, even if one
+// was free or was granted at the same instant; that permit goes to the next caller
+// in the queue. Acquire reads the deadline, the [Priority] and the [Place] of ctx
+// once, when it is called.
 func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) { return c.pool.acquire(ctx, 1) }
 
-// AcquireN is Acquire for a call that counts as n: its Permit stands for n
-// units, of which there are Limit. A caller keeps its turn until all n are
-// free, and nobody passes it, so calls of one unit cannot starve it. It is refused
-// with TooMany if n is above Limit. It panics if n is below 1.
+// AcquireN is Acquire for a call that counts as n: its Permit stands for n of the
+// Limit units. A caller keeps its turn until all n are free, and no other passes it,
+// so calls of one unit cannot starve it. It is rejected with TooMany if n is above
+// Limit. AcquireN panics if n is below 1.
 func (c *Concurrency) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
 	return c.pool.acquire(ctx, n)
 }
 
-// TryAcquire is Acquire for a Normal caller that does not wait: it refuses with
-// QueueFull where Acquire would queue.
+// TryAcquire is Acquire for a Normal caller that does not wait: where Acquire would
+// queue, TryAcquire rejects with QueueFull.
 func (c *Concurrency) TryAcquire() (Permit, error) { return c.pool.tryAcquire() }

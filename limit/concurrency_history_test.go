@@ -16,13 +16,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A concurrencyModel is what a Concurrency, or an Adaptive with a given limit,
-// must do, as lists.
+// A concurrencyModel models a Concurrency, or an Adaptive with a given limit, with
+// lists.
 type concurrencyModel struct {
-	o        limit.ConcurrencyOptions // with plain numbers; MaxWait 0 means none
+	o        limit.ConcurrencyOptions // with defaults; MaxWait 0 means none
 	tenth    bool                     // Reserve is a tenth of Limit
 	most     int                      // units that may be requested; 0: Limit
-	at       time.Time                // the instant that is looked at
+	at       time.Time                // the current instant of the model
 	callers  []*caller
 	queue    []*caller // in order of arrival in their class
 	standing time.Time // since when there is a queue
@@ -39,12 +39,12 @@ func (m *concurrencyModel) admit(c *caller) {
 	m.want.Admitted++
 }
 
-// fits reports whether n units can be given out and leave spare.
+// fits reports whether n units can be issued and leave spare.
 func (m *concurrencyModel) fits(n, spare int) bool {
 	return m.inUse+n+spare <= m.o.Limit || m.inUse == 0 && n > m.o.Limit
 }
 
-// letIn admits those whose turn it is, up to the first that does not fit.
+// letIn admits callers in turn, up to the first that does not fit.
 func (m *concurrencyModel) letIn() {
 	for len(m.queue) > 0 {
 		next := m.order(m.queue)[0]
@@ -57,8 +57,8 @@ func (m *concurrencyModel) letIn() {
 	}
 }
 
-// ahead returns how many units are served before the last of c, of those in
-// order, and all of them for nil.
+// ahead returns how many units in order are served before the last unit of c, or all
+// of them if c is nil.
 func ahead(order []*caller, c *caller) int {
 	n := 0
 	for _, o := range order {
@@ -79,7 +79,7 @@ func (m *concurrencyModel) overloaded() bool {
 	return len(m.queue) > 0 && after > 0 && m.at.Sub(m.standing) > after
 }
 
-// order returns queue in the order in which they are to be served.
+// order returns queue in the order of service.
 func (m *concurrencyModel) order(queue []*caller) []*caller {
 	queue = slices.Clone(queue)
 	if m.overloaded() {
@@ -89,10 +89,10 @@ func (m *concurrencyModel) order(queue []*caller) []*caller {
 	return queue
 }
 
-// wait returns the expectation for a caller with so many ahead, in whole
-// nanoseconds, rather too late than too early.
+// wait returns the expected wait with that many units ahead, rounded up to whole
+// nanoseconds.
 func (m *concurrencyModel) wait(ahead int) time.Duration {
-	ahead += max(0, m.inUse-m.o.Limit) // after a shrink
+	ahead += max(0, m.inUse-m.o.Limit) // after the limit has shrunk
 	interval := m.held / float64(m.o.Limit)
 	quiet := float64(m.at.Sub(m.moved))
 	first := max(0, interval-quiet)
@@ -154,7 +154,7 @@ func (m *concurrencyModel) refuse(c *caller, r limit.Reason) {
 	m.want.Refused[r]++
 }
 
-// drop takes c out of the queue.
+// drop removes c from the queue.
 func (m *concurrencyModel) drop(c *caller) {
 	m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
 }
@@ -166,8 +166,8 @@ func (m *concurrencyModel) leave(c *caller) {
 	m.letIn()
 }
 
-// joined is a caller of that class, with left to go, that joins c, which waits.
-// It reports whether it may.
+// joined models a caller of that class that joins c, which waits, with left until its
+// deadline. It reports whether the caller is accepted.
 func (m *concurrencyModel) joined(c *caller, left time.Duration, class limit.Priority) bool {
 	up := class > c.class
 	queue, was := slices.Clone(m.queue), c.class
@@ -197,8 +197,8 @@ func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
 	m.letIn()
 }
 
-// end returns when c is in the queue no longer, and whether it leaves then or is
-// refused. Without an end it is far away.
+// end returns when c is out of the queue at the latest, and whether it then leaves or
+// is rejected. Without a bound, that is far in the future.
 func (c *caller) end() (at time.Time, leaves bool) {
 	switch {
 	case !c.deadline.IsZero() && (c.until.IsZero() || !c.until.Before(c.deadline)):
@@ -209,8 +209,8 @@ func (c *caller) end() (at time.Time, leaves bool) {
 	return c.until, false
 }
 
-// pass lets those go whose time is over, one after another: with each that goes
-// others may come in.
+// pass removes the callers whose time is over, one after another, because each that
+// goes can let others in.
 func (m *concurrencyModel) pass() {
 	now := time.Now()
 	for len(m.queue) > 0 {
@@ -269,7 +269,7 @@ func (m *concurrencyModel) update(t *testing.T, l queued, s *script) {
 	m.letIn()
 }
 
-// check compares l with m: its counters, and what the places of its callers say.
+// check compares l with m: its counters, and the places of its callers.
 func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
 	t.Helper()
 	l.Check(t)
@@ -295,7 +295,7 @@ func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
 	}
 }
 
-// newHistory makes a limiter and its model.
+// newHistory returns a limiter and its model.
 func newHistory(t *testing.T, s *script) (queued, *concurrencyModel) {
 	m := &concurrencyModel{moved: time.Now(), at: time.Now(), o: limit.ConcurrencyOptions{
 		Limit: 1 + s.next(4), Queue: 1 + s.next(4), MaxWait: time.Duration(s.next(3)) * time.Second,
@@ -333,7 +333,7 @@ func concurrencyHistory(t *testing.T, s script) {
 	}
 }
 
-// unitsOf is weighted, too.
+// unitsOf is weighted: most callers request one unit.
 var unitsOf = []int{1, 1, 1, 2, 3, 4}
 
 // classesOf is weighted: most callers are Normal.
@@ -342,7 +342,7 @@ var classesOf = []limit.Priority{limit.Normal, limit.Normal, limit.Low, limit.Hi
 func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
 	switch s.next(12) {
 	case 0, 1, 2:
-		time.Sleep(time.Nanosecond) // no two come, and so none leave, at the same instant
+		time.Sleep(time.Nanosecond) // no two callers arrive, and so none leave, at the same instant
 		m.pass()
 		class := classesOf[s.next(len(classesOf))]
 		d := time.Duration(0)
@@ -375,7 +375,7 @@ func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
 		}
 		class := classesOf[s.next(len(classesOf))]
 		if err := w.place.Join(deadline, class); (err == nil) != m.joined(w, left, class) {
-			t.Fatalf("Join(%v, %v) = %v; want the contrary", left, class, err)
+			t.Fatalf("Join(%v, %v) = %v; want the opposite", left, class, err)
 		}
 	case 9:
 		time.Sleep(s.span())
@@ -388,14 +388,14 @@ func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
 			if p := s.pick(m.callers, in); p != nil {
 				release(l, m, p, limit.Ignored)
 			} else {
-				a.SetLimit(m.o.Limit) // nothing is out that could make it hold
+				a.SetLimit(m.o.Limit) // undo: no permit is in use whose release would apply it
 			}
 		}
 	}
 }
 
-// concurrencyRelease releases a permit. Some of those whose turn it is hang up
-// at that instant, and may have the permit by the time they see that.
+// concurrencyRelease releases a permit. Some of the callers that are next hang up at
+// that instant, and may already have been granted the permit.
 func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
 	p := s.pick(m.callers, in)
 	if p == nil {
@@ -403,11 +403,11 @@ func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
 	}
 	o := limit.Outcome(s.next(4))
 	order := m.order(m.queue)
-	// Had they all gone, it would be open whether a permit was out for no time at
-	// all, and that shows in Wait when the limit shrinks.
+	// Keep one caller: if all left, the model could not know whether the permit was
+	// issued to one of them for an instant, which shows in Wait when the limit shrinks.
 	n := min(s.next(3), max(0, len(order)-1))
 	if slices.ContainsFunc(order, func(w *caller) bool { return w.units > 1 }) {
-		n = 0 // nor who
+		n = 0 // nor could it know to which caller
 	}
 	for _, w := range order[:n] {
 		w.call.cancel(errGone)
@@ -418,16 +418,16 @@ func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
 	release(l, m, p, o)
 }
 
-// release releases p, and tells the model the limit that holds from then on.
+// release releases p, and updates the model's limit.
 func release(l queued, m *concurrencyModel, p *caller, o limit.Outcome) {
 	p.call.permit.Release(o)
 	m.o.Limit = statsOf(l).Limit
 	m.release(p, o)
 }
 
-// B4, F3: never more than Limit permits, in order of class and arrival, newest
-// first under overload, refused or displaced for the right reason, places that
-// tell the truth, and nothing lost when callers leave.
+// B4, F3: at most Limit permits are in use. Callers are served in order of class and
+// arrival, newest first under overload, and rejected or displaced with the right
+// reason. Places report the right wait, and no permit is lost when callers leave.
 func TestConcurrencyHistoryMatchesTheModel(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) { concurrencyHistory(t, randomScript(seed)) })
@@ -444,8 +444,8 @@ func FuzzConcurrencyHistory(f *testing.F) {
 	})
 }
 
-// The same under the scheduler's and the race detector's eyes: callers on real
-// threads, that hang up at random while permits are handed over.
+// The same with real threads and the race detector: callers hang up at random while
+// permits are handed over.
 func TestConcurrencyUnderFireLosesNoPermit(t *testing.T) {
 	const permits, callers, rounds = 3, 16, 300
 	c := newConcurrency(t, limit.ConcurrencyOptions{Limit: permits, Queue: callers, MaxWait: -1})
@@ -461,7 +461,7 @@ func TestConcurrencyUnderFireLosesNoPermit(t *testing.T) {
 				}
 				if p, err := c.Acquire(ctx); err == nil {
 					if n := inside.Add(1); n > permits {
-						t.Errorf("%d inside; want at most %d", n, permits)
+						t.Errorf("%d callers hold a permit; want at most %d", n, permits)
 					}
 					runtime.Gosched()
 					inside.Add(-1)
@@ -474,7 +474,7 @@ func TestConcurrencyUnderFireLosesNoPermit(t *testing.T) {
 	wg.Wait()
 	s := c.Stats()
 	if s.InUse != 0 || s.Queued != 0 || s.Refused.Total() != 0 {
-		t.Errorf("Stats = %+v; want nobody in, nobody queued, nobody refused", s)
+		t.Errorf("Stats = %+v; want 0 in use, 0 queued, 0 rejected", s)
 	}
 	for range permits {
 		if _, err := c.TryAcquire(); err != nil {

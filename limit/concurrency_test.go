@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// B4: a fixed number, and the next waits.
+// B4: a fixed number of callers is admitted, and the next one waits.
 func TestConcurrencyAdmitsLimitAndQueuesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 2})
@@ -49,7 +49,7 @@ func TestConcurrencyServesInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// B4: the queue is bounded by places.
+// B4: the queue is bounded in callers.
 func TestConcurrencyRefusesWhenTheQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Name: "db", Limit: 1, Queue: 1})
@@ -58,7 +58,7 @@ func TestConcurrencyRefusesWhenTheQueueIsFull(t *testing.T) {
 		start(c, t.Context()).lost(t, limit.ErrLimited, 0)
 		_, err := c.Acquire(t.Context())
 		if e := refused(t, err, limit.QueueFull); e.Limiter != "db" || e.RetryAfter != time.Second {
-			t.Errorf("refusal = %+v; want from db, after 1s, as nothing is measured", e)
+			t.Errorf("rejection = %+v; want from db, after 1s, because nothing is measured", e)
 		}
 		waiting.cancel(errGone)
 		waiting.lost(t, errGone, 0)
@@ -77,7 +77,7 @@ func TestConcurrencyWithoutQueueRefusesAtOnce(t *testing.T) {
 	})
 }
 
-// B4: deadline-aware. With one permit, held 1 s each time, the wait is known
+// B4: deadline-aware. With one permit that is held 1 s each time, the wait is known
 // to the nanosecond.
 func TestConcurrencyRefusesAtOnceWhatCannotMeetItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,13 +93,13 @@ func TestConcurrencyRefusesAtOnceWhatCannotMeetItsDeadline(t *testing.T) {
 			t.Errorf("RetryAfter = %v; want 600ms", e.RetryAfter)
 		}
 		start(c, within(t, 600*time.Millisecond+1)).waits(t)
-		_, err = c.Acquire(within(t, 1600*time.Millisecond)) // one is before it
+		_, err = c.Acquire(within(t, 1600*time.Millisecond)) // one caller is ahead of it
 		refused(t, err, limit.WaitTooLong)
 		start(c, within(t, 1600*time.Millisecond+1)).waits(t)
 	})
 }
 
-// Before anything is measured nobody is refused for a guess.
+// Before anything is measured, no caller is rejected because of its deadline.
 func TestConcurrencyQueuesWhileTheWaitIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1})
@@ -114,7 +114,7 @@ func TestConcurrencyQueuesWhileTheWaitIsUnknown(t *testing.T) {
 	})
 }
 
-// B4: the queue is bounded by the work in it as well.
+// B4: the queue is also bounded by the work in it.
 func TestConcurrencyRefusesMoreThanMaxWaitsWorth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: 2 * time.Second})
@@ -133,7 +133,8 @@ func TestConcurrencyRefusesMoreThanMaxWaitsWorth(t *testing.T) {
 	})
 }
 
-// A source that hangs brings no permit back to be measured.
+// When the source hangs, no permit is released and measured, but callers are still
+// rejected.
 func TestConcurrencyRefusesWhileTheSourceHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: 20 * time.Second})
@@ -161,7 +162,7 @@ func TestConcurrencyRefusesWhileTheSourceHangs(t *testing.T) {
 func TestConcurrencyTimesOutInTheQueueAfterMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: 2 * time.Second})
-		admitted(t, c, t.Context()) // and it hangs
+		admitted(t, c, t.Context()) // and its call hangs
 		w := start(c, within(t, time.Minute))
 		time.Sleep(3 * time.Second)
 		w.lost(t, limit.ErrLimited, 2*time.Second)
@@ -204,12 +205,12 @@ func TestConcurrencyGivesNothingToADoneContext(t *testing.T) {
 		t.Errorf("Acquire = %v; want %v", err, errGone)
 	}
 	if s := c.Stats(); s.InUse != 0 || s.Admitted != 0 {
-		t.Errorf("Stats = %+v; want nothing given out", s)
+		t.Errorf("Stats = %+v; want no permit issued", s)
 	}
 }
 
-// The permit comes at the very instant when the caller hangs up: the waiter
-// has left or has been granted it, as the scheduler pleases.
+// The permit is released at the instant when the caller hangs up: depending on the
+// scheduler, the waiter has left or has been granted the permit.
 func TestConcurrencyPermitForALeavingWaiterGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
@@ -227,8 +228,8 @@ func TestConcurrencyPermitForALeavingWaiterGoesToTheNext(t *testing.T) {
 	})
 }
 
-// Two things are ready at the same instant, and the select took the other one:
-// a done context still gets no permit, and no refusal.
+// ctx ends at the same instant as the wait, and the select takes the other case: a
+// caller whose context is done still gets neither a permit nor a rejection.
 func TestConcurrencyDoneContextWinsOverPermitAndTimeout(t *testing.T) {
 	for _, timeout := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -246,13 +247,13 @@ func TestConcurrencyDoneContextWinsOverPermitAndTimeout(t *testing.T) {
 			p.Release(limit.Success)
 			w.lost(t, errGone, took)
 			if s := c.Stats(); s.InUse != 0 || s.Left != 1 || s.Refused.Total() != 0 {
-				t.Errorf("timeout %t: Stats = %+v; want 0 in use, 1 left, 0 refused", timeout, s)
+				t.Errorf("timeout %t: Stats = %+v; want 0 in use, 1 left, 0 rejected", timeout, s)
 			}
 		})
 	}
 }
 
-// A permit that comes at the instant of MaxWait is taken or not, but not lost.
+// A permit released at the instant of MaxWait may be granted or not, but is not lost.
 func TestConcurrencyPermitAtTheInstantOfMaxWaitIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
@@ -282,7 +283,7 @@ func TestConcurrencySecondReleaseDoesNothing(t *testing.T) {
 	}
 	old.Release(limit.Success)
 	old.Release(limit.Success)
-	present, _ := c.TryAcquire() // in the slot where old was
+	present, _ := c.TryAcquire() // in the slot that old had
 	old.Release(limit.Success)
 	if s := c.Stats(); s.InUse != 1 {
 		t.Errorf("%d permits in use; want 1", s.InUse)

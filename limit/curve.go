@@ -2,55 +2,55 @@ package limit
 
 import "math"
 
-// A curve is what has been seen of a source: the mean latency by the number of
-// calls in progress. It forgets, so that it follows a source that changes. It
-// is plain arithmetic and reads no clock.
+// A curve holds the observed mean latency of a source by the number of calls in
+// progress. Old observations fade, so that it follows a source that changes. It does
+// arithmetic only and reads no clock.
 //
-// What it looks for is the knee. Below it the source has room, and the latency
-// does not depend on the number of calls; above it calls wait for each other,
-// and the latency grows with their number (by Little's law in proportion, where
-// the source queues) or with a power of it (where they hinder each other, as
-// Gunther's Universal Scalability Law has it). So the model has three numbers:
+// Its purpose is to find the knee. Below the knee the source has capacity to spare,
+// and the latency does not depend on the number of calls. Above it calls wait for each
+// other: the latency grows in proportion to their number if the source queues
+// (Little's law), or with a power of it if calls slow each other down (Gunther's
+// Universal Scalability Law). So the model has three parameters:
 //
 //	latency(n) = base                     n <= knee
 //	latency(n) = base * (n/knee)^slope    n > knee
 type curve struct {
 	cells [curveCells]cell
 
-	base  float64 // latency with room to spare, in nanoseconds; 0: nothing is known
+	base  float64 // latency with capacity to spare, in nanoseconds; 0 if nothing was measured
 	knee  float64 // calls in progress
 	slope float64 // 1, 2 or 4
 
-	top    float64 // the most calls in progress that were seen
+	top    float64 // the most calls in progress observed
 	bottom float64 // the fewest
-	flat   bool    // no knee in what was seen: it is at top or beyond
-	steep  bool    // nothing was seen below the knee: it is at bottom or below
+	flat   bool    // no knee observed: it is at top or beyond
+	steep  bool    // nothing observed below the knee: it is at bottom or below
 }
 
-// A cell is what was seen around one number of calls in progress.
+// A cell holds the observations around one number of calls in progress.
 type cell struct {
-	weight  float64 // samples, less what is forgotten
-	n       float64 // sum over them of the calls in progress
-	latency float64 // sum over them
+	weight  float64 // number of samples, after fading
+	n       float64 // sum of their calls in progress
+	latency float64 // sum of their latencies
 }
 
 const (
-	curveCells = 160  // up to 16 one a number, above 5 % apart: to beyond 10,000
-	cellWidth  = 0.05 // of a cell above 16, as a share
+	curveCells = 160  // one per number up to 16, then 5 % apart, to beyond 10,000
+	cellWidth  = 0.05 // relative width of a cell above 16
 
 	minWeight = 3.0 // of a cell that counts
-	// minVariance is that of the logarithm of one sample, at least: latencies
-	// that do not vary are not exact.
+	// minVariance is the least variance assumed for the logarithm of one sample:
+	// latencies that happen not to vary are still not exact.
 	minVariance = 0.002
 	// kneePenalty is by how much, in units of the noise squared, a curve with a
-	// knee must fit better than one without. It is what Akaike's criterion asks
-	// for one more parameter.
+	// knee must fit better than one without. Akaike's criterion requires this for
+	// one more parameter.
 	kneePenalty = 2.0
-	// firstKneePenalty is the same before a knee was ever seen.
+	// firstKneePenalty replaces kneePenalty until the first knee has been seen.
 	firstKneePenalty = 6.0
 )
 
-// slopes are the ways in which latency may grow above the knee.
+// slopes are the exponents with which latency can grow above the knee.
 var slopes = [...]float64{1, 2, 4}
 
 func cellOf(n float64) int {
@@ -60,7 +60,7 @@ func cellOf(n float64) int {
 	return min(curveCells-1, 16+int(math.Log(n/16)/cellWidth+0.5))
 }
 
-// at returns the latency that is expected with n calls in progress.
+// at returns the expected latency with n calls in progress.
 func (c *curve) at(n float64) float64 {
 	if n <= c.knee {
 		return c.base
@@ -68,7 +68,7 @@ func (c *curve) at(n float64) float64 {
 	return c.base * math.Pow(n/c.knee, c.slope)
 }
 
-// add takes in that the mean latency over samples calls was latency, with n in
+// add records that the mean latency of samples calls was latency, with n in
 // progress.
 func (c *curve) add(n, latency, samples float64) {
 	l := &c.cells[cellOf(n)]
@@ -77,7 +77,8 @@ func (c *curve) add(n, latency, samples float64) {
 	l.latency += samples * latency
 }
 
-// fade keeps share of what was seen with more than above calls in progress.
+// fade reduces the weight of observations with more than above calls in progress to
+// share of what it was.
 func (c *curve) fade(share, above float64) {
 	for i := range c.cells {
 		l := &c.cells[i]
@@ -89,15 +90,15 @@ func (c *curve) fade(share, above float64) {
 	}
 }
 
-// points are the logarithms of what a curve has seen, lowest number first.
+// points are the logarithms of a curve's observations, fewest calls first.
 type points struct {
 	x, y, w [curveCells]float64 // calls in progress, latency, weight
 	n       int
 }
 
-// miss returns how badly a curve with that knee (a logarithm) and slope fits:
-// the sum of squares in units of the noise; and the base (a logarithm) with
-// which it fits best.
+// miss returns how badly a curve with the given knee (a logarithm) and slope fits,
+// as the sum of squares in units of the noise. It also returns the base (a logarithm)
+// with which that curve fits best.
 func (p *points) miss(knee, slope float64) (miss, base float64) {
 	var sw, sy float64
 	for i := range p.n {
@@ -112,8 +113,8 @@ func (p *points) miss(knee, slope float64) (miss, base float64) {
 	return miss, base
 }
 
-// fit works out base, knee and slope by least squares over the logarithms.
-// variance is that of the latency of one call, relative to its mean squared.
+// fit computes base, knee and slope by least squares over the logarithms. variance
+// is the variance of the latency of one call, relative to its mean squared.
 func (c *curve) fit(variance, penalty float64) {
 	var p points
 	for i := range c.cells {

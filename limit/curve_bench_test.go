@@ -2,9 +2,9 @@ package limit
 
 import "testing"
 
-// BenchmarkFit is what a window costs beside its calls: fading and fitting a
-// curve of which 30 cells are filled. It is inside the package, as a curve is
-// not available outside.
+// BenchmarkFit measures the cost of a window on top of its calls: fading and fitting
+// a curve with 30 filled cells. It is inside the package, because curve is
+// unexported.
 func BenchmarkFit(b *testing.B) {
 	var c curve
 	for i := range 30 {
@@ -13,7 +13,7 @@ func BenchmarkFit(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		c.fade(1, 0) // by nothing, or one cell would be left of a long run
+		c.fade(1, 0) // a share of 1, because after a long run only one cell would be left
 		c.fade(1, c.knee)
 		c.add(20, 1e6, 1e-9)
 		c.fit(1, kneePenalty)

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Do runs fn under a permit of l and returns what it returns, or the error of
+// Do runs fn under a permit of l and returns the results of fn, or the error of
 // Acquire. The permit is released when fn has returned, panicked or exited, with
-// an [Outcome] after its error:
+// an [Outcome] that depends on fn's error:
 //
-//   - nil, and any error that is not named here: Success, as the source answered;
+//   - nil, or any error not listed below: Success, because the source responded;
 //   - context.DeadlineExceeded, or an error that matches [ErrLimited]: Dropped;
-//   - any error once ctx was canceled, and a panic: Ignored.
+//   - any error after ctx was canceled, or a panic: Ignored.
 //
-// A caller who knows better uses Acquire and [Permit.Release].
+// To choose the outcome yourself, use Acquire and [Permit.Release].
 func Do[T any](ctx context.Context, l Limiter, fn func(ctx context.Context) (T, error)) (T, error) {
 	p, err := l.Acquire(ctx)
 	if err != nil {
@@ -39,8 +39,8 @@ func outcome(ctx context.Context, err error) Outcome {
 	return Success
 }
 
-// Must returns v, and panics if err is not nil: for what is made when a program
-// starts.
+// Must returns v, and panics if err is not nil. Use it for limiters that are created
+// when a program starts.
 //
 //	var queries = limit.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 20}))
 func Must[T any](v T, err error) T {
@@ -50,7 +50,7 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// mustBePositive panics if n is no number of units.
+// mustBePositive panics if n is below 1.
 func mustBePositive(n int) {
 	if n < 1 {
 		panic(fmt.Sprintf("limit: AcquireN of %d units", n))

@@ -2,31 +2,32 @@ package limit
 
 import "time"
 
-// Bounds of Error.RetryAfter as a Concurrency gives it.
+// Bounds of Error.RetryAfter as set by a Concurrency or an Adaptive.
 const (
 	minRetry     = 10 * time.Millisecond
 	maxRetry     = time.Minute
 	unknownRetry = time.Second
 )
 
-// drainWindow is over how many permits the mean is taken, roughly: each new
-// one weighs 1/drainWindow, and the first ones weigh all the same.
+// drainWindow is roughly how many permits the mean covers: each new one weighs
+// 1/drainWindow, and the first drainWindow permits weigh the same.
 const drainWindow = 16
 
-// hangs is how many times the mean all permits must have been held to count as
-// hung. With holding times that vary a lot (an exponential distribution) a
-// single permit gets there one time in fifty, two permits once in 3,000.
+// hangs is how many times the mean all permits must have been held for the source
+// to count as hung. With holding times that vary a lot (an exponential distribution)
+// a single permit exceeds it by chance one time in fifty, and two permits do so once
+// in 3,000.
 const hangs = 4
 
-// A drain is the measured speed at which a set of permits comes back. It is
-// plain arithmetic on its arguments; it reads no clock. The zero drain has
-// measured nothing.
+// A drain is the measured rate at which a set of permits is released. It does
+// arithmetic on its arguments only and reads no clock. The zero drain has measured
+// nothing.
 type drain struct {
 	held  float64 // running mean of the time a permit is held, in nanoseconds
 	count int     // permits measured, up to drainWindow
 }
 
-// observe takes in that a permit was held for d.
+// observe records that a permit was held for d.
 func (m *drain) observe(d time.Duration) {
 	if m.count < drainWindow {
 		m.count++
@@ -34,16 +35,15 @@ func (m *drain) observe(d time.Duration) {
 	m.held += (float64(max(0, d)) - m.held) / float64(m.count)
 }
 
-// wait returns how long it is expected to take until the caller behind ahead
-// others gets one of the permits, all in use. It returns 0 before anything was
-// measured.
+// wait returns the expected wait of a caller with ahead others before it, when all
+// permits are in use. It returns 0 before anything has been measured.
 //
-// By Little's law a permit comes back every held/permits, and goes out again
-// at once. So quiet, the time since one last went out, is gone from the first
-// such interval. But every permit has been held for quiet at least: when that
-// is far above the mean, the source hangs. It is then taken to hang for as
-// long again, so that callers are refused while it lasts and not only once the
-// hung calls have come back and been measured.
+// By Little's law a permit is released every held/permits and handed out again at
+// once. So quiet, the time since a permit was last handed out, is already part of
+// the first such interval. Every permit has been held for at least quiet: if that is
+// far above the mean, the source hangs. wait then assumes that it hangs for the same
+// time again, so that callers are rejected during the hang, and not only after the
+// hung calls have ended and been measured.
 func (m *drain) wait(ahead, permits int, quiet time.Duration) time.Duration {
 	if m.count == 0 {
 		return 0
@@ -56,7 +56,7 @@ func (m *drain) wait(ahead, permits int, quiet time.Duration) time.Duration {
 	return nanoseconds(first + interval*float64(ahead))
 }
 
-// retry returns the RetryAfter of a refusal where the expected wait is w.
+// retry returns the RetryAfter of a rejection when the expected wait is w.
 func (m *drain) retry(w time.Duration) time.Duration {
 	if m.count == 0 {
 		return unknownRetry
@@ -64,7 +64,7 @@ func (m *drain) retry(w time.Duration) time.Duration {
 	return min(max(w, minRetry), maxRetry)
 }
 
-// nanoseconds rounds ns up to a Duration, and down to forever.
+// nanoseconds rounds ns up to a Duration and caps it at forever.
 func nanoseconds(ns float64) time.Duration {
 	if ns >= float64(forever) {
 		return forever

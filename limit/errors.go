@@ -9,24 +9,24 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// ErrLimited is the sentinel of all refusals: errors.Is(err, ErrLimited) holds
-// for every [*Error]. No call returns it bare.
+// ErrLimited is the sentinel for all rejections: errors.Is(err, ErrLimited) is true
+// for every [*Error]. No call returns ErrLimited itself.
 var ErrLimited = errors.New("limit: refused")
 
-// An Error is a refusal: Acquire, TryAcquire and Reserve return it, as *Error,
-// when the caller may not start. The end of the caller's own context is no
-// refusal.
+// An Error is a rejection: Acquire, TryAcquire and Reserve return it, as *Error,
+// when the caller may not start. If the caller's own context ends, that is not a
+// rejection.
 //
-// Making one costs one small allocation and formats nothing; the text is put
-// together in Error. An Error is not altered once it has been returned.
+// Creating an Error takes one small allocation and formats nothing; the Error method
+// builds the text. An Error does not change after it has been returned.
 type Error struct {
-	Limiter string // Name in the options of the limiter, may be empty
+	Limiter string // Name in the limiter's options, may be empty
 	Reason  Reason
-	// RetryAfter is when it may be worth to try again, always above zero.
-	// From a RateLimiter it is the exact time until a token is there for a
-	// caller with nobody before it. From the others it is an estimate out
-	// of the measured drain rate, between 10 ms and a minute, and a second
-	// while nothing has been measured.
+	// RetryAfter is how long to wait before another attempt, always above zero.
+	// From a RateLimiter it is the exact time until a newcomer gets a token, if no
+	// other caller arrives first. From the others it is an estimate based on the
+	// measured drain rate, between 10 ms and a minute, and 1 s until something
+	// has been measured.
 	RetryAfter time.Duration
 }
 
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 // Is reports whether target is ErrLimited.
 func (e *Error) Is(target error) bool { return target == ErrLimited }
 
-// A Reason says why a limiter refused. The zero Reason is none.
+// A Reason says why a limiter rejected a caller. The zero Reason means none.
 type Reason uint8
 
 const (
@@ -50,29 +50,30 @@ const (
 	// MaxWait, or no place to wait for one.
 	RateExceeded Reason = 1 + iota
 	// QueueFull: all permits of a Concurrency or Adaptive are in use, and its
-	// queue holds as many callers as it may, or more than MaxWait's worth of
+	// queue holds as many callers as allowed, or more than MaxWait's worth of
 	// work. TryAcquire returns it when it would have to wait.
 	QueueFull
 	// QueueTimeout: the caller waited MaxWait in the queue of a Concurrency or
 	// Adaptive.
 	QueueTimeout
 	// WaitTooLong: the wait would outlast the caller's own deadline. A caller
-	// with more time might have been let in.
+	// with more time might have been admitted.
 	WaitTooLong
 	// Displaced: the caller waited in the queue of a Concurrency or Adaptive
-	// that was full, and gave way to one of a higher class, or under overload to
-	// a newer one of no lower class.
+	// that was full, and was displaced by a caller of a higher class, or under
+	// overload by a newer one of the same or a higher class.
 	Displaced
-	// NoSpare: the caller is Background, and what is left is kept for others.
+	// NoSpare: the caller is Background, and the remaining permits or tokens are
+	// reserved for callers of other classes.
 	NoSpare
-	// TooMany: AcquireN asks for more units than there ever are, by Limit, Max or
-	// Burst. Another try does not help, whatever RetryAfter says.
+	// TooMany: AcquireN requests more units than Limit, Max or Burst allows in
+	// total. Retrying does not help, whatever RetryAfter says.
 	TooMany
 
 	reasonEnd // one past the last
 )
 
-// String returns the reason as a few words of English, "reason(N)" for a value
+// String returns the reason as a few English words, or "reason(N)" for a value
 // without a name.
 func (r Reason) String() string {
 	return name(reasonNames[:], "reason", int(r))
@@ -88,7 +89,7 @@ var reasonNames = [reasonEnd]string{
 	TooMany:      "more units than the limit",
 }
 
-// name returns names[i], or what(i) where there is none.
+// name returns names[i], or "what(i)" if there is none.
 func name(names []string, what string, i int) string {
 	if i < len(names) && names[i] != "" {
 		return names[i]
@@ -96,7 +97,7 @@ func name(names []string, what string, i int) string {
 	return what + "(" + strconv.Itoa(i) + ")"
 }
 
-// An OptionError is a fault in an options struct. NewRateLimiter,
-// NewConcurrency and NewAdaptive return all faults at once, joined; errors.As
+// An OptionError reports one invalid field of an options struct. NewRateLimiter,
+// NewConcurrency and NewAdaptive join the errors for all invalid fields; errors.As
 // finds the first.
 type OptionError = option.Error

@@ -23,7 +23,7 @@ func ExampleConcurrency() {
 		}
 		defer p.Release(limit.Ignored) // for a panic; does nothing after the Release below
 
-		_, err = db.Acquire(ctx) // meanwhile, somebody else
+		_, err = db.Acquire(ctx) // another caller, at the same time
 		fmt.Println(err)
 
 		p.Release(limit.Success)
@@ -35,7 +35,7 @@ func ExampleConcurrency() {
 	// <nil> 0
 }
 
-// The limit is found from how the calls go, so the Outcome must be honest.
+// The limit is derived from the outcomes of the calls, so they must be accurate.
 func ExampleAdaptive() {
 	search, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: "search", Max: 200})
 	if err != nil {
@@ -54,7 +54,7 @@ func ExampleAdaptive() {
 		case err == nil:
 			p.Release(limit.Success)
 		case errors.Is(err, context.Canceled):
-			p.Release(limit.Ignored) // the caller has gone
+			p.Release(limit.Ignored) // the caller gave up
 		default:
 			p.Release(limit.Dropped) // it timed out, or the source is overloaded
 		}
@@ -68,7 +68,7 @@ func ExampleAdaptive() {
 	// 10 0 1
 }
 
-// A dry run tells what a limit would do before it does it.
+// A dry run shows what a limit would do, without enforcing it.
 func ExampleAdaptive_dryRun() {
 	db, _ := limit.NewAdaptive(limit.AdaptiveOptions{Initial: 1, Queue: 2, DryRun: true})
 	for range 5 {
@@ -84,7 +84,7 @@ func ExampleAdaptive_dryRun() {
 	// 2 would have waited, 2 been refused
 }
 
-// A caller queues for another that comes later and is more important.
+// A queued caller is joined by another one that arrives later and has a higher class.
 func ExamplePlace() {
 	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
 	p, _ := db.Acquire(context.Background())
@@ -101,8 +101,8 @@ func ExamplePlace() {
 		runtime.Gosched()
 	}
 
-	fmt.Println(at.Join(time.Time{}, limit.High)) // has no deadline
-	fmt.Println(at.Join(time.Now(), limit.High))  // cannot wait at all
+	fmt.Println(at.Join(time.Time{}, limit.High)) // no deadline
+	fmt.Println(at.Join(time.Now(), limit.High))  // a deadline that has come
 	p.Release(limit.Success)
 	fmt.Println(<-done)
 	_, queued := at.Wait()
@@ -142,7 +142,7 @@ func ExampleRateLimiter_Reserve() {
 	// 0
 }
 
-// The token acquired for a call which then found no permit goes back.
+// If a call gets a token but no permit, the token is returned.
 func ExampleAll() {
 	rate, _ := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1, Burst: 10})
 	slots, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
@@ -159,7 +159,7 @@ func ExampleAll() {
 	// 1
 }
 
-// The higher class is served first, whichever came first.
+// The highest class is served first, in whatever order the callers arrive.
 func ExampleContextWithPriority() {
 	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
 	p, _ := db.Acquire(context.Background())
@@ -192,7 +192,7 @@ func ExampleContextWithPriority() {
 	// report
 }
 
-// Background work leaves a tenth of the permits, and at least one.
+// Background work leaves a tenth of the permits free, and at least one.
 func ExampleContextWithPriority_background() {
 	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 2})
 	ctx := limit.ContextWithPriority(context.Background(), limit.Background)
@@ -209,7 +209,7 @@ func ExampleContextWithPriority_background() {
 	// <nil>
 }
 
-// A Limiter of one's own, here one that asks something else first.
+// A custom Limiter that admits every caller and prints the outcome of each release.
 func ExampleNewPermit() {
 	open := limiterFunc(func(context.Context) (limit.Permit, error) {
 		return limit.NewPermit(func(o limit.Outcome) { fmt.Println("released:", o) }), nil

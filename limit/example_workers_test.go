@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A limit in place of a pool of workers: a goroutine for each job, and three of
-// them at once in the whole process.
+// A limit instead of a worker pool: each job has its goroutine, and at most three
+// jobs run at once in the whole process.
 func ExampleConcurrency_workers() {
 	workers, err := limit.NewConcurrency(limit.ConcurrencyOptions{
 		Name:          "jobs",

@@ -5,35 +5,35 @@ import (
 	"testing"
 )
 
-// Check walks c and reports what must never be.
+// Check walks c and reports violated invariants.
 func (c *Concurrency) Check(t testing.TB) { c.pool.check(t) }
 
-// Check walks a and reports what must never be.
+// Check walks a and reports violated invariants.
 func (a *Adaptive) Check(t testing.TB) {
 	a.pool.check(t)
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	u := a.pool.tuner
 	if u.limit != a.pool.limit || u.limit < u.floor || u.limit > u.ceiling {
-		t.Errorf("the tuner's limit is %d, the pool's %d; want the same, from %d to %d", u.limit, a.pool.limit, u.floor, u.ceiling)
+		t.Errorf("the tuner's limit is %d, the pool's %d; want both equal, from %d to %d", u.limit, a.pool.limit, u.floor, u.ceiling)
 	}
 	if u.inFlight != a.pool.inUse {
-		t.Errorf("the tuner counts %d in flight, and %d permits are in use", u.inFlight, a.pool.inUse)
+		t.Errorf("the tuner counts %d calls in flight, but %d permits are in use", u.inFlight, a.pool.inUse)
 	}
 }
 
-// SetLimit has the tuner of a find that the limit should be n. As always it
-// holds from the next release on.
+// SetLimit sets the limit of a's tuner to n. As with any change by the tuner, it takes
+// effect at the next release.
 func (a *Adaptive) SetLimit(n int) {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	a.pool.tuner.limit, a.pool.tuner.want = n, float64(n)
 }
 
-// WithDefaults returns what NewAdaptive makes of o.
+// WithDefaults returns o with the defaults of NewAdaptive.
 func (o AdaptiveOptions) WithDefaults() AdaptiveOptions { return o.withDefaults() }
 
-// highest is the highest limit that check has seen, by pool.
+// highest holds the highest limit that check has seen, by pool.
 var highest sync.Map
 
 func (c *pool) check(t testing.TB) {
@@ -43,9 +43,9 @@ func (c *pool) check(t testing.TB) {
 	if c.inUse < 0 {
 		t.Errorf("%d permits out of %d are in use", c.inUse, c.limit)
 	}
-	// With either, as a queue becomes an overload without an event.
+	// Check both orders, because a queue becomes overloaded without an event.
 	if c.q.n > 0 && c.fitsLocked(c.q.next(false).units, 0) && c.fitsLocked(c.q.next(true).units, 0) {
-		t.Errorf("%d wait while %d of %d units are in use", c.q.n, c.inUse, c.limit)
+		t.Errorf("%d callers wait although the next one fits: %d of %d units are in use", c.q.n, c.inUse, c.limit)
 	}
 	loans, lent, units := 0, 0, 0
 	for i := range c.slots {
@@ -58,7 +58,7 @@ func (c *pool) check(t testing.TB) {
 		}
 	}
 	if units != c.inUse || loans != lent {
-		t.Errorf("the slots have %d units, %d loans, %d permits lent, and %d units in use", units, loans, lent, c.inUse)
+		t.Errorf("the slots have %d units, %d loans and %d permits lent; %d units are in use", units, loans, lent, c.inUse)
 	}
 	most, _ := highest.LoadOrStore(c, c.limit)
 	highest.Store(c, max(most.(int), c.limit))
@@ -71,11 +71,11 @@ func (c *pool) check(t testing.TB) {
 		n += c.q.of[i].n
 	}
 	if n != c.q.n {
-		t.Errorf("the classes have %d waiters and the queue says %d", n, c.q.n)
+		t.Errorf("the classes have %d waiters; the queue counts %d", n, c.q.n)
 	}
 }
 
-// Check walks l and reports what must never be.
+// Check walks l and reports violated invariants.
 func (l *RateLimiter) Check(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
@@ -93,16 +93,15 @@ func (q *queue) check(t testing.TB) {
 	for w := q.head; w != nil; prev, w = w, w.next {
 		units += w.units
 		if n++; !w.queued || w.granted || w.prev != prev {
-			t.Errorf("waiter %d of %d is not linked right, or was let in", n, q.n)
+			t.Errorf("waiter %d of %d is linked incorrectly, or was already admitted", n, q.n)
 		}
 	}
 	if n != q.n || units != q.units || q.tail != prev {
-		t.Errorf("the queue has %d waiters for %d units and says %d and %d", n, units, q.n, q.units)
+		t.Errorf("the queue has %d waiters for %d units, and counts %d and %d", n, units, q.n, q.units)
 	}
 }
 
-// Stall keeps the timer of l from firing, as a stopped process would, until
-// Tick.
+// Stall keeps the timer of l from firing until Tick, as in a stopped process.
 func (l *RateLimiter) Stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ type queued interface {
 }
 
 // eachQueued runs test, in a bubble, with a Concurrency and with an Adaptive
-// whose limit is fixed. o.Reserve is left out.
+// whose limit is fixed. The Adaptive ignores o.Reserve.
 func eachQueued(t *testing.T, o limit.ConcurrencyOptions, test func(*testing.T, queued)) {
 	t.Helper()
 	t.Run("Concurrency", func(t *testing.T) {
@@ -69,7 +69,7 @@ func eachQueued(t *testing.T, o limit.ConcurrencyOptions, test func(*testing.T, 
 	})
 }
 
-// statsOf returns what a Concurrency and an Adaptive both count.
+// statsOf returns the statistics that a Concurrency and an Adaptive have in common.
 func statsOf(l queued) limit.ConcurrencyStats {
 	if a, ok := l.(*limit.Adaptive); ok {
 		return a.Stats().ConcurrencyStats
@@ -77,7 +77,7 @@ func statsOf(l queued) limit.ConcurrencyStats {
 	return l.(*limit.Concurrency).Stats()
 }
 
-// held has l measure that a permit is held for d.
+// held makes l measure a permit that is held for d.
 func held(t testing.TB, l limit.Limiter, d time.Duration) {
 	t.Helper()
 	p := admitted(t, l, t.Context())
@@ -100,7 +100,7 @@ func acquired(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
 	return p
 }
 
-// admitted is acquired, in a bubble, and expects it to be at once.
+// admitted acquires from l in a bubble, and checks that there was no wait.
 func admitted(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
 	t.Helper()
 	before := time.Now()
@@ -111,17 +111,17 @@ func admitted(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
 	return p
 }
 
-// refused checks that err is a refusal for that reason, and returns it.
+// refused checks that err is a rejection with that reason, and returns it.
 func refused(t testing.TB, err error, want limit.Reason) *limit.Error {
 	t.Helper()
 	var e *limit.Error
 	if !errors.As(err, &e) || e.Reason != want || !errors.Is(err, limit.ErrLimited) || e.RetryAfter <= 0 {
-		t.Fatalf("error = %v; want a refusal for %q with RetryAfter", err, want)
+		t.Fatalf("error = %v; want a rejection with reason %q and RetryAfter", err, want)
 	}
 	return e
 }
 
-// A call is an Acquire on a goroutine of its own.
+// A call is an Acquire on a separate goroutine.
 type call struct {
 	start  time.Time
 	cancel context.CancelCauseFunc
@@ -133,7 +133,7 @@ type call struct {
 }
 
 // start acquires from l on a goroutine, in a bubble, and returns when that
-// goroutine waits or is through.
+// goroutine waits or has finished.
 func start(l limit.Limiter, ctx context.Context) *call {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := startBare(l, ctx)
@@ -153,12 +153,12 @@ func startBare(l limit.Limiter, ctx context.Context) *call {
 	return c
 }
 
-// got checks that the call was let in after took, and returns its permit.
+// got checks that the call was admitted after took, and returns its permit.
 func (c *call) got(t testing.TB, took time.Duration) limit.Permit {
 	t.Helper()
 	synctest.Wait()
 	if !c.back.Load() || c.err != nil || c.took != took {
-		t.Fatalf("Acquire: back %t, error %v, after %v; want a permit after %v", c.back.Load(), c.err, c.took, took)
+		t.Fatalf("Acquire: returned %t, error %v, after %v; want a permit after %v", c.back.Load(), c.err, c.took, took)
 	}
 	return c.permit
 }
@@ -168,16 +168,16 @@ func (c *call) lost(t testing.TB, err error, took time.Duration) {
 	t.Helper()
 	synctest.Wait()
 	if !c.back.Load() || !errors.Is(c.err, err) || c.took != took {
-		t.Fatalf("Acquire: back %t, error %v, after %v; want %v after %v", c.back.Load(), c.err, c.took, err, took)
+		t.Fatalf("Acquire: returned %t, error %v, after %v; want %v after %v", c.back.Load(), c.err, c.took, err, took)
 	}
 }
 
-// waits checks that the call has not come back.
+// waits checks that the call has not returned.
 func (c *call) waits(t testing.TB) {
 	t.Helper()
 	synctest.Wait()
 	if c.back.Load() {
-		t.Fatalf("Acquire came back after %v with error %v; want it to wait", c.took, c.err)
+		t.Fatalf("Acquire returned after %v with error %v; want it to wait", c.took, c.err)
 	}
 }
 
@@ -192,8 +192,8 @@ func within(t testing.TB, d time.Duration) context.Context {
 
 var errGone = errors.New("the caller is gone")
 
-// A mute context ends without a sound: Err says so, Done does not. A select
-// cannot see it, as it cannot be trusted to when several things are ready.
+// A mute context ends silently: Err reports it, but Done never fires. It stands for
+// a select that takes another ready case although ctx is done.
 type mute struct {
 	context.Context
 	ended atomic.Bool

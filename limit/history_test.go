@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A script decides what a history does next. A random one and one by the
-// fuzzer are the same thing; when it has run out it says 0.
+// A script decides what a history does next. It is random bytes or the fuzzer's
+// input. At its end, next returns 0.
 type script []byte
 
 func randomScript(seed uint64) script {
@@ -31,13 +31,13 @@ func (s *script) next(n int) int {
 	return int(b) % n
 }
 
-// span returns a duration up to some seconds, with an odd end so that few
+// span returns a duration of up to a few seconds, with odd low digits so that few
 // instants coincide.
 func (s *script) span() time.Duration {
 	return time.Duration(1+s.next(256)) * 13_000_117
 }
 
-// fate is what has become of a caller.
+// A fate is the state of a caller.
 type fate int
 
 const (
@@ -45,16 +45,16 @@ const (
 	in           // has a permit
 	out          // has released it
 	gone         // its context ended
-	no           // refused
+	no           // rejected
 )
 
 func (f fate) String() string { return [...]string{"waiting", "in", "out", "gone", "refused"}[f] }
 
-// A caller is one Acquire, as the model has it and as it is.
+// A caller is one Acquire, in the model and in reality.
 type caller struct {
 	call  *call
 	place limit.Place
-	class limit.Priority // the highest in the queue
+	class limit.Priority // the highest one it had in the queue
 	units int
 	until time.Time // in the queue; zero: forever
 
@@ -65,12 +65,12 @@ type caller struct {
 	granted  time.Time // with in
 }
 
-// An acquirer is a limiter of which several units can be had.
+// An acquirer is a limiter with AcquireN.
 type acquirer interface {
 	AcquireN(ctx context.Context, n int) (limit.Permit, error)
 }
 
-// units is a Limiter that acquires so many.
+// units is a Limiter that acquires n units.
 type units struct {
 	acquirer
 	n int
@@ -78,8 +78,8 @@ type units struct {
 
 func (u units) Acquire(ctx context.Context) (limit.Permit, error) { return u.AcquireN(ctx, u.n) }
 
-// join makes a caller that acquires n units from l with deadline d from now, none
-// if d is 0.
+// join returns a caller that acquires n units from l with deadline d from now, or
+// without a deadline if d is 0.
 func join(t *testing.T, l acquirer, ctx context.Context, d time.Duration, n int) *caller {
 	now := time.Now()
 	c := &caller{arrived: now, units: n}
@@ -93,14 +93,14 @@ func join(t *testing.T, l acquirer, ctx context.Context, d time.Duration, n int)
 	return c
 }
 
-// tried makes a caller out of the result of TryAcquire.
+// tried returns a caller with the result of TryAcquire.
 func tried(p limit.Permit, err error) *caller {
 	c := &caller{arrived: time.Now(), units: 1, call: &call{permit: p, err: err}}
 	c.call.back.Store(true)
 	return c
 }
 
-// is returns what has become of c.
+// is returns the actual state of c.
 func (c *caller) is() (fate, limit.Reason) {
 	var e *limit.Error
 	switch {
@@ -134,7 +134,7 @@ func compare(t *testing.T, step int, callers []*caller) {
 	}
 }
 
-// pick returns one of the callers that the model has as f, nil if there is
+// pick returns one of the callers whose state in the model is f, or nil if there is
 // none.
 func (s *script) pick(callers []*caller, f fate) *caller {
 	var some []*caller

@@ -6,15 +6,15 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// A permit is lent by a second slot, which is not counted in inUse and names the
-// slot that it stands in for. Both permits are released as any other. The lender's
-// comes back to the pool when it was released and nothing runs in its place any
-// more, whichever is last. A loan may be lent in turn.
+// A loan of a permit is a second slot, which is not counted in inUse and refers to
+// the slot of the lender. Both permits are released like any other. The lender's
+// permit returns to the pool when it has been released and its loan has ended. A
+// loan can itself be lent.
 
 var _ lend.Pool = (*pool)(nil)
 
-// borrow returns a permit lent by a call that waits for the one which asks with
-// ctx. ctx is not asked unless some call waits for another.
+// borrow returns a permit lent by a call that waits for the call of ctx. It does not
+// read ctx unless some call waits for another.
 func (c *pool) borrow(ctx context.Context) (Permit, bool) {
 	if !lend.Any() {
 		return Permit{}, false
@@ -40,7 +40,7 @@ func (c *pool) LendTo(waiting any, id uint64, from *lend.Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !w.queued {
-		return true // it was let in, or has left
+		return true // it was admitted, or has left
 	}
 	loan, ok := c.lendLocked(id, from)
 	if !ok {
@@ -64,8 +64,8 @@ func (c *pool) lendLocked(id uint64, from *lend.Call) (loan uint64, ok bool) {
 	return c.idLocked(i), true
 }
 
-// appendHeld appends those permits that p stands for which can be lent: of pools,
-// alone or within an All.
+// appendHeld appends the permits of p that can be lent: those of pools, alone or
+// within an All.
 func (p Permit) appendHeld(held []lend.Held) []lend.Held {
 	switch from := p.from.(type) {
 	case *pool:

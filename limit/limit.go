@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// A Limiter decides who may start, and when.
+// A Limiter decides which calls may start, and when.
 //
 // Acquire returns a Permit once the caller may start, possibly after a wait.
-// It returns a [*Error] when it refuses, and context.Cause(ctx) when ctx is
-// done before the caller was admitted, already at the call or while it waited.
-// With an error the Permit is the zero one.
+// It returns an [*Error] when it rejects the caller, and context.Cause(ctx) when
+// ctx is done before the caller is admitted, whether before the call or during the
+// wait. With an error, the Permit is the zero Permit.
 //
-// The limiters of this package are safe for concurrent use, and so must be every
-// other Limiter. One that is written elsewhere makes its permits with
-// [NewPermit].
+// The limiters of this package are safe for concurrent use, and every other
+// Limiter must be as well. A Limiter outside this package creates its permits
+// with [NewPermit].
 type Limiter interface {
 	Acquire(ctx context.Context) (Permit, error)
 }
@@ -22,34 +22,34 @@ type Limiter interface {
 // A Permit is the right to run one call. It is a small value: copying it
 // allocates nothing, and the copies are the same permit.
 //
-// The caller that acquired a Permit calls Release once its call has really returned.
-// Of several calls of Release, on one copy or on many, at once or one after
-// another, the first counts and the rest do nothing; so a deferred
-// Release(Ignored) makes a panic safe:
+// The caller that acquired a Permit calls Release once the protected call has
+// actually returned. Only the first Release of a permit counts, on whichever copy
+// and however many run at once; the rest do nothing. So a deferred Release(Ignored)
+// covers panics:
 //
 //	p, err := l.Acquire(ctx)
 //	if err != nil {
 //		return err
 //	}
-//	defer p.Release(limit.Ignored) // for a panic, or a return that forgot
+//	defer p.Release(limit.Ignored) // for a panic or an early return
 //	err = call(ctx)
 //	p.Release(outcome(err))
 //
 // The zero Permit is valid and belongs to no limiter: Release does nothing.
 type Permit struct {
 	from releaser
-	id   uint64 // what it means is from's business
+	id   uint64 // its meaning is private to from
 }
 
-// A releaser takes back the permits it gave out. It tells a permit that was
-// released before by its id.
+// A releaser takes back the permits it issued. By the id it recognizes a permit
+// that has already been released.
 type releaser interface {
 	release(id uint64, o Outcome)
 }
 
-// NewPermit returns a Permit for a Limiter outside this package. The first
-// Release calls release with its outcome, later ones do not. A nil release
-// means that there is nothing to do.
+// NewPermit returns a Permit for a Limiter outside this package. The first call of
+// Release calls release with its outcome; later ones do nothing. With a nil release,
+// Release does nothing.
 func NewPermit(release func(Outcome)) Permit {
 	if release == nil {
 		return Permit{}
@@ -57,8 +57,8 @@ func NewPermit(release func(Outcome)) Permit {
 	return Permit{from: &onceReleaser{fn: release}}
 }
 
-// Release hands the permit back and says how the call went. It does not
-// block. It is safe for concurrent use.
+// Release returns the permit to its limiter and reports how the call ended. It does
+// not block. It is safe for concurrent use.
 func (p Permit) Release(o Outcome) {
 	if p.from != nil {
 		p.from.release(p.id, o)
@@ -66,7 +66,7 @@ func (p Permit) Release(o Outcome) {
 }
 
 type onceReleaser struct {
-	done atomic.Bool // one flag, set once: a mutex would guard nothing more
+	done atomic.Bool // not a mutex: there is nothing to guard but this flag, which is set once
 	fn   func(Outcome)
 }
 
@@ -76,27 +76,27 @@ func (r *onceReleaser) release(_ uint64, o Outcome) {
 	}
 }
 
-// An Outcome says how the call under a Permit went. Fixed limits look at
-// Unused alone; the rest is for an [Adaptive], which learns.
+// An Outcome says how the call under a Permit ended. Fixed limits only
+// distinguish Unused; an [Adaptive] learns from the others.
 type Outcome uint8
 
 const (
-	// Success: the call ran to its end. An error that is an answer, such as
-	// "not found", is a success too.
+	// Success: the call ran to completion. An error that is a valid reply of the
+	// source, such as "not found", is also a success.
 	Success Outcome = iota
-	// Dropped: the call timed out, or the source said that it is overloaded.
+	// Dropped: the call timed out, or the source reported that it is overloaded.
 	Dropped
 	// Ignored: the call says nothing about the source, for example because
-	// its caller gave up. It used what it was admitted to use.
+	// its caller gave up. Its permit still counts as used.
 	Ignored
-	// Unused: the call never started. The permit counts as never given: a
-	// RateLimiter takes its token back, and the time it was held is not
-	// measured.
+	// Unused: the call never started. The permit counts as never issued: a
+	// RateLimiter gets its token back, and the time for which the permit was held
+	// is not measured.
 	Unused
 )
 
-// String returns the name of the constant in lower case, "outcome(N)" for a
-// value that has none.
+// String returns the name of the constant in lower case, or "outcome(N)" for a
+// value without a name.
 func (o Outcome) String() string {
 	return name(outcomeNames[:], "outcome", int(o))
 }

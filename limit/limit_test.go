@@ -24,13 +24,13 @@ func TestPermitFirstReleaseCounts(t *testing.T) {
 	}
 }
 
-// The same permit released by many at once comes back once.
+// A permit that several goroutines release at once is returned once.
 func TestPermitReleasedByManyAtOnce(t *testing.T) {
 	c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 4, Queue: -1})
 	r := newRate(t, limit.RateOptions{PerSecond: 1e-9, Burst: 1000})
 	all := limit.All(c, r)
 	for _, l := range []limit.Limiter{c, r, all} {
-		acquired(t, l, t.Context()) // one stays out
+		acquired(t, l, t.Context()) // one stays in use
 		for range 200 {
 			p := acquired(t, l, t.Context())
 			var wg sync.WaitGroup

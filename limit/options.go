@@ -13,8 +13,8 @@ const (
 	defaultQueue   = 1024
 	defaultMaxWait = 10 * time.Second
 
-	// defaultOverloadAfter is for how long a queue may stand at least before it
-	// is an overload; twice the mean holding time is the other bound.
+	// defaultOverloadAfter is the shortest time for which a queue must be nonempty
+	// to count as overload; the other bound is twice the mean holding time.
 	defaultOverloadAfter = 100 * time.Millisecond
 
 	defaultInitial     = 10
@@ -24,40 +24,39 @@ const (
 	defaultMaxBaseline = 30 * time.Second
 )
 
-// Upper bounds of the options. A slot of a Concurrency is numbered in 32 bits;
-// up to maxBurst a float64 holds a token to a thousandth.
+// Upper bounds of the options. A Concurrency numbers its slots in 32 bits. Up to
+// maxBurst, a float64 represents the tokens to within a thousandth of a token.
 const (
 	maxLimit    = math.MaxInt32
 	maxBurst    = 1 << 30
-	maxAdaptive = 10_000 // up to where a curve tells numbers apart
+	maxAdaptive = 10_000 // a curve has distinct cells to beyond this
 )
 
-// forever is a wait without a bound.
+// forever means an unbounded wait.
 const forever = time.Duration(math.MaxInt64)
 
 // ConcurrencyOptions configures a [Concurrency]. Limit is required.
 type ConcurrencyOptions struct {
-	// Name is the Limiter of its errors.
+	// Name is reported as Limiter in errors.
 	Name string
-	// Limit is how many permits there are, at least 1.
+	// Limit is the number of permits, at least 1.
 	Limit int
 	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// nobody waits.
+	// no caller waits.
 	Queue int
 	// MaxWait bounds the time in the queue: the queue is full when it holds
-	// more than that much work, by the measured drain rate, and a caller that
-	// has waited as long is refused.
-	// 0 means 10 s, negative means that the caller's deadline alone counts.
+	// more work than that, at the measured drain rate, and a caller that
+	// has waited that long is rejected.
+	// 0 means 10 s, negative means that only the caller's deadline counts.
 	MaxWait time.Duration
-	// Reserve is how many permits stay free when a Background caller has
-	// taken one, below Limit. 0 means a tenth of Limit, rounded down, and at
-	// least 1; with a Limit of 1 it means 0, as a single permit cannot be
-	// both reserved and given out. Negative means 0.
+	// Reserve is how many permits must stay free after a Background caller has
+	// taken one. It must be below Limit. 0 means a tenth of Limit, rounded down,
+	// and at least 1; with a Limit of 1 it means 0, because a single permit cannot
+	// be both reserved and handed out. Negative means 0.
 	Reserve int
-	// OverloadAfter is how long the queue may have been standing, never empty;
-	// for longer, and the newest in it are served first. 0 means 100 ms or
-	// twice the mean time for which a permit is held, whichever is longer.
-	// Negative means never.
+	// OverloadAfter is how long the queue must have been nonempty before its
+	// newest callers are served first. 0 means 100 ms or twice the mean time
+	// for which a permit is held, whichever is longer. Negative means never.
 	OverloadAfter time.Duration
 }
 
@@ -69,7 +68,7 @@ func (o ConcurrencyOptions) validate() error {
 	return f.Err()
 }
 
-// withDefaults returns o with plain numbers in place of 0 and negative ones.
+// withDefaults returns o with 0 and negative values resolved.
 func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
 	o.Queue = queueOrDefault(o.Queue)
 	o.MaxWait = waitOrDefault(o.MaxWait)
@@ -81,7 +80,7 @@ func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
 	return o
 }
 
-// defaultReserve is how many of limit permits Background callers leave free.
+// defaultReserve returns how many of limit permits Background callers leave free.
 func defaultReserve(limit int) int {
 	if limit < 2 {
 		return 0
@@ -89,39 +88,39 @@ func defaultReserve(limit int) int {
 	return max(1, limit/10)
 }
 
-// AdaptiveOptions configures an [Adaptive]. The zero AdaptiveOptions are fit
-// for most sources.
+// AdaptiveOptions configures an [Adaptive]. The zero AdaptiveOptions suit most
+// sources.
 type AdaptiveOptions struct {
-	// Name is the Limiter of its errors.
+	// Name is reported as Limiter in errors.
 	Name string
-	// Initial is the limit before anything is known. 0 means 10, within Min
-	// and Max. Rather too low than too high: it doubles within some ten times
-	// the latency while the source has room.
+	// Initial is the limit before anything is measured. 0 means 10, within Min
+	// and Max. Set it too low rather than too high: while the source has capacity
+	// to spare, the limit doubles within about ten times the latency.
 	Initial int
 	// Min and Max bound the limit. 0 means 1 and 1000. At most 10,000.
 	Min, Max int
-	// Headroom is how far above the knee the limit is kept, as a share of it,
-	// at least 0 and at most 1. It keeps a source busy whose calls queue in it,
-	// and costs latency. Where calls hinder each other less of it is used.
-	// 0 means 0.1; negative means none.
+	// Headroom is how far above the knee the limit is kept, as a fraction of the
+	// knee, at most 1. It keeps a source busy that queues calls internally, and
+	// costs latency. Less of it is used where concurrent calls slow each other
+	// down. 0 means 0.1; negative means none.
 	Headroom float64
 	// MaxBaseline is the ceiling on healthy latency. A source that takes longer
-	// even with room to spare counts as overloaded, perhaps by others, and
-	// the limit goes down to Min. 0 means 30 s, negative means no ceiling.
+	// even with capacity to spare counts as overloaded, perhaps by other clients,
+	// and the limit falls to Min. 0 means 30 s, negative means no ceiling.
 	MaxBaseline time.Duration
 	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// nobody waits.
+	// no caller waits.
 	Queue int
 	// MaxWait bounds the time in the queue: the queue is full when it holds
-	// more than that much work, and a caller that has waited as long is
-	// refused. 0 means three quarters of the healthy latency, as measured, at
-	// least 1 ms, and 10 s before it is known; negative means that the caller's
-	// deadline alone counts.
+	// more work than that, and a caller that has waited that long is
+	// rejected. 0 means three quarters of the measured healthy latency, at
+	// least 1 ms, and 10 s before it is known; negative means that only the
+	// caller's deadline counts.
 	MaxWait time.Duration
 	// OverloadAfter is as in ConcurrencyOptions.
 	OverloadAfter time.Duration
-	// DryRun lets everybody in. What would have become of them is counted in
-	// AdaptiveStats, as if those in progress beyond the limit were queued.
+	// DryRun admits every caller. AdaptiveStats counts what would have happened to
+	// them, treating the calls in progress beyond the limit as queued.
 	DryRun bool
 }
 
@@ -136,8 +135,8 @@ func (o AdaptiveOptions) validate() error {
 	return f.Err()
 }
 
-// withDefaults returns o with plain numbers in place of 0 and negative ones. A
-// MaxWait of 0 stays: it depends on what is measured.
+// withDefaults returns o with 0 and negative values resolved. A MaxWait of 0
+// stays, because it depends on the measured latency.
 func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
 	o.Min = cmp.Or(o.Min, defaultMin)
 	o.Max = cmp.Or(o.Max, max(defaultMax, o.Min))
@@ -159,21 +158,21 @@ func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
 
 // RateOptions configures a [RateLimiter]. PerSecond is required.
 type RateOptions struct {
-	// Name is the Limiter of its errors.
+	// Name is reported as Limiter in errors.
 	Name string
 	// PerSecond is how many calls may start per second in the long run, above
-	// 0; a fraction is fine. math.Inf(1) means no limit: everybody is let in
+	// 0; it may be fractional. math.Inf(1) means no limit: every caller is admitted
 	// at once, whatever the other options say.
 	PerSecond float64
-	// Burst is how many tokens the bucket holds, so how many calls may start
+	// Burst is how many tokens the bucket holds, which is how many calls may start
 	// at the same instant after a pause. 0 means a tenth of a second's worth,
 	// rounded down, and at least 1. At most 2^30.
 	Burst int
 	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// nobody waits.
+	// no caller waits.
 	Queue int
-	// MaxWait bounds the wait: who would wait longer is refused at once.
-	// 0 means 10 s, negative means that the caller's deadline alone counts.
+	// MaxWait bounds the wait: a caller that would wait longer is rejected at once.
+	// 0 means 10 s, negative means that only the caller's deadline counts.
 	MaxWait time.Duration
 }
 
@@ -185,7 +184,7 @@ func (o RateOptions) validate() error {
 	return f.Err()
 }
 
-// withDefaults returns o with plain numbers in place of 0 and negative ones.
+// withDefaults returns o with 0 and negative values resolved.
 func (o RateOptions) withDefaults() RateOptions {
 	if o.Burst == 0 {
 		o.Burst = int(max(1, min(o.PerSecond/10, maxBurst)))
@@ -212,7 +211,7 @@ func waitOrDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// overloadOrDefault leaves 0, which depends on what is measured.
+// overloadOrDefault keeps 0, whose meaning depends on the measured holding time.
 func overloadOrDefault(d time.Duration) time.Duration {
 	if d < 0 {
 		return forever

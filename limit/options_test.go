@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// All faults at once, each with its field, value and bound.
+// The error names all faults, each with its field, value and bound.
 func TestOptionsFaultsAreNamedAllAtOnce(t *testing.T) {
 	_, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: -2, Burst: -1})
 	want := "limit: RateOptions.PerSecond is -2, must be above 0\n" +
@@ -100,7 +100,7 @@ func TestAdaptiveOptionsDefaults(t *testing.T) {
 		{limit.AdaptiveOptions{Name: "db", DryRun: true}, with(func(o *limit.AdaptiveOptions) { o.Name, o.DryRun = "db", true })},
 	} {
 		if got := tt.o.WithDefaults(); got != tt.want {
-			t.Errorf("%+v means %+v; want %+v", tt.o, got, tt.want)
+			t.Errorf("%+v with defaults = %+v; want %+v", tt.o, got, tt.want)
 		}
 	}
 }
@@ -117,8 +117,8 @@ func TestRateBurstDefault(t *testing.T) {
 	}
 }
 
-// The options are refused exactly when the documentation says so, and limiters
-// with the others work.
+// Options are rejected exactly when the documentation says that they are invalid, and
+// limiters with valid options work.
 func FuzzConcurrencyOptions(f *testing.F) {
 	f.Add(1, 0, int64(0), 0)
 	f.Add(0, -1, int64(-1), -1)

@@ -27,7 +27,7 @@ func TestB4NewestFirstOnceTheQueueStandsForOverloadAfter(t *testing.T) {
 				p := admitted(t, l, t.Context())
 				oldest := start(l, t.Context())
 				time.Sleep(tt.standing - 1)
-				newest := start(l, t.Context()) // it is the queue's age that counts, not this one's
+				newest := start(l, t.Context()) // the age of the queue counts, not of this caller
 				time.Sleep(time.Nanosecond)
 				if s := statsOf(l); s.Overloaded != tt.newest {
 					t.Errorf("Overloaded = %t; want %t", s.Overloaded, tt.newest)
@@ -80,7 +80,7 @@ func TestB4OverloadEndsWhenTheQueueIsEmpty(t *testing.T) {
 		w := start(l, t.Context())
 		time.Sleep(2 * time.Second)
 		p.Release(limit.Success)
-		p = w.got(t, 2*time.Second) // the queue is empty for no time at all
+		p = w.got(t, 2*time.Second) // the queue is empty, if only for an instant
 		a, b := start(l, t.Context()), start(l, t.Context())
 		time.Sleep(time.Second)
 		p.Release(limit.Success)
@@ -88,12 +88,12 @@ func TestB4OverloadEndsWhenTheQueueIsEmpty(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		c := start(l, t.Context())
 		p.Release(limit.Success)
-		c.got(t, 0).Release(limit.Success) // the queue with b in it is older than a second
+		c.got(t, 0).Release(limit.Success) // the queue has not been empty for more than a second
 		b.got(t, time.Second+1).Release(limit.Success)
 	})
 }
 
-// Classes come before age.
+// The class counts before the age.
 func TestB4OverloadIsNewestFirstWithinTheClass(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1, OverloadAfter: time.Second}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())
@@ -140,13 +140,12 @@ func TestB4OverloadCountsOnlyHigherClassesAhead(t *testing.T) {
 	})
 }
 
-// displaced checks that the call was displaced after took, and told to come
-// back after retry.
+// displaced checks that the call was displaced after took, with RetryAfter retry.
 func (c *call) displaced(t *testing.T, took, retry time.Duration) {
 	t.Helper()
 	c.lost(t, limit.ErrLimited, took)
 	if e := refused(t, c.err, limit.Displaced); e.RetryAfter != retry || e.Limiter != "db" {
-		t.Errorf("refusal = %+v; want from db, after %v", e, retry)
+		t.Errorf("rejection = %+v; want from db, after %v", e, retry)
 	}
 }
 
@@ -157,21 +156,21 @@ func TestB4FullQueueGivesThePlaceOfTheNewestOfALowerClass(t *testing.T) {
 		low1, low2, normal := start(l, of(t, limit.Low)), start(l, of(t, limit.Low)), start(l, t.Context())
 		_, err := l.Acquire(of(t, limit.Low))
 		if e := refused(t, err, limit.QueueFull); e.RetryAfter != 4*time.Second {
-			t.Errorf("RetryAfter = %v; want 4s, until the queue is served", e.RetryAfter)
+			t.Errorf("RetryAfter = %v; want 4s, the time to serve the queue", e.RetryAfter)
 		}
 		high := []*call{start(l, of(t, limit.High))}
 		low2.displaced(t, 0, 4*time.Second)
 		high = append(high, start(l, of(t, limit.High)))
 		low1.displaced(t, 0, 4*time.Second)
 		_, err = l.Acquire(t.Context())
-		refused(t, err, limit.QueueFull) // nobody is of a lower class
+		refused(t, err, limit.QueueFull) // no waiter has a lower class
 		time.Sleep(50 * time.Millisecond)
 		high = append(high, start(l, of(t, limit.High)))
 		normal.displaced(t, 50*time.Millisecond, 3950*time.Millisecond)
 		_, err = l.Acquire(of(t, limit.High))
 		refused(t, err, limit.QueueFull)
 		if s := statsOf(l); s.Refused[limit.Displaced] != 3 || s.Refused[limit.QueueFull] != 3 || s.Refused.Total() != 6 || s.Queued != 3 || s.Left != 0 {
-			t.Errorf("Stats = %+v; want 3 displaced, 3 refused as the queue is full, 3 queued", s)
+			t.Errorf("Stats = %+v; want 3 displaced, 3 rejected because the queue is full, 3 queued", s)
 		}
 		for i, took := range []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 0} {
 			p.Release(limit.Success)
@@ -205,13 +204,13 @@ func TestB4OverloadedFullQueueGivesThePlaceOfTheOldestOfTheLowestClass(t *testin
 		newcomer(limit.High, normal2, after)
 		high1.waits(t)
 		if s := statsOf(l); !s.Overloaded || s.Refused[limit.Displaced] != 5 || s.Refused.Total() != 6 {
-			t.Errorf("Stats = %+v; want overloaded, 5 displaced, 1 refused", s)
+			t.Errorf("Stats = %+v; want overloaded, 5 displaced, 1 rejected", s)
 		}
 	})
 }
 
-// With a single place the queue never looks empty from outside when it changes
-// hands, and the overload goes on.
+// In a queue of one, a newcomer that displaces the only waiter does not end the
+// overload.
 func TestB4OverloadGoesOnWhereOnePlaceChangesHands(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Name: "db", Limit: 1, Queue: 1, OverloadAfter: time.Second}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())
@@ -230,7 +229,7 @@ func TestB4OverloadGoesOnWhereOnePlaceChangesHands(t *testing.T) {
 	})
 }
 
-// B4: the bound in time is as good as the one in places.
+// B4: a queue that is full in time displaces waiters like one that is full in places.
 func TestB4BudgetInTimeDisplacesToo(t *testing.T) {
 	o := limit.ConcurrencyOptions{Name: "db", Limit: 1, MaxWait: 2 * time.Second, OverloadAfter: time.Second}
 	eachQueued(t, o, func(t *testing.T, l queued) {
@@ -241,9 +240,9 @@ func TestB4BudgetInTimeDisplacesToo(t *testing.T) {
 		refused(t, err, limit.QueueFull)
 		normal := start(l, t.Context())
 		low2.displaced(t, 0, 3*time.Second)
-		time.Sleep(time.Second + 1) // the source is late, nothing comes back yet
+		time.Sleep(time.Second + 1) // the source is late, no permit has been released yet
 		low3 := start(l, of(t, limit.Low))
-		low3.waits(t) // 2 s of work again, as the permit is due any time now
+		low3.waits(t) // 2 s of work again, because the permit is due any time now
 		low4 := start(l, of(t, limit.Low))
 		low1.displaced(t, time.Second+1, 3*time.Second)
 		p.Release(limit.Unused)
@@ -271,24 +270,24 @@ func TestB4BackgroundDisplacesNobody(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1, Queue: 1, OverloadAfter: 1}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())
 		low := start(l, of(t, limit.Low))
-		time.Sleep(time.Second) // it is the oldest now, and overload
+		time.Sleep(time.Second) // low is now the oldest, and the queue is overloaded
 		_, err := l.Acquire(background(t))
 		refused(t, err, limit.NoSpare)
 		_, err = l.TryAcquire()
-		refused(t, err, limit.QueueFull) // nor does who will not wait
+		refused(t, err, limit.QueueFull) // TryAcquire displaces no waiter either
 		low.waits(t)
 		p.Release(limit.Success)
 		low.got(t, time.Second).Release(limit.Success)
 	})
 }
 
-// The displaced one's context ends at the same instant: that is the error it
-// gets, and how it is counted.
+// If the context of a displaced waiter ends at the same instant, the waiter gets that
+// error and is counted as left.
 func TestB4DisplacedAndGoneIsCountedOnce(t *testing.T) {
 	check := func(t *testing.T, l queued) {
 		t.Helper()
 		if s := statsOf(l); s.Left != 1 || s.Refused.Total() != 0 || s.Queued != 1 {
-			t.Fatalf("Stats = %+v; want 1 left, none refused, 1 queued", s)
+			t.Fatalf("Stats = %+v; want 1 left, none rejected, 1 queued", s)
 		}
 	}
 	o := limit.ConcurrencyOptions{Limit: 1, Queue: 1}
@@ -303,7 +302,7 @@ func TestB4DisplacedAndGoneIsCountedOnce(t *testing.T) {
 		p.Release(limit.Success)
 		high.got(t, 0).Release(limit.Success)
 	})
-	for range 50 { // as the scheduler pleases
+	for range 50 { // the order depends on the scheduler
 		eachQueued(t, o, func(t *testing.T, l queued) {
 			p := admitted(t, l, t.Context())
 			low := start(l, of(t, limit.Low))
@@ -317,7 +316,7 @@ func TestB4DisplacedAndGoneIsCountedOnce(t *testing.T) {
 	}
 }
 
-// MaxWait ends at the instant of the displacement: it is one refusal.
+// A waiter displaced at the instant of MaxWait is counted as one rejection.
 func TestB4DisplacedAtTheInstantOfMaxWaitIsRefusedOnce(t *testing.T) {
 	o := limit.ConcurrencyOptions{Limit: 1, Queue: 1, MaxWait: time.Second}
 	for range 50 {
@@ -336,7 +335,8 @@ func TestB4DisplacedAtTheInstantOfMaxWaitIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A deadline at the instant of MaxWait is the caller's own end, and no refusal.
+// If the deadline comes at the instant of MaxWait, the caller counts as left, not as
+// rejected.
 func TestB4DeadlineAtTheInstantOfMaxWaitIsNoRefusal(t *testing.T) {
 	for range 50 {
 		eachQueued(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: time.Second}, func(t *testing.T, l queued) {
@@ -345,7 +345,7 @@ func TestB4DeadlineAtTheInstantOfMaxWaitIsNoRefusal(t *testing.T) {
 			time.Sleep(time.Second + 1)
 			w.lost(t, context.DeadlineExceeded, time.Second)
 			if s := statsOf(l); s.Left != 1 || s.Refused.Total() != 0 {
-				t.Fatalf("Stats = %+v; want 1 left, none refused", s)
+				t.Fatalf("Stats = %+v; want 1 left, none rejected", s)
 			}
 		})
 	}

@@ -6,31 +6,31 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// A slot is the place of one permit of a pool that is out, or of a loan: a permit
-// in whose place another one runs (see lend.go).
+// A slot holds one issued permit of a pool, or a loan of another permit (see
+// lend.go).
 type slot struct {
-	turn  uint32        // tells the permit in the slot from those before it
-	since time.Duration // when the permit was given out
-	stood time.Duration // for how long the source had stood still by then, as the tuner counts it
+	turn  uint32        // distinguishes the permit in the slot from earlier ones
+	since time.Duration // when the permit was issued
+	stood time.Duration // how long the source had stood still by then, as counted by the tuner
 
 	units  int        // that the permit counts for; 0 for a loan
 	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
 	from   *lend.Call // of a loan: the call that holds that permit
-	lent   bool       // a loan runs in its place
-	over   bool       // released, while a loan runs on
-	worst  Outcome    // of those that ran in its place: Dropped, or Success
-	result Outcome    // with over: what it was released with
+	lent   bool       // a loan of it is in use
+	over   bool       // released; a loan of it may still be in use
+	worst  Outcome    // of its loans: Dropped or Success
+	result Outcome    // with over: the outcome at release
 }
 
-// admitLocked gives out a permit for n units to a caller that did not wait. They
+// admitLocked issues a permit for n units to a caller that did not wait. The units
 // must be free. c.mu must be held.
 func (c *pool) admitLocked(now time.Duration, n int) Permit {
 	c.admitted++
 	return Permit{from: c, id: c.takeLocked(now, n)}
 }
 
-// admitDryLocked is admitLocked for a caller that a dry run lets in, and that
-// would have been refused with reason, or have queued if that is none. c.mu
+// admitDryLocked is admitLocked for a caller that is admitted only because of the
+// dry run. It would have been rejected with reason, or queued if reason is 0. c.mu
 // must be held.
 func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int) Permit {
 	if reason == 0 {
@@ -41,9 +41,9 @@ func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int) Permit {
 	return c.admitLocked(now, n)
 }
 
-// takeLocked puts a permit for n units into a slot and returns its id: the slot
-// in the upper half, its turn in the lower. To a tuner it is n calls. c.mu must
-// be held.
+// takeLocked puts a permit for n units into a slot and returns its id, which has the
+// slot in the upper half and the turn in the lower. The tuner counts it as n calls.
+// c.mu must be held.
 func (c *pool) takeLocked(now time.Duration, n int) (id uint64) {
 	i := c.slotLocked()
 	c.slots[i].since, c.slots[i].units = now, n
@@ -57,7 +57,7 @@ func (c *pool) takeLocked(now time.Duration, n int) (id uint64) {
 	return c.idLocked(i)
 }
 
-// slotLocked returns a slot that holds no permit. c.mu must be held.
+// slotLocked returns a free slot. c.mu must be held.
 func (c *pool) slotLocked() uint32 {
 	if len(c.free) == 0 {
 		c.free = append(c.free, uint32(len(c.slots)))
@@ -69,11 +69,11 @@ func (c *pool) slotLocked() uint32 {
 	return i
 }
 
-// idLocked is the id of the permit in the ith slot. c.mu must be held.
+// idLocked returns the id of the permit in the ith slot. c.mu must be held.
 func (c *pool) idLocked(i uint32) uint64 { return uint64(i)<<32 | uint64(c.slots[i].turn) }
 
-// atLocked returns the slot of the permit with that id, or nil if the permit was
-// released before. c.mu must be held.
+// atLocked returns the slot of the permit with that id, or nil if the permit has
+// already been released. c.mu must be held.
 func (c *pool) atLocked(id uint64) *slot {
 	if s := &c.slots[id>>32]; s.turn == uint32(id) && !s.over {
 		return s
@@ -91,10 +91,10 @@ func (c *pool) release(id uint64, o Outcome) {
 	g.wake()
 }
 
-// takeBackLocked ends the permit with that id and hands what is free to the callers
-// that wait. An id whose permit was released before has an old turn, and nothing
-// happens. A permit that is lent comes back when the loan does, and one that was
-// a loan goes to its lender. c.mu must be held.
+// takeBackLocked ends the permit with that id and grants free units to waiting
+// callers. If the permit has already been released, its turn is outdated and nothing
+// happens. A permit that is lent returns to the pool when its loan ends, and a loan
+// returns to its lender. c.mu must be held.
 func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants) {
 	s := c.atLocked(id)
 	if s == nil {
@@ -125,7 +125,8 @@ func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants
 	}
 }
 
-// returnLocked hands on the permit that was in s. c.mu must be held.
+// returnLocked returns the units of the permit that was in s, and admits waiting
+// callers. c.mu must be held.
 func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	held := now - s.since
 	if o != Unused {
@@ -141,16 +142,16 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	c.letInLocked(now, g)
 }
 
-// fitsLocked reports whether n units are free, with spare left. More units than
-// the limit, which has shrunk since they were requested, fit when all others
-// are back: else their caller would never be served. c.mu must be held.
+// fitsLocked reports whether n units are free and spare units remain. If n is more
+// than the limit, which may have shrunk since the request, it fits when no other unit
+// is in use; otherwise its caller would never be served. c.mu must be held.
 func (c *pool) fitsLocked(n, spare int) bool {
 	return c.inUse+n+spare <= c.limit || c.inUse == 0 && n > c.limit
 }
 
-// letInLocked hands free permits to the callers that wait, in their turn: none passes
-// the first, which may want more units than are free. It is called when units come
-// back, and when somebody else is first. c.mu must be held.
+// letInLocked grants free units to waiting callers in turn. No caller passes the
+// first one, which may need more units than are free. It is called when units are
+// returned and when the first waiter changes. c.mu must be held.
 func (c *pool) letInLocked(now time.Duration, g *grants) {
 	for c.q.n > 0 {
 		w := c.q.next(c.overloadedLocked(now))
@@ -164,20 +165,20 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 	}
 }
 
-// refuseLocked counts a refusal and returns its RetryAfter: the time until
-// the callers that wait now are served. c.mu must be held.
+// refuseLocked counts a rejection and returns its RetryAfter: the expected time
+// until the callers that wait now have been served. c.mu must be held.
 func (c *pool) refuseLocked(r Reason, now time.Duration) time.Duration {
 	c.refused[r]++
 	return c.drain.retry(c.waitLocked(c.q.units, now))
 }
 
-// waitLocked is how long a caller with so many units ahead of it in the queue is
-// expected to wait for one. c.mu must be held.
+// waitLocked returns the expected wait of a caller with ahead units before it in the
+// queue. c.mu must be held.
 func (c *pool) waitLocked(ahead int, now time.Duration) time.Duration {
-	ahead += max(0, c.inUse-c.limit) // after a shrink these must come back first
+	ahead += max(0, c.inUse-c.limit) // after the limit has shrunk, these must be released first
 	return c.drain.wait(ahead, c.limit, now-c.lastOut)
 }
 
-// now is the time since c was made. It costs less than time.Now, and fits in a
-// slot with half the room.
+// now returns the time since c was created. It is cheaper than time.Now, and takes
+// half the space in a slot.
 func (c *pool) now() time.Duration { return time.Since(c.epoch) }

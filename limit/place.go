@@ -8,16 +8,16 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// A Place is where a caller stands in a limiter's queue. It is for code that
-// queues on behalf of others that come and go, as a Guard does for the callers
-// of one key. Hand it to Acquire with [ContextWithPlace]. The zero Place is
-// ready to use, for one Acquire at a time. It is safe for concurrent use.
+// A Place is a caller's place in a limiter's queue. It is for code that queues on
+// behalf of callers that come and go, as a Guard does for the callers of one key.
+// Pass it to Acquire with [ContextWithPlace]. The zero Place is ready to use, for
+// one Acquire at a time. It is safe for concurrent use.
 type Place struct {
-	// Atomics, not a mutex, which would have to be taken both under and around
-	// a limiter's.
+	// Atomics instead of a mutex, because that would have to be taken both inside
+	// and outside the limiter's.
 	at    atomic.Pointer[place]
-	class atomic.Int32 // what Join and Leave have said before there was a queue: see pendingClass
-	call  *lend.Call   // of the context that the Place was put into, or nil; written before Acquire
+	class atomic.Int32 // class set by Join and Leave before Acquire queues: see pendingClass
+	call  *lend.Call   // call of the context passed to ContextWithPlace, or nil; written before Acquire
 }
 
 // A place is a waiter and the limiter in whose queue it is, or was.
@@ -26,16 +26,16 @@ type place struct {
 	w  *waiter
 }
 
-// A queuer can tell about its waiters.
+// A queuer is a limiter as seen by a Place.
 type queuer interface {
 	waitFor(w *waiter) (wait time.Duration, queued bool)
 	joinAt(w *waiter, left time.Duration, class int) *Error
 	leaveAt(w *waiter, class int)
 }
 
-// Wait returns the time that is left, as the limiter estimates it now, and
-// whether the caller is in a queue at all: not before, not after, and never
-// with a Limiter from outside this package.
+// Wait returns the limiter's current estimate of the remaining wait, and reports
+// whether the caller is in a queue. It is not before it queues, after it has left,
+// or with a Limiter from outside this package.
 func (p *Place) Wait() (wait time.Duration, queued bool) {
 	at := p.at.Load()
 	if at == nil {
@@ -44,16 +44,16 @@ func (p *Place) Wait() (wait time.Duration, queued bool) {
 	return at.in.waitFor(at.w)
 }
 
-// Join is for one more caller that is to wait along, until its deadline (zero:
-// it has none). It returns an [*Error] with WaitTooLong if the caller cannot
-// be served in time, and counts that as a refusal. Else the place is moved up
-// to the end of the class of the caller, if that is higher; a RateLimiter has
-// one class for all. Where nothing is queued nothing is refused; if that is so
-// because Acquire has not come so far, the class counts once it has.
+// Join adds a caller that waits at this place until its deadline (zero means
+// none). It returns an [*Error] with WaitTooLong, and counts a rejection, if the
+// caller cannot be served in time. Otherwise, if the caller's class is higher, the
+// place moves to the end of that class; a RateLimiter has only one class. While the
+// place is in no queue, Join rejects no caller; if Acquire queues later, it uses the
+// class that Join was given.
 func (p *Place) Join(deadline time.Time, class Priority) error {
 	at := p.at.Load()
 	if at == nil {
-		// Either this look or that of set sees what the other has written.
+		// Join and set each write first and then read: one of them sees the other.
 		p.raise(class)
 		if at = p.at.Load(); at == nil {
 			return nil
@@ -69,11 +69,11 @@ func (p *Place) Join(deadline time.Time, class Priority) error {
 	return nil
 }
 
-// Leave says that one of the callers behind the place has left, and that rest is the
-// highest class of those that stay ([Background] if there are none: then the place
-// is moved to the lowest class, and keeps waiting). The place is moved down to
-// that class, to where it would be if the others had never come. Where nothing
-// is queued yet, the class counts once Acquire has come so far.
+// Leave reports that a caller has left the place, and that rest is the highest
+// class of the remaining callers ([Background] if there are none: the place then
+// moves to the lowest class and keeps waiting). The place moves down to that class,
+// to the position that it would have if the others had never joined. If Acquire has
+// not queued yet, it uses that class when it does.
 func (p *Place) Leave(rest Priority) {
 	p.updatePending(func(pendingClass) pendingClass { return pendingClass{rest.class(), true} })
 	if at := p.at.Load(); at != nil {
@@ -81,8 +81,8 @@ func (p *Place) Leave(rest Priority) {
 	}
 }
 
-// Hold says that the Acquire which p was handed to has returned permit. While
-// the call under it waits for other calls it may lend them the permit: see
+// Hold reports that the Acquire call to which p was passed has returned permit. While
+// the call that holds it waits for other calls, it can lend them the permit: see
 // [ContextWithPlace].
 func (p *Place) Hold(permit Permit) {
 	if p.call != nil {
@@ -90,10 +90,10 @@ func (p *Place) Hold(permit Permit) {
 	}
 }
 
-// A pendingClass is the class asked for a place before there is a queue: at least a class,
-// or, once somebody has left, exactly that class.
+// A pendingClass is the class requested for a place before it is in a queue: a lower
+// bound or, once a caller has left, the exact class.
 type pendingClass struct {
-	class int // -1: nothing
+	class int // -1: none requested
 	exact bool
 }
 
@@ -111,7 +111,7 @@ func (w pendingClass) number() int32 {
 	return int32(w.class + 1)
 }
 
-// updatePending changes the class asked for.
+// updatePending changes the requested class.
 func (p *Place) updatePending(change func(pendingClass) pendingClass) {
 	for {
 		old := p.class.Load()
@@ -125,9 +125,9 @@ func (p *Place) raise(class Priority) {
 	p.updatePending(func(w pendingClass) pendingClass { return pendingClass{max(w.class, class.class()), w.exact} })
 }
 
-// set notes where the caller waits, and returns the class that it is to have, by
-// what has been said before. p may be nil. The mutex of in must be held, so that
-// w is in the queue and in p at once.
+// set records where the caller waits, and returns the class it should have after
+// earlier calls of Join and Leave. p may be nil. The mutex of in must be held, so
+// that w enters the queue and p at the same time.
 func (p *Place) set(in queuer, w *waiter) (class int) {
 	if p == nil {
 		return w.class
@@ -140,17 +140,17 @@ func (p *Place) set(in queuer, w *waiter) (class int) {
 	return max(w.class, asked.class)
 }
 
-// placeKey is of size zero, so that a look-up allocates nothing.
+// placeKey has size zero, so that a lookup allocates nothing.
 type placeKey struct{}
 
 // ContextWithPlace returns a copy of ctx with which Acquire keeps p up to date
 // while it waits.
 //
-// Where ctx is that of a call of this module (a Guard's load, a bulk call of
-// package batch, a request of weirhttp), Acquire asks on behalf of that call. If
-// another call waits for it, and holds a permit of the same [Concurrency] or
-// [Adaptive], that permit is lent to it, before and in place of one more. A permit
-// is lent to one call at a time. It comes back to the limiter when its own call
+// If ctx belongs to a call of this module (a Guard's load, a bulk call of package
+// batch, a request of weirhttp), Acquire acts on behalf of that call. If another
+// call waits for that call, and holds a permit of the same [Concurrency] or
+// [Adaptive], Acquire borrows that permit instead of taking another one. A permit is
+// lent to one call at a time. It returns to the limiter when the call that holds it
 // and the borrower have both ended.
 func ContextWithPlace(ctx context.Context, p *Place) context.Context {
 	if p != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A modelPlace is a place in the model of a queue: its class, and since when it
-// has had at least each class.
+// A modelPlace is a place in the model of a queue: its class and, for each class,
+// the turn at which it reached at least that class.
 type modelPlace struct {
 	n, class int
 	since    [3]int
@@ -21,7 +21,7 @@ type modelPlace struct {
 
 var modelClasses = []limit.Priority{limit.Low, limit.Normal, limit.High}
 
-// move is what Join and Leave do to a place at the given turn.
+// move does to the model what Join and Leave do to a place at the given turn.
 func (p *modelPlace) move(class, turn int) {
 	for i := p.class + 1; i <= class; i++ {
 		p.since[i] = turn
@@ -29,8 +29,8 @@ func (p *modelPlace) move(class, turn int) {
 	p.class = class
 }
 
-// F3, against a model: a place is moved up to the end of a class, and down to the
-// turn that it had there, or would have had.
+// F3, against a model: a place moves up to the end of a class, and down to the turn
+// that it had there, or would have had.
 func TestF3PlacesMoveUpAndDown(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestF3PlacesMoveUpAndDown(t *testing.T) {
 	}
 }
 
-// F3: what is said before there is a queue counts once there is one.
+// F3: Join and Leave before the caller queues count once it does.
 func TestF3LeaveBeforeTheQueue(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())
@@ -101,7 +101,7 @@ func TestF3LeaveBeforeTheQueue(t *testing.T) {
 	})
 }
 
-// holder acquires a permit for a call of its own.
+// holder acquires a permit for the call c.
 func holder(t *testing.T, l limit.Limiter, c *lend.Call) (limit.Permit, context.Context) {
 	t.Helper()
 	var at limit.Place
@@ -111,8 +111,8 @@ func holder(t *testing.T, l limit.Limiter, c *lend.Call) (limit.Permit, context.
 	return p, ctx
 }
 
-// B6: a permit that is lent comes back when both have ended, in either order, and
-// releasing one of them twice does nothing.
+// B6: a lent permit is returned when lender and borrower have both ended, in either
+// order, and releasing one of them twice does nothing.
 func TestB6LentPermitComesBackOnce(t *testing.T) {
 	for _, order := range []string{"ab", "ba", "aabb", "abab", "bbaa"} {
 		t.Run(order, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestB6LentPermitComesBackOnce(t *testing.T) {
 				left := map[rune]bool{'a': true, 'b': true}
 				for _, who := range order {
 					if len(left) > 0 && w.back.Load() {
-						t.Errorf("the permit is out before both have ended")
+						t.Errorf("the permit was handed to another caller before both had ended")
 					}
 					map[rune]limit.Permit{'a': pa, 'b': pb}[who].Release(limit.Success)
 					delete(left, who)
@@ -140,8 +140,8 @@ func TestB6LentPermitComesBackOnce(t *testing.T) {
 	}
 }
 
-// B6: a queued call borrows as soon as it can: when the other begins to wait for
-// it, and when the permit has come back from somebody else.
+// B6: a queued call borrows as soon as it can: when the holder begins to wait for it,
+// and when another borrower has returned the permit.
 func TestB6QueuedCallBorrowsLater(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
 		var a, between lend.Call
@@ -155,7 +155,7 @@ func TestB6QueuedCallBorrowsLater(t *testing.T) {
 		}
 		for i, c := range calls {
 			if c.back.Load() {
-				t.Fatalf("call %d has a permit, and nobody who holds one waits for it", i)
+				t.Fatalf("call %d has a permit, although no holder of one waits for it", i)
 			}
 		}
 		edge := lend.Wait(ctx, &between)
@@ -165,13 +165,13 @@ func TestB6QueuedCallBorrowsLater(t *testing.T) {
 			for _, c := range calls {
 				if c != nil && c.back.Load() {
 					if got != nil {
-						t.Fatal("two have the permit at once")
+						t.Fatal("two calls have the permit at once")
 					}
 					got = c
 				}
 			}
 			if got == nil {
-				t.Fatalf("after %d nobody has the permit", served)
+				t.Fatalf("after %d calls none has the permit", served)
 			}
 			calls[slices.Index(calls, got)] = nil
 			got.got(t, 0).Release(limit.Success)

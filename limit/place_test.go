@@ -9,13 +9,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// placed acquires from l as start does, in class p, and returns the place too.
+// placed acquires from l like start, in class p, and also returns the place.
 func placed(t *testing.T, l limit.Limiter, p limit.Priority) (*call, *limit.Place) {
 	var at limit.Place
 	return start(l, limit.ContextWithPlace(of(t, p), &at)), &at
 }
 
-// inQueue checks what p says.
+// inQueue checks that p is in a queue with that wait.
 func inQueue(t *testing.T, name string, p *limit.Place, want time.Duration) {
 	t.Helper()
 	if wait, queued := p.Wait(); wait != want || !queued {
@@ -49,8 +49,8 @@ func TestF3PlaceTellsTheWait(t *testing.T) {
 
 		p.Release(limit.Unused)
 		p = c3.got(t, 100*time.Millisecond)
-		nowhere(t, "let in", high)
-		inQueue(t, "normal 1", normal1, every) // a permit went out just now
+		nowhere(t, "admitted", high)
+		inQueue(t, "normal 1", normal1, every) // a permit was issued just now
 		c1.cancel(errGone)
 		c1.lost(t, errGone, 100*time.Millisecond)
 		nowhere(t, "gone", normal1)
@@ -76,7 +76,7 @@ func TestF3PlaceBeforeAndAfterTheQueue(t *testing.T) {
 		nowhere(t, "before", &at)
 		ctx := limit.ContextWithPlace(t.Context(), &at)
 		admitted(t, l, ctx)
-		nowhere(t, "let in at once", &at)
+		nowhere(t, "admitted at once", &at)
 
 		w := start(l, ctx)
 		inQueue(t, "first", &at, 0) // nothing is measured
@@ -88,7 +88,7 @@ func TestF3PlaceBeforeAndAfterTheQueue(t *testing.T) {
 		nowhere(t, "timed out", &at)
 
 		low, lowAt := placed(t, l, limit.Low)
-		start(l, ctx) // a place may be used again
+		start(l, ctx) // a place can be reused
 		refused(t, low.err, limit.Displaced)
 		nowhere(t, "displaced", lowAt)
 		inQueue(t, "second time", &at, 0)
@@ -100,9 +100,9 @@ func TestF3PlaceWithoutAQueue(t *testing.T) {
 	ctx := limit.ContextWithPlace(t.Context(), &at)
 	other := limiterFunc(func(context.Context) (limit.Permit, error) { return limit.Permit{}, nil })
 	acquired(t, other, ctx)
-	nowhere(t, "a limiter from elsewhere", &at)
+	nowhere(t, "a limiter from outside the package", &at)
 	if err := at.Join(time.Now(), limit.High); err != nil {
-		t.Errorf("Join = %v; want nil, as nothing is queued", err)
+		t.Errorf("Join = %v; want nil, because nothing is queued", err)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestF3PlaceInARateLimiter(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
 		first, ctx := limit.Place{}, t.Context()
 		admitted(t, l, limit.ContextWithPlace(ctx, &first))
-		nowhere(t, "let in at once", &first)
+		nowhere(t, "admitted at once", &first)
 		c1, at1 := placed(t, l, limit.Normal)
 		c2, at2 := placed(t, l, limit.Normal)
 		c3, at3 := placed(t, l, limit.High)
@@ -120,7 +120,7 @@ func TestF3PlaceInARateLimiter(t *testing.T) {
 		inQueue(t, "second", at2, 1750*time.Millisecond)
 		inQueue(t, "third", at3, 2750*time.Millisecond)
 
-		// Join refuses by the same time, and there are no classes to move up to.
+		// Join uses the same wait, and there are no classes to move up to.
 		if err := at3.Join(time.Now().Add(2750*time.Millisecond+1), limit.High); err != nil {
 			t.Errorf("Join = %v; want nil", err)
 		}
@@ -135,7 +135,7 @@ func TestF3PlaceInARateLimiter(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		c1.got(t, time.Second)
 		c3.got(t, 2*time.Second)
-		nowhere(t, "let in", at3)
+		nowhere(t, "admitted", at3)
 		if err := at3.Join(time.Now(), limit.High); err != nil {
 			t.Errorf("Join = %v; want nil, as it waits no more", err)
 		}
@@ -157,15 +157,15 @@ func TestF3JoinRefusesWhoCannotWaitThatLong(t *testing.T) {
 			wait  time.Duration
 		}{
 			{limit.Background, 1600 * time.Millisecond},
-			{limit.Low, 1600 * time.Millisecond}, // it waits where the place is
+			{limit.Low, 1600 * time.Millisecond}, // the place would stay where it is
 			{limit.Normal, 1600 * time.Millisecond},
 			{limit.High, 600 * time.Millisecond}, // the place would move up
 		} {
 			err := at.Join(time.Now().Add(tt.wait), tt.class)
 			if e := refused(t, err, limit.WaitTooLong); e.RetryAfter != 2600*time.Millisecond || e.Limiter != "db" {
-				t.Errorf("class %v: refusal = %+v; want from db, after 2.6s", tt.class, e)
+				t.Errorf("class %v: rejection = %+v; want from db, after 2.6s", tt.class, e)
 			}
-			inQueue(t, "after a refusal", at, 1600*time.Millisecond)
+			inQueue(t, "after a rejection", at, 1600*time.Millisecond)
 		}
 		for _, class := range []limit.Priority{limit.Background, limit.Low, limit.Normal} {
 			if err := at.Join(time.Now().Add(1600*time.Millisecond+1), class); err != nil {
@@ -177,7 +177,7 @@ func TestF3JoinRefusesWhoCannotWaitThatLong(t *testing.T) {
 			inQueue(t, "no higher class", at, 1600*time.Millisecond)
 		}
 		if s := statsOf(l); s.Refused[limit.WaitTooLong] != 4 || s.Refused.Total() != 4 || s.Queued != 2 {
-			t.Errorf("Stats = %+v; want 4 refusals, 2 queued", s)
+			t.Errorf("Stats = %+v; want 4 rejections, 2 queued", s)
 		}
 		if err := at.Join(time.Now().Add(600*time.Millisecond+1), limit.High); err != nil {
 			t.Errorf("Join = %v; want nil", err)
@@ -196,8 +196,8 @@ func TestF3JoinRefusesWhoCannotWaitThatLong(t *testing.T) {
 	})
 }
 
-// A place that moves up is the last of its new class, and under overload the
-// newest.
+// A place that moves up is the last of its new class, and under overload the newest
+// one.
 func TestF3JoinMovesUpBehindItsNewClass(t *testing.T) {
 	for _, over := range []bool{false, true} {
 		eachQueued(t, limit.ConcurrencyOptions{Limit: 1, OverloadAfter: time.Second}, func(t *testing.T, l queued) {
@@ -225,7 +225,7 @@ func TestF3JoinMovesUpBehindItsNewClass(t *testing.T) {
 	}
 }
 
-// A place that moves up does not make the queue any younger.
+// A place that moves up does not reset the age of the queue.
 func TestF3JoinDoesNotEndTheOverload(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1, OverloadAfter: time.Second}, func(t *testing.T, l queued) {
 		admitted(t, l, t.Context())
@@ -233,12 +233,12 @@ func TestF3JoinDoesNotEndTheOverload(t *testing.T) {
 		time.Sleep(time.Second + 1)
 		at.Join(time.Time{}, limit.High)
 		if s := statsOf(l); !s.Overloaded || s.Queued != 1 {
-			t.Errorf("Stats = %+v; want overloaded still", s)
+			t.Errorf("Stats = %+v; want still overloaded", s)
 		}
 	})
 }
 
-// A place that moved up is not the first to be displaced any more.
+// A place that moved up is no longer the first to be displaced.
 func TestF3JoinProtectsFromDisplacement(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1, Queue: 2}, func(t *testing.T, l queued) {
 		admitted(t, l, t.Context())
@@ -251,7 +251,7 @@ func TestF3JoinProtectsFromDisplacement(t *testing.T) {
 	})
 }
 
-// The place is in the queue of whichever of several limiters makes it wait.
+// The place is in the queue of the limiter, of several, that makes the caller wait.
 func TestF3PlaceThroughAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
@@ -270,7 +270,7 @@ func TestF3PlaceThroughAll(t *testing.T) {
 		at.Join(time.Time{}, limit.High)
 		p.Release(limit.Success)
 		p = w.got(t, time.Second)
-		nowhere(t, "let in", at)
+		nowhere(t, "admitted", at)
 		other.waits(t)
 		p.Release(limit.Success)
 	})
@@ -292,8 +292,8 @@ func TestF3NilPlaceIsNone(t *testing.T) {
 	})
 }
 
-// F3: a caller that joins a place before the first caller has reached the queue
-// counts with its class once it has.
+// F3: if a caller joins a place before the first caller has queued, its class counts
+// once that caller does.
 func TestF3JoinBeforeTheQueue(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())

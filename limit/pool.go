@@ -9,34 +9,34 @@ import (
 var _ releaser = (*pool)(nil)
 var _ queuer = (*pool)(nil)
 
-// A pool is a number of permits and a bounded queue for them: what a
-// Concurrency and an Adaptive have in common. In the one the number is fixed,
-// in the other a tuner moves it.
+// A pool is a number of permits with a bounded queue. It is the common part of a
+// Concurrency, whose number of permits is fixed, and an Adaptive, whose number is
+// set by a tuner.
 type pool struct {
 	name  string
-	dry   bool      // let everybody in and count who would not be
-	epoch time.Time // what instants below are counted from
+	dry   bool      // admit every caller, and count those that would have waited or been rejected
+	epoch time.Time // zero of the instants below
 
 	mu        sync.Mutex
 	places    int           // guarded by mu; in the queue
 	maxWait   time.Duration // guarded by mu; forever if unbounded, 0 for a share of the tuner's base
-	overAfter time.Duration // guarded by mu; for how long a queue may stand before it is an overload; forever for never, 0 for the default
+	overAfter time.Duration // guarded by mu; how long a queue may be nonempty before it counts as overload; forever for never, 0 for the default
 	reserve   int           // guarded by mu; negative: a tenth of the limit
 
 	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked and update, and nowhere else
-	inUse    int           // guarded by mu; units that are out; above limit once that has shrunk
-	slots    []slot        // guarded by mu; one a permit, as many as were ever out at once
+	inUse    int           // guarded by mu; units in use; can be above limit after limit has shrunk
+	slots    []slot        // guarded by mu; one per permit, as many as were ever in use at once
 	free     []uint32      // guarded by mu; the slots that hold no permit
 	q        classes       // guarded by mu
-	standing time.Duration // guarded by mu; since when the queue is not empty, if it is not
+	standing time.Duration // guarded by mu; since when the queue has not been empty
 	drain    drain         // guarded by mu
-	lastOut  time.Duration // guarded by mu; when a permit was last given out
+	lastOut  time.Duration // guarded by mu; when a permit was last issued
 	tuner    *tuner        // guarded by mu; nil for a fixed limit
 	admitted uint64        // guarded by mu, as are the counters below
 	waited   uint64
 	left     uint64
 	refused  Refusals
-	would    Refusals // callers of a dry run that would have been refused
+	would    Refusals // callers of a dry run that would have been rejected
 	wouldQ   uint64   // callers of a dry run that would have queued
 }
 
@@ -52,8 +52,8 @@ func (c *pool) acquire(ctx context.Context, n int) (Permit, error) {
 	}
 	now := c.now()
 	c.mu.Lock()
-	// With more than the reserve free there is room for every class, and the
-	// context is not asked.
+	// If n units and the reserve are free, there is room for every class, so the
+	// priority in ctx does not matter.
 	if c.q.n == 0 && c.inUse+n+c.reserveLocked() <= c.limit {
 		p := c.admitLocked(now, n)
 		c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *pool) acquire(ctx context.Context, n int) (Permit, error) {
 	return c.acquireSlow(ctx, n)
 }
 
-// A request is what a caller brings to a pool that is short of permits.
+// A request describes a caller of a pool that is short of permits.
 type request struct {
 	units      int
 	class      int
@@ -72,7 +72,7 @@ type request struct {
 	place      *Place        // may be nil
 }
 
-// ask reads ctx, which may be the user's code, so no lock may be held.
+// ask reads a request from ctx. ctx may be the user's code, so no lock may be held.
 func ask(ctx context.Context, n int) request {
 	p := PriorityOf(ctx)
 	r := request{units: n, class: p.class(), background: p < Low, left: forever, place: placeOf(ctx)}
@@ -82,13 +82,13 @@ func ask(ctx context.Context, n int) request {
 	return r
 }
 
-// acquireSlow is acquire where permits are short. The steps:
+// acquireSlow is acquire when permits are short. The steps:
 //
-//  1. Ask ctx, outside the lock, as it may be the user's code.
-//  2. Under the lock take a permit, or refuse, or join the queue, perhaps in
-//     the place of somebody who is less important or would be served later.
+//  1. Read ctx outside the lock, because it may be the user's code.
+//  2. Under the lock, take a permit, reject the caller, or join the queue, perhaps
+//     displacing a waiter of a lower class or one that would be served later.
 //  3. Wait for the first of grant, displacement, end of ctx and MaxWait.
-//  4. Settle under the lock which of them it was.
+//  4. Determine under the lock which of them it was.
 func (c *pool) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	r := ask(ctx, n)
 	now := c.now()
@@ -113,7 +113,7 @@ func (c *pool) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	w := &waiter{ready: make(chan struct{}), units: n}
 	g := c.joinLocked(w, r.class, victim, now)
 	c.q.move(w, r.place.set(c, w))
-	c.letInLocked(now, &g) // it may be first, and fit, where the one before it does not
+	c.letInLocked(now, &g) // w may now be first, and fit where the previous first waiter does not
 	budget := c.budgetLocked()
 	c.mu.Unlock()
 	g.wake()
@@ -124,9 +124,9 @@ func (c *pool) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	return c.await(ctx, w, r.left, budget)
 }
 
-// joinLocked puts w into the queue, in the place of victim if that is not nil;
-// g is to be woken. The queue counts as standing throughout, also where it is
-// only one place that changes hands. c.mu must be held.
+// joinLocked puts w into the queue, and displaces victim if that is not nil. The
+// caller wakes g. The queue counts as nonempty throughout, even if victim was the
+// only waiter. c.mu must be held.
 func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duration) (g grants) {
 	if c.q.n == 0 {
 		c.standing = now
@@ -138,7 +138,7 @@ func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duratio
 	return g
 }
 
-// roomLocked reports whether r is to be admitted at once. c.mu must be held.
+// roomLocked reports whether r can be admitted at once. c.mu must be held.
 func (c *pool) roomLocked(r request) bool {
 	if c.q.n > 0 || c.mostLocked() < r.units {
 		return false
@@ -150,7 +150,7 @@ func (c *pool) roomLocked(r request) bool {
 	return c.fitsLocked(r.units, spare)
 }
 
-// mostLocked is how many units a caller may ask for. c.mu must be held.
+// mostLocked returns how many units a caller may request. c.mu must be held.
 func (c *pool) mostLocked() int {
 	if c.tuner != nil {
 		return c.tuner.ceiling
@@ -158,10 +158,11 @@ func (c *pool) mostLocked() int {
 	return c.limit
 }
 
-// judgeLocked decides about a caller that finds no permit free: the reason to
-// refuse it, or none. A queue that is full, or holds more work than the budget
-// in time, takes it in for the one who would be served last, if that is
-// somebody else: victim then has to go. c.mu must be held.
+// judgeLocked returns the reason to reject a caller that finds no permit free, or 0
+// if it may queue. If the queue is full, or holds more work than the time budget, the
+// caller takes the place of the waiter that would be served last, which is returned as
+// victim. If the caller itself would be served last, it is rejected. c.mu must be
+// held.
 func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim *waiter) {
 	if r.units > c.mostLocked() {
 		return TooMany, nil
@@ -172,7 +173,7 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 	over := c.overloadedLocked(now)
 	queued, work, ahead := c.q.n, c.q.units, c.q.ahead(r.class, over)
 	if c.dry {
-		// The queue is empty: the callers that would stand in it are in progress.
+		// The queue is empty: the callers that would be in it are in progress.
 		queued = max(0, c.inUse-c.limit)
 		work, ahead = queued, queued
 	}
@@ -184,15 +185,15 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 			return QueueFull, nil
 		}
 	}
-	// At the very deadline a permit is of no use.
+	// A permit at the deadline itself is too late.
 	if c.waitLocked(ahead+r.units-1, now) >= r.left {
 		return WaitTooLong, nil
 	}
 	return 0, victim
 }
 
-// overloadedLocked reports whether the queue has been standing for so long
-// that the newest in it are served first. c.mu must be held.
+// overloadedLocked reports whether the queue has been nonempty for so long that its
+// newest callers are served first. c.mu must be held.
 func (c *pool) overloadedLocked(now time.Duration) bool {
 	if c.q.n == 0 {
 		return false
@@ -204,7 +205,7 @@ func (c *pool) overloadedLocked(now time.Duration) bool {
 	return now-c.standing > after
 }
 
-// budgetLocked is how much work in time the queue may hold. c.mu must be held.
+// budgetLocked returns how much work, as time, the queue may hold. c.mu must be held.
 func (c *pool) budgetLocked() time.Duration {
 	switch {
 	case c.maxWait > 0:
@@ -215,7 +216,7 @@ func (c *pool) budgetLocked() time.Duration {
 	return defaultMaxWait
 }
 
-// reserveLocked is how many permits stay free for who is not Background. c.mu
+// reserveLocked returns how many permits Background callers must leave free. c.mu
 // must be held.
 func (c *pool) reserveLocked() int {
 	if c.reserve >= 0 {
@@ -224,7 +225,7 @@ func (c *pool) reserveLocked() int {
 	return defaultReserve(c.limit)
 }
 
-// expelLocked takes w, which waits, out of the queue for that reason. Its
+// expelLocked removes w from the queue and rejects it for the given reason. Its
 // RetryAfter is that of a newcomer. c.mu must be held.
 func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
 	w.refused, w.retry = r, c.refuseLocked(r, now)
@@ -232,13 +233,13 @@ func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
 	g.link(w)
 }
 
-// await is acquire in the queue, with left to go until the deadline of ctx, and
-// a budget of time.
+// await is the part of acquire that waits in the queue. left is the time until the
+// deadline of ctx, and budget the longest wait.
 func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration) (Permit, error) {
 	var timeout <-chan time.Time
 	if budget < forever {
 		if left <= budget {
-			// ctx is to end first. The timer is for a context that does not
+			// ctx should end first. The timer is for a context that does not
 			// end at its deadline, such as that of a load with many callers.
 			budget++
 		}
@@ -261,7 +262,7 @@ func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration)
 	return Permit{}, context.Cause(ctx)
 }
 
-// outcome answers w, which was let in or expelled: that does not change any more.
+// outcome returns the result of w, which was admitted or expelled; both are final.
 func (c *pool) outcome(w *waiter) (Permit, error) {
 	if w.granted {
 		return Permit{from: c, id: w.id}, nil
@@ -269,15 +270,15 @@ func (c *pool) outcome(w *waiter) (Permit, error) {
 	return Permit{}, &Error{Limiter: c.name, Reason: w.refused, RetryAfter: w.retry}
 }
 
-// leave takes w, whose context is done, out of the queue. A permit may be
-// handed over while w is on its way out:
+// leave removes w, whose context is done, from the queue. A permit can be granted
+// while w is leaving:
 //
 //	W: ctx ends, and W's select takes ctx.Done
 //	R: releases; it is W's turn, so R pops it and grants it the permit
-//	W: takes the lock to leave, and is in the queue no more
+//	W: takes the lock to leave, and is no longer in the queue
 //
-// Nobody would release that permit, so W gives it back, to the next in the
-// queue if there is one.
+// No caller would release that permit, so W returns it, and it goes to the next
+// waiter if there is one.
 func (c *pool) leave(w *waiter) {
 	now := c.now()
 	var g grants
@@ -300,8 +301,8 @@ func (c *pool) leave(w *waiter) {
 	g.wake()
 }
 
-// timeOut refuses w, whose time in the queue is over, unless it was granted a
-// permit at the last moment: w still has a use for it.
+// timeOut rejects w, whose time in the queue is over, unless it was granted a permit
+// or expelled at the last moment: that result stands.
 func (c *pool) timeOut(w *waiter) (Permit, error) {
 	now := c.now()
 	c.mu.Lock()

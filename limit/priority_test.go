@@ -24,7 +24,7 @@ func TestPriorityTravelsInTheContext(t *testing.T) {
 // B2: background work never takes the last permits.
 func TestConcurrencyBackgroundLeavesTheReserve(t *testing.T) {
 	for _, tt := range []struct{ limit, reserve, want int }{
-		{1, 0, 1}, // one permit cannot be both reserved and given out
+		{1, 0, 1}, // one permit cannot be both reserved and handed out
 		{2, 0, 1},
 		{10, 0, 9},
 		{100, 0, 90},
@@ -45,7 +45,7 @@ func TestConcurrencyBackgroundLeavesTheReserve(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("Limit %d, Reserve %d: background got %d permits; want %d", tt.limit, tt.reserve, got, tt.want)
 		}
-		for range tt.limit - got { // the rest is there for others
+		for range tt.limit - got { // the rest is left for other classes
 			if _, err := c.Acquire(t.Context()); err != nil {
 				t.Errorf("Limit %d, Reserve %d: Acquire = %v; want a permit", tt.limit, tt.reserve, err)
 			}

@@ -9,31 +9,31 @@ import (
 // A waiter is one caller in a queue. All but ready is guarded by the mutex of
 // the limiter that owns the queue.
 type waiter struct {
-	ready chan struct{} // closed after the grant; nil for a Reservation, which nobody waits on
+	ready chan struct{} // closed after the grant; nil for a Reservation, which has no waiting goroutine
 
 	// Written by the limiter before ready is closed, in the same critical
 	// section in which the waiter leaves the queue.
 	granted bool
 	id      uint64        // of the permit, with granted
-	refused Reason        // Displaced, for the sake of another, or TooMany after an Update
+	refused Reason        // Displaced by another caller, or TooMany after an Update
 	retry   time.Duration // with refused
 
-	units      int                // that it wants, 1 or more
-	class      int                // in a queue of several
-	since      [classCount]uint64 // there: its turn in each class up to its own
+	units      int                // requested, 1 or more
+	class      int                // in classes
+	since      [classCount]uint64 // in classes: its turn in each class up to class
 	loan       bool               // granted by another caller, not by the limiter
 	queued     bool               // whether it is in a queue
 	prev, next *waiter
 }
 
-// A queue holds callers that wait, in the order in which they came. remove
-// costs the same from anywhere.
+// A queue holds waiting callers in order of arrival. remove takes constant time at
+// any position.
 //
-// The zero queue is empty and ready to use. It has no lock of its own.
+// The zero queue is empty and ready to use. It has no lock.
 type queue struct {
 	head, tail *waiter
 	n          int // waiters
-	units      int // that they want, together
+	units      int // requested by all waiters
 }
 
 func (q *queue) push(w *waiter) {
@@ -49,7 +49,8 @@ func (q *queue) push(w *waiter) {
 	q.units += w.units
 }
 
-// insert puts w behind all that are before it. It walks from the end.
+// insert puts w after the last waiter for which before is true. It walks from the
+// end.
 func (q *queue) insert(w *waiter, before func(v *waiter) bool) {
 	at := q.tail
 	for at != nil && !before(at) {
@@ -71,7 +72,7 @@ func (q *queue) insert(w *waiter, before func(v *waiter) bool) {
 	q.units += w.units
 }
 
-// pop takes off the one that came first, nil if there is none.
+// pop removes and returns the first waiter, or returns nil if the queue is empty.
 func (q *queue) pop() *waiter {
 	w := q.head
 	if w != nil {
@@ -80,7 +81,7 @@ func (q *queue) pop() *waiter {
 	return w
 }
 
-// remove takes w off from wherever it stands, and reports whether it was there.
+// remove removes w from any position, and reports whether it was in the queue.
 func (q *queue) remove(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -101,8 +102,8 @@ func (q *queue) remove(w *waiter) bool {
 	return true
 }
 
-// before returns how many units those want that came before w, which is in the
-// queue. It walks.
+// before returns how many units the waiters before w request. w must be in the
+// queue. before walks the queue.
 func (q *queue) before(w *waiter) int {
 	n := 0
 	for v := w.prev; v != nil; v = v.prev {
@@ -111,15 +112,15 @@ func (q *queue) before(w *waiter) int {
 	return n
 }
 
-// A grants is a chain of waiters that were let in, first in first, or
-// displaced, to be woken once the lock is released. It uses the links of the
-// waiters, which are in no queue any more.
+// A grants is a chain of waiters, in the order in which they were admitted or
+// displaced. They are woken once the lock is released. It uses the links of the
+// waiters, which are no longer in a queue.
 type grants struct {
 	first, last *waiter
-	lender      *lend.Call // has a permit back that it lent, or nil
+	lender      *lend.Call // call whose lent permit has been returned to it, or nil
 }
 
-// add lets w in with the permit id. The limiter's mutex must be held.
+// add admits w with the permit id. The limiter's mutex must be held.
 func (g *grants) add(w *waiter, id uint64) {
 	w.granted, w.id = true, id
 	g.link(w)
@@ -135,11 +136,11 @@ func (g *grants) link(w *waiter) {
 	g.last = w
 }
 
-// wake tells them. No lock may be held.
+// wake wakes the waiters. No lock may be held.
 func (g grants) wake() {
 	for w := g.first; w != nil; {
 		next := w.next
-		w.next = nil // a Reservation that is kept must not keep the others
+		w.next = nil // a retained Reservation must not retain the others
 		if w.ready != nil {
 			close(w.ready)
 		}

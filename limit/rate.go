@@ -9,29 +9,28 @@ import (
 var _ Limiter = (*RateLimiter)(nil)
 var _ queuer = (*RateLimiter)(nil)
 
-// A RateLimiter lets calls start at a steady rate, with bursts: a token bucket
-// on [golang.org/x/time/rate]. There are three verbs. TryAcquire takes a token
-// or refuses, Acquire waits for one, Reserve books one for later.
+// A RateLimiter lets calls start at a steady rate, with bursts. It is a token bucket
+// based on [golang.org/x/time/rate]. There are three verbs: TryAcquire takes a token
+// or rejects, Acquire waits for a token, Reserve books one for later.
 //
-// Callers that wait stand in a queue, first come, first served, and no token
-// is booked before it is there. So a caller that leaves makes the wait of all behind
-// it shorter by one token; in a bucket of reservations the token would be
-// lost.
+// Waiting callers are queued, first come, first served, and a token is assigned only
+// when it is available. So when a caller leaves, the wait of all callers behind it
+// becomes shorter by one token. In a bucket of reservations that token would be lost.
 //
-// Make one with [NewRateLimiter]; the zero RateLimiter is not usable. It has
-// no goroutine, and a timer only while somebody waits, so there is nothing to
-// close. It is safe for concurrent use.
+// Create one with [NewRateLimiter]; the zero RateLimiter is not usable. It has no
+// goroutine, and a timer only while a caller waits, so there is nothing to close. It
+// is safe for concurrent use.
 type RateLimiter struct {
 	name string
 
-	// mu is held when the clock is read for bucket, or instants would come
-	// in the wrong order.
+	// mu is held while the clock is read for bucket; otherwise instants would
+	// reach it out of order.
 	mu       sync.Mutex
 	places   int           // guarded by mu; in the queue
 	maxWait  time.Duration // guarded by mu; forever if unbounded
 	bucket   bucket        // guarded by mu
 	q        queue         // guarded by mu
-	due      time.Time     // guarded by mu; when the token for the head of q comes, if there is a head
+	due      time.Time     // guarded by mu; when the tokens for the head of q are available, if q is not empty
 	timer    *time.Timer   // guarded by mu; fires when due, nil while q is empty
 	admitted uint64        // guarded by mu, as are the counters below
 	waited   uint64
@@ -40,7 +39,7 @@ type RateLimiter struct {
 	refused  Refusals
 }
 
-// NewRateLimiter returns a RateLimiter with a full bucket. Its error joins an
+// NewRateLimiter returns a RateLimiter with a full bucket, or an error that joins an
 // [*OptionError] for every option that is out of bounds.
 func NewRateLimiter(o RateOptions) (*RateLimiter, error) {
 	if err := o.validate(); err != nil {
@@ -58,33 +57,35 @@ func NewRateLimiter(o RateOptions) (*RateLimiter, error) {
 // Name returns the name in its options.
 func (l *RateLimiter) Name() string { return l.name }
 
-// Acquire takes a token, waiting for one if need be. Releasing its Permit with
-// Unused gives the token back, if the bucket was not full since and no more
-// than a thousand were taken; with any other outcome it does nothing.
+// Acquire takes a token, waiting for one if necessary. Releasing its Permit with
+// Unused returns the token, if the bucket has not been full since and no more than
+// about a thousand tokens have been taken. With any other outcome, Release does
+// nothing.
 //
-// How long the wait will be is known, so it is refused at once or not at all:
-// with WaitTooLong if the token would come at the deadline of ctx or after,
-// with RateExceeded if it would come after MaxWait or the queue has no place.
-// A Background caller never waits: it gets a token if nobody is queued and one
-// more whole token stays in the bucket (with a Burst of 1, none needs to), and
-// is else refused with NoSpare.
+// The length of the wait is known, so a caller is rejected at once or not at all:
+// with WaitTooLong if its token would come at the deadline of ctx or later, with
+// RateExceeded if it would come after MaxWait or the queue is full. A Background
+// caller never waits: it gets a token if no caller is queued and one more whole token
+// stays in the bucket (not required with a Burst of 1), and is otherwise rejected
+// with NoSpare.
 //
-// It returns context.Cause(ctx) if ctx is done, without a token, even if one
-// came at the same instant. The deadline and the Priority of ctx are read when
-// Acquire is called, and not again while it waits.
+// If ctx is done, Acquire returns context.Cause(ctx) and no token, even if one became
+// available at the same instant. Acquire reads the deadline and the Priority of ctx
+// once, when it is called.
 func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) { return l.AcquireN(ctx, 1) }
 
-// AcquireN is Acquire for n tokens at once. A caller keeps its turn until all n
-// are there, and nobody passes it. It is refused with TooMany if n is above Burst.
-// With Unused up to a thousand come back. It panics if n is below 1.
+// AcquireN is Acquire for n tokens at once. A caller keeps its turn until all n are
+// available, and no other passes it. It is rejected with TooMany if n is above Burst.
+// Releasing with Unused returns up to about a thousand of the tokens. AcquireN panics
+// if n is below 1.
 func (l *RateLimiter) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
 	l.mu.Lock()
-	// With that many tokens there is room for every class, and the context
-	// is not asked.
+	// With this many tokens there is room for every class, so the priority in ctx
+	// does not matter.
 	token, ok := l.takeLocked(time.Now(), n, l.spareLocked(n))
 	l.mu.Unlock()
 	if ok {
@@ -93,8 +94,8 @@ func (l *RateLimiter) AcquireN(ctx context.Context, n int) (Permit, error) {
 	return l.acquireSlow(ctx, n)
 }
 
-// acquireSlow is AcquireN where tokens are short. It asks ctx outside the lock,
-// as it may be the user's code.
+// acquireSlow is AcquireN when tokens are short. It reads ctx outside the lock,
+// because ctx may be the user's code.
 func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	background := PriorityOf(ctx) < Low
 	deadline, bounded := ctx.Deadline()
@@ -119,7 +120,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 		reason = NoSpare
 	case l.q.n >= l.places || wait > l.maxWait:
 		reason = RateExceeded
-	case bounded && wait >= deadline.Sub(now): // at the very deadline a token is of no use
+	case bounded && wait >= deadline.Sub(now): // a token at the deadline itself is too late
 		reason = WaitTooLong
 	default:
 		w := &waiter{ready: make(chan struct{}), units: n}
@@ -133,8 +134,8 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	return Permit{}, l.refusal(reason, wait)
 }
 
-// TryAcquire takes a token for a Normal caller if one is there and nobody
-// waits for it; else it refuses with RateExceeded. Its Permit is as Acquire's.
+// TryAcquire takes a token for a Normal caller if one is available and no caller
+// waits; otherwise it rejects with RateExceeded. The Permit is like that of Acquire.
 func (l *RateLimiter) TryAcquire() (Permit, error) {
 	l.mu.Lock()
 	now := time.Now()
@@ -149,12 +150,12 @@ func (l *RateLimiter) TryAcquire() (Permit, error) {
 	return Permit{}, l.refusal(RateExceeded, wait)
 }
 
-// refusal makes the error of a caller whose token comes after wait.
+// refusal returns the error for a caller whose token would come after wait.
 func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
 	return &Error{Limiter: l.name, Reason: r, RetryAfter: max(1, wait)}
 }
 
-// spareLocked is how many tokens must stay for others when a Background caller
+// spareLocked returns how many tokens must stay for others when a Background caller
 // takes n. l.mu must be held.
 func (l *RateLimiter) spareLocked(n int) int { return max(0, min(1, l.bucket.burst-n)) }
 
@@ -172,7 +173,7 @@ func (l *RateLimiter) giveBack(token uint64, n int, o Outcome) {
 	g.wake()
 }
 
-// permit returns the permit of n tokens, token the last of them.
+// permit returns a permit for n tokens, of which token is the last.
 func (l *RateLimiter) permit(token uint64, n int) Permit {
 	if n == 1 {
 		return Permit{from: l, id: token}

@@ -13,26 +13,26 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// near is how close two instants may be for float64 to see them in another
-// order than the model does, with room to spare. Histories keep away from it.
+// near is an upper bound for the distance of two instants that float64 rounding can
+// order differently than the model. Histories avoid instants that close.
 const near = time.Microsecond
 
-// A rateModel is what a RateLimiter ought to do, in whole nanoseconds: the
-// bucket holds time, and a token is interval of it.
+// A rateModel models a RateLimiter in whole nanoseconds: the bucket holds time, and a
+// token is interval of it.
 type rateModel struct {
 	interval, size, level time.Duration
 	at                    time.Time
 	o                     limit.RateOptions // with plain numbers
 	callers               []*caller
 	queue                 []*caller
-	token                 map[*caller]int // number of the token it took
+	token                 map[*caller]int // number of the last token it took
 	taken, spilt          int
 	refused               limit.Refusals
 	left                  uint64
 }
 
-// pass is passTo now, and takes out of the queue whose deadlines come before
-// their tokens, one after another. Only a rate that was lowered lets that happen.
+// pass is passTo now. It also removes callers whose deadlines come before their
+// tokens, one after another. That can happen only after the rate was lowered.
 func (m *rateModel) pass() {
 	now := time.Now()
 	for {
@@ -55,7 +55,7 @@ func (m *rateModel) pass() {
 	}
 }
 
-// passTo fills the bucket up to now and lets those in whose tokens have come.
+// passTo fills the bucket up to now and admits the callers whose tokens are due.
 func (m *rateModel) passTo(now time.Time) {
 	level := m.level + now.Sub(m.at)
 	for len(m.queue) > 0 && level >= m.need(m.queue[0]) {
@@ -78,10 +78,10 @@ func (m *rateModel) admit(c *caller) {
 	m.token[c] = m.taken
 }
 
-// need is what the tokens of c take of the bucket.
+// need returns how much of the bucket the tokens of c take.
 func (m *rateModel) need(c *caller) time.Duration { return m.interval * time.Duration(c.units) }
 
-// work is what the queue needs.
+// work returns how much the queue needs.
 func (m *rateModel) work() (d time.Duration) {
 	for _, c := range m.queue {
 		d += m.need(c)
@@ -152,7 +152,7 @@ func (m *rateModel) leave(c *caller) {
 	m.pass()
 }
 
-// unused gives the token of c back.
+// unused returns the tokens of c.
 func (m *rateModel) unused(c *caller) {
 	c.want = out
 	for i := range c.units {
@@ -197,7 +197,7 @@ func rateHistory(t *testing.T, s script) {
 	}
 }
 
-// wait returns when the token comes for c, which is in the queue.
+// wait returns the time until the tokens of c, which is in the queue, are due.
 func (m *rateModel) wait(c *caller) time.Duration {
 	i := slices.Index(m.queue, c)
 	var need time.Duration
@@ -207,7 +207,7 @@ func (m *rateModel) wait(c *caller) time.Duration {
 	return need - m.level
 }
 
-// places compares what the places of the callers say with m.
+// places compares the places of the callers with m.
 func (m *rateModel) places(t *testing.T, step int) {
 	t.Helper()
 	for i, c := range m.callers {
@@ -277,8 +277,8 @@ func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
 	}
 }
 
-// B4: the rate holds, in order of arrival, a caller that can meet its deadline
-// is let in before it, and all others are refused at once.
+// B4: callers are admitted at the rate and in order of arrival. A caller that can meet
+// its deadline is admitted before it, and all others are rejected at once.
 func TestRateHistoryMatchesTheModel(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) { rateHistory(t, randomScript(seed)) })
@@ -295,8 +295,8 @@ func FuzzRateHistory(f *testing.F) {
 	})
 }
 
-// The same under the race detector: all tokens are given back, so all are
-// there at the end. There are too few calls for a token to be forgotten.
+// The same under the race detector: all tokens are returned, so at the end the bucket
+// is full. There are too few calls for a token to become too old to return.
 func TestRateUnderFireLosesNoToken(t *testing.T) {
 	const burst, callers, rounds = 3, 16, 60
 	l := newRate(t, limit.RateOptions{PerSecond: 1e-9, Burst: burst, MaxWait: -1})
@@ -319,6 +319,6 @@ func TestRateUnderFireLosesNoToken(t *testing.T) {
 	}
 	wg.Wait()
 	if s := l.Stats(); s.Queued != 0 || s.Refused.Total() != 0 || s.Tokens < burst-1e-6 {
-		t.Errorf("Stats = %+v; want nobody queued, nobody refused, %d tokens", s, burst)
+		t.Errorf("Stats = %+v; want 0 queued, 0 rejected, %d tokens", s, burst)
 	}
 }

@@ -22,7 +22,7 @@ func TestRateLetsABurstThroughAndThenTheRate(t *testing.T) {
 		}
 		_, err := l.TryAcquire()
 		if e := refused(t, err, limit.RateExceeded); e.Limiter != "api" || e.RetryAfter != 250*time.Millisecond {
-			t.Errorf("refusal = %+v; want from api, after 250ms", e)
+			t.Errorf("rejection = %+v; want from api, after 250ms", e)
 		}
 		time.Sleep(250*time.Millisecond - 1)
 		_, err = l.TryAcquire()
@@ -54,8 +54,8 @@ func TestRateWaitsInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// B4: a wait that would outlast the caller is refused at once, and costs no
-// token.
+// B4: a caller whose deadline comes before its token is rejected at once, and costs
+// no token.
 func TestRateRefusesAtOnceWhatCannotMeetItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
@@ -104,8 +104,8 @@ func TestRateQueueIsBounded(t *testing.T) {
 	})
 }
 
-// In a bucket of reservations those behind would still wait for their old
-// turn, and the token would be lost.
+// In a bucket of reservations, the callers behind would still wait for their old turn,
+// and the token would be lost.
 func TestRateWaiterThatLeavesGivesItsTurnToThoseBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
@@ -115,7 +115,7 @@ func TestRateWaiterThatLeavesGivesItsTurnToThoseBehind(t *testing.T) {
 			calls = append(calls, start(l, t.Context()))
 		}
 		time.Sleep(500 * time.Millisecond)
-		for _, c := range calls[:4] { // the head among them
+		for _, c := range calls[:4] { // including the head
 			c.cancel(errGone)
 			c.lost(t, errGone, 500*time.Millisecond)
 		}
@@ -174,7 +174,7 @@ func TestRateTakesBackAnUnusedToken(t *testing.T) {
 		if s := l.Stats(); s.Tokens != 1 || s.Returned != 1 {
 			t.Fatalf("%v tokens, %d returned; want 1, 1", s.Tokens, s.Returned)
 		}
-		// b was taken, the bucket filled up, and b would be one too many.
+		// The bucket has been full since b was taken, so b would be one too many.
 		time.Sleep(10 * time.Second)
 		admitted(t, l, t.Context())
 		b.Release(limit.Unused)
@@ -221,9 +221,9 @@ func TestRateReservation(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 		if d := b.Delay(); d != 0 {
-			t.Errorf("delay = %v; want 0, as the one before it was canceled", d)
+			t.Errorf("delay = %v; want 0, because the one before it was canceled", d)
 		}
-		b.Cancel() // its token is there, and goes back
+		b.Cancel() // its token was granted, and is returned
 		b.Cancel()
 		if s := l.Stats(); s.Tokens != 1 || s.Left != 1 || s.Returned != 1 {
 			t.Errorf("Stats = %+v; want 1 token, 1 left, 1 returned", s)
@@ -290,8 +290,7 @@ func TestRateExtremes(t *testing.T) {
 	}
 }
 
-// A process that was stopped does not let a minute's worth of callers go at
-// once.
+// A process that was stopped does not admit all overdue callers at once.
 func TestRateCatchesUpOnlyALittleAfterAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
@@ -312,7 +311,7 @@ func TestRateCatchesUpOnlyALittleAfterAStall(t *testing.T) {
 			}
 		}
 		if done != 2 {
-			t.Errorf("%d were let in; want 2: one overdue, one a second later", done)
+			t.Errorf("%d were admitted; want 2: one overdue, one a second later", done)
 		}
 		for _, c := range calls {
 			c.cancel(errGone)
@@ -320,8 +319,8 @@ func TestRateCatchesUpOnlyALittleAfterAStall(t *testing.T) {
 	})
 }
 
-// Timers are coarser than the gap between tokens: those that came due in the
-// meantime go together, in order, and the rate is kept.
+// Timers are coarser than the gap between tokens: callers whose tokens have come due
+// are admitted together, in order, and the rate is kept.
 func TestRateIsNotLoweredByLateTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1000, Burst: 1})
@@ -343,7 +342,7 @@ func TestRateIsNotLoweredByLateTimers(t *testing.T) {
 	})
 }
 
-// An overdue permit is for the queue, not for a newcomer.
+// An overdue token goes to the queue, not to a newcomer.
 func TestRateNewcomerDoesNotTakeAnOverdueToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 100, Burst: 10, Queue: 1})
@@ -362,8 +361,8 @@ func TestRateNewcomerDoesNotTakeAnOverdueToken(t *testing.T) {
 	})
 }
 
-// A token comes back while the timer is late: it adds to what is overdue,
-// though the bucket holds only one.
+// A token returned while the timer is late adds to the overdue ones, although the
+// bucket holds only one.
 func TestRateReturnedTokenAddsToOverdueOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 1})
@@ -377,8 +376,8 @@ func TestRateReturnedTokenAddsToOverdueOnes(t *testing.T) {
 	})
 }
 
-// At any rate, who comes back after RetryAfter is let in, and a hair earlier is
-// not.
+// At every rate, a caller that retries after RetryAfter is admitted, and one that
+// retries marginally earlier is not.
 func TestRateRetryAfterIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	rates := []func() float64{

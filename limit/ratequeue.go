@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// catchUp bounds how far the queue of a RateLimiter makes up for a timer that
-// fired late. Some of it is needed, as timers are coarser than the gap between
-// tokens at a high rate. Without a bound a process that was stopped for a
-// minute would let a minute's worth of callers go at once.
+// catchUp bounds how far the queue of a RateLimiter makes up for a timer that fired
+// late. Some catching up is needed, because at a high rate timers are coarser than
+// the gap between tokens. Without a bound, a process that was stopped for a minute
+// would admit a minute's worth of callers at once.
 const catchUp = 100 * time.Millisecond
 
-// takeLocked takes n tokens if nobody waits and n and spare of them are there.
+// takeLocked takes n tokens if no caller waits and the bucket has at least n+spare.
 // l.mu must be held.
 func (l *RateLimiter) takeLocked(now time.Time, n, spare int) (token uint64, ok bool) {
 	if l.q.n > 0 {
@@ -24,14 +24,14 @@ func (l *RateLimiter) takeLocked(now time.Time, n, spare int) (token uint64, ok 
 	return token, ok
 }
 
-// waitLocked returns how long after now a newcomer at the end of the queue
-// finds need tokens. l.mu must be held.
+// waitLocked returns how long after now need tokens are available to a newcomer at
+// the end of the queue. l.mu must be held.
 func (l *RateLimiter) waitLocked(now time.Time, need int) time.Duration {
 	return l.bucket.until(now, l.q.units+need)
 }
 
-// joinLocked puts w at the end of the queue, and starts the timer for the
-// first. l.mu must be held.
+// joinLocked puts w at the end of the queue, and starts the timer if w is the first.
+// l.mu must be held.
 func (l *RateLimiter) joinLocked(w *waiter, now time.Time) {
 	l.q.push(w)
 	if l.q.n == 1 {
@@ -52,7 +52,7 @@ func (l *RateLimiter) waitFor(w *waiter) (time.Duration, bool) {
 	return l.bucket.until(now, l.q.before(w)+w.units), true
 }
 
-// joinAt implements queuer. A RateLimiter has one class of callers that wait.
+// joinAt implements queuer. A RateLimiter has one class of waiting callers.
 func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +70,8 @@ func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
 // leaveAt implements queuer.
 func (l *RateLimiter) leaveAt(*waiter, int) {}
 
-// tick runs on the timer's goroutine when a token is due. A tick that comes
-// late, for a queue that is gone, does no harm.
+// tick runs on the timer's goroutine when a token is due. A late tick is harmless
+// when the queue is already empty.
 func (l *RateLimiter) tick() {
 	var g grants
 	l.mu.Lock()
@@ -80,10 +80,9 @@ func (l *RateLimiter) tick() {
 	g.wake()
 }
 
-// grantLocked hands out the tokens that are due and sets the timer for the
-// next. Each is booked at the instant when it was due, not when the timer got
-// round to it: the lateness of timers does not lower the rate. l.mu must be
-// held.
+// grantLocked hands out the tokens that are due and sets the timer for the next one.
+// Each token is booked at the instant when it was due, not when the timer fired, so
+// that late timers do not lower the rate. l.mu must be held.
 func (l *RateLimiter) grantLocked(now time.Time, g *grants) {
 	if l.q.n > 0 && now.Sub(l.due) > catchUp {
 		l.due = now.Add(-catchUp)
@@ -129,8 +128,8 @@ func (l *RateLimiter) await(ctx context.Context, w *waiter) (Permit, error) {
 	return Permit{}, context.Cause(ctx)
 }
 
-// leave takes w, whose context is done, out of the queue. If it was let in on
-// its way out, its token goes back.
+// leave removes w, whose context is done, from the queue. If w was admitted at the
+// same time, its tokens are returned.
 func (l *RateLimiter) leave(w *waiter) {
 	var g grants
 	l.mu.Lock()
@@ -149,9 +148,9 @@ func (l *RateLimiter) leave(w *waiter) {
 	g.wake()
 }
 
-// dropLocked takes w off the queue and reports whether it was there. Those
-// behind it move up. The timer stays as it is, since the next token comes when it
-// comes, unless the new head wants fewer tokens or more. l.mu must be held.
+// dropLocked removes w from the queue and reports whether it was there. The waiters
+// behind it move up. The timer is set again only if the new head needs a different
+// number of tokens. l.mu must be held.
 func (l *RateLimiter) dropLocked(w *waiter, g *grants) bool {
 	head := l.q.head == w
 	ok := l.q.remove(w)
@@ -164,8 +163,8 @@ func (l *RateLimiter) dropLocked(w *waiter, g *grants) bool {
 	return ok
 }
 
-// againLocked works out anew when the head of the queue, if there is one, has its
-// tokens. l.mu must be held.
+// againLocked recomputes when the tokens for the head of the queue, if there is one,
+// are due. l.mu must be held.
 func (l *RateLimiter) againLocked(now time.Time, g *grants) {
 	if l.q.n > 0 {
 		l.due = now.Add(l.bucket.until(now, l.q.head.units))
@@ -173,10 +172,9 @@ func (l *RateLimiter) againLocked(now time.Time, g *grants) {
 	l.grantLocked(now, g)
 }
 
-// putBackLocked gives n tokens, token the last of them, back to the bucket, or to
-// the head of the queue. What is overdue is handed out first: the bucket is about
-// to be brought up to now, and it may be too small to hold that. l.mu must be
-// held.
+// putBackLocked returns n tokens, of which token is the last, to the bucket or to
+// the head of the queue. Overdue tokens are handed out first, because the bucket is
+// about to be advanced to now and may be too small to hold them. l.mu must be held.
 func (l *RateLimiter) putBackLocked(token uint64, n int, g *grants) {
 	now := time.Now()
 	l.grantLocked(now, g)

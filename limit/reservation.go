@@ -6,17 +6,16 @@ import "time"
 // is safe for concurrent use.
 type Reservation struct {
 	l  *RateLimiter
-	at time.Time // when its turn comes at the latest
+	at time.Time // the latest time at which its turn comes
 	w  waiter    // guarded by l.mu
 }
 
-// Reserve books a token and returns at once; the caller waits for
-// [Reservation.Delay] by its own means, or calls Cancel. The reservation
-// stands in the same queue as the callers of Acquire, as a Normal one, and
-// takes a place there.
+// Reserve books a token and returns at once. The caller waits for
+// [Reservation.Delay] before it starts its call, or calls Cancel. The reservation
+// takes a place in the same queue as the callers of Acquire, with class Normal.
 //
-// It refuses with RateExceeded if the delay would be longer than MaxWait, or
-// there is a delay and the queue has no place.
+// Reserve rejects with RateExceeded if the delay would be longer than MaxWait, or
+// if there is a delay and the queue is full.
 func (l *RateLimiter) Reserve() (*Reservation, error) {
 	l.mu.Lock()
 	now := time.Now()
@@ -39,9 +38,10 @@ func (l *RateLimiter) Reserve() (*Reservation, error) {
 	return r, nil
 }
 
-// Delay returns how long to wait from now until the call may start, 0 if it
-// may. It never grows beyond what it was, also if the rate is lowered; when callers
-// before it leave, it may drop to 0 early. After Cancel it means nothing.
+// Delay returns how long to wait from now until the call may start, or 0 if it may
+// start now. The start never moves later, even if the rate is lowered. When callers
+// ahead of the reservation leave, the delay can drop to 0 early. After Cancel the
+// result is meaningless.
 func (r *Reservation) Delay() time.Duration {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Reservation) Delay() time.Duration {
 	return max(0, time.Until(r.at))
 }
 
-// Cancel gives the token back, for a call that will not start. It has the
-// bounds of Release with Unused, and a second Cancel does nothing.
+// Cancel returns the token, for a call that will not start, within the same bounds
+// as Release with Unused. A second Cancel does nothing.
 func (r *Reservation) Cancel() {
 	var g grants
 	r.l.mu.Lock()

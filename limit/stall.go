@@ -2,27 +2,27 @@ package limit
 
 import "time"
 
-// How stalls are recognised. Decision 0009 has the reasons and the measurements.
+// Constants that define a stall. Decision 0009 has the reasons and the measurements.
 const (
-	stallLatency = 1.5               // times the last mean latency: a silence that short may be calls in step
-	stallMissed  = 8.0               // answers that were due in it: where calls end independently, chance leaves out as many once in 3,000 answers
+	stallLatency = 1.5               // times the last mean latency: a shorter silence may be calls in lockstep
+	stallMissed  = 8.0               // responses due in the silence: with calls that end independently, this is chance once in 3,000 responses
 	stallLongest = time.Second       // a longer silence is an outage
-	stallShare   = 0.5               // of the time in which the source works, that it may stand still
-	stallMemory  = 20 * stallLongest // for which one is reckoned with after the last
-	stallCredit  = 2 * stallLongest  // of that, saved up
+	stallShare   = 0.5               // stall time allowed per unit of working time
+	stallMemory  = 20 * stallLongest // how long after a stall the next one is expected
+	stallCredit  = 2 * stallLongest  // maximum stall time saved up
 )
 
-// A stall is the measurement of stretches in which a source, or this process,
-// stands still: nothing is answered, and then all goes on as before. The gap
-// between two responses tells it from a slow source.
+// A stall measures the stretches in which a source, or this process, stands still:
+// no call ends, and then everything continues as before. The gap between two
+// responses distinguishes a stall from a slow source.
 type stall struct {
-	since time.Duration // the last sign of life, later by the time without any call
+	since time.Duration // the last sign of life, moved forward by the time without any call
 	area  float64       // calls in progress since then, summed over time
-	drops int           // since then; what they mean depends on how the silence ends
+	drops int           // since then; how they count depends on how the silence ends
 
-	stood  time.Duration // how long the source has stood still, altogether
-	credit time.Duration // how much longer it may
-	filled time.Duration // when the credit was last brought up to date
+	stood  time.Duration // how long the source has stood still, in total
+	credit time.Duration // stall time still allowed, as of filled
+	filled time.Duration // when credit was last updated
 }
 
 // A gap is the part of a window since the last sign of life.
@@ -31,19 +31,19 @@ type gap struct {
 	area, full float64 // as in the window
 }
 
-// idle takes in that nothing was in progress up to now.
+// idle records that no call was in progress until now.
 func (t *tuner) idle(now time.Duration) {
 	d := max(0, now-t.moved)
 	t.stall.since += d
 	t.w.gap.from += d
 }
 
-// stalls reports whether the source stands still now and then.
+// stalls reports whether the source has stalled recently.
 func (t *tuner) stalls(now time.Duration) bool {
 	return t.stall.stood > 0 && now-t.stall.filled < stallMemory
 }
 
-// due returns how many answers should have come since the last sign of life.
+// due returns how many responses should have come since the last sign of life.
 func (t *tuner) due() float64 { return t.stall.area / t.latency }
 
 // silent reports whether the source seems to stand still.
@@ -53,20 +53,20 @@ func (t *tuner) silent(now time.Duration) bool {
 		quiet <= min(stallLongest, t.creditAt(now))
 }
 
-// creditAt returns for how long the source may stand still.
+// creditAt returns how much stall time is allowed at now.
 func (t *tuner) creditAt(now time.Duration) time.Duration {
 	s := &t.stall
 	worked := max(0, s.since-s.filled)
 	return min(stallCredit, s.credit+time.Duration(stallShare*float64(worked)))
 }
 
-// answered ends a silence. If it was a stall, the clock stood still meanwhile:
-// the window is shortened, as are the calls that were in progress, and calls that
-// timed out in it say nothing.
+// answered ends a silence. If it was a stall, it is taken out of the measurement:
+// the window and the calls in progress are shortened by it, and the calls that timed
+// out in it are not counted.
 func (t *tuner) answered(now time.Duration) {
 	s := &t.stall
 	if t.silent(now) {
-		still := 1 - 1/t.due() // the share of the silence that is too much
+		still := 1 - 1/t.due() // the share of the silence that counts as the stall
 		g := &t.w.gap
 		if !t.w.settling {
 			t.w.area -= still * g.area
@@ -84,24 +84,23 @@ func (t *tuner) answered(now time.Duration) {
 	t.countDrops(now, 0)
 }
 
-// drop takes in that a call was dropped for which the source worked, and stood
-// still, for so long.
+// drop records that a call was dropped, during which the source worked and stood
+// still for the given times.
 func (t *tuner) drop(now, worked, still time.Duration) {
 	switch {
 	case still > worked:
-		// It would have had its answer by now.
+		// Without the stall it would have had its response by now.
 	case t.silent(now):
 		t.stall.drops++
 	default:
 		if float64(worked) < stallLatency*t.latency {
-			t.answered(now) // a refusal: the source is there
+			t.answered(now) // a fast rejection: the source responds
 		}
 		t.countDrops(now, 1)
 	}
 }
 
-// countDrops counts that many drops, and those that waited for the silence to
-// end.
+// countDrops counts n drops, and those held back during the silence.
 func (t *tuner) countDrops(now time.Duration, n int) {
 	n += t.stall.drops
 	t.stall.drops = 0

@@ -2,7 +2,7 @@ package limit
 
 import "time"
 
-// Refusals counts refusals by Reason, as in s.Refused[limit.QueueFull].
+// Refusals counts rejections by Reason, as in s.Refused[limit.QueueFull].
 type Refusals [reasonEnd]uint64
 
 // Total returns the sum over all reasons.
@@ -14,26 +14,26 @@ func (r Refusals) Total() uint64 {
 	return n
 }
 
-// ConcurrencyStats is what a [Concurrency] has done since it was made, and how
-// it stands. All of it was true at the same instant.
+// ConcurrencyStats holds the counters of a [Concurrency] since it was created, and
+// its current state. All values are from the same instant.
 type ConcurrencyStats struct {
-	Limit  int // units in all; without AcquireN each permit is one
-	InUse  int // units that are out
+	Limit  int // units in total; without AcquireN each permit is one
+	InUse  int // units in use
 	Queued int // callers that wait
 
-	Admitted uint64   // callers that got a permit, waited or not
-	Waited   uint64   // of those, the ones that queued for it
+	Admitted uint64   // callers that got a permit, at once or after a wait
+	Waited   uint64   // of those, the callers that queued
 	Left     uint64   // callers whose context ended in the queue
-	Refused  Refusals // callers that were refused
+	Refused  Refusals // callers that were rejected
 
 	// Held is the running mean of how long a permit is held, 0 until the
-	// first one has come back.
+	// first one has been released.
 	Held time.Duration
-	// Wait is how long a newcomer at the end of the queue would wait, by the
-	// measured drain rate, if none is free now.
+	// Wait is how long a newcomer at the end of the queue would wait, at the
+	// measured drain rate. It is 0 if a permit is free.
 	Wait time.Duration
-	// Overloaded says that the queue has been standing for longer than
-	// OverloadAfter: the newest in it are served first.
+	// Overloaded is true if the queue has not been empty for longer than
+	// OverloadAfter: its newest callers are then served first.
 	Overloaded bool
 }
 
@@ -64,22 +64,22 @@ func (c *pool) statsLocked() ConcurrencyStats {
 	return s
 }
 
-// AdaptiveStats is what an [Adaptive] has done since it was made, what it knows
-// of its source, and how it stands. All of it was true at the same instant.
+// AdaptiveStats holds the counters of an [Adaptive] since it was created, its
+// measurements of the source, and its current state. All values are from the same
+// instant.
 type AdaptiveStats struct {
 	ConcurrencyStats
 
-	// Baseline is the latency of the source with room to spare, as far as it is
-	// known, 0 before the first window.
+	// Baseline is the estimated latency of the source with capacity to spare, 0
+	// before the first window.
 	Baseline time.Duration
 	// Latency is the mean latency of the last window.
 	Latency time.Duration
-	// Knee is the number of calls in progress that the source can just take, as
-	// far as it is known.
+	// Knee is the estimated number of calls in progress that saturates the source.
 	Knee float64
 
-	// WouldWait and WouldRefuse count what a dry run would have done: callers
-	// that would have queued, and that would have been refused at once.
+	// WouldWait and WouldRefuse count callers of a dry run: those that would have
+	// queued, and those that would have been rejected at once.
 	WouldWait   uint64
 	WouldRefuse Refusals
 }
@@ -99,19 +99,19 @@ func (a *Adaptive) Stats() AdaptiveStats {
 	}
 }
 
-// RateStats is what a [RateLimiter] has done since it was made, and how it
-// stands. All of it was true at the same instant.
+// RateStats holds the counters of a [RateLimiter] since it was created, and its
+// current state. All values are from the same instant.
 type RateStats struct {
 	PerSecond float64
 	Burst     int
 	Tokens    float64 // in the bucket, up to Burst; +Inf without a limit
 	Queued    int     // callers and reservations that wait
 
-	Admitted uint64   // callers and reservations that got a token, waited or not
-	Waited   uint64   // of those, the ones that queued for it
+	Admitted uint64   // callers and reservations that got a token, at once or after a wait
+	Waited   uint64   // of those, the ones that queued
 	Left     uint64   // callers whose context ended, and reservations canceled, in the queue
-	Returned uint64   // tokens given back unused
-	Refused  Refusals // callers that were refused
+	Returned uint64   // tokens returned unused
+	Refused  Refusals // callers that were rejected
 }
 
 // Stats returns a snapshot.

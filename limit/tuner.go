@@ -5,84 +5,84 @@ import (
 	"time"
 )
 
-// The tuner's constants, for when a window is summed up. Decision 0009 has the
-// reasons and the measurements.
+// The tuner's constants, used at the end of a window. Decision 0009 has the reasons
+// and the measurements.
 const (
-	minMemory  = 4000.0 // calls over which the curve forgets, and at least
-	limitsPast = 60.0   // times the limit
-	staleAbove = 2.0    // times as fast is forgotten what lies above the knee
+	minMemory  = 4000.0 // calls over which the curve forgets, at least
+	limitsPast = 60.0   // times the limit: also a minimum of such calls
+	staleAbove = 2.0    // how many times faster observations above the knee fade
 
 	jumpNoise   = 5.0 // standard errors above the curve that mean that the source has changed
-	twiceNoise  = 2.5 // the same, in two windows one after the other
-	jumpShare   = 1.2 // and at least this much slower
-	jumpKeep    = 0.1 // of what was known before it
-	maxUnlikely = 4   // such windows in a row, not used, that are passed over
+	twiceNoise  = 2.5 // the same, for two consecutive windows
+	jumpShare   = 1.2 // times the expected latency: also required for a change
+	jumpKeep    = 0.1 // of the earlier observations is kept after a change
+	maxUnlikely = 4   // consecutive windows of this kind that are ignored while the limit is not used
 
-	riseSum   = 4.0  // standard errors below the curve, summed up, that mean more capacity
-	riseSlack = 0.25 // of them a window for nothing, times the slope
-	riseNoise = 0.03 // standard error at least, for that
+	riseSum   = 4.0  // standard errors below the curve, summed over windows, that mean more capacity
+	riseSlack = 0.25 // times the slope: subtracted from that sum in each window
+	riseNoise = 0.03 // smallest standard error used for that sum
 
 	step      = 0.5 // of the way to the knee, each window
-	retreat   = 0.8 // of the limit, where nothing is flat or the ceiling is passed
-	holdNoise = 1.5 // standard errors above the base at which growth waits
+	retreat   = 0.8 // of the limit, if no flat part is observed or the latency ceiling is exceeded
+	holdNoise = 1.5 // standard errors above the base at which growth pauses
 
 	lowShare   = 0.93 // of the knee: the limit of a low window
-	highShare  = 0.3  // of the knee, by the slope, that a high window is above it
-	probeEvery = 4    // windows from one of these to the next, times the slope, which counts
-	slopeEvery = 2.0  // as that at most
-	againNoise = 0.75 // standard errors below the curve times the slope, after which a high window is followed by another
+	highShare  = 0.3  // of the knee, divided by the slope: how far above the knee a high window is
+	probeEvery = 4    // windows between two such windows, times the slope
+	slopeEvery = 2.0  // largest slope used for that
+	againNoise = 0.75 // standard errors below the curve, times the slope, after which one high window follows another
 
-	loadGain    = 0.1 // by which the running load follows a window's
-	alwaysShare = 0.9 // of a window at the limit that leaves no doubt
-	loadNoise   = 2.0 // standard errors by which a window's load differs by chance
+	loadGain    = 0.1 // weight of a window in the running load
+	alwaysShare = 0.9 // of a window spent at the limit: the limit clearly decides how many calls run
+	loadNoise   = 2.0 // standard errors by which the load of a window differs by chance
 
-	budgetShare = 0.75             // of the base: the queue's budget where MaxWait is not set
-	minBudget   = time.Millisecond // of it at least
+	budgetShare = 0.75             // of the base: the queue's budget if MaxWait is not set
+	minBudget   = time.Millisecond // smallest such budget
 )
 
-// growth is by how much the limit grows while the curve is flat, by the number
-// of such windows in a row.
+// growth is the factor by which the limit grows while the curve is flat, by the
+// number of consecutive flat windows.
 var growth = [...]float64{1.1, 1.25, 1.5}
 
-// firstGrowth is growth before the first knee was seen.
+// firstGrowth replaces growth until the first knee has been seen.
 var firstGrowth = [...]float64{1.25, 1.5}
 
-// A tuner works out how many calls a source takes at once from how they go. It
-// is plain arithmetic on its arguments; it reads no clock. Calls are measured
-// in windows; at the end of each the tuner puts the mean latency into its curve
-// and moves the limit towards the knee.
+// A tuner determines how many concurrent calls a source can handle from their
+// latency and outcome. It does arithmetic on its arguments only and reads no clock.
+// Calls are measured in windows. At the end of a window the tuner adds the mean
+// latency to its curve and moves the limit towards the knee.
 type tuner struct {
 	floor, ceiling int     // of the limit
 	headroom       float64 // above the knee, as a share of it
 	maxBase        float64 // nanoseconds; a base above it is not healthy
 	dry            bool    // the limit is not enforced
 
-	limit    int     // now
-	want     float64 // limit of a window that is no probe
+	limit    int     // current
+	want     float64 // limit outside of probes
 	inFlight int
 	moved    time.Duration // when inFlight last changed
 
 	curve    curve
 	variance float64 // of a latency, relative to its mean squared; running
 	latency  float64 // mean of the last window
-	skip     int     // calls not to be measured: the first to end are the shortest
+	skip     int     // calls still to be excluded: the first to end are the shortest
 
 	stall   stall
 	w       window
 	load    float64 // running mean of the calls in progress
 	full    float64 // running mean of the share of time at the limit
-	probing bool    // this window is a low or a high one
-	wasLow  bool    // the last of them was a low one
-	level   int     // windows since it
-	flats   int     // windows in a row in which the limit grew
+	probing bool    // this window is a probe, low or high
+	wasLow  bool    // the last probe was low
+	level   int     // windows since the last probe
+	flats   int     // consecutive windows in which the limit grew
 	bent    bool    // a knee has been seen
 
 	miss     float64 // of the last window, in standard errors above the curve
-	unlikely int     // windows in a row that were passed over
+	unlikely int     // consecutive windows that were ignored
 	rise     float64 // cumulative evidence of more capacity
 
-	dropped   float64 // share of drops at the last cut for them
-	tolerated float64 // share of drops that cuts do not help against
+	dropped   float64 // share of drops at the last cut because of drops
+	tolerated float64 // share of drops that cuts do not reduce
 }
 
 func newTuner(o AdaptiveOptions) *tuner {
@@ -93,7 +93,7 @@ func newTuner(o AdaptiveOptions) *tuner {
 	}
 }
 
-// set ends the window, and begins the next with that limit.
+// set ends the window, and begins the next one with that limit.
 func (t *tuner) set(now time.Duration, limit float64) {
 	n := max(t.floor, min(int(math.Round(limit)), t.ceiling))
 	change := math.Abs(float64(n - t.limit))
@@ -101,8 +101,7 @@ func (t *tuner) set(now time.Duration, limit float64) {
 	t.limit = n
 }
 
-// aim is set for a window that is no probe, and remembers the limit as the one
-// that is wanted.
+// aim is set for a window that is not a probe, and stores the limit in want.
 func (t *tuner) aim(now time.Duration, limit float64) {
 	t.want = max(float64(t.floor), min(limit, float64(t.ceiling)))
 	t.probing = false
@@ -111,13 +110,13 @@ func (t *tuner) aim(now time.Duration, limit float64) {
 
 // decide ends a window. The steps:
 //
-//  1. Sum it up: mean latency, calls in progress, whether the limit was
+//  1. Summarize it: mean latency, calls in progress, whether the limit was
 //     reached and used.
-//  2. Compare it with the curve. If the source has changed, forget what no
-//     longer holds of the curve.
-//  3. Put the window into the curve, fade the older ones, and fit it.
-//  4. Move the limit: towards the knee, or, where the source has become much
-//     slower, by the share by which it did.
+//  2. Compare it with the curve. If the source has changed, fade the
+//     observations that no longer hold.
+//  3. Add the window to the curve, fade the older ones, and fit the curve.
+//  4. Move the limit: towards the knee, or, if the source has become much
+//     slower, down in the same proportion.
 func (t *tuner) decide(now time.Duration) {
 	s := t.sum(now)
 	t.place(&s)
@@ -126,8 +125,8 @@ func (t *tuner) decide(now time.Duration) {
 	switch t.compare(s) {
 	case asExpected:
 	case slower:
-		// If the source takes fewer calls now, that holds no more above the
-		// new knee; if it is slower altogether, nowhere.
+		// If the source can handle fewer calls now, the curve is wrong above the
+		// new knee; if it is slower at any number of calls, it is wrong everywhere.
 		t.curve.fade(jumpKeep, 0)
 		t.curve.fade(jumpKeep, s.inFlight*healthy/s.latency)
 		if s.full > usedShare {
@@ -150,7 +149,7 @@ func (t *tuner) decide(now time.Duration) {
 	t.move(now, s)
 }
 
-// learn puts a window into the curve.
+// learn adds a window to the curve.
 func (t *tuner) learn(s summary) {
 	memory := max(minMemory, limitsPast*float64(t.limit))
 	t.curve.fade(math.Exp(-s.calls/memory), 0)
@@ -158,12 +157,12 @@ func (t *tuner) learn(s summary) {
 	t.curve.add(s.at, s.latency, s.calls)
 }
 
-// place finds the number of calls in progress that the latency of a window is
-// put down to. Where the limit decides how many run it is the limit. Where it
-// does not, their number depends on the latency: by Little's law a window whose
-// calls happened to take longer has more of them in progress, and reaches the
-// limit more often, and the curve would rise where the source does not. So both
-// are running means, unless they have really changed.
+// place finds the number of calls in progress to which the latency of a window
+// belongs. If the limit decides how many calls run, that is the limit. If not, their
+// number depends on the latency: by Little's law, a window whose calls happened to
+// take longer has more of them in progress and reaches the limit more often. The
+// curve would then rise although the source is no slower. So both are running means,
+// unless the load has clearly changed.
 func (t *tuner) place(s *summary) {
 	if s.full > alwaysShare {
 		t.full = 1
@@ -182,14 +181,14 @@ type verdict int
 const (
 	asExpected verdict = iota
 	slower             // much slower: the source has changed
-	inDoubt            // much slower, but the limit was not used: one more is waited for
+	inDoubt            // much slower, but the limit was not used: wait for another window
 	faster             // faster above the knee, for several windows: there is more capacity
 )
 
-// compare compares a window with the curve. A source that became slower shows in
-// one window far off or in two in a row. That it has more capacity shows in less
-// than the noise of a window, and is summed up (a CUSUM: Page, Continuous
-// Inspection Schemes, Biometrika 41, 1954).
+// compare compares a window with the curve. A source counts as slower after one
+// window that is far off or two consecutive ones that are less so. Additional
+// capacity changes a window by less than its noise, so the differences are summed (a
+// CUSUM: Page, Continuous Inspection Schemes, Biometrika 41, 1954).
 func (t *tuner) compare(s summary) verdict {
 	if t.curve.base == 0 {
 		return asExpected
@@ -217,25 +216,25 @@ func (t *tuner) compare(s summary) verdict {
 	return asExpected
 }
 
-// cut lowers the limit after the source has become slower: to what Little's law
-// says it takes if the calls queue, and at most by half, so that the next
-// window tells whether they do. If the latency does not follow the limit down,
-// the source is slower at any number of calls; the curve is flat then, and the
-// limit grows back.
+// cut lowers the limit after the source has become slower. It assumes that calls
+// queue in the source: the new limit follows from Little's law, but is at least half
+// the calls in progress. The next window shows whether the assumption holds. If the
+// latency does not fall with the limit, the source is slower at any number of calls;
+// the curve is then flat, and the limit grows back.
 func (t *tuner) cut(now time.Duration, s summary, healthy float64) {
 	t.curve.base, t.curve.knee = s.latency, s.at
 	t.flats = 0
 	t.aim(now, max(s.inFlight*healthy/s.latency, s.inFlight/2))
 }
 
-// move sets the limit by the curve.
+// move sets the limit according to the curve.
 func (t *tuner) move(now time.Duration, s summary) {
 	c := &t.curve
 	flats := t.flats
 	t.flats = 0
 	switch {
 	case s.full < reachedShare || t.full < usedShare && !c.flat:
-		// Nothing is learnt about a limit that nobody runs into.
+		// A limit that is not reached shows nothing about the knee.
 		t.aim(now, t.want)
 	case t.maxBase > 0 && c.base > t.maxBase:
 		t.aim(now, min(t.want, s.inFlight)*retreat)
@@ -250,8 +249,8 @@ func (t *tuner) move(now time.Duration, s summary) {
 		t.aim(now, max(t.want, c.top, float64(t.limit)*by, float64(t.limit+1)))
 	case c.steep && c.knee > 1:
 		t.bent = true
-		// At least one permit less: if rounding undid the retreat, nothing
-		// would ever be seen below the knee.
+		// At least one permit less: if rounding undid the retreat, there would
+		// never be an observation below the knee.
 		t.aim(now, min(t.want, c.knee*retreat, float64(t.limit-1)))
 	default:
 		t.bent = true
@@ -259,12 +258,11 @@ func (t *tuner) move(now time.Duration, s summary) {
 	}
 }
 
-// fewPermits is a knee so low that a permit less is much of it.
+// fewPermits is a knee so low that one permit is a large part of it.
 const fewPermits = 8
 
-// spare is the headroom. Before a source that stands still now and then it is
-// none: what is in progress beyond the knee makes it no faster, and every call in
-// it then is held up.
+// spare returns the headroom. For a source that has stalled recently it is 0, because
+// calls beyond the knee add no throughput, and a stall delays every call in progress.
 func (t *tuner) spare(now time.Duration) float64 {
 	if t.stalls(now) && t.curve.knee >= fewPermits {
 		return 0
@@ -272,8 +270,8 @@ func (t *tuner) spare(now time.Duration) float64 {
 	return t.headroom
 }
 
-// beyond is how many of the calls in progress are beyond the knee: they queue in
-// the source.
+// beyond returns how many of the calls in progress are beyond the knee and so queue
+// in the source. It returns 0 unless the source has stalled recently.
 func (t *tuner) beyond(now time.Duration) int {
 	if !t.stalls(now) || !t.bent || t.curve.flat {
 		return 0
@@ -281,12 +279,12 @@ func (t *tuner) beyond(now time.Duration) int {
 	return max(0, t.inFlight-int(math.Ceil(t.curve.knee)))
 }
 
-// alternate begins a window with the limit wanted, or now and then one a little
-// below the knee or above it: a curve is only known where both sides of its
-// knee are seen. A low window costs the few per cent that it is below the
-// knee, and only while more calls than that want to run. A high window that was
-// faster than the curve says is followed by another, so that more capacity is
-// not found out over minutes.
+// alternate begins a window with the wanted limit or, every few windows, a probe: a
+// window with a limit a little below or above the knee. Probes are needed because the
+// knee is only known if both sides of it are observed. A low window costs a few
+// percent of throughput, and only if more calls than that want to run. A high window
+// that was faster than the curve predicts is followed by another one, so that new
+// capacity is not discovered only after minutes.
 func (t *tuner) alternate(now time.Duration, want float64) {
 	t.level++
 	again := t.probing && !t.wasLow && t.miss < -againNoise*t.curve.slope

@@ -8,12 +8,12 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// Update changes the options while c is in use. Nothing is revoked: permits
-// that are out stay out, and callers that wait keep their place and the MaxWait
-// they came with. After a smaller Limit nobody is admitted until so many permits
-// have come back that there is room again; callers that wait for more units
-// than the new Limit are refused with TooMany. The Name cannot change. With an
-// error, which joins an [*OptionError] for every fault, nothing changes.
+// Update changes the options while c is in use. Nothing is revoked: issued permits
+// stay valid, and waiting callers keep their place and the MaxWait that applied
+// when they queued. If the new Limit is smaller, no caller is admitted until enough
+// permits have been released. Callers that wait for more units than the new Limit
+// are rejected with TooMany. The Name cannot change. If Update returns an error,
+// which joins an [*OptionError] for every fault, nothing changes.
 func (c *Concurrency) Update(o ConcurrencyOptions) error {
 	if err := errors.Join(sameName(o.Name, c.pool.name, "ConcurrencyOptions"), o.validate()); err != nil {
 		return err
@@ -25,9 +25,9 @@ func (c *Concurrency) Update(o ConcurrencyOptions) error {
 	return nil
 }
 
-// Update changes the options while a is in use, as [Concurrency.Update] does.
-// What a has learnt stays, and so does the limit, within the new Min and Max;
-// Initial is not used. DryRun cannot change.
+// Update changes the options while a is in use, as [Concurrency.Update] does. The
+// measurements are kept, and so is the limit, within the new Min and Max; Initial
+// is not used. DryRun cannot change.
 func (a *Adaptive) Update(o AdaptiveOptions) error {
 	f := option.Faults{Package: "limit", Prefix: "AdaptiveOptions."}
 	f.Check(o.DryRun == a.pool.dry, "DryRun", o.DryRun, fmt.Sprintf("%v, as it was", a.pool.dry))
@@ -43,8 +43,8 @@ func (a *Adaptive) Update(o AdaptiveOptions) error {
 	return nil
 }
 
-// update takes over bounds, headroom and ceiling on latency. A limit that is out
-// of bounds ends the window.
+// update sets the bounds, the headroom and the latency ceiling. If the limit is now
+// out of bounds, the window ends.
 func (t *tuner) update(now time.Duration, o AdaptiveOptions) {
 	t.floor, t.ceiling, t.headroom, t.maxBase = o.Min, o.Max, o.Headroom, float64(o.MaxBaseline)
 	if t.limit < t.floor || t.limit > t.ceiling {
@@ -54,12 +54,11 @@ func (t *tuner) update(now time.Duration, o AdaptiveOptions) {
 }
 
 // Update changes the options while l is in use. Tokens in the bucket stay, up to
-// the new Burst; a bucket without a limit before is full. Callers and
-// reservations that wait keep their turn and are not refused, even if their
-// tokens come later than MaxWait or their deadline allows now, except with
-// TooMany, if they wait for more tokens than the new Burst. The Name cannot
-// change. With an error, which joins an [*OptionError] for every fault, nothing
-// changes.
+// the new Burst; if there was no limit before, the bucket starts full. Waiting
+// callers and reservations keep their turn, even if their tokens now come later
+// than MaxWait or their deadline allows. Only those that wait for more tokens than
+// the new Burst are rejected, with TooMany. The Name cannot change. If Update
+// returns an error, which joins an [*OptionError] for every fault, nothing changes.
 func (l *RateLimiter) Update(o RateOptions) error {
 	if err := errors.Join(sameName(o.Name, l.name, "RateOptions"), o.validate()); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (l *RateLimiter) Update(o RateOptions) error {
 	var g grants
 	l.mu.Lock()
 	now := time.Now()
-	l.grantLocked(now, &g) // what was due before comes at the old rate
+	l.grantLocked(now, &g) // tokens due by now are granted at the old rate
 	l.bucket.change(now, o.PerSecond, o.Burst)
 	l.places, l.maxWait = o.Queue, o.MaxWait
 	for w := l.q.head; w != nil; {
@@ -87,7 +86,7 @@ func (l *RateLimiter) Update(o RateOptions) error {
 	return nil
 }
 
-// update changes c, and does what follows for the callers that wait.
+// update changes c, and then rejects or admits waiting callers accordingly.
 func (c *pool) update(change func(c *pool, now time.Duration)) {
 	now := c.now()
 	var g grants

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// B4: permits that are out stay out when the limit shrinks, and the queue gets
-// a larger limit at once.
+// B4: issued permits stay valid when the limit shrinks, and a larger limit takes
+// effect for the queue at once.
 func TestConcurrencyUpdateRevokesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 2, Reserve: -1})
@@ -23,7 +23,7 @@ func TestConcurrencyUpdateRevokesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Release(limit.Success)
-		first.waits(t) // b alone is as many as there may be
+		first.waits(t) // b alone fills the limit
 		b.Release(limit.Success)
 		p := first.got(t, 0)
 		second.waits(t)
@@ -56,7 +56,7 @@ func TestUpdateRefusesWhatItCannotChange(t *testing.T) {
 		}
 	}
 	if got := c.Stats().Limit; got != 2 {
-		t.Errorf("Limit = %d after refused updates; want 2", got)
+		t.Errorf("Limit = %d after rejected updates; want 2", got)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestAdaptiveUpdateKeepsTheLimitWithinBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Check(t); a.Limit() != row.want {
-			t.Errorf("Limit = %d within %d and %d; want %d", a.Limit(), row.least, row.most, row.want)
+			t.Errorf("Limit = %d with Min %d and Max %d; want %d", a.Limit(), row.least, row.most, row.want)
 		}
 	}
 }
@@ -112,13 +112,13 @@ func TestAcquireNKeepsItsTurn(t *testing.T) {
 	})
 }
 
-// B4: the caller behind one that leaves may fit at once.
+// B4: when a caller leaves the queue, the one behind it can fit at once.
 func TestAcquireNLeavesRoomWhenItLeaves(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 3}, func(t *testing.T, l queued) {
 		admitted(t, l, t.Context())
 		many, one := start(units{l, 3}, t.Context()), start(l, t.Context())
 		high := start(l, of(t, limit.High))
-		high.got(t, 0) // its turn is before that of the others
+		high.got(t, 0) // its turn comes before the others
 		one.waits(t)
 		many.cancel(errGone)
 		many.lost(t, errGone, 0)
@@ -132,7 +132,7 @@ func TestAcquireNOfTokens(t *testing.T) {
 		p := admitted(t, units{l, 2}, t.Context())
 		many := start(units{l, 3}, t.Context())
 		one := start(l, t.Context())
-		many.cancel(errGone) // the token that is there is for the next
+		many.cancel(errGone) // the available token goes to the next caller
 		one.got(t, 0)
 		p.Release(limit.Unused)
 		p.Release(limit.Unused)
@@ -177,7 +177,7 @@ func TestDoReleasesWithTheOutcomeOfTheCall(t *testing.T) {
 		ctx := context.WithValue(row.ctx, key{}, name)
 		v, err := limit.Do(ctx, l, func(ctx context.Context) (string, error) { return ctx.Value(key{}).(string), row.err })
 		if v != name || err != row.err || len(got) != 1 || got[0] != row.want {
-			t.Errorf("%s: Do = %q, %v and released with %v; want %v once", name, v, err, got, row.want)
+			t.Errorf("%s: Do = %q, %v; released with %v; want %v once", name, v, err, got, row.want)
 		}
 		got = nil
 		func() {
@@ -185,12 +185,12 @@ func TestDoReleasesWithTheOutcomeOfTheCall(t *testing.T) {
 			limit.Do(ctx, l, func(context.Context) (int, error) { panic("of the caller") })
 		}()
 		if len(got) != 1 || got[0] != limit.Ignored {
-			t.Errorf("%s: a panic released with %v; want ignored once", name, got)
+			t.Errorf("%s: after a panic, released with %v; want ignored once", name, got)
 		}
 	}
 	refuse := acquireFunc(func(context.Context) (limit.Permit, error) { return limit.Permit{}, errGone })
 	if v, err := limit.Do(t.Context(), refuse, func(context.Context) (int, error) { return 1, nil }); v != 0 || err != errGone {
-		t.Errorf("Do = %d, %v; want 0 and the refusal", v, err)
+		t.Errorf("Do = %d, %v; want 0 and the rejection", v, err)
 	}
 }
 

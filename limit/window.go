@@ -7,34 +7,34 @@ import (
 
 // The constants of the measurement. Decision 0009 has the reasons and the measurements.
 const (
-	firstSkip    = 3                    // times the first limit: calls not measured at first, as the shortest end first
-	minSamples   = 30                   // of a window, and at least
-	windowSize   = 3                    // times the limit
-	minFirst     = 12                   // in place of minSamples before a knee was seen
-	minWindow    = 5 * time.Millisecond // so that a pause of the scheduler is not all of one
-	settleChange = 0.04                 // of the limit: after a greater change the source gets time to settle
-	outlier      = 6.0                  // times the last mean: more counts as that
+	firstSkip    = 3                    // times the first limit: calls not measured at first, because the shortest end first
+	minSamples   = 30                   // in a window
+	windowSize   = 3                    // times the limit: also a minimum of samples in a window
+	minFirst     = 12                   // instead of minSamples until a knee has been seen
+	minWindow    = 5 * time.Millisecond // so that a scheduler pause cannot fill a window
+	settleChange = 0.04                 // of the limit: after a larger change the source gets time to settle
+	outlier      = 6.0                  // times the last mean: longer latencies are capped at this
 
-	reachedShare = 0.05 // of a window at the limit that makes it reached
-	usedShare    = 0.5  // of it that makes it used: the limit decides how many run
+	reachedShare = 0.05 // of a window spent at the limit: the limit counts as reached
+	usedShare    = 0.5  // of a window spent at the limit: the limit counts as used, it decides how many calls run
 
-	varianceGain = 0.1 // by which the running variance follows a window's
+	varianceGain = 0.1 // weight of a window in the running variance
 
-	minDrops     = 5   // drops that can cut the limit
-	dropShare    = 0.1 // of the calls of a window that must have been dropped
-	dropCut      = 0.7 // of the limit that is left then
-	dropSame     = 0.7 // of the share before: a cut that leaves more has not helped
-	dropMinority = 0.5 // share that may be put up with if cuts do not help
-	gaveUp       = 4.0 // times the base: a call given up after that is a drop
+	minDrops     = 5   // drops needed to cut the limit
+	dropShare    = 0.1 // of the calls of a window: more drops cut the limit
+	dropCut      = 0.7 // of the limit: what a cut leaves
+	dropSame     = 0.7 // of the previous share of drops: a cut that leaves more has not helped
+	dropMinority = 0.5 // share of drops: below it drops are tolerated if cuts do not help
+	gaveUp       = 4.0 // times the base: a call abandoned after that counts as dropped
 )
 
 // A window is a stretch of time with one limit.
 type window struct {
-	settling bool          // calls that began before it are still being served
-	ready    time.Duration // while settling: until when, less the time for which the source stood still; 0 until it is known
-	from     time.Duration // when it began to be measured
+	settling bool          // calls that began before it are still running
+	ready    time.Duration // while settling: when it ends, less the time for which the source stood still; 0 until known
+	from     time.Duration // when its measurement began
 
-	n, all, drops int     // calls measured; ended well; dropped
+	n, all, drops int     // calls measured; successful; dropped
 	sum, squares  float64 // of the latencies
 	area          float64 // calls in progress, summed over time
 	full          float64 // time with the limit reached
@@ -43,13 +43,13 @@ type window struct {
 
 // A summary is a window in a few numbers.
 type summary struct {
-	calls, latency, inFlight float64 // how many, and means
-	noise                    float64 // standard error of the latency, relative
-	at                       float64 // number of calls in progress that the latency stands for, see place
+	calls, latency, inFlight float64 // number of calls; mean latency; mean calls in progress
+	noise                    float64 // relative standard error of the latency
+	at                       float64 // number of calls in progress to which the latency belongs, see place
 	full                     float64 // share of the time at the limit
 }
 
-// sum sums up the window.
+// sum summarizes the window.
 func (t *tuner) sum(now time.Duration) summary {
 	w := &t.w
 	n, between := float64(w.n), float64(now-w.from)
@@ -69,14 +69,14 @@ func (t *tuner) sum(now time.Duration) summary {
 	return s
 }
 
-// forgiveDrops ends a window without too many of them.
+// forgiveDrops ends a window that did not have too many drops.
 func (t *tuner) forgiveDrops(share float64) {
 	t.dropped = 0
 	t.tolerated = min(t.tolerated, share)
 }
 
-// began takes in that a call begins. It returns what ended needs: for how long
-// the source has stood still so far.
+// began records the start of a call. It returns how long the source has stood still
+// so far, which is to be passed to ended.
 func (t *tuner) began(now time.Duration) (stood time.Duration) {
 	if t.inFlight == 0 {
 		t.idle(now)
@@ -86,8 +86,8 @@ func (t *tuner) began(now time.Duration) (stood time.Duration) {
 	return t.stall.stood
 }
 
-// ended takes in that a call has ended that took held, and for which began
-// returned stood.
+// ended records the end of a call that took held, and for which began returned
+// stood.
 func (t *tuner) ended(now, held, stood time.Duration, o Outcome) {
 	t.advance(now)
 	t.inFlight--
@@ -123,7 +123,7 @@ func (t *tuner) advance(now time.Duration) {
 	t.moved = max(t.moved, now)
 }
 
-// measure takes in the latency of a call that went well.
+// measure records the latency of a successful call.
 func (t *tuner) measure(now, held time.Duration) {
 	w := &t.w
 	w.all++
@@ -152,8 +152,8 @@ func (t *tuner) measure(now, held time.Duration) {
 	}
 }
 
-// checkSettled ends the time of settling: the calls above the limit are gone,
-// and for one latency more the calls that began with them are not counted.
+// checkSettled ends the settling phase one mean latency after the calls above the
+// limit have ended, so that calls which ran together with them are not counted.
 func (t *tuner) checkSettled(now time.Duration) {
 	w := &t.w
 	if w.ready == 0 && (t.inFlight <= t.limit || t.dry) {
@@ -165,12 +165,12 @@ func (t *tuner) checkSettled(now time.Duration) {
 	}
 }
 
-// checkDrops cuts the limit if too many calls were dropped. The curve is left
-// as it is: a dropped call does not say how long it would have taken.
+// checkDrops cuts the limit if too many calls were dropped. The curve does not
+// change, because it is unknown how long a dropped call would have taken.
 //
-// A cut that does not lower the share of drops was no use. If most calls go
-// well all the same, the drops are treated as a fault that does not come from
-// load, and only more of them than that cut the limit again.
+// A cut that does not lower the share of drops has not helped. If most calls still
+// succeed, the drops are treated as a fault unrelated to load, and only a higher
+// share of drops cuts the limit again.
 func (t *tuner) checkDrops(now time.Duration) {
 	w := &t.w
 	share := float64(w.drops) / float64(w.drops+w.all)
@@ -183,6 +183,6 @@ func (t *tuner) checkDrops(now time.Duration) {
 		return
 	}
 	t.dropped = share
-	t.flats, t.bent = 0, false // what it takes after this is to be found anew
+	t.flats, t.bent = 0, false // the knee has to be found again
 	t.aim(now, dropCut*min(t.want, float64(t.limit)))
 }

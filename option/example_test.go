@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// One error has all faults of an options struct.
+// One error reports all faults of an options struct; errors.As finds the first.
 func ExampleError() {
 	_, err := weir.New(func(_ context.Context, key string) (string, error) { return "", nil }, weir.Options{TTL: -time.Second})
 	var fault *option.Error

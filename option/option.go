@@ -1,8 +1,7 @@
-// Package option has the error that every package of weir returns for an
-// option that is out of bounds, and gathers all faults of an options struct in
-// one error. The packages call it OptionError: weir.OptionError,
-// limit.OptionError and the others are this one type, so errors.As finds it
-// whichever package reports it.
+// Package option has the error that every package of weir returns for an option that
+// is out of bounds, and collects all faults of an options struct in one error. The
+// packages call it OptionError: weir.OptionError, limit.OptionError and the others are
+// the same type, so errors.As finds it no matter which package reports it.
 package option
 
 import (
@@ -13,10 +12,10 @@ import (
 
 // An Error is one fault in an options struct.
 type Error struct {
-	Package string // whose option it is, such as "weir"
+	Package string // the package of the option, such as "weir"
 	Field   string // its path, such as "Options.TTL"
 	Value   any
-	Bound   string // what the value must be, as in "at least 1"
+	Bound   string // what the value must be, such as "at least 1"
 }
 
 // Error names the package, the field, the value and the bound.
@@ -24,15 +23,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s is %v, must be %s", e.Package, e.Field, e.Value, e.Bound)
 }
 
-// Faults gathers the faults of one package's options. Package is required.
+// Faults collects the faults of one package's options. Package is required.
 type Faults struct {
 	Package string
-	Prefix  string // goes before each Field, as in "Options."
+	Prefix  string // prepended to each Field, such as "Options."
 
 	all []error
 }
 
-// Check adds an [*Error] unless ok, and returns ok.
+// Check adds an [*Error] if ok is false, and returns ok.
 func (f *Faults) Check(ok bool, field string, value any, bound string) bool {
 	if !ok {
 		f.all = append(f.all, &Error{f.Package, f.Prefix + field, value, bound})
@@ -47,8 +46,8 @@ func (f *Faults) Add(err error) {
 	}
 }
 
-// Adopt adds the faults of a struct that is embedded in these options, with in
-// instead of from before their Fields. err joins them, or is nil.
+// Adopt adds the faults of a struct embedded in these options. err joins those faults,
+// or is nil. In each Field the prefix from is replaced by in.
 func (f *Faults) Adopt(in, from string, err error) {
 	joined, _ := err.(interface{ Unwrap() []error }) //nolint:errorlint // joined errors are taken apart one by one
 	if joined == nil {
@@ -63,6 +62,6 @@ func (f *Faults) Adopt(in, from string, err error) {
 	}
 }
 
-// Err returns all faults, joined by errors.Join in the order they were found,
-// or nil.
+// Err returns all faults in the order in which they were found, joined by errors.Join,
+// or nil if there are none.
 func (f *Faults) Err() error { return errors.Join(f.all...) }

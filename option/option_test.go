@@ -40,8 +40,8 @@ func TestFaultsOfAnEmbeddedStruct(t *testing.T) {
 	}
 }
 
-// TestOneOptionErrorForAllPackages: whatever package reports it, a program that
-// knows one OptionError finds it.
+// TestOneOptionErrorForAllPackages checks that errors.As with one package's OptionError
+// finds the faults of every package.
 func TestOneOptionErrorForAllPackages(t *testing.T) {
 	_, rate := limit.NewRateLimiter(limit.RateOptions{})
 	_, fleetwide := fleet.NewLimiter(nil, fleet.LimiterOptions{})

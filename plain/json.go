@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns an encoded value for people who look at it as it is: hidden characters,
-// which are in strings only, are written as JSON escapes them, so a program reads the
-// same value. The user and password of URLs are left out. The ends of lines between
-// values are kept.
+// JSON makes an encoded value safe to show to people. Hidden characters, which occur
+// only in strings, are written as JSON escapes, so that a program decodes the same
+// value. The user and password of URLs are removed. Line breaks between values are
+// kept.
 func JSON(encoded []byte) []byte {
 	if bytes.Contains(encoded, []byte("://")) && bytes.IndexByte(encoded, '@') >= 0 {
 		encoded = []byte(WithoutUser(string(encoded)))
@@ -36,7 +36,8 @@ func JSON(encoded []byte) []byte {
 	return b
 }
 
-// hiddenInJSON leaves the layout alone: in a string there is neither of these.
+// hiddenInJSON excludes line breaks and tabs: they are layout, and JSON strings cannot
+// contain them unescaped.
 func hiddenInJSON(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && hidden(r) }
 
 func appendUnit(b []byte, r rune) []byte {

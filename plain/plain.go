@@ -1,8 +1,8 @@
 // Package plain makes text from clients and origins safe to show in a terminal, a log
 // or a page. Weir passes everything that it shows through this package once, where it
-// leaves the program. Use it for what your program shows of the same requests, such as
-// keys and URLs: [Text] or [Line] for text, [JSON] for JSON, [Logger] or [Handler] for
-// logs.
+// leaves the program. Use it when your program shows data of the same requests, such
+// as keys and URLs: [Text] or [Line] for text, [JSON] for JSON, [Logger] or [Handler]
+// for logs.
 //
 // The functions escape characters that are hidden or change how other text is shown,
 // and never drop them: control characters (with C1, among them U+009B, which begins
@@ -22,14 +22,14 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s for people. The ends of its lines, and tabs, are kept: where they would
-// let a stranger begin a line of ours, use [Line].
+// Text makes s safe to show. It keeps line breaks and tabs. If a client must not be
+// able to start a new line of your output, use [Line].
 func Text(s string) string { return WithoutUser(escape(s, true)) }
 
-// Line is [Text] in one line.
+// Line is [Text] on a single line: line breaks and tabs are escaped too.
 func Line(s string) string { return WithoutUser(escape(s, false)) }
 
-// Bounded is s with at most so many bytes, and "…" where some were left out.
+// Bounded returns s cut to at most most bytes, followed by "…" if it was cut.
 func Bounded(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -45,12 +45,14 @@ func Bounded(s string, most int) string {
 }
 
 var (
-	// userinfo is that of a URL: up to the last @ before its path.
+	// userinfo matches the user and password of a URL: up to the last @ before its path.
 	userinfo = regexp.MustCompile(`(://)[^/?#\s"]*@`)
-	// unread is that of a URL that net/url could not read, and quotes as it is: nobody
-	// knows where its user ends.
+	// unread matches the user and password of a URL that net/url could not parse and
+	// quotes verbatim in its error. It matches up to the last @, because it is unknown
+	// where the password ends.
 	unread = regexp.MustCompile(`(parse \\?"(?:[^"\\]|\\.)*?://)(?:[^"\\]|\\.)*@`)
-	// unreadPort is what net/url takes for a port there, and may be a part of a password.
+	// unreadPort matches the invalid port in such an error, which can be part of a
+	// password.
 	unreadPort = regexp.MustCompile(`(invalid port) \\?"(?:[^"\\]|\\[^"])*\\?"( after host)`)
 )
 
@@ -65,8 +67,8 @@ func WithoutUser(s string) string {
 	return userinfo.ReplaceAllString(s, "$1…@")
 }
 
-// Authority returns a host, which may have a port, without the user that a client has
-// put before it.
+// Authority replaces the user that a client may have put before a host, with or without
+// a port, by "…".
 func Authority(host string) string {
 	if at := strings.LastIndexByte(host, '@'); at >= 0 {
 		return "…" + host[at:]
@@ -74,7 +76,7 @@ func Authority(host string) string {
 	return host
 }
 
-// escape writes what is hidden as Go writes it in a string.
+// escape writes hidden characters as Go escape sequences.
 func escape(s string, lines bool) string {
 	i := 0
 	for i < len(s) && s[i] >= ' ' && s[i] <= '~' {
@@ -102,8 +104,8 @@ func escape(s string, lines bool) string {
 	return string(b)
 }
 
-// hidden reports whether r has no picture of its own, or changes how others are shown.
-// Blanks other than the one of ASCII are hidden too: they look like it.
+// hidden reports whether r has no visible glyph, or changes how other characters are
+// shown. Spaces other than the ASCII space are hidden too, because they look like it.
 func hidden(r rune) bool {
 	if r >= ' ' && r <= '~' {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// Every kind is escaped, and nothing is left out.
+// Every kind of hidden character is escaped, and none is dropped.
 func TestH21_HiddenCharactersShow(t *testing.T) {
 	for _, k := range plaintest.Kinds {
 		given, want := "a"+k.Hidden+"é世\tb", "a"+k.Shown+"é世\tb"
@@ -26,7 +26,7 @@ func TestH21_HiddenCharactersShow(t *testing.T) {
 			t.Errorf("%s: Line(%q) = %q; want %q, with the tab escaped", k.Name, given, got, want)
 		}
 		if got := plain.Text(want); got != want {
-			t.Errorf("%s: Text(%q) = %q; want what is plain as it is", k.Name, want, got)
+			t.Errorf("%s: Text(%q) = %q; want plain text unchanged", k.Name, want, got)
 		}
 		encoded, err := json.MarshalIndent(map[string]string{"k" + k.Hidden: given}, "", "  ")
 		if err != nil {
@@ -34,7 +34,7 @@ func TestH21_HiddenCharactersShow(t *testing.T) {
 		}
 		shown := plain.JSON(encoded)
 		if found := plaintest.Find(string(shown)); found != "" {
-			t.Errorf("%s: JSON = %s, which has %s", k.Name, shown, found)
+			t.Errorf("%s: JSON = %s, which contains %s", k.Name, shown, found)
 		}
 		var before, after map[string]string
 		if err := errors.Join(json.Unmarshal(encoded, &before), json.Unmarshal(shown, &after)); err != nil || fmt.Sprint(before) != fmt.Sprint(after) {
@@ -42,12 +42,12 @@ func TestH21_HiddenCharactersShow(t *testing.T) {
 		}
 	}
 	if got := plain.Line("a\nb"); got != `a\nb` {
-		t.Errorf("Line of two lines = %q; want one", got)
+		t.Errorf("Line of two lines = %q; want one line", got)
 	}
 }
 
-// What a handler makes of a value of any type is plain, and what was plain is the
-// value that it was.
+// Log output is plain for values of any type, and a handler can still unwrap a logged
+// error.
 func TestH21_LogsArePlain(t *testing.T) {
 	handlers := map[string]func(*bytes.Buffer) slog.Handler{
 		"JSON": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
@@ -75,7 +75,7 @@ func TestH21_LogsArePlain(t *testing.T) {
 				var b bytes.Buffer
 				log(plain.Logger(slog.New(handler(&b))))
 				if found := plaintest.Find(b.String()); found != "" || !strings.Contains(strings.ReplaceAll(b.String(), `\\`, `\`), k.Shown) && what != "pointer" {
-					t.Errorf("%s as %s in %s: %q, found %q; want it escaped", k.Name, what, name, b.String(), found)
+					t.Errorf("%s as %s in %s: %q contains %q; want it escaped", k.Name, what, name, b.String(), found)
 				}
 			}
 		}
@@ -84,11 +84,11 @@ func TestH21_LogsArePlain(t *testing.T) {
 	var seen error
 	plain.Logger(slog.New(see{func(a slog.Attr) { seen, _ = a.Value.Any().(error) }, slog.DiscardHandler})).Error("m", "error", cause)
 	if !errors.Is(seen, cause) {
-		t.Errorf("a handler gets %v; want an error that is the one logged", seen)
+		t.Errorf("the handler gets %v; want an error that wraps the logged one", seen)
 	}
 }
 
-// see shows what a handler gets.
+// see passes the attributes that a handler receives to attr.
 type see struct {
 	attr func(slog.Attr)
 	slog.Handler
@@ -105,7 +105,7 @@ type valuer string
 
 func (v valuer) LogValue() slog.Value { return slog.StringValue(string(v)) }
 
-// Nobody's password is shown, however it is written.
+// No password in a URL is shown, however it is written.
 func TestH21_UsersOfURLsAreLeftOut(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{"http://user:secret@h.test/x@y", "http://…@h.test/x@y"},
@@ -130,7 +130,7 @@ func TestH21_UsersOfURLsAreLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(plain.JSON(encoded)); strings.Contains(got, "se/") || strings.Contains(got, "cret") || strings.Contains(got, `":se`) || !json.Valid([]byte(got)) {
-			t.Errorf("JSON(%s) = %s; want it without the password, and JSON", encoded, got)
+			t.Errorf("JSON(%s) = %s; want valid JSON without the password", encoded, got)
 		}
 	}
 	for given, want := range map[string]string{
@@ -156,8 +156,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Whatever it is given, what is shown hides nothing, and is the same when it passes
-// twice; JSON stays the same value.
+// For any input, the output contains no hidden character, and passing it through again
+// changes nothing. JSON still decodes to the same value.
 func FuzzPlain(f *testing.F) {
 	for _, k := range plaintest.Kinds {
 		f.Add("a" + k.Hidden + "b")
@@ -167,17 +167,17 @@ func FuzzPlain(f *testing.F) {
 		for name, show := range map[string]func(string) string{"Text": plain.Text, "Line": plain.Line} {
 			got := show(s)
 			if found := plaintest.Find(got); found != "" {
-				t.Errorf("%s(%q) = %q, which has %s", name, s, got, found)
+				t.Errorf("%s(%q) = %q, which contains %s", name, s, got, found)
 			}
 			if again := show(got); again != got {
-				t.Errorf("%s(%q) = %q, and again %q", name, s, got, again)
+				t.Errorf("%s(%q) = %q; a second pass gives %q", name, s, got, again)
 			}
 		}
-		encoded, _ := json.Marshal(s) // a string can be
+		encoded, _ := json.Marshal(s) // cannot fail for a string
 		shown := plain.JSON(encoded)
 		var was, is string
 		if err := errors.Join(json.Unmarshal(encoded, &was), json.Unmarshal(shown, &is)); err != nil || plaintest.Find(string(shown)) != "" {
-			t.Errorf("JSON(%s) = %s, %v; want JSON that hides nothing", encoded, shown, err)
+			t.Errorf("JSON(%s) = %s, %v; want valid JSON without hidden characters", encoded, shown, err)
 		}
 		if is != was && !strings.Contains(s, "@") {
 			t.Errorf("JSON(%s) = %s; want the same value", encoded, shown)

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 )
 
-// Logger returns l with everything that it is given made plain: messages, names and
-// values, of whatever type. A nil l is slog.Default.
+// Logger returns a logger that makes messages, attribute names and values of any type
+// plain before it passes them to l. A nil l means slog.Default.
 func Logger(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		l = slog.Default()
@@ -29,7 +29,7 @@ func Handler(h slog.Handler) slog.Handler {
 
 type handler struct{ slog.Handler }
 
-// Handle is of [slog.Handler].
+// Handle implements [slog.Handler].
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	same := true
 	out := slog.NewRecord(r.Time, r.Level, Text(r.Message), r.PC)
@@ -46,7 +46,7 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, out)
 }
 
-// WithAttrs is of [slog.Handler].
+// WithAttrs implements [slog.Handler].
 func (h handler) WithAttrs(all []slog.Attr) slog.Handler {
 	out := make([]slog.Attr, len(all))
 	for i, a := range all {
@@ -55,10 +55,10 @@ func (h handler) WithAttrs(all []slog.Attr) slog.Handler {
 	return handler{h.Handler.WithAttrs(out)}
 }
 
-// WithGroup is of [slog.Handler].
+// WithGroup implements [slog.Handler].
 func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(Line(name))} }
 
-// attr returns a made plain, and whether it is as it was.
+// attr returns a made plain, and whether it is unchanged.
 func attr(a slog.Attr) (slog.Attr, bool) {
 	v, same := value(a.Value.Resolve())
 	key := Line(a.Key)
@@ -91,8 +91,8 @@ func value(v slog.Value) (out slog.Value, same bool) {
 	return v, true
 }
 
-// anything returns a value of some type of the program's, whose text handlers make in a
-// way of their own: as JSON, by %+v, or as text that it makes itself.
+// anything makes a value of arbitrary type plain. Handlers format such values in
+// different ways: as JSON, with %+v, or with the value's own method.
 func anything(v slog.Value) (slog.Value, bool) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -128,11 +128,11 @@ func anything(v slog.Value) (slog.Value, bool) {
 	return slog.StringValue(Text(text)), false
 }
 
-// errorText is the error's, also of one whose Error panics, as that of a nil pointer
-// may: fmt says so then.
+// errorText returns the text of err. It uses fmt because Error can panic, for example
+// on a nil pointer; fmt then reports the panic in the text.
 func errorText(err error) string { return fmt.Sprint(err) }
 
-// A plainError is another error, with a text that can be shown.
+// A plainError wraps an error with a text that is safe to show.
 type plainError struct {
 	text string
 	err  error
@@ -140,5 +140,5 @@ type plainError struct {
 
 func (e *plainError) Error() string { return e.text }
 
-// Unwrap returns the error as it was.
+// Unwrap returns the original error.
 func (e *plainError) Unwrap() error { return e.err }

@@ -6,15 +6,15 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// The activeFlights of a Handler are those that have not ended, also those that
-// nobody can join any more, in the order in which they began. It is guarded by
+// activeFlights lists the flights of a Handler that have not ended, in the order in
+// which they began. It includes those that can no longer be joined. It is guarded by
 // Cache.mu.
 type activeFlights struct {
 	first, last *flight
 	n           int
 }
 
-// addLocked adds f, which is the youngest. Cache.mu must be held.
+// addLocked adds f, the youngest. Cache.mu must be held.
 func (a *activeFlights) addLocked(f *flight) {
 	f.older = a.last
 	if f.older == nil {
@@ -26,7 +26,7 @@ func (a *activeFlights) addLocked(f *flight) {
 	a.n++
 }
 
-// removeLocked removes f, which is there. Cache.mu must be held.
+// removeLocked removes f, which must be in the list. Cache.mu must be held.
 func (a *activeFlights) removeLocked(f *flight) {
 	if f.older == nil {
 		a.first = f.younger
@@ -42,7 +42,7 @@ func (a *activeFlights) removeLocked(f *flight) {
 	a.n--
 }
 
-// lookLocked describes f, but for its key. Cache.mu must be held.
+// lookLocked describes f, except for its key. Cache.mu must be held.
 func (f *flight) lookLocked() inspect.Flight {
 	return inspect.Flight{
 		Keys: 1, State: f.stateLocked(), Age: time.Since(f.born), Joiners: f.joiners, Background: f.pinned,
@@ -63,7 +63,7 @@ func (f *flight) stateLocked() inspect.FlightState {
 	return inspect.FlightRunning
 }
 
-// lose notes that f is given up, whose call may go on for as long as it likes.
+// lose records that f is given up. Its call may run on for any length of time.
 func (f *flight) lose() {
 	c := f.group.handler.cache
 	c.mu.Lock()

@@ -12,29 +12,29 @@ import (
 	"github.com/weir-go/weir/internal/slow"
 )
 
-// firstAhead is how much memory is reserved for a body before anything of it has
-// come. Then it grows with what has.
+// firstAhead is how much memory is reserved for a body before any of it has arrived.
+// After that, the reservation grows with the body.
 const firstAhead = 1 << 10
 
-// A bodyError is that a request's body could not be read from the client.
+// A bodyError means that a request's body could not be read from the client.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "weirhttp: the request's body: " + e.err.Error() }
 
 func (e *bodyError) Unwrap() error { return e.err }
 
-// readable reports whether a request with err has a client that may still read an
-// answer: net/http ends the request's context, as when the client has left, also
-// when the body could not be read.
+// readable reports whether the client of a request that failed with err may still
+// read a response. net/http ends the request's context not only when the client has
+// left, but also when the body could not be read.
 func readable(err error) bool {
 	return errors.Is(err, ErrSlowClient) || errors.As(err, new(*bodyError))
 }
 
-// A budget is the memory of bodies that are read ahead. Atomic, as it is one
-// number.
+// A budget is the memory of bodies that are read ahead. It is a single number, so an
+// atomic is enough.
 type budget struct{ used atomic.Int64 }
 
-// take takes n more bytes of at most most, and reports whether there were any.
+// take takes n more bytes if the total stays within most, and reports whether it did.
 func (b *budget) take(n, most int64) bool {
 	if b.used.Add(n) > most {
 		b.used.Add(-n)
@@ -61,9 +61,9 @@ func isGRPC(h http.Header) bool {
 	return len(t) >= len(grpc) && strings.EqualFold(t[:len(grpc)], grpc)
 }
 
-// readAhead reads the body of r, and returns r with one that waits for nobody. If
-// the memory is used up, it is r with what was read and the rest of its body after
-// that. The memory is taken until giveBack.
+// readAhead reads the body of r, and returns r with a body that can be read without
+// waiting. If the memory is used up, the new body consists of the part that was read,
+// followed by the rest of the original body. The memory is held until giveBack.
 func (p *passthroughWriter) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
 	body := aheadReader{p: p, src: r.Body, n: int(r.ContentLength)}
 	read, whole, err := body.read()
@@ -89,9 +89,9 @@ func (p *passthroughWriter) readAhead(ctx context.Context, r *http.Request) (*ht
 	return &out, nil
 }
 
-// A begunBody is a body of which a part was read before admission.
+// A begunBody is a body that was partly read before admission.
 type begunBody struct {
-	io.Reader // the rest by an upload
+	io.Reader // the rest through an upload
 	io.Closer
 }
 
@@ -109,7 +109,8 @@ type aheadReader struct {
 	buf []byte
 }
 
-// read returns what was read, and whether that is all: else there was no memory.
+// read returns what it has read, and whether that is the whole body. If not, memory
+// ran out.
 func (a *aheadReader) read() (read []byte, whole bool, err error) {
 	for len(a.buf) < a.n {
 		if len(a.buf) == cap(a.buf) && !a.grow() {
@@ -126,7 +127,7 @@ func (a *aheadReader) read() (read []byte, whole bool, err error) {
 			return nil, false, err
 		}
 	}
-	var one [1]byte // the end is still to come, and with it the trailers
+	var one [1]byte // the end is still to come, with the trailers
 	switch m, err := a.step(one[:]); {
 	case m > 0:
 		return nil, false, http.ErrContentLength
@@ -136,7 +137,7 @@ func (a *aheadReader) read() (read []byte, whole bool, err error) {
 	return a.buf, true, nil
 }
 
-// step is one Read, for which the client is waited for.
+// step is one Read, during which we wait for the client.
 func (a *aheadReader) step(b []byte) (n int, err error) {
 	for tries := 0; n == 0 && err == nil; tries++ {
 		if tries == 100 {
@@ -149,7 +150,7 @@ func (a *aheadReader) step(b []byte) (n int, err error) {
 	return n, err
 }
 
-// grow makes room, and reports whether there is the memory for it.
+// grow enlarges the buffer, and reports whether there was memory for it.
 func (a *aheadReader) grow() bool {
 	size := min(a.n, max(firstAhead, 4*cap(a.buf)))
 	more := int64(size - cap(a.buf))

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// blank is a ResponseWriter that costs nothing.
+// blank is a ResponseWriter without any cost.
 type blank struct{ h http.Header }
 
 func (b *blank) Header() http.Header         { return b.h }
@@ -18,8 +18,8 @@ func (b *blank) Write(p []byte) (int, error) { return len(p), nil }
 
 const document = `{"id":42,"name":"A book that many people ask for","author":"Somebody","year":1999,"pages":321,"price":12.5,"in_stock":true,"tags":["a","b","cd"]}`
 
-// BenchmarkHit is what a hit costs beside the server, and the least that a
-// handler does that answers the same.
+// BenchmarkHit measures the cost of a hit without the server, and that of the
+// cheapest handler with the same response.
 func BenchmarkHit(b *testing.B) {
 	origin := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

@@ -9,34 +9,33 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 )
 
-// DefaultCacheBytes is the bound of the Cache of a Handler that was given none.
+// DefaultCacheBytes is the bound of the Cache of a Handler whose Options have none.
 const DefaultCacheBytes = 64 << 20
 
-// MinCacheBytes is the least bound of a Cache.
+// MinCacheBytes is the smallest bound of a Cache.
 const MinCacheBytes = 1 << 20
 
-// A Cache is where responses are stored and flights are found. Handlers that
-// answer for the same URLs share one, so that a PUT through one of them
-// invalidates what another has stored. It is safe for concurrent use and has
-// nothing to close.
+// A Cache stores responses and tracks flights. Handlers for the same URLs share one,
+// so that a PUT through one of them invalidates what another has stored. It is safe
+// for concurrent use. Without a fleet there is nothing to close.
 type Cache struct {
 	bytes int64
 	store *responses.Store
 	hints *sharingHints
 
 	mu      sync.Mutex
-	flights map[responses.Key][]*flight // guarded by mu; those that can be joined
+	flights map[responses.Key][]*flight // guarded by mu; the flights that can be joined
 
-	ahead budget // of the bodies that are read before admission
+	ahead budget // for the bodies that are read before admission
 
-	joining sync.Mutex // of JoinFleet and LeaveFleet
-	// fleet is nil without one. An atomic, as each hit reads it.
+	joining sync.Mutex // held by JoinFleet and Close
+	// fleet is nil without a fleet. It is atomic because each hit reads it.
 	fleet atomic.Pointer[fleetClient]
 }
 
-// NewCache returns a Cache that is bounded by bytes: everything that it keeps
-// counts, and what calls in flight hold in buffers. The error is an
-// *OptionError if bytes is below MinCacheBytes.
+// NewCache returns a Cache bounded by bytes. The bound covers everything that it
+// keeps and the buffers of calls in flight. The error is an *OptionError if bytes is
+// below MinCacheBytes.
 func NewCache(bytes int64) (*Cache, error) {
 	if bytes < MinCacheBytes {
 		return nil, &OptionError{Package: "weirhttp", Field: "bytes", Value: bytes, Bound: "at least 1 MiB (1048576)"}
@@ -50,23 +49,24 @@ func NewCache(bytes int64) (*Cache, error) {
 }
 
 // Invalidate removes the responses of one URL, with all variants, here and in the
-// fleet that c is in, and returns how many there were here. A call that is running
-// stores nothing, and nobody joins it any more. scheme is "http" or "https"; host
-// as clients send it: each spelling is an entry of its own (decision 0026); target
-// is path and query.
+// fleet of c, and returns how many there were here. A running call for the URL stores
+// nothing, and no request joins it any more. scheme is "http" or "https"; host is as
+// clients send it, and each spelling is a separate entry (decision 0026); target is
+// path and query.
 //
-// When it returns no error, no instance serves from the fleet what was fetched
-// before, and the others drop their copies when the push arrives. With an error it
-// is done here, and not everywhere. If that is a *fleet.PendingError, it is queued
-// until the Tier acknowledges it: meanwhile c takes nothing from the fleet that it
-// touches, and others may serve their copies until they expire. ctx is for the
-// Tier; without a fleet there is no error.
+// After it returns without an error, no instance gets from the fleet what was fetched
+// before, and the others drop their copies when the push arrives. With an error, the
+// invalidation is done here but not everywhere. If the error is a
+// *fleet.PendingError, the invalidation is queued until the Tier acknowledges it.
+// Until then c takes no responses from the fleet that it affects, and others may
+// serve their copies until they expire. ctx is for the Tier; without a fleet there is
+// no error.
 func (c *Cache) Invalidate(ctx context.Context, scheme, host, target string) (int, error) {
 	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, false)
 }
 
-// Expire makes the responses of one URL stale, and keeps their stale-if-error
-// window. What a running call brings is stale as well. Otherwise it is
+// Expire makes the responses of one URL stale, and keeps their stale-if-error window.
+// The response of a running call is stale as well. Otherwise it is
 // [Cache.Invalidate].
 func (c *Cache) Expire(ctx context.Context, scheme, host, target string) (int, error) {
 	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, true)
@@ -80,7 +80,7 @@ func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int,
 	return n, nil
 }
 
-// purgeHere is purge for this instance.
+// purgeHere is purge on this instance only.
 func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 	n := c.store.Purge(key, expire)
 	c.mu.Lock()
@@ -89,10 +89,10 @@ func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 	return n
 }
 
-// InvalidateTags removes all responses that carry one of the tags (Surrogate-Key
-// or Cache-Tag), here and in the fleet. Which tags a running call will bring is not
-// known, so nobody joins those any more that began before. The error is as of
-// [Cache.Invalidate]. An empty tag is ignored: no response carries it.
+// InvalidateTags removes all responses that carry one of the tags (Surrogate-Key or
+// Cache-Tag), here and in the fleet. The tags of running calls are not known yet, so
+// no request joins a call that began before. The error is that of [Cache.Invalidate].
+// An empty tag is ignored: no response carries it.
 func (c *Cache) InvalidateTags(ctx context.Context, tags ...string) error {
 	return c.purgeTags(ctx, false, tags)
 }
@@ -104,7 +104,7 @@ func (c *Cache) ExpireTags(ctx context.Context, tags ...string) error {
 }
 
 func (c *Cache) purgeTags(ctx context.Context, expire bool, tags []string) error {
-	tags = slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return tag == "" }) // it would stand for everything
+	tags = slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return tag == "" }) // it would mean everything
 	if len(tags) == 0 {
 		return nil
 	}
@@ -115,12 +115,12 @@ func (c *Cache) purgeTags(ctx context.Context, expire bool, tags []string) error
 	return nil
 }
 
-// InvalidateAll removes everything, here and in the fleet. The error is as of
+// InvalidateAll removes everything, here and in the fleet. The error is that of
 // [Cache.Invalidate].
 func (c *Cache) InvalidateAll(ctx context.Context) error { return c.purgeAll(ctx, false) }
 
 // ExpireAll makes everything stale, here and in the fleet, and keeps the
-// stale-if-error windows. It looks at every response. The error is as of
+// stale-if-error windows. It visits every response. The error is that of
 // [Cache.Invalidate].
 func (c *Cache) ExpireAll(ctx context.Context) error { return c.purgeAll(ctx, true) }
 
@@ -132,7 +132,7 @@ func (c *Cache) purgeAll(ctx context.Context, expire bool) error {
 	return nil
 }
 
-// purgeTagsHere is purgeTags for this instance; "" alone is everything.
+// purgeTagsHere is purgeTags on this instance only; a single "" means everything.
 func (c *Cache) purgeTagsHere(expire bool, tags ...string) {
 	switch {
 	case len(tags) != 1 || tags[0] != "":
@@ -166,8 +166,7 @@ func (c *Cache) detachAll() {
 	}
 }
 
-// detachLocked makes the flights of key unknown to who comes after. c.mu must
-// be held.
+// detachLocked hides the flights of key from later requests. c.mu must be held.
 func (c *Cache) detachLocked(key responses.Key) {
 	for _, f := range c.flights[key] {
 		f.listed = false
@@ -175,9 +174,9 @@ func (c *Cache) detachLocked(key responses.Key) {
 	delete(c.flights, key)
 }
 
-// detachBelowLocked does so with the flights whose calls began before the fence. A
-// flight that still asks the fleet stays listed: it learns of the change itself.
-// c.mu must be held.
+// detachBelowLocked hides the flights of key whose calls began before the fence. A
+// flight that is still waiting for the fleet stays listed: it learns of the change
+// itself. c.mu must be held.
 func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
 	for _, f := range slices.Clone(c.flights[key]) {
 		if !f.asking && f.root < fence {
@@ -186,8 +185,8 @@ func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
 	}
 }
 
-// findLocked returns the flight that a request of that group joins, or nil.
-// c.mu must be held.
+// findLocked returns the flight that a request of group g joins, or nil. c.mu must be
+// held.
 func (c *Cache) findLocked(key responses.Key, g group) *flight {
 	for _, f := range c.flights[key] {
 		if f.group == g {
@@ -197,13 +196,13 @@ func (c *Cache) findLocked(key responses.Key, g group) *flight {
 	return nil
 }
 
-// listLocked makes f known under its key. c.mu must be held.
+// listLocked lists f under its key. c.mu must be held.
 func (c *Cache) listLocked(f *flight) {
 	f.listed = true
 	c.flights[f.key] = append(c.flights[f.key], f)
 }
 
-// unlistLocked takes f out, if it is known. c.mu must be held.
+// unlistLocked removes f from the list, if it is listed. c.mu must be held.
 func (c *Cache) unlistLocked(f *flight) {
 	if !f.listed {
 		return

@@ -78,7 +78,7 @@ func TestH11_TheLadder(t *testing.T) {
 		r.want(t, 200, "v")
 		has(t, r, "Cache-Status", "hit; ttl=-5")
 		synctest.Wait()
-		s.wantCalls(2) // revalidated behind
+		s.wantCalls(2) // revalidated in the background
 		has(t, s.get("/a"), "Cache-Status", "hit; ttl=10")
 		fail = true
 		time.Sleep(25 * time.Second)
@@ -104,14 +104,14 @@ func TestH10_WhatConnectionNamesDecidesNothing(t *testing.T) {
 	})
 }
 
-// A client that has a whole short response finds it stored, its call over, and its
-// permit free, also where giving that back takes a while: what comes next is a hit,
-// and is let in.
+// A client that has a complete short response finds it stored, its call ended, and
+// its permit released, even if the release takes a while. The next request is a hit,
+// and is admitted.
 func TestAShortAnswerIsStoredBeforeAnybodyHasIt(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		for _, row := range []struct {
 			name   string
-			length bool     // the handler says how long it is
+			length bool     // the handler declares the length
 			fields []string // of the request
 		}{{"short", false, nil}, {"with its length", true, nil}, {"evaluated whole", false, []string{"If-None-Match", `"other"`}}} {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,10 +132,10 @@ func TestAShortAnswerIsStoredBeforeAnybodyHasIt(t *testing.T) {
 				})
 				s.get("/a", row.fields...).want(t, 200, "ok")
 				if n := taken.Load(); n != 0 {
-					t.Errorf("%s: %d permits are taken after the answer; want none", row.name, n)
+					t.Errorf("%s: %d permits are taken after the response; want none", row.name, n)
 				}
 				if st := s.handler.Stats(); st.InFlight != 0 || st.Flights != 0 {
-					t.Errorf("%s: Stats = %+v after the answer; want nothing in flight", row.name, st)
+					t.Errorf("%s: Stats = %+v after the response; want nothing in flight", row.name, st)
 				}
 				has(t, s.get("/a"), "Cache-Status", "; hit")
 			})
@@ -143,7 +143,7 @@ func TestAShortAnswerIsStoredBeforeAnybodyHasIt(t *testing.T) {
 	})
 }
 
-// A limiterFunc is a Limiter that is a function.
+// A limiterFunc is a function that implements Limiter.
 type limiterFunc func(ctx context.Context) (limit.Permit, error)
 
 func (f limiterFunc) Acquire(ctx context.Context) (limit.Permit, error) { return f(ctx) }

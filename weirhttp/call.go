@@ -15,39 +15,39 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// A call is one request, GET or HEAD, that the store has not answered at once.
+// A call is one GET or HEAD request that could not be served from the store at once.
 type call struct {
 	h *Handler
 	w http.ResponseWriter
-	r *http.Request // without what the policy ignores
+	r *http.Request // without the fields that the policy ignores
 	q rfc9111.Request
 
 	key     responses.Key
-	stale   *responses.Stored // what is stored for it, and must not be used as it is; or nil
-	varied  bool              // something is stored for it, but for other fields
-	denied  bool              // something is, but it is not for its credentials
-	due     bool              // what is stored is fresh, and has to be checked
+	stale   *responses.Stored // stored for it, but not usable as it is; or nil
+	varied  bool              // something is stored for its URL, but for other field values
+	denied  bool              // something is stored for it, but not for its credentials
+	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
 	receipt Receipt
-	counted bool // what has become of it
-	fleet   bool // by what another instance has fetched
-	// rounds is how often it has waited for an answer that it may not have.
+	counted bool // its outcome is counted
+	fleet   bool // it is served by a response that another instance fetched
+	// rounds is how often it has waited for a response that it may not use.
 	rounds  int
-	late    bool          // it has joined after the head
-	age     time.Duration // of the answer then
-	endless bool          // its answer goes on without an end
-	// tries is the response for which c has a turn to call a failing origin.
+	late    bool          // it joined after the headers arrived
+	age     time.Duration // age of the response at that time
+	endless bool          // its response has no end
+	// tries is the stored response for which c has a turn to call a failing origin.
 	tries *responses.Stored
 	turn  *responses.Failing
-	noted bool // how the call ended is remembered already, for what is stored for c
+	noted bool // the end of the call is already remembered with the stored response
 }
 
-// maxRounds is how often a request waits for another's call before it makes its
-// own: once for what nobody may share, and once more where it turned out that
-// the answers differ by a field.
+// maxRounds is how often a request waits for another's call before it makes its own:
+// once for a response that cannot be shared, and once more if the responses turn out
+// to vary by a field.
 const maxRounds = 2
 
-// run answers c.
+// run responds to c.
 func (c *call) run(came time.Time) {
 	defer c.over(came)
 	if c.q.OnlyIfCached {
@@ -72,7 +72,7 @@ func (c *call) run(came time.Time) {
 	}
 }
 
-// look looks at the store, and reports whether it had the answer.
+// look checks the store again, and reports whether it has responded to c.
 func (c *call) look() bool {
 	s, use := c.h.find(c.key, c.r, c.q, time.Now())
 	c.stale, c.due = s, use.due
@@ -114,8 +114,8 @@ func (c *call) leads() bool {
 	return c.r.Method == http.MethodGet && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.due || c.validates())
 }
 
-// validates reports whether a call for c asks whether what is stored holds. It
-// does so for what has a validator.
+// validates reports whether a call for c revalidates the stored response. It does so
+// if that has a validator.
 func (c *call) validates() bool {
 	return c.stale != nil && !c.q.NoStore && c.r.Method == http.MethodGet && validatable(c.stale)
 }
@@ -125,10 +125,10 @@ func validatable(s *responses.Stored) bool {
 	return s.Header.Get("Etag") != "" || s.Header.Get("Last-Modified") != ""
 }
 
-// stores reports whether the answer to a call for c may be stored.
+// stores reports whether the response to a call for c may be stored.
 func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.r.Method == http.MethodGet }
 
-// group returns with whom c waits.
+// group returns the group of requests that c waits with.
 func (c *call) group() group {
 	h := c.h
 	hint := h.cache.hints.of(c.key)
@@ -144,9 +144,9 @@ func (c *call) group() group {
 	return g
 }
 
-// shared joins the flight of c, or starts it, and waits for it. It reports
-// false if c must make a call of its own. If c was not answered, it may not
-// have the answer that it has waited for.
+// shared joins the flight of c, or starts it, and waits for it. It reports false if c
+// must make its own call. If c has no outcome afterwards, it may not use the response
+// that it has waited for.
 func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{header: c.r.Header, q: c.q}
@@ -155,7 +155,7 @@ func (c *call) shared() bool {
 	f := h.cache.findLocked(c.key, g)
 	if f != nil && f.pinned && c.stored() {
 		h.cache.mu.Unlock()
-		return true // the fleet had it, stale, since c looked: f is the refresh behind it
+		return true // since c looked, the fleet had a stale response: f is the refresh behind it
 	}
 	if f == nil {
 		if !c.leads() {
@@ -192,7 +192,7 @@ func (c *call) shared() bool {
 	return true
 }
 
-// stored reports whether the store has had an answer for c since it looked.
+// stored reports whether a response for c has been stored since it looked.
 func (c *call) stored() bool {
 	if c.q.NoCache || c.q.NoStore || c.h.o.NoStore {
 		return false
@@ -201,8 +201,8 @@ func (c *call) stored() bool {
 	return s != nil && (use.fresh || use.swr)
 }
 
-// newFlightLocked returns the flight that c leads, and that start must be called
-// for. Cache.mu must be held, and Close not have been called.
+// newFlightLocked returns the flight that c leads; start must be called for it.
+// Cache.mu must be held, and Close must not have been called.
 func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	f := &flight{
 		key: cloned(c.key), group: g, q: c.q,
@@ -221,13 +221,13 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	return f
 }
 
-// start makes the call. r is what is forwarded, as a copy: the client may leave
-// while the call goes on. Its conditions and ranges are each client's own
-// affair, and not the call's.
+// start makes the call. It forwards a copy of r, because the client may leave while
+// the call is running. Conditions and ranges are evaluated for each client, and are
+// not forwarded.
 func (f *flight) start(r *http.Request) {
 	ctx, cancel := context.WithCancelCause(lend.Context(context.WithoutCancel(r.Context()), &f.nested))
 	f.req = r.Clone(ctx)
-	f.req.Body = http.NoBody // the client's ends with its request
+	f.req.Body = http.NoBody // the client's body ends with its request
 	for _, k := range clientConditions {
 		delete(f.req.Header, k)
 	}
@@ -244,13 +244,13 @@ func (f *flight) start(r *http.Request) {
 	}()
 }
 
-// clientConditions are what a flight does not forward.
+// clientConditions are the fields that a flight does not forward.
 var clientConditions = []string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range",
 }
 
-// admit waits for a permit for c alone. What runs under it is given the context
-// that is returned. If c is made from within another call, that can lend its
+// admit waits for a permit for c alone. The work under the permit must use the
+// returned context. If c is made from within another call, that call can lend its
 // permit to c until leave is called.
 func (c *call) admit(ctx context.Context, l limit.Limiter) (inner context.Context, permit limit.Permit, leave func(), err error) {
 	nested, at := new(lend.Call), new(limit.Place)
@@ -263,7 +263,7 @@ func (c *call) admit(ctx context.Context, l limit.Limiter) (inner context.Contex
 	return inner, permit, leave, err
 }
 
-// acquire is admit for what nothing is nested in.
+// acquire is admit for calls in which nothing is nested.
 func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
 	if c.demand.Priority != limit.PriorityOf(ctx) {
 		ctx = limit.ContextWithPriority(ctx, c.demand.Priority)
@@ -277,8 +277,8 @@ func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, erro
 	return permit, err
 }
 
-// mayServeStale reports whether what is stored may be served though it is
-// stale, now that the origin fails or we are overloaded (H11).
+// mayServeStale reports whether the stored response may be served stale now that the
+// origin is failing or we are overloaded (H11).
 func (c *call) mayServeStale() bool {
 	return c.stale != nil && c.standing().IfError
 }
@@ -288,9 +288,9 @@ func (c *call) standing() rfc9111.Standing { return c.stale.At(time.Now(), c.q) 
 // statusLeft is for the logs: the client has left.
 const statusLeft = 499
 
-// gone ends c after its context has, before there was an answer. Without a
-// status net/http would make it an empty 200, which a client that is still there
-// would believe: a deadline may be that of a handler before us.
+// gone ends c when its context ended before there was a response. Without a status,
+// net/http would send an empty 200, and a client that is still there would believe
+// it: the deadline may be that of a handler in front of us.
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := context.Cause(ctx)
@@ -312,8 +312,8 @@ func (c *call) gone() {
 	c.w.WriteHeader(statusLeft)
 }
 
-// fail ends c without an answer of its own: with what is stored, if the
-// failure and its windows allow it, or with the error.
+// fail ends c without a response from the origin: with the stored response, if the
+// failure and the stale windows allow that, or with the error.
 func (c *call) fail(err error) {
 	h := c.h
 	if c.r.Context().Err() != nil && !readable(err) {

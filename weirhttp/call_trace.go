@@ -9,24 +9,24 @@ import (
 )
 
 // A callTrace times one call of the next handler and reports it to the Observer. It
-// is used by the call's goroutine.
+// is used by the call's goroutine only.
 type callTrace struct {
 	h      *Handler
 	key    responses.Key
 	info   CallInfo
 	queued time.Duration
-	apart  bool    // it is for an upgrade or an event stream, and not timed
-	flight *flight // whose it is, or nil
+	apart  bool    // for an upgrade or an event stream, which are not timed
+	flight *flight // the flight of the call, or nil
 
-	ctx    context.Context // that CallStart returned; nil: no Observer
+	ctx    context.Context // returned by CallStart; nil without an Observer
 	start  time.Time
 	headed time.Duration // from start
-	status int           // of the head, 0 before
+	status int           // of the response, 0 before it arrives
 }
 
-// begin starts l, and returns the request that the next handler gets in place of
-// r. With an Observer it has fields of its own: what it adds is in nothing
-// that is compared, stored, or part of a key.
+// begin starts t, and returns the request that the next handler gets instead of r.
+// With an Observer that request has a separate copy of the fields: those that the
+// Observer adds are not compared, not stored, and not part of a key.
 func (t *callTrace) begin(r *http.Request) *http.Request {
 	t.start = time.Now()
 	o := t.h.o.Observer
@@ -55,7 +55,7 @@ func (t *callTrace) begin(r *http.Request) *http.Request {
 	return r
 }
 
-// head notes that the head of the answer is there.
+// head records that the response headers have arrived.
 func (t *callTrace) head(status int) {
 	if t.status != 0 {
 		return
@@ -68,7 +68,7 @@ func (t *callTrace) head(status int) {
 	}
 }
 
-// took counts the time to the head, or to the failure.
+// took records the time until the headers or the failure.
 func (t *callTrace) took(d time.Duration) {
 	if t.apart {
 		return
@@ -77,7 +77,7 @@ func (t *callTrace) took(d time.Duration) {
 	t.h.hot.called(t.key, d)
 }
 
-// end ends l. err is nil if the answer is whole.
+// end ends t. err is nil if the response is complete.
 func (t *callTrace) end(err error) {
 	if t.status == 0 {
 		t.took(time.Since(t.start))
@@ -92,8 +92,8 @@ func (t *callTrace) end(err error) {
 	t.h.tell(func() { o.CallEnd(context.WithoutCancel(t.ctx), t.info, end) })
 }
 
-// waited counts how long c has waited for f, which another had started, and tells
-// of it. left: its client has left before there was a head.
+// waited records how long c has waited for f, which another request had started, and
+// reports it to the Observer. left: the client left before the headers arrived.
 func (c *call) waited(f *flight, since time.Time, left bool) {
 	h := c.h
 	d := time.Since(since)
@@ -113,7 +113,7 @@ func (c *call) waited(f *flight, since time.Time, left bool) {
 	h.tell(func() { h.o.Observer.Waited(c.r.Context(), w) })
 }
 
-// tell calls what tells an Observer, and counts its panics.
+// tell calls f, which notifies an Observer, and counts its panics.
 func (h *Handler) tell(f func()) {
 	returned := false
 	defer func() {

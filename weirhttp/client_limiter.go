@@ -16,49 +16,49 @@ import (
 
 // ClientLimiterOptions configure a ClientLimiter.
 type ClientLimiterOptions struct {
-	// Rate is how many requests a client may send, each Per, from 1 to
-	// 1,000,000,000.
+	// Rate is how many requests a client may send per Per, from 1 to 1,000,000,000.
 	Rate int
-	// Per is the time that Rate counts for. 0 means one second, at most 366 days.
+	// Per is the period of Rate. 0 means one second, at most 366 days.
 	Per time.Duration
-	// Burst is how many may come at once. 0 means Rate.
+	// Burst is how many requests may arrive at once. 0 means Rate.
 	Burst int
-	// Key tells who sends a request; clients with the same key share a rate, and
-	// those with an empty one are let in. nil means ByAddress(Client). It is called
-	// for every request, must be safe for concurrent use, and should have no
-	// effect. Of a key, only a hash of 128 bits is remembered.
+	// Key returns the key of the client that sends a request. Clients with the same
+	// key share a rate, and those with an empty key are always admitted. nil means
+	// ByAddress(Client). Key is called for every request, must be safe for concurrent
+	// use, and should have no side effects. Only a 128-bit hash of a key is
+	// remembered.
 	Key func(*http.Request) string
-	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30.
-	// Each takes about 120 bytes, however long its key. A client is forgotten for
-	// a new one only after its bucket is full again. While there is no place for
-	// a new client, it shares a bucket with the other new clients of its address:
-	// as many addresses are remembered besides, at least 1024.
+	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30. Each
+	// takes about 120 bytes, however long its key. A client is forgotten in favour of
+	// a new one only when its bucket is full again. While there is no place for a new
+	// client, it shares a bucket with the other new clients of its address. As many
+	// addresses are remembered in addition, at least 1024.
 	Keys int
-	// Client tells the address for that, as in ByAddress. nil means the
-	// connection's, which also stands in where Client returns no valid address.
-	// Behind a proxy, give the Client that Key uses.
+	// Client returns the address for that, as in ByAddress. nil means the address of
+	// the connection, which is also used if Client returns no valid address. Behind a
+	// proxy, set the Client that Key uses.
 	Client Client
-	// Name is the policy's name in the RateLimit fields and in the errors. It
-	// consists of printable ASCII. Empty means "default".
+	// Name is the policy's name in the RateLimit fields and in errors. It consists of
+	// printable ASCII. Empty means "default".
 	Name string
-	// Fleet has the instances count together. Without its Meter each counts for
-	// itself.
+	// Fleet makes the instances count together. Without its Meter each instance
+	// counts alone.
 	Fleet ClientLimiterFleet
 }
 
-// ClientLimiterFleet has the ClientLimiters of several instances keep to one Rate for each client,
-// see fleet.KeyedLimiter.
+// ClientLimiterFleet makes the ClientLimiters of several instances enforce one Rate
+// for each client; see fleet.KeyedLimiter.
 type ClientLimiterFleet struct {
-	// Meter is where they count, such as the fleet's Tier. nil: not at all.
+	// Meter is where they count, such as the fleet's Tier. nil means separate counts.
 	Meter fleet.Meter
-	// Namespace keeps apart what shares a Meter. ClientLimiters with the same one and the
-	// same Name count together. Empty means "http".
+	// Namespace separates users of one Meter. ClientLimiters with the same Namespace
+	// and the same Name count together. Empty means "http".
 	Namespace string
-	// OnFailure says what to do while the Meter is unreachable. It is required.
-	// With fleet.FailClosed clients get 503 then.
+	// OnFailure decides what happens while the Meter is unreachable. It is required.
+	// With fleet.FailClosed clients get 503.
 	OnFailure fleet.FailureMode
-	// Instances is how many there are at most, for fleet.FailLocalShare, where it
-	// is required: from 1 to 10,000.
+	// Instances is the maximum number of instances, for fleet.FailLocalShare, where
+	// it is required: from 1 to 10,000.
 	Instances int
 }
 
@@ -67,14 +67,15 @@ const (
 	maxPer  = 366 * 24 * time.Hour
 	maxKeys = 1 << 30
 
-	// minShares is how many addresses are remembered at least, beside the keys.
+	// minShares is the minimum number of addresses that are remembered, besides the
+	// keys.
 	minShares = 1024
 
 	maxDebt = 1 << 62             // of a bucket, in its own unit
 	maxInt  = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
 )
 
-// validate reports all faults at once.
+// validate returns all faults at once.
 func (o ClientLimiterOptions) validate() error {
 	f := option.Faults{Package: "weirhttp", Prefix: "ClientLimiterOptions."}
 	f.Check(o.Rate >= 1 && o.Rate <= maxRate, "Rate", o.Rate, "from 1 to 1000000000")
@@ -87,7 +88,7 @@ func (o ClientLimiterOptions) validate() error {
 		addKeyed(&f, err)
 	}
 	if f.Err() == nil {
-		// That of the others is known to be sound only here.
+		// Only here are the other options known to be valid.
 		o = o.withDefaults()
 		most := newMeter(o).mostBurst()
 		f.Check(o.Burst <= most, "Burst", o.Burst, fmt.Sprintf("at most %d with that Rate and Per", most))
@@ -95,7 +96,7 @@ func (o ClientLimiterOptions) validate() error {
 	return f.Err()
 }
 
-// withDefaults returns o with what zero stands for.
+// withDefaults returns o with the defaults set.
 func (o ClientLimiterOptions) withDefaults() ClientLimiterOptions {
 	if o.Per == 0 {
 		o.Per = time.Second
@@ -115,23 +116,23 @@ func (o ClientLimiterOptions) withDefaults() ClientLimiterOptions {
 	return o
 }
 
-// A ClientLimiter refuses clients that ask too often (H13): 429, with Retry-After and the
-// RateLimit fields. It stands before the cache, so that a client is refused for
-// what it has sent itself, and for nothing else.
+// A ClientLimiter rejects clients that send too many requests (H13): 429, with
+// Retry-After and the RateLimit fields. It stands in front of the cache, so that a
+// client is rejected only for the requests that it has sent itself.
 //
-// Each client has a token bucket. One that is full again is forgotten, because a
-// new one would be no different. One that is not full is kept: made-up clients
-// evict no client that has spent tokens. While all places are taken, the new
-// clients of an address share one bucket, so an address that makes up clients
-// uses up its own bucket, and new clients from other addresses get in. Such a
+// Each client has a token bucket. A bucket that is full again is forgotten, because a
+// new one would be no different. A bucket that is not full is kept: made-up clients
+// do not evict a client that has spent tokens. While all places are taken, the new
+// clients of an address share one bucket. So an address that makes up clients uses up
+// its own bucket, and new clients from other addresses are still admitted. Such a
 // flood takes a bounded amount of memory, and a bounded time for each request.
 //
-// Two things are forgotten too early: of more than Keys addresses that share
-// buckets at the same time (1024 at least), and of clients of connections that
-// have no address, such as Unix sockets, the longest unseen.
+// Two kinds of bucket can be forgotten too early, the least recently seen first:
+// those of more than Keys addresses (1024 at least) that share buckets at the same
+// time, and those of clients on connections without an address, such as Unix sockets.
 //
-// Make one with [NewClientLimiter]; the zero ClientLimiter is not usable. It is safe for
-// concurrent use, and has no goroutine to close.
+// Create one with [NewClientLimiter]; the zero ClientLimiter is not usable. It is
+// safe for concurrent use, and has no goroutine to close.
 type ClientLimiter struct {
 	key    func(*http.Request) string
 	name   string
@@ -139,13 +140,13 @@ type ClientLimiter struct {
 	policy atomic.Pointer[string] // the RateLimit-Policy field; Update replaces it
 	start  time.Time
 	table  *clientTable                  // nil in a fleet
-	shares *clientTable                  // by address, for clients that table has no place for
-	client [2]func(*http.Request) string // tell an address; the first that does counts
-	shared *fleet.KeyedLimiter           // nil without
+	shares *clientTable                  // by address, for clients that do not fit into table
+	client [2]func(*http.Request) string // return an address; the first that is not empty counts
+	shared *fleet.KeyedLimiter           // nil without a fleet
 }
 
-// NewClientLimiter returns a ClientLimiter. The error joins an [*OptionError] for every option
-// that is out of bounds.
+// NewClientLimiter returns a ClientLimiter. The error joins an [*OptionError] for
+// every option that is out of bounds.
 func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -177,11 +178,11 @@ func (l *ClientLimiter) setPolicy(o ClientLimiterOptions) {
 	l.policy.Store(&policy)
 }
 
-// Update changes the Rate, Per, Burst and Keys of l, and OnFailure and Instances of its
-// Fleet, with the defaults and bounds of NewClientLimiter. The rest stays: Name and
-// Fleet.Namespace must be the same, Fleet.Meter must be nil if it was, and Key and Client
-// are not looked at. A client that has spent tokens has spent as many of the new Burst;
-// in a fleet see [fleet.KeyedLimiter.Update].
+// Update changes the Rate, Per, Burst and Keys of l, and OnFailure and Instances of
+// its Fleet, with the defaults and bounds of NewClientLimiter. The rest stays: Name
+// and Fleet.Namespace must be the same, Fleet.Meter must be nil if and only if it was
+// nil, and Key and Client are ignored. Tokens that a client has spent stay spent
+// under the new Burst; in a fleet see [fleet.KeyedLimiter.Update].
 func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 	f := option.Faults{Package: "weirhttp", Prefix: "ClientLimiterOptions."}
 	f.Check(o.withDefaults().Name == l.name, "Name", strconv.Quote(o.Name), "the one it was made with")
@@ -203,24 +204,24 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 	return nil
 }
 
-// Admit lets r in (nil), or returns a *limit.Error with Reason
+// Admit returns nil if it admits r. Otherwise it returns a *limit.Error with Reason
 // limit.RateExceeded and the exact time until a request of this client would be
-// let in. A rejected request costs its client nothing. Beyond the client's
-// bucket it has no effect, so it may also be used to only count.
+// admitted. A rejected request costs its client nothing. Admit affects only the
+// client's bucket, so it may also be called just to count.
 //
-// With h it adds the RateLimit and RateLimit-Policy fields
-// (draft-ietf-httpapi-ratelimit-headers-11) to the answer's, whether r is let
-// in or not: a client that knows what it has left need not be refused to find
-// out. They are of this client alone, and must not be stored with the answer. r
-// is what is left of the burst, and t the seconds in which as much comes back,
-// so that who spreads r over t keeps to the rate; without anything left it is
-// when the next request would be let in, rounded up. q and w are the rate; where
-// Per is not in whole seconds, it is converted to the next. A client with an
-// empty key gets no fields. nil leaves them out.
+// If h is not nil, Admit adds the RateLimit and RateLimit-Policy fields
+// (draft-ietf-httpapi-ratelimit-headers-11) to it, whether r is admitted or not, so
+// that a client can see its remaining quota before it is rejected. They are for this
+// client alone, and must not be stored with the response. r is what is left of the
+// burst, and t the seconds in which as much comes back, so that a client that spreads
+// r requests over t keeps to the rate. If nothing is left, t is the time until the
+// next request would be admitted, rounded up. q and w are the rate; if Per is not in
+// whole seconds, it is converted to the next whole second. A client with an empty key
+// gets no fields.
 //
-// In a fleet nobody knows what a client has left, so there is no RateLimit, and
-// the time to wait is when it is worth to try again. While its Meter is away,
-// the error with fleet.FailClosed matches fleet.ErrUnavailable.
+// In a fleet, the remaining tokens of a client are not known, so there is no
+// RateLimit, and RetryAfter is when it is worth trying again. While the Meter is
+// unreachable, the error with fleet.FailClosed matches fleet.ErrUnavailable.
 func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
 	key := l.key(r)
 	if key == "" {
@@ -243,9 +244,9 @@ func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
 	return &limit.Error{Limiter: l.name, Reason: limit.RateExceeded, RetryAfter: wait}
 }
 
-// take takes a token out of the bucket of key, or out of its address's if there
-// is no place for key. A client without an address has nothing to share, and
-// takes the place of the longest unseen.
+// take takes a token out of the bucket of key, or out of the bucket of its address if
+// there is no place for key. A client without an address replaces the least recently
+// seen one instead.
 func (l *ClientLimiter) take(r *http.Request, key string) (left int64, wait time.Duration, ok bool) {
 	now := time.Since(l.start)
 	left, wait, ok, room := l.table.claim(key, now, false)
@@ -272,8 +273,8 @@ func (l *ClientLimiter) left(left int64, wait time.Duration) string {
 	return string(b)
 }
 
-// quota returns the rate as requests in a window of whole seconds, rounded so
-// that it promises no more than there is.
+// quota returns the rate as requests in a window of whole seconds, rounded so that it
+// does not promise too many.
 func quota(rate int, per time.Duration) (q, w uint64) {
 	w = uint64((per + time.Second - 1) / time.Second)
 	hi, lo := bits.Mul64(uint64(rate), w*uint64(time.Second))
@@ -281,8 +282,7 @@ func quota(rate int, per time.Duration) (q, w uint64) {
 	return min(q, maxInt), w
 }
 
-// quoteField returns s, of printable ASCII, as a string of RFC 9651 section
-// 3.3.3.
+// quoteField returns s, of printable ASCII, as a string of RFC 9651 section 3.3.3.
 func quoteField(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

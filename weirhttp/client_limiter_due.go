@@ -2,13 +2,13 @@ package weirhttp
 
 import "time"
 
-// The heap of a clientShard finds a bucket that is full. A bucket that loses a
-// token is full later than before, never sooner, so the heap may be behind: due
-// is a lower bound, brought up to date when the bucket comes to the top. A
-// request of a known client does not touch it.
+// The heap of a clientShard finds a full bucket. A bucket that loses a token becomes
+// full later than before, never sooner, so the heap may lag behind: due is a lower
+// bound, and is updated when the bucket reaches the top. Requests of known clients do
+// not touch the heap.
 
-// maxStale is how many buckets one new key brings up to date at most, so that
-// its time is bounded.
+// maxStale is the maximum number of buckets that one new key updates, so that its
+// time is bounded.
 const maxStale = 8
 
 // fullLocked returns the place of a bucket that is full, or 0 if none was found.
@@ -51,8 +51,8 @@ func (s *clientShard) removeLocked(i int32) {
 	}
 }
 
-// riseLocked moves what is at pos to where it belongs, towards the top. s.mu
-// must be held.
+// riseLocked moves the bucket at pos towards the top, to its place. s.mu must be
+// held.
 func (s *clientShard) riseLocked(pos int) {
 	i := s.due[pos]
 	for pos > 0 {
@@ -66,8 +66,8 @@ func (s *clientShard) riseLocked(pos int) {
 	s.setLocked(pos, i)
 }
 
-// sinkLocked moves what is at pos to where it belongs, away from the top. s.mu
-// must be held.
+// sinkLocked moves the bucket at pos away from the top, to its place. s.mu must be
+// held.
 func (s *clientShard) sinkLocked(pos int) {
 	i := s.due[pos]
 	for {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// checkDue walks the heap of s.
+// checkDue checks the heap of s.
 func (s *clientShard) checkDue(t *testing.T, m meter) {
 	t.Helper()
 	if len(s.due) != len(s.index) {
@@ -17,7 +17,7 @@ func (s *clientShard) checkDue(t *testing.T, m meter) {
 	for pos, i := range s.due {
 		b := &s.buckets[i]
 		if int(b.pos) != pos || s.index[b.key] != i {
-			t.Fatalf("bucket %d is at %d of the heap, and says %d", i, pos, b.pos)
+			t.Fatalf("bucket %d is at %d in the heap, but its pos is %d", i, pos, b.pos)
 		}
 		if b.due < s.buckets[s.due[(pos-1)/2*min(pos, 1)]].due {
 			t.Fatalf("bucket %d is due before the one above it", i)
@@ -28,7 +28,7 @@ func (s *clientShard) checkDue(t *testing.T, m meter) {
 	}
 }
 
-// A naive model: what has spent tokens is never forgotten for a new key.
+// A naive model: a key that has spent tokens is never forgotten for a new key.
 func TestH13_TableForgetsOnlyFullBuckets(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -43,7 +43,7 @@ func TestH13_TableForgetsOnlyFullBuckets(t *testing.T) {
 		now := time.Duration(0)
 		for range 3000 {
 			now += time.Duration(rng.IntN(int(100 * time.Millisecond)))
-			if rng.IntN(500) == 0 { // the tokens that are missing, rounded up, stay missing
+			if rng.IntN(500) == 0 { // the missing tokens, rounded up, stay missing
 				next := newMeter(ClientLimiterOptions{Rate: 1 + rng.IntN(3), Per: time.Second, Burst: 1 + rng.IntN(5)})
 				for key, b := range model {
 					missing := max(0, b.debt-int64(now-b.seen)*m.perNano)
@@ -95,7 +95,7 @@ func TestH13_AFloodTakesBoundedMemory(t *testing.T) {
 				most = keys
 			}
 			if n > most {
-				t.Errorf("%d places for %s are used; want %d at most", n, name, most)
+				t.Errorf("%d places for %s are used; want at most %d", n, name, most)
 			}
 		}
 	}

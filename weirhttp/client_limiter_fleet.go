@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// keyedOptions are those of the limit that the instances share.
+// keyedOptions returns the options of the limiter that the instances share.
 func (o ClientLimiterOptions) keyedOptions() fleet.KeyedLimiterOptions {
 	o = o.withDefaults()
 	return fleet.KeyedLimiterOptions{
@@ -23,8 +23,8 @@ func (o ClientLimiterOptions) keyedOptions() fleet.KeyedLimiterOptions {
 	}
 }
 
-// addKeyed adds what is wrong with keyedOptions to f, with the names that the
-// options have here.
+// addKeyed adds the faults of keyedOptions to f, under the names that the options
+// have here.
 func addKeyed(f *option.Faults, err error) {
 	for _, err := range unjoined(err) {
 		var e *OptionError
@@ -36,7 +36,7 @@ func addKeyed(f *option.Faults, err error) {
 	}
 }
 
-// inClientLimiter is what an option of the limit is called here.
+// inClientLimiter returns the name here of an option of the shared limiter.
 func inClientLimiter(field string) string {
 	field = strings.TrimPrefix(field, "KeyedLimiterOptions.")
 	switch field {
@@ -50,7 +50,7 @@ func inClientLimiter(field string) string {
 	return field
 }
 
-// unjoined takes a joined error apart.
+// unjoined splits a joined error.
 func unjoined(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join returns it as it is
 		return joined.Unwrap()

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// fleetLimiters are those of n instances on one meter.
+// fleetLimiters returns the ClientLimiters of n instances on one meter.
 func fleetLimiters(t *testing.T, n int, o weirhttp.ClientLimiterOptions) ([]*weirhttp.ClientLimiter, []*fleettest.Faults) {
 	t.Helper()
 	engine := fleet.NewMemory(fleet.MemoryOptions{})
@@ -49,7 +49,7 @@ func TestFleetClientLimitersKeepToOneRate(t *testing.T) {
 		}
 		for client, n := range in {
 			if n > 120 || n < 80 {
-				t.Errorf("%s was let in %d times in 10 s by all limiters together; want 120 at most, and about 100", client, n)
+				t.Errorf("%s was admitted %d times in 10 s by all limiters together; want about 100, and at most 120", client, n)
 			}
 		}
 	})
@@ -80,7 +80,7 @@ func TestFleetClientLimiterWithoutItsMeter(t *testing.T) {
 				t.Errorf("%v: %d, Retry-After %q; want %d", tt.fleet.OnFailure, w.Code, w.Header().Get("Retry-After"), tt.status)
 			}
 			if w.Header().Get("RateLimit") != "" || w.Header().Get("RateLimit-Policy") != `"default";q=10;w=1` {
-				t.Errorf("RateLimit = %q, RateLimit-Policy = %q; want the policy only", w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"))
+				t.Errorf("RateLimit = %q, RateLimit-Policy = %q; want only the policy", w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"))
 			}
 		}
 	})
@@ -94,7 +94,7 @@ func TestFleetClientLimiterOptions(t *testing.T) {
 		"ClientLimiterOptions.Burst":           {Rate: 1, Fleet: weirhttp.ClientLimiterFleet{Meter: m, OnFailure: fleet.FailOpen}},
 	} {
 		if _, err := weirhttp.NewClientLimiter(o); err == nil || !strings.Contains(err.Error(), field) || !errors.As(err, new(*weirhttp.OptionError)) {
-			t.Errorf("NewClientLimiter = %v; want a fault of %s", err, field)
+			t.Errorf("NewClientLimiter = %v; want a fault in %s", err, field)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// as returns a request that came from addr, of the user that it says.
+// as returns a request from addr, with the given user in X-User.
 func as(addr, user string) *http.Request {
 	r := from(addr)
 	r.Header.Set("X-User", user)
@@ -20,8 +20,7 @@ func as(addr, user string) *http.Request {
 
 const flooder = "198.51.100.66:1000"
 
-// byUser is a ClientLimiter whose clients are distinguished by a field that anybody can
-// make up.
+// byUser returns a ClientLimiter that keys clients by a field that they can make up.
 func byUser(t *testing.T, rate, burst int) *weirhttp.ClientLimiter {
 	t.Helper()
 	return newClientLimiter(t, weirhttp.ClientLimiterOptions{
@@ -47,7 +46,7 @@ func spentStaysSpent(t *testing.T, burst, flood int) {
 		}
 		admitted(t, d, r, time.Hour)
 	}
-	half := as("192.0.2.9:1", "half") // has spent some, and is not refused yet
+	half := as("192.0.2.9:1", "half") // has spent some tokens, and is not rejected yet
 	for range burst / 2 {
 		admitted(t, d, half, 0)
 	}
@@ -58,7 +57,7 @@ func spentStaysSpent(t *testing.T, burst, flood int) {
 		}
 	}
 	if most := 1000 + burst; let > most {
-		t.Errorf("one address had %d of %d made-up keys let in; want %d at most", let, flood, most)
+		t.Errorf("one address had %d of %d made-up keys admitted; want at most %d", let, flood, most)
 	}
 	for _, r := range spent {
 		admitted(t, d, r, time.Hour)
@@ -72,7 +71,7 @@ func spentStaysSpent(t *testing.T, burst, flood int) {
 }
 
 // A key keeps its debt under a flood of addresses too: a client with a large IPv6
-// network can make these up.
+// network can make up addresses.
 func TestH13_NewAddressesDoNotRefillASpentBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newClientLimiter(t, weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour, Keys: 1000})
@@ -93,8 +92,7 @@ func TestH13_NewClientsGetInDuringAFlood(t *testing.T) {
 				if i%10 != 0 {
 					continue
 				}
-				// With a name of their own, with one that was made up too, and
-				// without any.
+				// With a new user, and without one.
 				n := i / 10
 				for _, r := range []*http.Request{
 					as(fmt.Sprintf("192.0.2.%d:1", n%250), fmt.Sprint("new ", n)),
@@ -106,14 +104,14 @@ func TestH13_NewClientsGetInDuringAFlood(t *testing.T) {
 				}
 			}
 			if admit(t, d, as(flooder, "one more")) == 0 {
-				t.Error("the flood is still let in")
+				t.Error("the flood is still admitted")
 			}
 		})
 	}
 }
 
-// A flood leaves nothing behind: once the buckets are full again, new keys have
-// their own.
+// A flood leaves nothing behind: once the buckets are full again, each new key has
+// its own.
 func TestH13_AFloodEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := byUser(t, 1, 2)
@@ -133,8 +131,8 @@ func TestH13_AFloodEnds(t *testing.T) {
 	})
 }
 
-// Behind a proxy all connections have one address: Client tells whose a new key
-// is.
+// Behind a proxy all connections have one address. Client returns the address of a
+// new key instead.
 func TestH13_ClientTellsWhoFloods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := func(r *http.Request) netip.Addr {
@@ -157,7 +155,7 @@ func TestH13_ClientTellsWhoFloods(t *testing.T) {
 		admitted(t, d, via("192.0.2.1", "ada"), 0)
 		admitted(t, d, via("192.0.2.2", "bob"), 0)
 		admitted(t, d, via("192.0.2.2", "bob"), time.Hour)
-		// What Client cannot tell is the connection's.
+		// If Client returns no address, that of the connection is used.
 		admitted(t, d, via("unknown", "eve"), 0)
 		admitted(t, d, via("hidden", "eve 2"), time.Hour)
 

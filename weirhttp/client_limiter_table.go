@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A meter is the arithmetic of token buckets that are all of one kind. What was
-// taken and has not come back yet is the debt of a bucket, in a unit of which a
-// token and a nanosecond both have a whole number. So it is exact: no rate is
+// A meter is the arithmetic of token buckets of one kind. The debt of a bucket is
+// what was taken from it and has not come back yet. Its unit is chosen so that the
+// values of a token and of a nanosecond are whole numbers. So it is exact: no rate is
 // rounded.
 type meter struct {
-	token    int64         // units of a token
-	perNano  int64         // units that come back in a nanosecond
-	capacity int64         // units of a full bucket
-	refill   time.Duration // in which an empty bucket is full again, rounded up
+	token    int64         // units in a token
+	perNano  int64         // units that come back per nanosecond
+	capacity int64         // units in a full bucket
+	refill   time.Duration // time in which an empty bucket is full again, rounded up
 }
 
-// newMeter returns the meter of o, which has its defaults.
+// newMeter returns the meter of o, whose defaults are set.
 func newMeter(o ClientLimiterOptions) meter {
 	a, b := int64(o.Per), int64(o.Rate)
 	for b != 0 {
@@ -41,9 +41,10 @@ func (m meter) time(units int64) time.Duration {
 	return time.Duration((units + m.perNano - 1) / m.perNano)
 }
 
-// take takes a token if there is one, out of a bucket whose debt was last
-// written down elapsed ago. It returns the debt now, how many tokens are left,
-// and in what time as many come back; or without any, when the next one comes.
+// take takes a token if there is one, out of a bucket whose debt was last recorded
+// elapsed ago. It returns the debt now, how many tokens are left, and the time in
+// which as many come back. If none is left, wait is the time until the next one
+// comes.
 func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait time.Duration, ok bool) {
 	debt = m.debtAt(debt, elapsed)
 	if ok = debt+m.token <= m.capacity; ok {
@@ -55,7 +56,7 @@ func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait ti
 	return debt, 0, m.time(debt + m.token - m.capacity), ok
 }
 
-// debtAt returns what is left of a debt that was written down elapsed ago.
+// debtAt returns what is left of a debt that was recorded elapsed ago.
 func (m meter) debtAt(debt int64, elapsed time.Duration) int64 {
 	if elapsed >= m.refill {
 		return 0 // the product below might overflow
@@ -63,8 +64,8 @@ func (m meter) debtAt(debt int64, elapsed time.Duration) int64 {
 	return max(0, debt-max(0, int64(elapsed))*m.perNano)
 }
 
-// convert returns the debt of as many tokens as debt is of another meter, rounded up, or
-// all that a bucket holds.
+// convert converts a debt of the meter of into one of m with the same number of
+// tokens, rounded up, and at most a full bucket.
 func (m meter) convert(debt int64, of meter) int64 {
 	hi, lo := bits.Mul64(uint64(debt), uint64(m.token))
 	lo, carry := bits.Add64(lo, uint64(of.token-1), 0)
@@ -76,7 +77,7 @@ func (m meter) convert(debt int64, of meter) int64 {
 	return int64(min(q, uint64(m.capacity)))
 }
 
-// fullAt returns when a bucket is full whose debt was true at seen.
+// fullAt returns when a bucket whose debt was correct at seen will be full.
 func (m meter) fullAt(debt int64, seen time.Duration) time.Duration {
 	if d := m.time(debt); d <= math.MaxInt64-seen {
 		return seen + d
@@ -91,29 +92,29 @@ type clientTable struct {
 	shards []clientShard
 }
 
-// A clientKey is a hash that nobody outside can foresee. It stands for a key of
-// any length: what a client sends does not decide how much is remembered.
+// A clientKey is a hash that outsiders cannot predict. It stands for a key of any
+// length: clients do not control how much is remembered.
 type clientKey [2]uint64
 
-// A clientShard keeps its buckets in the order in which they were last seen, and
-// in a heap by when they are full.
+// A clientShard keeps its buckets in the order in which they were last seen, and in a
+// heap by the time when they are full.
 type clientShard struct {
 	mu      sync.Mutex
-	meter   meter               // guarded by mu, as all below; the same in all shards but while they are updated
-	places  int                 // how many buckets there may be
-	index   map[clientKey]int32 // places in buckets
+	meter   meter               // guarded by mu, as all below; the same in all shards except during update
+	places  int                 // the maximum number of buckets
+	index   map[clientKey]int32 // indexes into buckets
 	buckets []clientBucket      // the first is the head of the ring
-	free    int32               // first of the unused, linked by next; 0 means none
-	due     []int32             // places in buckets, a heap by their due
+	free    int32               // first unused bucket, linked by next; 0 means none
+	due     []int32             // indexes into buckets, a heap by due
 }
 
-// A clientBucket is one client's. They form a ring: after the head comes the one
-// that was seen last.
+// A clientBucket is one client's bucket. The buckets form a ring: after the head
+// comes the most recently seen one.
 type clientBucket struct {
 	key        clientKey
 	debt       int64
-	seen       time.Duration // since the limiter's start, when debt was true
-	due        time.Duration // full no sooner than this: later tokens do not move it
+	seen       time.Duration // since the limiter's start; debt was correct then
+	due        time.Duration // not full before this; later tokens do not move it
 	prev, next int32
 	pos        int32 // in the heap
 }
@@ -136,9 +137,9 @@ func newClientTable(n int, m meter) *clientTable {
 	return t
 }
 
-// update gives the table places for n keys, and buckets of m. Of those that are in use
-// as many tokens are missing as before, or all that the new ones hold. More buckets than
-// n make room for others one by one.
+// update gives the table places for n keys, and buckets of m. A bucket in use keeps
+// its number of missing tokens, at most all of the new size. If there are more than n
+// buckets, new ones replace them one by one.
 func (t *clientTable) update(n int, m meter, now time.Duration) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -155,7 +156,7 @@ func (t *clientTable) update(n int, m meter, now time.Duration) {
 	}
 }
 
-// changeLocked has the buckets be of m. s.mu must be held.
+// changeLocked converts the buckets to m. s.mu must be held.
 func (s *clientShard) changeLocked(m meter, now time.Duration) {
 	for _, i := range s.due {
 		b := &s.buckets[i]
@@ -169,16 +170,15 @@ func (s *clientShard) changeLocked(m meter, now time.Duration) {
 	}
 }
 
-// take takes a token out of the bucket of key, see meter.take. If there is no
-// place for a new key, it forgets the longest unseen one.
+// take takes a token out of the bucket of key; see meter.take. If there is no place
+// for a new key, it forgets the least recently seen one.
 func (t *clientTable) take(key string, now time.Duration) (left int64, wait time.Duration, ok bool) {
 	left, wait, ok, _ = t.claim(key, now, true)
 	return left, wait, ok
 }
 
-// claim is take, but without forget it does not forget a key that has spent
-// tokens: room is false if there is no place for this one then, and nothing was
-// taken.
+// claim is take, but without forget it does not forget a key that has spent tokens.
+// In that case, if there is no place for key, room is false and nothing was taken.
 func (t *clientTable) claim(key string, now time.Duration, forget bool) (left int64, wait time.Duration, ok, room bool) {
 	k := clientKey{maphash.String(t.seeds[0], key), maphash.String(t.seeds[1], key)}
 	s := &t.shards[k[0]%uint64(len(t.shards))]
@@ -193,7 +193,7 @@ func (t *clientTable) claim(key string, now time.Duration, forget bool) (left in
 	s.linkLocked(i)
 	b := &s.buckets[i]
 	b.debt, left, wait, ok = s.meter.take(b.debt, now-b.seen)
-	b.seen = max(b.seen, now) // who read the clock first may come last
+	b.seen = max(b.seen, now) // the request that read the clock first may get here last
 	if !known {
 		b.due = s.meter.fullAt(b.debt, b.seen)
 		s.pushLocked(i)
@@ -201,9 +201,9 @@ func (t *clientTable) claim(key string, now time.Duration, forget bool) (left in
 	return left, wait, ok, true
 }
 
-// placeLocked returns the place of a new, full bucket, in neither ring nor heap
-// yet. It forgets up to two that are full again, so that there are never many of
-// these for long. If there is no place then, it forgets the longest unseen one,
+// placeLocked returns the index of a new, full bucket that is not yet in the ring or
+// the heap. It forgets up to two buckets that are full again, so that many of them
+// never pile up. If there is still no place, it forgets the least recently seen one,
 // or without forget returns 0. s.mu must be held.
 func (s *clientShard) placeLocked(k clientKey, now time.Duration, forget bool) int32 {
 	for range 2 {
@@ -229,7 +229,7 @@ func (s *clientShard) placeLocked(k clientKey, now time.Duration, forget bool) i
 	return i
 }
 
-// forgetLocked makes place i free. s.mu must be held.
+// forgetLocked frees bucket i. s.mu must be held.
 func (s *clientShard) forgetLocked(i int32) {
 	s.unlinkLocked(i)
 	s.removeLocked(i)
@@ -245,7 +245,7 @@ func (s *clientShard) unlinkLocked(i int32) {
 	s.buckets[b.next].prev = b.prev
 }
 
-// linkLocked puts i into the ring as the one that was seen last. s.mu must be
+// linkLocked puts i into the ring as the most recently seen bucket. s.mu must be
 // held.
 func (s *clientShard) linkLocked(i int32) {
 	first := s.buckets[0].next

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// check walks the structure of s.
+// check checks the structure of s.
 func (s *clientShard) check(t *testing.T) {
 	t.Helper()
 	ring := 0
@@ -22,7 +22,7 @@ func (s *clientShard) check(t *testing.T) {
 			t.Fatalf("bucket %d is not linked both ways", i)
 		}
 		if b.seen > last {
-			t.Fatalf("bucket %d was seen at %v, after the one before it", i, b.seen)
+			t.Fatalf("bucket %d was seen at %v, later than the one before it", i, b.seen)
 		}
 		last = b.seen
 		if ring++; ring > len(s.buckets) {
@@ -64,14 +64,14 @@ func TestH13_TableHoldsItsBoundAndForgetsFullBuckets(t *testing.T) {
 			}
 		}
 		before := held()
-		// Once all are full again, newcomers have them forgotten, two each.
+		// Once all are full again, each new key makes the table forget two.
 		now += m.refill
 		for range before {
 			table.take(strconv.Itoa(rng.Int()), now)
 			now += m.refill
 		}
 		if n := held(); n > len(table.shards)*2 && n > before/10 {
-			t.Errorf("%d of %d buckets are held once all were full again; want about none", n, before)
+			t.Errorf("%d of %d buckets are still held after all were full again; want almost none", n, before)
 		}
 	}
 }

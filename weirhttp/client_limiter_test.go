@@ -29,12 +29,12 @@ func newClientLimiter(t *testing.T, o weirhttp.ClientLimiterOptions) *weirhttp.C
 	return d
 }
 
-// from returns a request that came from addr.
+// from returns a request from addr.
 func from(addr string) *http.Request {
 	return &http.Request{RemoteAddr: addr, Header: http.Header{}}
 }
 
-// admit asks d, and returns 0 if r was let in, else when to come again.
+// admit calls d.Admit, and returns 0 if r was admitted, else RetryAfter.
 func admit(t *testing.T, d *weirhttp.ClientLimiter, r *http.Request) time.Duration {
 	t.Helper()
 	err := d.Admit(r, nil)
@@ -48,11 +48,12 @@ func admit(t *testing.T, d *weirhttp.ClientLimiter, r *http.Request) time.Durati
 	return e.RetryAfter
 }
 
-// admitted checks the answer to r.
+// admitted checks the result for r: want is 0 if r is to be admitted, else
+// RetryAfter.
 func admitted(t *testing.T, d *weirhttp.ClientLimiter, r *http.Request, want time.Duration) {
 	t.Helper()
 	if got := admit(t, d, r); got != want {
-		t.Errorf("Admit(%s) says to wait %v; want %v", r.RemoteAddr, got, want)
+		t.Errorf("Admit(%s) returned RetryAfter %v; want %v", r.RemoteAddr, got, want)
 	}
 }
 
@@ -68,7 +69,7 @@ func TestH13_EachClientHasItsOwnRate(t *testing.T) {
 		admitted(t, d, b, 0)
 
 		time.Sleep(499 * time.Millisecond)
-		admitted(t, d, a, time.Millisecond) // nothing was lost by asking
+		admitted(t, d, a, time.Millisecond) // the rejected request cost nothing
 		time.Sleep(time.Millisecond)
 		admitted(t, d, a, 0)
 		admitted(t, d, a, 500*time.Millisecond)
@@ -93,11 +94,11 @@ func TestH13_RefusalNamesThePolicy(t *testing.T) {
 	})
 }
 
-// TestH13_RatesAreExact compares a ClientLimiter with a bucket in rational numbers, at
-// rates that no whole number of nanoseconds divides.
+// TestH13_RatesAreExact compares a ClientLimiter with a bucket in rational numbers,
+// at rates that are not a whole number of nanoseconds.
 func TestH13_RatesAreExact(t *testing.T) {
 	for seed := range uint64(100) {
-		// A bubble for each: its clock ends after 292 years.
+		// One bubble for each: its clock ends after 292 years.
 		synctest.Test(t, func(t *testing.T) { exactRate(t, seed) })
 	}
 }
@@ -109,10 +110,10 @@ func exactRate(t *testing.T, seed uint64) {
 		Per:   1 + time.Duration(rng.Int64N(1<<rng.IntN(50))),
 		Burst: 1 + rng.IntN(20),
 	}
-	o.Rate = min(o.Rate, int(o.Per)) // let there be refusals
+	o.Rate = min(o.Rate, int(o.Per)) // so that there are rejections
 	d := newClientLimiter(t, o)
 	r := from("192.0.2.1:1")
-	rate := big.NewRat(int64(o.Rate), int64(o.Per)) // in a nanosecond
+	rate := big.NewRat(int64(o.Rate), int64(o.Per)) // per nanosecond
 	burst, one := big.NewRat(int64(o.Burst), 1), big.NewRat(1, 1)
 	tokens := new(big.Rat).Set(burst)
 	for i := range 300 {
@@ -131,7 +132,7 @@ func exactRate(t *testing.T, seed uint64) {
 		}
 		pause := time.Duration(rng.Int64N(2 + 2*int64(o.Per)/int64(o.Rate)))
 		if want > 0 && rng.IntN(3) == 0 {
-			pause = want // to the very nanosecond
+			pause = want // exactly to the nanosecond
 		}
 		if rng.IntN(100) == 0 {
 			pause = 400 * 24 * time.Hour
@@ -160,7 +161,7 @@ func TestH13_BurstIsExactUnderConcurrency(t *testing.T) {
 		}
 		wg.Wait()
 		if n := let.Load(); n != 100 {
-			t.Errorf("%d requests were let in; want 100", n)
+			t.Errorf("%d requests were admitted; want 100", n)
 		}
 	})
 }
@@ -224,7 +225,7 @@ func TestH13_EmptyKeyIsLetIn(t *testing.T) {
 	h := http.Header{}
 	for range 3 {
 		if err := d.Admit(from("192.0.2.1:1"), h); err != nil || len(h) > 0 {
-			t.Errorf("Admit without a key = %v with fields %v; want nil and none", err, h)
+			t.Errorf("Admit without a key = %v with fields %v; want nil and no fields", err, h)
 		}
 	}
 }
@@ -260,11 +261,11 @@ func TestH13_ByAddress(t *testing.T) {
 	})
 	r := from("192.0.2.1:80")
 	if got := told(r); got != "" {
-		t.Errorf("key of a client that is not told = %q; want none", got)
+		t.Errorf("key of a client without an address = %q; want none", got)
 	}
 	r.Header.Set("X-Forwarded-For", "198.51.100.7")
 	if got := told(r); got != "198.51.100.7" {
-		t.Errorf("key of the told client = %q; want 198.51.100.7", got)
+		t.Errorf("key of the client in X-Forwarded-For = %q; want 198.51.100.7", got)
 	}
 }
 
@@ -288,10 +289,10 @@ func TestH13_ByHeader(t *testing.T) {
 		t.Errorf("key without the header = %q; want the address", address)
 	}
 	if key(with(address)) == address {
-		t.Error("a header with an address in it has the key of that address")
+		t.Error("a header field that contains an address has the key of that address")
 	}
 	if weirhttp.ByHeader("X-Org", nil)(&http.Request{Header: http.Header{"X-Org": {"ada"}}}) == ada {
-		t.Error("two headers with the same value have the same key")
+		t.Error("two header fields with the same value have the same key")
 	}
 }
 
@@ -386,7 +387,7 @@ func FuzzByAddress(f *testing.F) {
 		if k == "" {
 			return
 		}
-		// A key is an address or a /64 and no more, whatever stands in a zone.
+		// A key is only an address or a /64, whatever the zone contains.
 		if a, err := netip.ParseAddr(k); err == nil && a.Is4() {
 			return
 		}
@@ -418,12 +419,13 @@ func TestH13_KeysAreBounded(t *testing.T) {
 			n++
 			ask(strconv.Itoa(n), 0)
 		}
-		ask("regular", 0) // was the longest unseen
+		ask("regular", 0) // was the least recently seen
 	})
 }
 
-// A client that has spent tokens has spent them after a change, too: of a larger burst
-// there is the rest, of a smaller one nothing, and they come back at the new rate.
+// Tokens that a client has spent stay spent after an update. With a larger burst the
+// client has the rest, with a smaller one nothing, and tokens come back at the new
+// rate.
 func TestH13_UpdateKeepsWhatIsSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := weirhttp.ClientLimiterOptions{Name: "api", Rate: 1, Per: time.Hour, Burst: 3, Keys: 2}
@@ -484,7 +486,7 @@ func TestClientLimiterUpdateRefusesWhatItCannotChange(t *testing.T) {
 		err := l.Update(row.now)
 		var e *weirhttp.OptionError
 		if row.field == "" && err != nil || row.field != "" && (!errors.As(err, &e) || e.Field != "ClientLimiterOptions."+row.field) {
-			t.Errorf("%s: Update = %v; want an OptionError of that field", row.field, err)
+			t.Errorf("%s: Update = %v; want an OptionError for that field", row.field, err)
 		}
 	}
 }

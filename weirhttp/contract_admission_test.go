@@ -30,11 +30,11 @@ func TestH13_ClientLimiterComesFirst(t *testing.T) {
 					t.Errorf("got %d %v; want 429 with Retry-After 5 and RateLimit", r.status, r.header)
 				}
 			}
-			r := s.get("/a", "User", "v") // nobody inherits another's 429, nor its fields
+			r := s.get("/a", "User", "v") // other clients do not inherit the 429, nor its fields
 			r.want(t, 200, "/a")
 			has(t, r, "RateLimit", "r=1")
 			if r := s.get("/a"); r.header.Get("RateLimit") != "" {
-				t.Errorf("RateLimit = %q of who is not counted; want none", r.header.Get("RateLimit"))
+				t.Errorf("RateLimit = %q for a client that is not counted; want none", r.header.Get("RateLimit"))
 			}
 			if r := s.do(s.request(t.Context(), "POST", "/a", "User", "u")); r.status != 429 {
 				t.Errorf("POST = %d; want 429", r.status)
@@ -116,13 +116,13 @@ func TestH14_StreamsAreCountedApart(t *testing.T) {
 					<-r.Context().Done()
 				}
 			})
-			for _, accept := range []string{"text/event-stream", "*/*"} { // asked for, and answered
+			for _, accept := range []string{"text/event-stream", "*/*"} { // requested by the client, or only by the response
 				resp, err := s.begin(t.Context(), "/events", "Accept", accept)
 				if err != nil || resp.StatusCode != 200 {
 					t.Fatalf("the stream = %v, %v", resp, err)
 				}
 				defer resp.Body.Close()
-				s.get("/a").want(t, 200, "") // the one permit is free
+				s.get("/a").want(t, 200, "") // the only permit is free
 			}
 			if r := s.get("/events", "Accept", "text/event-stream"); r.status != 503 {
 				t.Errorf("a third stream got %d; want 503", r.status)

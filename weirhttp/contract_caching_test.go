@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// numbered answers with fields and how often it was called.
+// numbered responds with fields and the number of the call.
 func numbered(fields ...string) http.HandlerFunc {
 	n := 0
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -31,7 +31,7 @@ func TestH10_ForHowLongWhatIsStoredServes(t *testing.T) {
 		name   string
 		fields []string
 		policy weirhttp.Policy
-		fresh  time.Duration // 0: not at all
+		fresh  time.Duration // 0: not stored
 	}{
 		{"max-age", []string{"Cache-Control", "max-age=60"}, weirhttp.Policy{}, time.Minute},
 		{"s-maxage first", []string{"Cache-Control", "max-age=60, s-maxage=10"}, weirhttp.Policy{}, 10 * time.Second},
@@ -66,7 +66,7 @@ func TestH10_ForHowLongWhatIsStoredServes(t *testing.T) {
 func TestH10_RequestDirectives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, h1, weirhttp.Options{}, numbered("Cache-Control", "max-age=60"))
-		s.get("/a", "Cache-Control", "only-if-cached").want(t, 504, "504 Gateway Timeout: nothing is stored for this request, and it allows nothing else\n")
+		s.get("/a", "Cache-Control", "only-if-cached").want(t, 504, "504 Gateway Timeout: nothing is stored for this request, and it accepts only stored responses\n")
 		s.get("/a").want(t, 200, "1")
 		time.Sleep(30 * time.Second)
 		s.get("/a", "Cache-Control", "only-if-cached").want(t, 200, "1")
@@ -95,7 +95,7 @@ func TestH10_VariantsAreBounded(t *testing.T) {
 			t.Errorf("%d variants are stored; want at most 32", got)
 		}
 		s.get("/a", "Accept-Language", "99").want(t, 200, "99")
-		s.get("/a").want(t, 200, "") // an absent field is a value of its own
+		s.get("/a").want(t, 200, "") // an absent field is a separate value
 		s.wantCalls(101)
 	})
 }
@@ -275,7 +275,7 @@ func TestH10_WhatIsNotStored(t *testing.T) {
 			_ = resp.Body.Close()
 			for _, name := range []string{"X-Hop", "Keep-Alive", "Proxy-Authenticate", "X-Sum", "X-More"} {
 				if resp.Header.Get(name) != "" || resp.Trailer.Get(name) != "" {
-					t.Errorf("%s is in a stored answer: %v, %v", name, resp.Header, resp.Trailer)
+					t.Errorf("%s is in a stored response: %v, %v", name, resp.Header, resp.Trailer)
 				}
 			}
 			if resp.Header.Get("X-Kept") != "1" || resp.ContentLength != 3000 {
@@ -306,7 +306,7 @@ func TestH10_WhatIsDeliveredIsStoredOrInFlight(t *testing.T) {
 			s := open(t, p, weirhttp.Options{}, answering(0, "Cache-Control", "max-age=60"))
 			for i := range 300 {
 				s.get(fmt.Sprint("/", i))
-				s.get(fmt.Sprint("/", i)) // at once, when the first call may only just have ended
+				s.get(fmt.Sprint("/", i)) // at once: the first call may have just ended
 			}
 			s.wantCalls(300)
 			if got := s.handler.Stats().Abandoned; got != 0 {

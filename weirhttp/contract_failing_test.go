@@ -14,12 +14,12 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A sick origin is one that can be made to fail.
+// A sick is an origin that can be made to fail.
 type sick struct {
-	status atomic.Int64  // 0: healthy, -1: no answer
-	takes  time.Duration // by a failing answer
-	fields []string      // of a healthy one
-	failed []string      // of a failing one
+	status atomic.Int64  // 0: healthy, -1: no response
+	takes  time.Duration // how long a failing response takes
+	fields []string      // of a healthy response
+	failed []string      // of a failing response
 }
 
 func (o *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func (o *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const lastsASecond = "max-age=1, stale-if-error=86400"
 
-// A nosy client does something the moment it has a head.
+// A nosy client does something as soon as it has the headers.
 type nosy struct {
 	http.ResponseWriter
 	then func()
@@ -57,8 +57,8 @@ func (c *nosy) WriteHeader(status int) {
 	}
 }
 
-// A client that has the headers of a stale response may send the request again,
-// and does not reach the origin.
+// A client that has the headers of a stale response may send the request again. That
+// request does not reach the origin.
 func TestH26_FailuresAreRememberedBeforeTheStaleAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -78,22 +78,22 @@ func TestH26_FailuresAreRememberedBeforeTheStaleAnswer(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(&nosy{w, then}, httptest.NewRequest("GET", "http://shop.test/x", nil))
 			if w.Code != 200 {
-				t.Errorf("got %d; want what is stored", w.Code)
+				t.Errorf("got %d; want the stored response", w.Code)
 			}
 		}
 		ask(nil)
 		time.Sleep(2 * time.Second)
 		ask(func() { ask(nil) })
 		if n := calls.Load(); n != 2 {
-			t.Errorf("%d calls; want 2: at first, and the one that failed", n)
+			t.Errorf("%d calls; want 2: the first one, and the one that failed", n)
 		}
 		time.Sleep(time.Second)
 	})
 }
 
-// A failing origin is not asked again by each request that gets the stale answer,
-// whichever way the call is made, but after waits that double up to the cap, and
-// by one request each.
+// A failing origin is not called again by each request that gets the stale response,
+// whichever way the call is made. It is called after waits that double up to the cap,
+// and by one request each time.
 func TestH26_FailuresAreRemembered(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -130,7 +130,7 @@ func TestH26_FailuresAreRemembered(t *testing.T) {
 					for time.Since(began) < wait*time.Second-time.Millisecond {
 						for _, r := range s.together(4, func(int) *http.Request { return s.request(t.Context(), method, "/x", tt.fields...) }) {
 							if r.status/100 != 2 || r.took != 0 {
-								t.Errorf("got %d %v after %v; want the stale answer at once", r.status, r.err, r.took)
+								t.Errorf("got %d %v after %v; want the stale response at once", r.status, r.err, r.took)
 							}
 							has(t, r, "Cache-Status", `fwd=stale; ttl=-`)
 							has(t, r, "Cache-Status", `detail="cooling"`)
@@ -140,7 +140,8 @@ func TestH26_FailuresAreRemembered(t *testing.T) {
 					}
 					time.Sleep(time.Until(began.Add(wait * time.Second)))
 				}
-				// All who come when the wait is over are one call, and the others are not held up.
+				// All requests that come when the wait is over cause one call, and
+				// the others are not held up.
 				o.takes = time.Second
 				quick := 0
 				for _, r := range s.together(10, func(int) *http.Request { return s.request(t.Context(), method, "/x", tt.fields...) }) {
@@ -149,7 +150,7 @@ func TestH26_FailuresAreRemembered(t *testing.T) {
 					}
 				}
 				if s.wantCalls(calls + 1); quick != 9 {
-					t.Errorf("%d of 10 were answered at once; want 9", quick)
+					t.Errorf("%d of 10 got a response at once; want 9", quick)
 				}
 				// A success ends it.
 				o.status.Store(0)
@@ -167,7 +168,7 @@ func TestH26_FailuresAreRemembered(t *testing.T) {
 	}
 }
 
-// A request that may not be given what is stored tries, and so does one for
+// A request that may not use the stored response makes a call, and so does one for
 // another variant.
 func TestH26_WithoutAStaleAnswerEachRequestTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestH26_WithoutAStaleAnswerEachRequestTries(t *testing.T) {
 	})
 }
 
-// Refreshes in the background leave a failing origin alone for as long.
+// Background refreshes leave a failing origin alone for the same time.
 func TestH26_RefreshesAreSpacedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &sick{fields: []string{"Cache-Control", "max-age=1, stale-while-revalidate=86400"}}
@@ -215,7 +216,7 @@ func TestH26_RefreshesAreSpacedToo(t *testing.T) {
 	})
 }
 
-// A turn that says nothing of the origin goes to the next one.
+// If a turn shows nothing about the origin, the next request gets it.
 func TestH26_ATurnIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &sick{fields: []string{"Cache-Control", lastsASecond}}
@@ -243,7 +244,7 @@ func TestH26_CoolingCanBeSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			o     weirhttp.Options
-			calls int64 // of ten requests in ten seconds
+			calls int64 // caused by ten requests in ten seconds
 		}{
 			{weirhttp.Options{Cooling: -1}, 10},
 			{weirhttp.Options{Cooling: time.Minute}, 1},
@@ -263,11 +264,12 @@ func TestH26_CoolingCanBeSet(t *testing.T) {
 	})
 	_, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Cooling: 2 * time.Hour})
 	if err == nil || !strings.Contains(err.Error(), "Options.Cooling") {
-		t.Errorf("a Cooling of 2 h: %v; want an error that names it", err)
+		t.Errorf("a Cooling of 2 h: %v; want an error that names the option", err)
 	}
 }
 
-// What a route's TTL gives to errors is short, and what the origin states holds.
+// A route's TTL gives errors only a short lifetime; the lifetime that the origin
+// states applies.
 func TestH26_ErrorsHaveALifetimeOfTheirOwn(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -310,18 +312,18 @@ func TestH26_ErrorsHaveALifetimeOfTheirOwn(t *testing.T) {
 				}
 				hit()
 				if got := hit(); got != (tt.fresh > 0) {
-					t.Fatalf("the next request is a hit: %v; want %v", got, tt.fresh > 0)
+					t.Fatalf("whether the next request is a hit = %v; want %v", got, tt.fresh > 0)
 				}
 				if tt.fresh == 0 {
 					return
 				}
 				time.Sleep(tt.fresh - time.Second)
 				if !hit() {
-					t.Errorf("it is not a hit one second before %v", tt.fresh)
+					t.Errorf("the response is not a hit one second before %v", tt.fresh)
 				}
 				time.Sleep(tt.fresh + 2*time.Second) // past a refresh, if there was one
 				if hit() {
-					t.Errorf("it is a hit long after %v", tt.fresh)
+					t.Errorf("the response is a hit long after %v", tt.fresh)
 				}
 			})
 		})

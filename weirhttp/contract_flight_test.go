@@ -29,7 +29,7 @@ func TestH6_FinishAbandonedStoresForThoseWhoCome(t *testing.T) {
 			r := s.get("/a")
 			r.want(t, 200, "/a")
 			if r.took != 0 {
-				t.Errorf("the answer took %v; want it from the store", r.took)
+				t.Errorf("the response took %v; want it from the store", r.took)
 			}
 			s.wantCalls(1)
 		})
@@ -40,7 +40,7 @@ func TestH6_NobodyJoinsWhatWasCanceled(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, p, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
-				time.Sleep(slow) // whatever its context says
+				time.Sleep(slow) // regardless of its context
 				_, _ = io.WriteString(w, "x")
 			})
 			ctx, hangUp := context.WithTimeout(t.Context(), slow/2)
@@ -56,7 +56,7 @@ func TestH6_NobodyJoinsWhatWasCanceled(t *testing.T) {
 	})
 }
 
-// deadlined gives each request the deadline of its field Within.
+// deadlined gives each request the deadline in its field Within.
 func deadlined(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d, err := time.ParseDuration(r.Header.Get("Within")); err == nil {
@@ -94,12 +94,12 @@ func TestH6_AQueuedFlightHasTheLatestDeadline(t *testing.T) {
 		go s.get("/a")
 		time.Sleep(time.Millisecond)
 		done := make(chan reply, 2)
-		go func() { done <- s.get("/b", "Within", "500ms") }() // it would be in time to be admitted, not to be answered
+		go func() { done <- s.get("/b", "Within", "500ms") }() // soon enough to be admitted, too late to get a response
 		time.Sleep(time.Millisecond)
 		go func() { done <- s.get("/b") }()
 		first := <-done
 		if first.status != 504 {
-			t.Errorf("who had 500ms got %d %v; want 504", first.status, first.err)
+			t.Errorf("the request with 500ms got %d %v; want 504", first.status, first.err)
 		}
 		(<-done).want(t, 200, "/b")
 		s.wantCalls(3)
@@ -146,7 +146,7 @@ func TestH7_ProbedAgain(t *testing.T) {
 			time.Sleep(9 * time.Second)
 			for _, r := range s.together(5, s.same("/a")) {
 				if r.took != slow {
-					t.Errorf("before 10s were over, one waited %v; want %v", r.took, slow)
+					t.Errorf("before 10s had passed, a request waited %v; want %v", r.took, slow)
 				}
 			}
 			s.wantCalls(6)
@@ -160,7 +160,7 @@ func TestH7_ProbedAgain(t *testing.T) {
 
 func TestH7_AlikeGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, h1, weirhttp.Options{}, echo("Accept")) // says nothing about freshness
+		s := open(t, h1, weirhttp.Options{}, echo("Accept")) // without freshness
 		wave := func() {
 			t.Helper()
 			for i, r := range s.together(12, func(i int) *http.Request {
@@ -175,7 +175,7 @@ func TestH7_AlikeGroups(t *testing.T) {
 		wave()
 		s.wantCalls(3)
 		wave()
-		s.wantCalls(6) // one for each kind, and at once
+		s.wantCalls(6) // one for each value, and at once
 	})
 }
 
@@ -188,7 +188,7 @@ func TestH7_ALearnedVaryJoinsTheKey(t *testing.T) {
 			}) {
 				r.want(t, 200, fmt.Sprint("t", i%3))
 				if wave > 0 && r.took != slow {
-					t.Errorf("in wave %d one waited %v; want %v", wave, r.took, slow)
+					t.Errorf("in wave %d a request waited %v; want %v", wave, r.took, slow)
 				}
 			}
 			s.wantCalls(int64(3 * (wave + 1)))
@@ -206,7 +206,7 @@ func TestH8_WhatNeverLeads(t *testing.T) {
 		t.Run(strings.Join(row, " "), func(t *testing.T) {
 			both(t, func(t *testing.T, p protocol) {
 				if p == h2 && row[len(row)-1] == "100-continue" {
-					return // net/http has dealt with it, and taken it out
+					return // net/http has handled and removed it
 				}
 				synctest.Test(t, func(t *testing.T) {
 					s := open(t, p, weirhttp.Options{}, answering(slow, "Cache-Control", "max-age=60"))
@@ -220,7 +220,7 @@ func TestH8_WhatNeverLeads(t *testing.T) {
 					r := s.get("/a")
 					r.want(t, 200, "/a")
 					if r.took != slow {
-						t.Errorf("a GET after it took %v; want %v, of a call of its own", r.took, slow)
+						t.Errorf("a GET after it took %v; want %v, from its own call", r.took, slow)
 					}
 					s.wantCalls(2)
 				})
@@ -276,14 +276,14 @@ func TestH8_JoinersConditionsAndRanges(t *testing.T) {
 				{"HEAD", []string{"Range", "bytes=2-4"}, 200, ""},
 				{"GET", []string{"Cache-Control", "no-store"}, 200, "0123456789"},
 			}
-			for range 2 { // in flight, and then stored
+			for range 2 { // in flight, then stored
 				go s.get("/a")
 				time.Sleep(slow / 2)
 				for i, r := range s.together(len(rows), func(i int) *http.Request {
 					return s.request(t.Context(), rows[i].method, "/a", rows[i].fields...)
 				}) {
 					if r.status == 416 {
-						r.body = "" // says why
+						r.body = "" // the body has the reason
 					}
 					if rows[i].fields != nil && rows[i].fields[0] == "Cache-Control" && r.took == slow {
 						s.calls.Add(-1) // the second time: it skips the store
@@ -313,12 +313,12 @@ func TestH8_ReloadsCoalesceWithTheirLike(t *testing.T) {
 		s.wantCalls(4)
 		go s.get("/b")
 		time.Sleep(slow / 2)
-		s.get("/b", "Cache-Control", "no-cache") // began after: not served by the older call
+		s.get("/b", "Cache-Control", "no-cache") // began later: not served by the older call
 		s.wantCalls(6)
 	})
 }
 
-// hints returns a context in which answers with 1xx are counted.
+// hints returns a context in which 103 responses are counted.
 func hints(ctx context.Context, n *int, got *http.Header) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
@@ -352,7 +352,7 @@ func TestH8_EarlyHintsAreTheLeadersOnly(t *testing.T) {
 			r.want(t, 200, "x")
 			synctest.Wait()
 			if leads != 1 || follows != 0 || link.Get("Link") == "" || r.header.Get("Link") != "" {
-				t.Errorf("%d hints (%v) to the leader, %d to a follower, %q in the answer; want 1, 0, none", leads, link, follows, r.header.Get("Link"))
+				t.Errorf("%d hints (%v) to the leader, %d to a follower, %q in the response; want 1, 0, none", leads, link, follows, r.header.Get("Link"))
 			}
 			s.wantCalls(1)
 		})
@@ -380,9 +380,9 @@ func TestH8_EventStreamsGoOnForAsLongAsTheyMove(t *testing.T) {
 				began := time.Now()
 				all, err := io.ReadAll(resp.Body)
 				if len(all) != 90 || err == nil {
-					t.Errorf("got %d bytes, %v; want 90, and that it broke off", len(all), err)
+					t.Errorf("got %d bytes, %v; want 90, and an error", len(all), err)
 				}
-				if d := time.Since(began); d != 510*time.Second { // the head came with the first event
+				if d := time.Since(began); d != 510*time.Second { // the headers came with the first event
 					t.Errorf("it ended after %v; want 8m30s: a minute after the last event", d)
 				}
 			})
@@ -413,9 +413,9 @@ func TestH8_UpgradesPassThrough(t *testing.T) {
 		br := bufio.NewReader(conn)
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil || resp.StatusCode != 101 {
-			t.Fatalf("the answer = %v, %v; want 101", resp, err)
+			t.Fatalf("the response = %v, %v; want 101", resp, err)
 		}
-		time.Sleep(time.Hour) // no timeout of ours is a total one
+		time.Sleep(time.Hour) // none of our timeouts bounds the total time
 		go func() { _, _ = io.WriteString(conn, "hello") }()
 		b := make([]byte, 5)
 		if _, err := io.ReadFull(br, b); string(b) != "hello" || err != nil {
@@ -464,12 +464,12 @@ func TestH9_TheKey(t *testing.T) {
 			for i, k := range same {
 				ask("GET "+k.target, k.host)
 				if want := int64(i + 1); round == 0 && s.calls.Load() != want {
-					t.Errorf("%v was answered from what is stored for another", k)
+					t.Errorf("%v was served a response that is stored for another key", k)
 				}
 			}
 		}
 		s.wantCalls(int64(len(same)))
-		ask("GET http://a.example/x", "ignored.example") // the absolute form is the same resource
+		ask("GET http://a.example/x", "ignored.example") // the absolute form names the same resource
 		s.wantCalls(int64(len(same)))
 	})
 }
@@ -482,7 +482,7 @@ func TestH9_AMiddlewareThatRewritesTheURL(t *testing.T) {
 			_, _ = io.WriteString(w, r.URL.EscapedPath()+" "+body)
 		})
 		tenants := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.URL.Path = "/" + r.Header.Get("Tenant") + r.URL.Path // and RawPath stays as it was
+			r.URL.Path = "/" + r.Header.Get("Tenant") + r.URL.Path // and RawPath stays unchanged
 			s.handler.ServeHTTP(w, r)
 		})
 		plain := s.client
@@ -523,10 +523,10 @@ func TestH6_CloseEndsCallsAndStartsNone(t *testing.T) {
 		}
 		for _, r := range <-done {
 			if r.status != 503 {
-				t.Errorf("a call in flight was answered with %d, %v; want 503", r.status, r.err)
+				t.Errorf("a request in flight got %d, %v; want 503", r.status, r.err)
 			}
 		}
-		s.get("/a").want(t, 200, "") // what is fresh is served
+		s.get("/a").want(t, 200, "") // fresh responses are served
 		if r := s.get("/b"); r.status != 503 {
 			t.Errorf("after Close a miss got %d; want 503", r.status)
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// The history test: many clients do random things at random instants, and what
-// they get is checked against what they may get. A body tells everything about
-// itself: "key|variant|user|version|padding|end".
+// The history test: many clients do random things at random times, and their
+// responses are checked against those that they may get. A body describes itself
+// completely: "key|variant|user|version|padding|end".
 
 const (
 	historyKeys = 5
@@ -33,15 +33,15 @@ type world struct {
 	// The instances, one or several in a fleet.
 	sites  []*site
 	caches []*weirhttp.Cache
-	late   time.Duration // after an acknowledged change the others know of it
-	loose  bool          // they may also be cut off, so nothing is said of versions
+	late   time.Duration // how long after an acknowledged change the other instances know of it
+	loose  bool          // instances may also be cut off from the fleet, so versions are not checked
 
 	mu       sync.Mutex
 	rng      *rand.Rand       // guarded by mu
-	versions [historyKeys]int // guarded by mu; what the origin has
-	failed   uint64           // guarded by mu; its answers of 500 and above, and those that it broke off
-	// settled[k] is the version of which it was acknowledged that nothing older
-	// is served. Guarded by mu.
+	versions [historyKeys]int // guarded by mu; the current versions at the origin
+	failed   uint64           // guarded by mu; responses of the origin with 500 and above, and those that it broke off
+	// settled[k] is the version for which it was acknowledged that nothing older is
+	// served. Guarded by mu.
 	settled [historyKeys]int
 }
 
@@ -51,8 +51,8 @@ func (w *world) draw(n int) int {
 	return w.rng.IntN(n)
 }
 
-// origin answers key k in a way of its own: 0 is shared, 1 varies by Accept, 2
-// is each user's own, 3 says nothing about freshness, 4 is public for all.
+// origin has a different response for each key: 0 is shared, 1 varies by Accept, 2 is
+// separate for each user, 3 states no freshness, 4 is public.
 func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 	k := int(r.URL.Path[1] - '0')
 	h := rw.Header()
@@ -71,7 +71,7 @@ func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Unlock()
 	control := []string{"max-age=1, stale-while-revalidate=1, stale-if-error=5", "max-age=1", "private", "", "public, max-age=1"}[k]
 	if k == 2 && w.draw(2) == 0 {
-		control = "max-age=1" // each user's own by its credentials
+		control = "max-age=1" // separate for each user because of the credentials
 		if r.Header.Get("Cookie") == "" {
 			control = "no-store"
 		}
@@ -118,7 +118,7 @@ func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 		if r.Context().Err() != nil {
-			return // as handlers do that look at their context
+			return // as do handlers that check their context
 		}
 		_, _ = io.WriteString(rw, body[half:])
 	default:
@@ -132,7 +132,7 @@ func (w *world) fails() {
 	w.mu.Unlock()
 }
 
-// client does a few things one after another.
+// client makes a few random requests and changes, one after another.
 func (w *world) client() {
 	for range 6 {
 		time.Sleep(time.Duration(w.draw(400)) * time.Millisecond)
@@ -201,7 +201,7 @@ func (w *world) read(s *site, k int) {
 	}
 	parts := strings.Split(r.body, "|")
 	if len(parts) != 6 || parts[5] != "end" {
-		w.t.Errorf("seed %d: a short body was delivered as whole: %q", w.seed, shortened(r.body))
+		w.t.Errorf("seed %d: a truncated body was delivered as complete: %q", w.seed, shortened(r.body))
 		return
 	}
 	version, _ := strconv.Atoi(parts[3])
@@ -213,7 +213,7 @@ func (w *world) read(s *site, k int) {
 	case (k == 2 || k == 3) && parts[2] != cookie:
 		w.t.Errorf("seed %d: key %d: user %q got the body of %q: %v", w.seed, k, cookie, parts[2], r.header)
 	case version < oldest && !w.loose:
-		w.t.Errorf("seed %d: key %d: got version %d, though it was acknowledged before that nothing before %d is left: %v",
+		w.t.Errorf("seed %d: key %d: got version %d after it was acknowledged that nothing before %d is served: %v",
 			w.seed, k, version, oldest, r.header)
 	}
 }
@@ -240,7 +240,7 @@ func history(t *testing.T, seed uint64) {
 	w.run()
 }
 
-// run lets the clients do what they do, and checks that nothing is left of it.
+// run runs the clients, and checks that nothing is left over.
 func (w *world) run() {
 	w.t.Helper()
 	var clients sync.WaitGroup
@@ -258,10 +258,10 @@ func (w *world) run() {
 		}
 		got := s.handler.Stats()
 		if got.InFlight != 0 || got.Waiting != 0 || got.Streams != 0 {
-			w.t.Errorf("seed %d: at the end %+v", w.seed, got)
+			w.t.Errorf("seed %d: Stats = %+v at the end", w.seed, got)
 		}
 		if got.Requests != uint64(s.came.Load()) || got.Ended() != got.Requests || got.Calls != uint64(s.calls.Load()) {
-			w.t.Errorf("seed %d: %d requests came and %d calls were made; the Stats count %d, what became of them adds up to %d, and %d: %+v",
+			w.t.Errorf("seed %d: %d requests came and %d calls were made; the Stats count %d requests with %d outcomes, and %d calls: %+v",
 				w.seed, s.came.Load(), s.calls.Load(), got.Requests, got.Ended(), got.Calls, got)
 		}
 		failed += got.Failed + got.Broken + got.ServerErrors
@@ -271,7 +271,7 @@ func (w *world) run() {
 		}
 	}
 	if failed > w.failed || w.failed > failed+abandoned {
-		w.t.Errorf("seed %d: %d calls went wrong at the origin; the Stats blame it for %d, and have %d that were abandoned", w.seed, w.failed, failed, abandoned)
+		w.t.Errorf("seed %d: %d calls failed at the origin; the Stats count %d failed calls, and %d abandoned", w.seed, w.failed, failed, abandoned)
 	}
 }
 

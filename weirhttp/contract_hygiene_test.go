@@ -18,7 +18,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// answers are handlers whose answers must be the same with us before them.
+// answers are handlers whose responses must be the same with a Handler in front of
+// them.
 var answers = map[string]http.HandlerFunc{
 	"empty":  func(http.ResponseWriter, *http.Request) {},
 	"status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) },
@@ -73,7 +74,7 @@ func TestH17_NothingIsChanged(t *testing.T) {
 								defer resp.Body.Close()
 								body, err := io.ReadAll(resp.Body)
 								delete(resp.Header, "Date")
-								if strings.HasSuffix(name, "trailers") { // net/http frames by when it is flushed
+								if strings.HasSuffix(name, "trailers") { // the framing by net/http depends on when it is flushed
 									delete(resp.Header, "Content-Length")
 									resp.ContentLength = 0
 								}
@@ -164,7 +165,7 @@ func TestTheErrorTable(t *testing.T) {
 			t.Errorf("Error(%v) = %d, %v; want %d with Retry-After %q", row.err, w.Code, w.Header(), row.status, row.after)
 		}
 		if row.err.Error() != "" && strings.Contains(w.Body.String(), row.err.Error()) {
-			t.Errorf("Error(%v) tells the client %q", row.err, w.Body)
+			t.Errorf("Error(%v) writes %q to the client", row.err, w.Body)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// source responds with how often it was called, and can be made to fail.
+// source responds with the number of the call, and can be made to fail.
 type source struct {
 	calls   atomic.Int64
-	status  int // instead of an answer
+	status  int // of an error instead of a response
 	control string
 	takes   time.Duration
 }
@@ -64,9 +64,9 @@ func TestH11_WhatOutranksWhat(t *testing.T) {
 					o.status = 503
 					r := s.get("/a")
 					if got := r.status == 200; got != (row.swr || row.sie) {
-						t.Errorf("with the origin down the answer is %d; want stale: %t", r.status, row.swr || row.sie)
+						t.Errorf("with the origin down the status is %d; want stale: %t", r.status, row.swr || row.sie)
 					}
-					synctest.Wait() // a refresh in the background has failed
+					synctest.Wait() // a background refresh has failed
 					o.status = 0
 					time.Sleep(2 * time.Second)
 					if got := s.get("/a").body == "1"; got != row.swr {
@@ -95,10 +95,10 @@ func TestH11_StaleOnOverloadInsteadOf503(t *testing.T) {
 			r.want(t, 200, "1")
 			has(t, r, "Cache-Status", "weir; fwd=stale; ttl=-2")
 			if r = s.get("/b"); r.status != 503 {
-				t.Errorf("without a window the answer is %d; want 503", r.status)
+				t.Errorf("without a window the status is %d; want 503", r.status)
 			}
 			r = s.get("/a", "Cache-Control", "no-cache")
-			r.want(t, 200, "1") // an answer is better than none
+			r.want(t, 200, "1") // a stale response is better than none
 			time.Sleep(time.Hour)
 			if got := s.handler.Stats(); got.Shed != 2 || got.Refused != 1 {
 				t.Errorf("Shed = %d, Refused = %d; want 2, 1", got.Shed, got.Refused)
@@ -133,13 +133,13 @@ func TestH11_RefreshAheadOfHotKeys(t *testing.T) {
 			if n := s.calls.Load() - before; n > 0 {
 				due[n] = true
 				if n > 30 {
-					t.Errorf("%d refreshes fell due together", n)
+					t.Errorf("%d refreshes were due at the same time", n)
 				}
 			}
 		}
 		synctest.Wait()
 		if got := s.handler.Stats().Refreshes; got != 40 || len(due) == 0 {
-			t.Errorf("Refreshes = %d; want 40, of the hot ones, once each", got)
+			t.Errorf("Refreshes = %d; want 40, one for each hot key", got)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestH11_OfflineIsForAnOriginOutOfReachOnly(t *testing.T) {
 		down = true
 		time.Sleep(time.Minute)
 		if got, err := fetch(t, c, "http://a/x"); got != "v" || err != nil {
-			t.Errorf("with the origin out of reach: %q, %v; want v", got, err)
+			t.Errorf("with the origin unreachable: %q, %v; want v", got, err)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestH12_PurgeAndSoftPurge(t *testing.T) {
 			s.get("/b").want(t, 200, "2")
 			s.get("/a").want(t, 200, "3")
 			if n, err := cache.Expire(t.Context(), "http", "shop.example", "/b"); err != nil || n != 1 {
-				t.Errorf("Purge = %d; want 1", n)
+				t.Errorf("Expire = %d; want 1", n)
 			}
 			o.status = 503
 			s.get("/b").want(t, 200, "2") // its window is kept
@@ -234,11 +234,11 @@ func TestH11_StopRefreshingEndsWhatRunsBehind(t *testing.T) {
 		})
 		s.get("/a")
 		time.Sleep(5 * time.Second)
-		s.get("/a").want(t, 200, "") // stale, with a call behind it
+		s.get("/a").want(t, 200, "") // stale, with a refresh behind it
 		synctest.Wait()
 		s.wantCalls(2)
 		if err := s.handler.Drain(t.Context()); err != nil || cause != weirhttp.ErrClosed {
-			t.Errorf("StopRefreshing = %v, and the call ended with %v; want nil, ErrClosed", err, cause)
+			t.Errorf("Drain = %v, and the call ended with %v; want nil, ErrClosed", err, cause)
 		}
 		time.Sleep(5 * time.Second)
 		s.get("/a").want(t, 200, "")

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Clients that come and leave at random while calls are in flight, over real
-// connections: nothing of them is left behind (H4, H6).
+// Clients connect and leave at random while calls are in flight, over real
+// connections. Nothing of them is left behind (H4, H6).
 func TestH6_ClientsThatLeaveLeaveNothing(t *testing.T) {
 	clients, atOnce := 10_000, 2_000
 	if testing.Short() || raceEnabled {
@@ -106,12 +106,12 @@ func TestH6_ClientsThatLeaveLeaveNothing(t *testing.T) {
 		runtime.Gosched()
 	}
 	if got := runtime.NumGoroutine(); got > before+4 {
-		t.Errorf("%d goroutines at the end; there were %d", got, before)
+		t.Errorf("%d goroutines at the end; %d before", got, before)
 	}
 	t.Logf("%d clients stayed, %d left; %+v", whole.Load(), left.Load(), h.Stats())
 }
 
-// leaves is one client. It reports whether it left before its answer was whole.
+// leaves is one client. It reports whether it left before its response was complete.
 func leaves(addr string, i int) bool {
 	d := net.Dialer{LocalAddr: nil}
 	conn, err := d.Dial("tcp", addr)

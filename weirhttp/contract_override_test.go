@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// What may mean another URL reaches the origin, and neither its answer nor any
-// other is given for it.
+// A request that may mean another URL reaches the origin. Its response is not served
+// to other requests, and no other response is served to it.
 func TestH9_OverridesAreNeitherStoredNorShared(t *testing.T) {
 	names := append(weirhttp.DefaultOverrides(), "X_Original_URL", "X-Original_Url", "X_HTTP_Method_Override")
 	both(t, func(t *testing.T, p protocol) {
@@ -56,7 +56,7 @@ func TestH9_OverridesAreNeitherStoredNorShared(t *testing.T) {
 	})
 }
 
-// An answer is not shared with waiting clients either, in whatever order they came.
+// A response is not shared with waiting clients either, in whatever order they came.
 func TestH9_OverridesDoNotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func TestH9_OverridesAreASetting(t *testing.T) {
 		name   string
 		policy weirhttp.Policy
 		field  string
-		calls  int64 // of two requests with the field
+		calls  int64 // for two requests with the field
 	}{
 		{"the default", weirhttp.Policy{}, "X-Host", 2},
 		{"none", weirhttp.Policy{Overrides: []string{}}, "X-Host", 1},
@@ -107,7 +107,7 @@ func TestH9_OverridesAreASetting(t *testing.T) {
 	}
 }
 
-// What proxies write into every request keeps answers apart.
+// Fields that proxies write into every request select separate responses.
 func TestH9_ForwardingFieldsKeepAnswersApart(t *testing.T) {
 	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Scheme", "X_Forwarded_Host", "X-Original-Host", "X-Scheme", "Front-End-Https"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,13 +139,13 @@ func TestH9_ForwardingFieldsKeepAnswersApart(t *testing.T) {
 	}
 }
 
-// Thousands of ranges are no reason to send more than there is.
+// A request for thousands of ranges does not get more bytes than the body has.
 func TestH10_Ranges(t *testing.T) {
 	body := strings.Repeat("0123456789", 10_000)
 	for _, tt := range []struct {
 		value  string
 		status int
-		want   string // Content-Range; or the parts
+		want   string // Content-Range, or those of the parts
 	}{
 		{"bytes=0-0", 206, "bytes 0-0/100000"},
 		{"bytes=5-", 206, "bytes 5-99999/100000"},
@@ -187,7 +187,7 @@ func TestH10_Ranges(t *testing.T) {
 				w.Header().Set("Content-Type", "text/plain")
 				_, _ = io.WriteString(w, body)
 			})
-			replies := s.together(2, func(i int) *http.Request { // one that leads, one that joins with a range
+			replies := s.together(2, func(i int) *http.Request { // one leads, and one joins with a range
 				if i == 0 {
 					return s.request(t.Context(), "GET", "/x")
 				}
@@ -201,14 +201,14 @@ func TestH10_Ranges(t *testing.T) {
 				}
 			}
 			if r := s.get("/x", "Range", tt.value, "If-Range", `"2"`); r.status != 200 || r.body != body {
-				t.Errorf("%s with another If-Range = %d with %d bytes; want all", shortened(tt.value), r.status, len(r.body))
+				t.Errorf("%s with another If-Range = %d with %d bytes; want the whole body", shortened(tt.value), r.status, len(r.body))
 			}
 			s.wantCalls(1)
 		})
 	}
 }
 
-// ranges are what an answer has of a body: its Content-Range, or its parts'.
+// ranges returns the Content-Range of a response, or those of its parts.
 func ranges(r reply) string {
 	kind, params, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if kind != "multipart/byteranges" {
@@ -227,8 +227,8 @@ func ranges(r reply) string {
 	}
 }
 
-// The Host in the key is the one in the request to the origin, letter by
-// letter, whichever of its forms a client has chosen.
+// The Host in the key is exactly the one in the request to the origin, whichever form
+// a client has chosen.
 func TestH9_HostsAreKeyedAsTheyAreForwarded(t *testing.T) {
 	hosts := []string{
 		"a.test", "A.TEST", "a.Test:80", "a.test:443", "a.test:8080", "a.test:", "a.test.", "a.test.:80", "a.test..",
@@ -260,19 +260,19 @@ func TestH9_HostsAreKeyedAsTheyAreForwarded(t *testing.T) {
 			s.wantCalls(int64(len(hosts)))
 			for _, host := range hosts {
 				if n, err := cache.Invalidate(t.Context(), scheme, host, "/x"); err != nil || n != 1 {
-					t.Errorf("a purge of %s took %d; want 1", host, n)
+					t.Errorf("a purge of %s removed %d; want 1", host, n)
 				}
 				ask("GET", host)
 				ask("POST", host)
 				if n, err := cache.Invalidate(t.Context(), scheme, host, "/x"); err != nil || n != 0 {
-					t.Errorf("a POST to %s left %d", host, n)
+					t.Errorf("after a POST to %s, %d are still stored", host, n)
 				}
 			}
 		})
 	}
 }
 
-// The same through a Transport, whose URL may be written in any way.
+// The same through a Transport, whose URLs may be written in any form.
 func TestH9_HostsOfATransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, tr := transport(t, weirhttp.Options{}, func(r *http.Request) (*http.Response, error) {
@@ -281,7 +281,7 @@ func TestH9_HostsOfATransport(t *testing.T) {
 		for _, host := range []string{"a.test", "A.TEST", "a.test:80", "a.test.", "[::1]:80"} {
 			for range 2 {
 				if got, err := fetch(t, c, "http://"+host+"/x"); got != host || err != nil {
-					t.Errorf("GET of %s asked for %q, %v", host, got, err)
+					t.Errorf("GET of %s requested host %q, %v", host, got, err)
 				}
 			}
 		}
@@ -291,8 +291,8 @@ func TestH9_HostsOfATransport(t *testing.T) {
 	})
 }
 
-// A name that is no token may be another field for somebody else, and a name in
-// other letters is one.
+// A name that is not a token may be a different field for another program, and a name
+// in different case is the same field.
 func TestH2_NamesOfFields(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string
@@ -326,7 +326,7 @@ func TestH2_NamesOfFields(t *testing.T) {
 				ask()
 				ask()
 				if got := calls == 1; got != tt.stored {
-					t.Errorf("%s: %q was stored: %v; want %v", way, tt.name, got, tt.stored)
+					t.Errorf("%s: %q stored = %v; want %v", way, tt.name, got, tt.stored)
 				}
 			})
 		}

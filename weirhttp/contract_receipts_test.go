@@ -71,7 +71,7 @@ func TestH21_CacheStatusInEachCase(t *testing.T) {
 	})
 }
 
-// told is a ResponseWriter that keeps the receipt.
+// told is a ResponseWriter that keeps the last Receipt.
 type told struct {
 	http.ResponseWriter
 	last weirhttp.Receipt
@@ -91,7 +91,7 @@ func TestH21_ExplainAgreesWithWhatThenHappens(t *testing.T) {
 	}
 }
 
-// explained asks Explain at random states, and then sends the request.
+// explained calls Explain in random states, and then sends the request.
 func explained(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	controls := []string{"max-age=10", "public, max-age=10", "no-store", "max-age=5, stale-while-revalidate=20", "no-cache", "", "s-maxage=3"}
@@ -145,7 +145,7 @@ func explained(t *testing.T, seed uint64) {
 				t.Errorf("%s %s %v: explained as join, was %d, %v", r.Method, r.URL, r.Header, got, e.Steps)
 			}
 		default:
-			t.Errorf("Explain answers %q", e.Answer)
+			t.Errorf("Explain returned the answer %q", e.Answer)
 		}
 		receipts <- to.last
 	}))
@@ -158,11 +158,11 @@ func explained(t *testing.T, seed uint64) {
 			go s.get(target, "Slow", "1")
 			synctest.Wait()
 		case 1:
-			// Not when a slow answer comes: whether there is one is checked
-			// twice.
+			// Not at the time when a slow response arrives: whether there is one is
+			// checked twice.
 			time.Sleep(time.Duration(rng.IntN(15))*time.Second + 300*time.Millisecond)
 		}
-		synctest.Wait() // nor while a refresh in the background ends
+		synctest.Wait() // nor while a background refresh ends
 		s.do(s.request(t.Context(), method, target, f...))
 		<-receipts
 	}
@@ -197,9 +197,9 @@ func TestH22_ObserveModeChangesNothingAndCounts(t *testing.T) {
 			if got := count(); got != (weirhttp.ObserveStats{Hits: 1, Joined: 2, Compared: 3}) {
 				t.Errorf("after three at once: %+v", got)
 			}
-			s.get("/a", "Cookie", "u=1") // ignored by the policy, but the answer differs: not safe
+			s.get("/a", "Cookie", "u=1") // ignored by the policy, but the response differs: not safe
 			if got := count(); got.Hits != 2 || got.Differed != 1 {
-				t.Errorf("after an answer that differs by an ignored cookie: %+v", got)
+				t.Errorf("after a response that differs by an ignored cookie: %+v", got)
 			}
 			s.do(s.request(t.Context(), "POST", "/a"))
 			s.get("/a")
@@ -214,7 +214,7 @@ func TestH22_ObserveModeChangesNothingAndCounts(t *testing.T) {
 			for i, r := range s.together(4, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) }) {
 				r.want(t, 200, "")
 				if r.took != slow || r.header.Get("Cache-Status") != "" {
-					t.Errorf("%d: %v, %v; want that nothing is changed", i, r.took, r.header)
+					t.Errorf("%d: %v, %v; want no change", i, r.took, r.header)
 				}
 			}
 			if got := count(); got.Queued != 3 {

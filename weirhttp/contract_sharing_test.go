@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// permits returns a limiter of n calls at once.
+// permits returns a limit.Concurrency with options o.
 func permits(t *testing.T, o limit.ConcurrencyOptions) *limit.Concurrency {
 	t.Helper()
 	l, err := limit.NewConcurrency(o)
@@ -41,7 +41,7 @@ func TestH1_ReleasedTogetherWhateverTheReason(t *testing.T) {
 					})
 					for i, r := range s.together(20, s.same("/a")) {
 						if r.err != nil || r.took > 2*slow {
-							t.Errorf("client %d was answered after %v, %v; want at most %v", i, r.took, r.err, 2*slow)
+							t.Errorf("client %d got its response after %v, %v; want at most %v", i, r.took, r.err, 2*slow)
 						}
 					}
 					s.wantCalls(20)
@@ -51,7 +51,7 @@ func TestH1_ReleasedTogetherWhateverTheReason(t *testing.T) {
 	}
 }
 
-// row is one of H2.
+// A row is a row of the table of H2.
 type row struct {
 	name   string
 	status int
@@ -108,7 +108,7 @@ func TestH2_EveryStatusAndDirective(t *testing.T) {
 	}
 }
 
-// echo answers with the values of a request's field.
+// echo responds with the value of a request's field.
 func echo(name string, fields ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(slow)
@@ -194,7 +194,7 @@ func TestH3_Credentials(t *testing.T) {
 					s := open(t, p, weirhttp.Options{}, answering(slow, "Cache-Control", row.control))
 					for _, r := range s.together(5, s.same("/a", row.field, "me=1")) {
 						if r.took != slow {
-							t.Errorf("a first request with %s waited %v; want %v", row.field, r.took, slow)
+							t.Errorf("one of the first requests with %s waited %v; want %v", row.field, r.took, slow)
 						}
 					}
 					s.wantCalls(5)
@@ -227,7 +227,7 @@ func TestH3_AdmissionIsProvedAgainAtEachHead(t *testing.T) {
 		})
 		s.get("/a", "Cookie", "u=0")
 		time.Sleep(time.Hour)
-		control = "max-age=1" // for everybody no more
+		control = "max-age=1" // no longer for all clients
 		replies := s.together(5, func(i int) *http.Request {
 			return s.request(t.Context(), "GET", "/a", "Cookie", fmt.Sprint("u=", i))
 		})
@@ -237,7 +237,7 @@ func TestH3_AdmissionIsProvedAgainAtEachHead(t *testing.T) {
 		s.wantCalls(6)
 		for _, r := range s.together(5, s.same("/a", "Cookie", "u=1")) {
 			if r.took != slow {
-				t.Errorf("after that one waited %v; want %v", r.took, slow)
+				t.Errorf("after that a request waited %v; want %v", r.took, slow)
 			}
 		}
 	})
@@ -283,7 +283,7 @@ func TestH3_WhatIsStoredForNobodyInParticularIsNotForCredentials(t *testing.T) {
 				s := open(t, p, weirhttp.Options{}, echo(field, "Cache-Control", "max-age=60"))
 				s.get("/a").want(t, 200, "")
 				s.get("/a", field, "me").want(t, 200, "me")
-				s.get("/a").want(t, 200, "") // and theirs is not stored
+				s.get("/a").want(t, 200, "") // and the response to credentials is not stored
 				s.wantCalls(2)
 			})
 		})

@@ -33,7 +33,7 @@ func (d dribble) Read(b []byte) (int, error) {
 	}
 }
 
-// dribbling returns a request whose body of that length, -1 for unknown, comes a
+// dribbling returns a request whose body of that length (-1: unknown) arrives one
 // byte every 3 s until the test is over.
 func (s *site) dribbling(ctx context.Context, length int64, fields ...string) *http.Request {
 	r := s.request(ctx, "POST", "/upload", fields...)
@@ -41,8 +41,8 @@ func (s *site) dribbling(ctx context.Context, length int64, fields ...string) *h
 	return r
 }
 
-// inBackground sends requests whose replies are handed out by the function that it
-// returns, which waits for them.
+// inBackground sends n requests. It returns a function that waits for them and
+// returns their replies.
 func (s *site) inBackground(n int, request func(i int) *http.Request) func() []reply {
 	replies := make([]reply, n)
 	var wg sync.WaitGroup
@@ -53,7 +53,7 @@ func (s *site) inBackground(n int, request func(i int) *http.Request) func() []r
 	return func() []reply { wg.Wait(); return replies }
 }
 
-// reading answers when the request's body has been read.
+// reading responds after it has read the request's body.
 func reading(w http.ResponseWriter, r *http.Request) {
 	n, err := io.Copy(io.Discard, r.Body)
 	if err != nil {
@@ -79,17 +79,17 @@ func TestH24_ABodyIsReadBeforeAdmission(t *testing.T) {
 				s.do(r).want(t, 200, "3")
 			}
 			if used := l.Stats().InUse; used != 0 {
-				t.Errorf("%d permits are out; want none", used)
+				t.Errorf("%d permits are in use; want none", used)
 			}
 			s.wantCalls(10)
 			for _, r := range replies() {
 				if r.err == nil && r.status != 408 || r.took > 11*time.Second {
-					t.Fatalf("a client that dribbles got %d, %v after %v; want 408 after 10 s", r.status, r.err, r.took)
+					t.Fatalf("a client with a dribbling body got %d, %v after %v; want 408 after 10 s", r.status, r.err, r.took)
 				}
 			}
 			s.wantCalls(10)
 			if st := s.handler.Stats(); st.Slow.CutSending != 50 || st.Slow.ReadAhead != 5 || st.Failed != 0 || st.ServerErrors != 0 {
-				t.Errorf("Stats = %+v; want 50 cut, 5 read ahead, and no failure", st)
+				t.Errorf("Stats = %+v; want 50 clients cut off, 5 bodies read ahead, and no failure", st)
 			}
 		})
 	})
@@ -116,7 +116,7 @@ func TestH24_WhatIsNotReadAhead(t *testing.T) {
 				replies := s.inBackground(1, func(int) *http.Request { return request(s, ctx) })
 				time.Sleep(4 * time.Second)
 				if s.calls.Load() != 1 {
-					t.Errorf("%s: the origin was not called before the body was there", name)
+					t.Errorf("%s: the origin was not called before the body had arrived", name)
 				}
 				cancel()
 				replies()
@@ -144,22 +144,23 @@ func TestH24_TheMemoryOfBodiesIsBounded(t *testing.T) {
 			s.together(10, post)
 			before := s.handler.Stats().Slow
 			if before.NoMemory < 8 || before.ReadAhead+before.NoMemory != 10 {
-				t.Errorf("Stats.Slow = %+v; want at most two read ahead, of 10", before)
+				t.Errorf("Stats.Slow = %+v; want at most two of 10 bodies read ahead", before)
 			}
 			s.do(post(0))
 			for i := range 10 {
 				if ok, _ := whole.Load(fmt.Sprint("/", i)); ok != true {
-					t.Errorf("body %d did not come as it was", i)
+					t.Errorf("body %d did not arrive unchanged", i)
 				}
 			}
 			if st := s.handler.Stats().Slow; st.ReadAhead != before.ReadAhead+1 {
-				t.Errorf("Stats.Slow = %+v; want one more read ahead, now that the memory is free", st)
+				t.Errorf("Stats.Slow = %+v; want one more body read ahead, now that the memory is free", st)
 			}
 		})
 	})
 }
 
-// others checks that requests are answered while slow clients hold what they can.
+// others checks that other requests get responses while slow clients hold all they
+// can.
 func others(t *testing.T, s *site) {
 	t.Helper()
 	for range 20 {
@@ -181,15 +182,15 @@ func TestH24_SlowBodiesTakeAShareOfThePermits(t *testing.T) {
 				replies := s.inBackground(8, func(int) *http.Request { return s.dribbling(ctx, 1<<20, fields...) })
 				time.Sleep(time.Second)
 				if used := l.Stats().InUse; used != 8 {
-					t.Errorf("%d permits are out; want all while nobody needs them", used)
+					t.Errorf("%d permits are in use; want all, while no other request needs one", used)
 				}
 				others(t, s)
 				if used := l.Stats().InUse; used < 4 || used > 7 {
-					t.Errorf("%d permits are out; want the share of those that dribble", used)
+					t.Errorf("%d permits are in use; want the share of the slow clients", used)
 				}
 				st := s.handler.Stats()
 				if st.Slow.CutBlocked == 0 || st.Slow.CutBlocked > 4 || st.Refused != 0 || st.Failed != 0 {
-					t.Errorf("Stats = %+v; want some cut, at most 4, and nobody refused", st)
+					t.Errorf("Stats = %+v; want 1 to 4 clients cut off, and none rejected", st)
 				}
 				time.Sleep(time.Second)
 				cancel()
@@ -198,7 +199,7 @@ func TestH24_SlowBodiesTakeAShareOfThePermits(t *testing.T) {
 					if r.status == 408 {
 						told++
 					} else if r.err == nil {
-						t.Errorf("a client that dribbles got %d; want 408", r.status)
+						t.Errorf("a client with a dribbling body got %d; want 408", r.status)
 					}
 				}
 				if p == h2 && told != int(st.Slow.CutBlocked) {
@@ -209,7 +210,7 @@ func TestH24_SlowBodiesTakeAShareOfThePermits(t *testing.T) {
 	})
 }
 
-// huge answers with 10 MB, and with a few bytes under /other.
+// huge responds with 10 MB, and under /other with a few bytes.
 func huge(length bool, fields ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i+1 < len(fields); i += 2 {
@@ -231,9 +232,9 @@ func huge(length bool, fields ...string) http.HandlerFunc {
 	}
 }
 
-// TestH24_SlowReadersTakeAShareOfThePermits: a client that does not read keeps a
-// permit by a call of its own, by one that passes the cache, and as the only
-// reader of a shared call whose body is beyond what is kept.
+// TestH24_SlowReadersTakeAShareOfThePermits: a client that does not read holds a
+// permit through its own call, through a call that bypasses the cache, or as the only
+// reader of a shared call whose body is too big to be kept.
 func TestH24_SlowReadersTakeAShareOfThePermits(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		for name, row := range map[string]struct {
@@ -261,16 +262,16 @@ func TestH24_SlowReadersTakeAShareOfThePermits(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				if used := l.Stats().InUse; used != 4 {
-					t.Errorf("%s: %d permits are out; want all while nobody needs them", name, used)
+					t.Errorf("%s: %d permits are in use; want all, while no other request needs one", name, used)
 				}
 				others(t, s)
 				st := s.handler.Stats()
 				if st.Slow.CutBlocked == 0 || st.Slow.CutBlocked > 2 || st.Refused != 0 || st.Broken != 0 || st.Failed != 0 {
-					t.Errorf("%s: Stats = %+v; want some cut, at most 2, nobody refused, and no fault of the origin", name, st)
+					t.Errorf("%s: Stats = %+v; want 1 or 2 clients cut off, none rejected, and no failure of the origin", name, st)
 				}
 				broken := 0
 				for _, b := range bodies {
-					// More than the buffers between hold.
+					// More than the buffers in between hold.
 					if _, err := io.CopyN(io.Discard, b, 6<<20); err != nil {
 						broken++
 					}
@@ -282,7 +283,7 @@ func TestH24_SlowReadersTakeAShareOfThePermits(t *testing.T) {
 				cancel()
 				synctest.Wait()
 				if used := l.Stats().InUse; used != 0 {
-					t.Errorf("%s: %d permits are out at the end; want none", name, used)
+					t.Errorf("%s: %d permits are in use at the end; want none", name, used)
 				}
 			})
 		}
@@ -300,7 +301,7 @@ func TestH24_AClientBelowTheRateIsCut(t *testing.T) {
 				}
 				defer resp.Body.Close()
 				var one [1]byte
-				for err == nil { // what fits into the buffers between comes at once
+				for err == nil { // the part that fits into the buffers in between arrives at once
 					_, err = resp.Body.Read(one[:])
 					time.Sleep(3 * time.Second)
 					if s.handler.Stats().Slow.CutReading == 1 {
@@ -308,18 +309,18 @@ func TestH24_AClientBelowTheRateIsCut(t *testing.T) {
 					}
 				}
 				if st := s.handler.Stats(); st.Slow.CutReading != 1 || st.Broken != 0 {
-					t.Errorf("Stats = %+v; want one cut, and no fault of the origin", st)
+					t.Errorf("Stats = %+v; want one client cut off, and no failure of the origin", st)
 				}
 				if _, err := io.Copy(io.Discard, resp.Body); err == nil {
-					t.Error("the body ended as if it were whole")
+					t.Error("the body ended as if it were complete")
 				}
 			})
 		}
 	})
 }
 
-// TestH24_OnlyWaitsForTheClientCount: the origin may be slow at reading the
-// request, at answering, and in the middle of its answer; so may streams be.
+// TestH24_OnlyWaitsForTheClientCount: the origin may be slow when it reads the
+// request, before its response, and in the middle of it. Streams may be slow as well.
 func TestH24_OnlyWaitsForTheClientCount(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		for name, origin := range map[string]http.HandlerFunc{
@@ -368,8 +369,8 @@ func TestH24_OnlyWaitsForTheClientCount(t *testing.T) {
 	})
 }
 
-// TestH24_APermitEndsWithTheOriginsAnswer: a small answer needs no permit for the
-// time that its client takes.
+// TestH24_APermitEndsWithTheOriginsAnswer: a small response holds no permit while its
+// client is slow to read it.
 func TestH24_APermitEndsWithTheOriginsAnswer(t *testing.T) {
 	for _, row := range []struct{ method, cookie string }{{"GET", "a=b"}, {"POST", ""}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -388,7 +389,7 @@ func TestH24_APermitEndsWithTheOriginsAnswer(t *testing.T) {
 			go h.ServeHTTP(w, r)
 			synctest.Wait()
 			if used := l.Stats().InUse; used != 0 || !w.writes {
-				t.Errorf("%s: %d permits are out while the client is slow; want none", row.method, used)
+				t.Errorf("%s: %d permits are in use while the client is slow; want none", row.method, used)
 			}
 			close(w.release)
 			synctest.Wait()
@@ -396,7 +397,7 @@ func TestH24_APermitEndsWithTheOriginsAnswer(t *testing.T) {
 	}
 }
 
-// A stalled is the ResponseWriter of a client that takes nothing until release.
+// A stalled is the ResponseWriter of a client that reads nothing until release.
 type stalled struct {
 	header  http.Header
 	release chan struct{}
@@ -411,7 +412,7 @@ func (w *stalled) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestH24_ASlowLeaderStallsNobody: it was the first to ask, and does not read.
+// TestH24_ASlowLeaderStallsNobody: the leader of a call does not read the response.
 func TestH24_ASlowLeaderStallsNobody(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {
@@ -430,7 +431,7 @@ func TestH24_ASlowLeaderStallsNobody(t *testing.T) {
 			defer leader.Body.Close()
 			for _, r := range s.together(10, s.same("/a")) {
 				if r.status != 200 || len(r.body) != 1<<20 || r.took > 2*time.Second {
-					t.Errorf("a follower got %d, %d bytes, %v after %v; want all of it at once", r.status, len(r.body), r.err, r.took)
+					t.Errorf("a follower got %d, %d bytes, %v after %v; want the whole body at once", r.status, len(r.body), r.err, r.took)
 				}
 			}
 			s.wantCalls(1)
@@ -445,7 +446,7 @@ func TestH24_TheLimitsAreChecked(t *testing.T) {
 		var fault *weirhttp.OptionError
 		if _, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Clients: c}); !errors.As(err, &fault) ||
 			!strings.HasPrefix(fault.Field, "Options.Clients.") {
-			t.Errorf("New with %+v = %v; want an OptionError of a field of Clients", c, err)
+			t.Errorf("New with %+v = %v; want an OptionError for a field of Clients", c, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// begin sends a request and returns what came when the head did.
+// begin sends a request and returns the response when its headers have arrived.
 func (s *site) begin(ctx context.Context, target string, fields ...string) (*http.Response, error) {
 	return s.client.Do(s.request(ctx, http.MethodGet, target, fields...))
 }
@@ -40,7 +40,7 @@ func TestH4_AHeadThatWasFlushedIsNotHeldBack(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			if d := time.Since(began); d != 0 {
-				t.Errorf("the head came after %v; want at once", d)
+				t.Errorf("the headers arrived after %v; want at once", d)
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
 		})
@@ -120,7 +120,7 @@ func TestH4_ALaggardIsResetAndASoleReaderHoldsTheOriginBack(t *testing.T) {
 		defer laggard.Body.Close()
 		s.get("/a").want(t, 200, strings.Repeat("\x00", size))
 		if _, err := io.Copy(io.Discard, laggard.Body); err == nil {
-			t.Error("who fell behind the window got a whole answer")
+			t.Error("a reader that fell behind the window got a complete response")
 		}
 		s.wantCalls(1)
 		sole, err := s.begin(t.Context(), "/b")
@@ -131,7 +131,7 @@ func TestH4_ALaggardIsResetAndASoleReaderHoldsTheOriginBack(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if sent > 300<<10 {
-			t.Errorf("the origin has sent %d bytes to a reader that reads nothing; want at most the window", sent)
+			t.Errorf("the origin sent %d bytes to a client that reads nothing; want at most the window", sent)
 		}
 		if n, err := io.Copy(io.Discard, sole.Body); n != size || err != nil {
 			t.Errorf("the sole reader got %d bytes, %v; want %d", n, err, size)
@@ -146,7 +146,7 @@ func TestH4_BuffersCountUntilTheirLastReaderHasLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, h1, weirhttp.Options{Cache: cache}, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, 1<<20)) // of no freshness: it is not stored
+			_, _ = w.Write(make([]byte, 1<<20)) // without freshness: it is not stored
 		})
 		resp, err := s.begin(t.Context(), "/a")
 		if err != nil {
@@ -154,7 +154,7 @@ func TestH4_BuffersCountUntilTheirLastReaderHasLeft(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := cache.Stats().Reserved; got < 1<<20 {
-			t.Errorf("Reserved = %d while somebody reads 1 MiB from a buffer; want that much", got)
+			t.Errorf("Reserved = %d while a client reads 1 MiB from a buffer; want at least that", got)
 		}
 		_ = resp.Body.Close()
 		s.client.CloseIdleConnections()
@@ -193,8 +193,8 @@ func TestH4_TheBudgetBoundsAllBuffers(t *testing.T) {
 	})
 }
 
-// Clients that do not read their responses fill the budget. Responses of others
-// still come whole, short or long, whatever is known of their length.
+// Clients that do not read their responses use up the budget. Responses to others
+// still arrive complete, short or long, with or without a declared length.
 func TestH4_NobodyElseIsCutWhenTheBudgetIsUsedUp(t *testing.T) {
 	for _, declared := range []bool{true, false} {
 		for _, size := range []int{1, 2 << 10, 3 << 10, 100 << 10, 2 << 20} {
@@ -235,7 +235,7 @@ func TestH4_NobodyElseIsCutWhenTheBudgetIsUsedUp(t *testing.T) {
 	}
 }
 
-// endings are the ways in which an answer is not whole.
+// endings are handlers whose responses are incomplete, each in a different way.
 var endings = map[string]http.HandlerFunc{
 	"abort": func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
@@ -266,7 +266,7 @@ var endings = map[string]http.HandlerFunc{
 	},
 }
 
-// quiet takes what the handler panics with.
+// quiet receives the handler's panics, so that they are not logged.
 type quiet struct{ weirhttp.NopObserver }
 
 func TestH5_WhatIsNotWholeIsBrokenForAllAndNotStored(t *testing.T) {
@@ -284,7 +284,7 @@ func TestH5_WhatIsNotWholeIsBrokenForAllAndNotStored(t *testing.T) {
 						})
 						for _, r := range s.together(5, s.same("/a")) {
 							if r.err == nil && r.status == 200 {
-								t.Errorf("got a whole answer %q; want a broken one", r.body)
+								t.Errorf("got a complete response %q; want a broken one", r.body)
 							}
 						}
 						synctest.Wait()
@@ -336,17 +336,17 @@ func TestH5_AHandlerThatHangsHoldsNobody(t *testing.T) {
 				_, _ = io.WriteString(w, "half")
 				w.(http.Flusher).Flush()
 			}
-			<-free // whatever its context says
+			<-free // regardless of its context
 		})
 		for _, r := range s.together(3, s.same("/head")) {
 			r.want(t, 504, r.body)
 			if r.took != 10*time.Second {
-				t.Errorf("the answer came after %v; want 10s", r.took)
+				t.Errorf("the response came after %v; want 10s", r.took)
 			}
 		}
 		for _, r := range s.together(3, s.same("/body")) {
 			if r.err == nil || r.took != time.Minute {
-				t.Errorf("got %q, %v after %v; want a broken answer after 1m", r.body, r.err, r.took)
+				t.Errorf("got %q, %v after %v; want a broken response after 1m", r.body, r.err, r.took)
 			}
 		}
 	})
@@ -367,7 +367,7 @@ func TestH5_AHandlerThatGivesUpHasNoWholeAnswer(t *testing.T) {
 			})
 			for _, r := range s.together(3, s.same("/flushed")) {
 				if r.err == nil || r.took != time.Minute {
-					t.Errorf("got a whole answer %q, %v after %v; want a broken one after 1m", r.body, r.err, r.took)
+					t.Errorf("got a complete response %q, %v after %v; want a broken one after 1m", r.body, r.err, r.took)
 				}
 			}
 			for _, r := range s.together(3, s.same("/held")) {
@@ -376,7 +376,7 @@ func TestH5_AHandlerThatGivesUpHasNoWholeAnswer(t *testing.T) {
 				}
 			}
 			if got := cache.Stats().Stored; got != 0 {
-				t.Errorf("%d were stored; want none", got)
+				t.Errorf("%d responses were stored; want none", got)
 			}
 		})
 	}
@@ -435,10 +435,10 @@ func TestH5_CloseDelimitedEndsByFinAndBreaksByReset(t *testing.T) {
 		return string(head), err
 	}
 	if body, err := ask("/whole"); body != "half" || !errors.Is(err, io.EOF) {
-		t.Errorf("a whole answer = %q, %v; want it to end with EOF", body, err)
+		t.Errorf("a complete response = %q, %v; want it to end with EOF", body, err)
 	}
 	if body, err := ask("/broken"); body != "half" || !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a broken answer = %q, %v; want it to end with a reset", body, err)
+		t.Errorf("a broken response = %q, %v; want it to end with a reset", body, err)
 	}
 }
 
@@ -469,7 +469,7 @@ func TestH19_AnUploadThatMovesHasItsTime(t *testing.T) {
 		}
 		upload(900*time.Millisecond).want(t, 200, "10")
 		if r := upload(1100 * time.Millisecond); r.status != http.StatusGatewayTimeout {
-			t.Errorf("an upload that stands still = %d, %v; want 504", r.status, r.err)
+			t.Errorf("an upload that stalls = %d, %v; want 504", r.status, r.err)
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// later is a response whose head is there at once, and whose body takes its time.
+// later returns a response whose headers arrive at once, and whose body arrives after
+// wait.
 func later(r *http.Request, wait time.Duration, body string, length int64, fields ...string) *http.Response {
 	resp := plain(r, 200, "", fields...)
 	pr, pw := io.Pipe()
@@ -73,7 +74,7 @@ func TestH4_TransportReturnsAtTheHead(t *testing.T) {
 						b, err := io.ReadAll(resp.Body)
 						_ = resp.Body.Close()
 						if all := time.Since(began); headed != slow || all != slow+wait || string(b) != "late" || err != nil {
-							err = fmt.Errorf("the head after %v, %q, %w after %v; want %v, late after %v", headed, b, err, all, slow, slow+wait)
+							err = fmt.Errorf("headers after %v, then %q, %w after %v; want headers after %v, and late after %v", headed, b, err, all, slow, slow+wait)
 						}
 						answers <- err
 					}()
@@ -84,14 +85,14 @@ func TestH4_TransportReturnsAtTheHead(t *testing.T) {
 					}
 				}
 				if got := tr.Stats().Joined; got != uint64(tt.joins) {
-					t.Errorf("%d have joined; want %d", got, tt.joins)
+					t.Errorf("%d requests joined; want %d", got, tt.joins)
 				}
 			})
 		})
 	}
 }
 
-// The time to the head is bounded all the same, and a body that stalls too.
+// The time until the headers is still bounded, and so is that of a body that stalls.
 func TestH4_TransportBoundsTheHeadAndThenTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := transport(t, weirhttp.Options{HeadTimeout: time.Minute, IdleTimeout: 90 * time.Second}, func(r *http.Request) (*http.Response, error) {
@@ -103,7 +104,7 @@ func TestH4_TransportBoundsTheHeadAndThenTheBody(t *testing.T) {
 		})
 		began := time.Now()
 		if _, err := c.Get("http://a/headless"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
-			t.Errorf("no head: %v after %v; want a timeout after 1m", err, time.Since(began))
+			t.Errorf("without headers: %v after %v; want a timeout after 1m", err, time.Since(began))
 		}
 		began = time.Now()
 		if _, err := fetch(t, c, "http://a/stalls"); err == nil || time.Since(began) != 90*time.Second {
@@ -112,7 +113,7 @@ func TestH4_TransportBoundsTheHeadAndThenTheBody(t *testing.T) {
 	})
 }
 
-// An event stream may be silent for longer than a body that should move.
+// An event stream may be silent for longer than other bodies.
 func TestH8_SilentEventStreams(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -191,7 +192,7 @@ func TestH17_TransportRelaysTrailersThatNobodyAnnounced(t *testing.T) {
 	}
 }
 
-// ending calls end before it reports the end.
+// ending calls end before it returns io.EOF.
 type ending struct {
 	io.Reader
 	end func()
@@ -239,7 +240,7 @@ func TestH17_TEIsKept(t *testing.T) {
 	}
 }
 
-// What is half-closed can still be read.
+// A half-closed connection can still be read.
 func TestH8_TransportUpgradesCanBeHalfClosed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -294,7 +295,8 @@ type rwc struct{ io.ReadWriter }
 
 func (rwc) Close() error { return nil }
 
-// A server that switches protocols though nobody asked gave no answer.
+// A server that switches protocols without an Upgrade in the request has sent no
+// response.
 func TestH18_TransportRefusesA101ThatNobodyAskedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, asks, chosen string
@@ -328,7 +330,7 @@ func TestH18_TransportRefusesA101ThatNobodyAskedFor(t *testing.T) {
 			if err == nil {
 				_ = resp.Body.Close()
 			}
-			synctest.Wait() // a call ends after its answer
+			synctest.Wait() // a call ends after its response
 			if got := tr.Stats(); got.Streams != 0 || got.InFlight != 0 || got.Hits != 0 {
 				t.Errorf("%s: %+v; want nothing in flight", tt.name, got)
 			}
@@ -355,7 +357,7 @@ func TestH5_AbortBeforeTheHeadIsAReset(t *testing.T) {
 	for name, origin := range handlers {
 		for _, method := range []string{"GET", "HEAD", "POST"} {
 			if method == "HEAD" && name != "at once" {
-				continue // its head is all there is to it
+				continue // its headers are the whole response
 			}
 			both(t, func(t *testing.T, p protocol) {
 				synctest.Test(t, func(t *testing.T) {
@@ -371,7 +373,8 @@ func TestH5_AbortBeforeTheHeadIsAReset(t *testing.T) {
 	}
 }
 
-// For HTTP/1.0 a FIN would look like an end: it is no answer at all.
+// Over HTTP/1.0 a FIN would look like the end of a body, so there is no response at
+// all.
 func TestH5_AbortBeforeTheHeadOverHTTP10(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, h1, weirhttp.Options{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -387,7 +390,7 @@ func TestH5_AbortBeforeTheHeadOverHTTP10(t *testing.T) {
 	})
 }
 
-// A gateway has a better answer than a reset, and a stale answer is better still.
+// A gateway sends a 502 instead of a reset, and preferably a stale response.
 func TestH5_AbortWithSomethingBetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aborts := false

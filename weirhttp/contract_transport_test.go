@@ -115,10 +115,10 @@ func TestH5_TransportErrorsAreErrors(t *testing.T) {
 			t.Errorf("the error = %v; want %v", err, failed)
 		}
 		if _, err := fetch(t, c, "http://a/panics"); err == nil {
-			t.Error("a panic below is no error")
+			t.Error("a panic of the transport below caused no error")
 		}
 		if v, err := fetch(t, c, "http://a/short"); err == nil {
-			t.Errorf("a short answer = %q; want an error", v)
+			t.Errorf("a truncated response = %q; want an error", v)
 		}
 		go fetch(t, c, "http://a/slow")
 		time.Sleep(time.Millisecond)
@@ -129,13 +129,13 @@ func TestH5_TransportErrorsAreErrors(t *testing.T) {
 		time.Sleep(slow)
 		c.Timeout = slow / 2
 		if _, err := fetch(t, c, "http://a/slow"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error = %v; want that the deadline passed", err)
+			t.Errorf("the error = %v; want a deadline error", err)
 		}
 		time.Sleep(slow)
 	})
 }
 
-// closing tells when it is closed.
+// closing records that it is closed.
 type closing struct {
 	io.Reader
 	closed atomic.Bool
@@ -154,7 +154,7 @@ func TestH8_TransportAndRequestBodies(t *testing.T) {
 		})
 		for i := range 2 {
 			body := &closing{Reader: strings.NewReader(fmt.Sprint(i))}
-			r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a/x", body) // of a length that is not known
+			r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a/x", body) // of unknown length
 			resp, err := c.Do(r)
 			if err != nil {
 				t.Fatal(err)
@@ -170,11 +170,11 @@ func TestH8_TransportAndRequestBodies(t *testing.T) {
 		body := &closing{Reader: strings.NewReader("x")}
 		r, _ := http.NewRequestWithContext(t.Context(), "POST", "http://a/x", body)
 		if _, err := c.Do(r); !errors.Is(err, limit.ErrLimited) {
-			t.Errorf("the error = %v; want a refusal", err)
+			t.Errorf("the error = %v; want limit.ErrLimited", err)
 		}
 		synctest.Wait()
 		if !body.closed.Load() {
-			t.Error("the body of a refused request was not closed")
+			t.Error("the body of a rejected request was not closed")
 		}
 		time.Sleep(slow)
 	})
@@ -213,7 +213,7 @@ func TestH6_TransportLeavesWhenABodyIsClosedOrAContextEnds(t *testing.T) {
 			} else {
 				cancel()
 				if _, err := io.ReadAll(resp.Body); !errors.Is(err, context.Canceled) {
-					t.Errorf("the body ended with %v; want that it was canceled", err)
+					t.Errorf("the body ended with %v; want context.Canceled", err)
 				}
 			}
 			time.Sleep(time.Second)
@@ -223,7 +223,7 @@ func TestH6_TransportLeavesWhenABodyIsClosedOrAContextEnds(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := runtime.NumGoroutine(); got > started+2 {
-			t.Errorf("%d goroutines; there were %d", got, started)
+			t.Errorf("%d goroutines; %d at the start", got, started)
 		}
 	})
 }

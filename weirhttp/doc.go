@@ -29,18 +29,18 @@ request with an unsafe method removes what is stored for its URL.
 
 # When a response is shared
 
-Two requests for one URL may come from two users, and only the response tells
-whether it is for both. So requests wait for a call tentatively. When the response
-headers arrive, the code that decides about storing decides, for each waiting
-request, whether it may get this response. Requests that may get it read one body,
-each at its own pace, from its first byte. The others are released together, into
-the queue of the Limiter.
+Two requests for one URL may come from two users, and only the response shows
+whether both may have it. So a request that waits for a call does not know yet
+whether it may have the response. When the headers arrive, the code that decides
+about storing also decides, for each waiting request, whether it may have this
+response. The requests that may have it read one body, each at its own pace, from
+its first byte. The others are released together, into the queue of the Limiter.
 
-A stated freshness above zero shows that a response is for all requests that match
-its Vary. Without it, requests share only if their header fields are equal, apart
-from a list such as User-Agent and tracing; then nothing is stored, and no request
-joins after the headers. A response with no-store, private, no-cache, Set-Cookie or
-Vary: * is for one request.
+A response with a stated freshness above zero is for all requests that match its
+Vary. Without it, requests share only if their header fields are equal, apart from
+a list such as User-Agent and tracing; then nothing is stored, and no request joins
+after the headers. A response with no-store, private, no-cache, Set-Cookie or Vary:
+* is for one request only.
 
 Requests with Authorization or Cookie neither wait nor are served from the store,
 unless a response of that URL had public or s-maxage (for Authorization,
@@ -48,8 +48,8 @@ must-revalidate suffices), or the [Policy] compares the field (Vary) or ignores 
 (IgnoreHeaders, IgnoreCookies). An ignored field is also removed from the forwarded
 request.
 
-What the responses of a URL have shown is remembered for Options.Relearn, so that
-the next requests do not wait for nothing.
+Weir remembers for Options.Relearn what the responses of a URL have shown, so that
+later requests do not wait unnecessarily.
 
 # Calls and their clients
 
@@ -72,12 +72,13 @@ and a reader that falls out of the window is cut off.
 
 # The cache
 
-RFC 9111 in full for a shared cache, in memory, bounded by bytes: Vary, validation,
-ranges and conditions against stored responses, stale-while-revalidate and
-stale-if-error (RFC 5861), CDN-Cache-Control (RFC 9213). A [Policy] adds what the
-origin does not send: a lifetime, windows, the fields that responses depend on.
-Handlers for the same URLs share a Cache. [Cache.Invalidate], [Cache.Expire] and
-their forms for tags and for everything take precedence over running calls.
+The Cache implements RFC 9111 in full for a shared cache, in memory, bounded by
+bytes: Vary, validation, ranges and conditions against stored responses,
+stale-while-revalidate and stale-if-error (RFC 5861), CDN-Cache-Control (RFC 9213).
+A [Policy] adds what the origin does not send: a lifetime, windows, the fields that
+responses depend on. Handlers for the same URLs share a Cache. [Cache.Invalidate],
+[Cache.Expire] and their forms for tags and for everything take precedence over
+running calls.
 
 # Several instances
 
@@ -106,9 +107,9 @@ would have been, and compares responses that would have been shared: see
 
 # Goroutines
 
-New starts none. Each shared call has one while it runs; [Handler.Close] cancels
-these calls and waits. A handler that ignores its context keeps its goroutine and
-its permit until it returns, but its waiting clients get their response at
-HeadTimeout.
+New starts no goroutines. Each shared call has one while it runs; [Handler.Close]
+cancels these calls and waits. A handler that ignores its context keeps its
+goroutine and its permit until it returns, but its waiting clients get their
+response at HeadTimeout.
 */
 package weirhttp

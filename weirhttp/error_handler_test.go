@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Each response that a Handler makes itself goes through its ErrorHandler, with the
-// status and fields of the table, and nothing of it is stored.
+// Each response that a Handler generates itself goes through its ErrorHandler, with
+// the status and fields of the table, and is not stored.
 func TestH21_AnErrorHandlerWritesEveryErrorResponse(t *testing.T) {
 	none := limiterFunc(func(context.Context) (limit.Permit, error) {
 		return limit.Permit{}, &limit.Error{Reason: limit.QueueFull, RetryAfter: 2 * time.Second}
@@ -25,7 +25,7 @@ func TestH21_AnErrorHandlerWritesEveryErrorResponse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = clients.Admit(httptest.NewRequest("GET", "/", nil), nil) // the only one for an hour
+	_ = clients.Admit(httptest.NewRequest("GET", "/", nil), nil) // the only one per hour
 	fails := func(err error) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { weirhttp.SinkOf(w).Fail(err) }
 	}
@@ -74,7 +74,7 @@ func TestH21_AnErrorHandlerWritesEveryErrorResponse(t *testing.T) {
 	}
 }
 
-// An ErrorHandler that panics keeps nothing that others need.
+// An ErrorHandler that panics holds nothing that others need.
 func TestH21_AnErrorHandlerThatPanicsTakesNothingAlong(t *testing.T) {
 	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
 	if err != nil {
@@ -94,11 +94,11 @@ func TestH21_AnErrorHandlerThatPanicsTakesNothingAlong(t *testing.T) {
 		}()
 	}
 	if err := h.Close(t.Context()); err != nil || c.Stats().InUse != 0 || h.Stats().InFlight != 0 || h.Stats().Failed != 3 {
-		t.Errorf("Close = %v, %+v, %+v; want nothing in use, three that failed", err, c.Stats(), h.Stats())
+		t.Errorf("Close = %v, %+v, %+v; want nothing in use, and three failures", err, c.Stats(), h.Stats())
 	}
 }
 
-// A wrapper hides its ResponseWriter's own methods.
+// A wrapped hides the methods of its ResponseWriter.
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -110,8 +110,8 @@ type receipts struct {
 
 func (r *receipts) SetReceipt(one weirhttp.Receipt) { r.all = append(r.all, one) }
 
-// A wrapper that knows nothing of Receipts does not hide the ResponseWriter that takes
-// them.
+// A wrapper that does not know Receipts does not hide the ReceiptWriter that it
+// wraps.
 func TestH21_ReceiptsPassWrappers(t *testing.T) {
 	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=60")
@@ -124,13 +124,13 @@ func TestH21_ReceiptsPassWrappers(t *testing.T) {
 		noted := &receipts{ResponseWriter: httptest.NewRecorder()}
 		h.ServeHTTP(wrapped{wrapped{noted}}, httptest.NewRequest("GET", "http://shop.example/", nil))
 		if n := len(noted.all); n == 0 || noted.all[n-1].Outcome != want || noted.all[n-1].Route != "shop" {
-			t.Errorf("Receipts = %+v; want %v, of the route", noted.all, want)
+			t.Errorf("Receipts = %+v; want %v, with the route", noted.all, want)
 		}
 	}
-	weirhttp.SetReceipt(httptest.NewRecorder(), weirhttp.Receipt{}) // nobody takes it
+	weirhttp.SetReceipt(httptest.NewRecorder(), weirhttp.Receipt{}) // no ReceiptWriter takes it
 }
 
-// Handlers of one Middleware share a Cache, and end with it.
+// Handlers of one Middleware share a Cache, and are closed with it.
 func TestMiddleware(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	defer m.Close(context.Background())

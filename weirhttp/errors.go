@@ -21,22 +21,23 @@ import (
 // An OptionError is a fault in an options struct.
 type OptionError = option.Error
 
-// errNotStored is the answer to only-if-cached, RFC 9111 section 5.2.1.7.
+// errNotStored fails a request with only-if-cached for which nothing is stored (RFC
+// 9111 section 5.2.1.7).
 var errNotStored = errors.New("weirhttp: nothing is stored for the request")
 
-// An errStatus is a status of the origin that counts as an error in the sense
-// of RFC 5861.
+// An errStatus is a status code of the origin that counts as an error in the sense of
+// RFC 5861.
 type errStatus int
 
-func (e errStatus) Error() string { return "the origin answered " + strconv.Itoa(int(e)) }
+func (e errStatus) Error() string { return "the origin responded with status " + strconv.Itoa(int(e)) }
 
-// isError reports whether an answer with that status counts as an error in the
-// sense of RFC 5861 section 4.
+// isError reports whether a response with this status counts as an error in the sense
+// of RFC 5861 section 4.
 func isError(status int) bool {
 	return status == 500 || status == 502 || status == 503 || status == 504
 }
 
-// An answer is what an error is over HTTP.
+// An answer is an error as an HTTP response.
 type answer struct {
 	status     int
 	retryAfter time.Duration // 0 for none
@@ -44,14 +45,15 @@ type answer struct {
 	text       string
 }
 
-// An ErrorResponse is a response that weir makes itself, for a request that it refuses or
-// that failed. See Options.ErrorHandler.
+// An ErrorResponse is a response that weir generates itself, to a request that it
+// rejects or that failed. See Options.ErrorHandler.
 type ErrorResponse struct {
 	// Status is the status code: 4xx or 5xx.
 	Status int
-	// RetryAfter is when to try again, for Retry-After. 0 leaves the field out.
+	// RetryAfter is the value of Retry-After. 0 leaves the field out.
 	RetryAfter time.Duration
-	// ProxyStatus is the value of the field of that name (RFC 9209). Empty leaves it out.
+	// ProxyStatus is the value of Proxy-Status (RFC 9209). Empty leaves the field
+	// out.
 	ProxyStatus string
 	// Text says in a few words what is wrong. Nothing in it comes from the request.
 	Text string
@@ -59,7 +61,7 @@ type ErrorResponse struct {
 	Err error
 }
 
-// Write answers r with e: its header fields, and a line of plain text.
+// Write responds to r with e: its header fields and a line of plain text.
 func (e ErrorResponse) Write(w http.ResponseWriter, r *http.Request) {
 	e.head(w, r)
 	text := e.Text
@@ -72,11 +74,11 @@ func (e ErrorResponse) Write(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
+		_, _ = io.WriteString(w, text) // if the client has gone, the server notices
 	}
 }
 
-// WriteWith answers r with e by handler, or by Write if that is nil.
+// WriteWith responds to r with e through handler, or with Write if handler is nil.
 func (e ErrorResponse) WriteWith(handler ErrorHandler, w http.ResponseWriter, r *http.Request) {
 	if handler == nil {
 		e.Write(w, r)
@@ -86,7 +88,7 @@ func (e ErrorResponse) WriteWith(handler ErrorHandler, w http.ResponseWriter, r 
 	handler(w, r, e)
 }
 
-// head sets the fields of e, and removes those of another response.
+// head sets the fields of e and removes those of any other response.
 func (e ErrorResponse) head(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for _, k := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Last-Modified", "Trailer"} {
@@ -105,15 +107,15 @@ func (e ErrorResponse) head(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An ErrorHandler answers r with e. The header fields of e are in w already, with
-// Cache-Control: no-store; it adds Content-Type, calls WriteHeader, and writes a body.
-// [ErrorResponse.Write] does what happens without one. Of an answer to HEAD the server
-// drops the body.
+// An ErrorHandler responds to r with e. The header fields of e, including
+// Cache-Control: no-store, are already set in w. The handler adds Content-Type, calls
+// WriteHeader and writes a body. Without an ErrorHandler, [ErrorResponse.Write]
+// writes the response. The server drops the body of a response to HEAD.
 type ErrorHandler func(w http.ResponseWriter, r *http.Request, e ErrorResponse)
 
-// answerTo is the one table that maps errors to HTTP (decision 0004). The first
-// row that matches holds. client says that a limit is the client's own, gateway
-// that a failure is that of somebody behind us.
+// answerTo is the only table that maps errors to HTTP (decision 0004). The first
+// matching row applies. client means that the limit is one of this client's limits;
+// gateway means that a failure is the fault of a server behind us.
 func answerTo(err error, client, gateway bool) answer {
 	var refused *limit.Error
 	var body *bodyError
@@ -124,27 +126,27 @@ func answerTo(err error, client, gateway bool) answer {
 	case errors.As(err, &refused) && client:
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
 	case errors.As(err, &refused):
-		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "connection_limit_reached", "the service has as much to do as it can take"}
+		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "connection_limit_reached", "the service is at its limit"}
 	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed):
 		return answer{http.StatusServiceUnavailable, time.Second, "proxy_internal_error", "the service is not available at the moment"}
 	case errors.Is(err, weir.ErrNotFound):
 		return answer{http.StatusNotFound, 0, "", "not found"}
 	case errors.Is(err, errNotStored):
-		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it allows nothing else"}
+		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it accepts only stored responses"}
 	case errors.Is(err, ErrSlowClient):
-		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request came too slowly"}
+		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request arrived too slowly"}
 	case errors.As(err, &body) && isTimeout(err):
 		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request did not arrive in time"}
 	case errors.As(err, new(*http.MaxBytesError)):
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
 	case errors.As(err, &body):
-		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request is broken"}
+		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request cannot be read"}
 	case errors.As(err, &forward) && forward.ProxyStatus != "":
 		return answer{failure(gateway), 0, forward.ProxyStatus, "the service failed"}
 	case unreachable(err) && isTimeout(err):
-		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service cannot be reached in time"}
+		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service could not be reached in time"}
 	case isTimeout(err):
-		return answer{http.StatusGatewayTimeout, 0, "http_response_timeout", "the service did not answer in time"}
+		return answer{http.StatusGatewayTimeout, 0, "http_response_timeout", "the service did not respond in time"}
 	case isPanic(err):
 		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -152,7 +154,7 @@ func answerTo(err error, client, gateway bool) answer {
 	case unreachable(err):
 		return answer{failure(gateway), 0, "destination_unavailable", "the service cannot be reached"}
 	case errors.Is(err, errBroken), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return answer{failure(gateway), 0, "connection_terminated", "the service broke the connection off"}
+		return answer{failure(gateway), 0, "connection_terminated", "the service broke off the connection"}
 	}
 	return answer{failure(gateway), 0, "http_protocol_error", "the service failed"}
 }
@@ -178,7 +180,8 @@ func unreachable(err error) bool {
 	return errors.As(err, &forward) && forward.Unreachable
 }
 
-// response is a as the response of name, which is empty if it is no gateway's.
+// response returns a as a response of the gateway called name, or of no gateway if
+// name is empty.
 func (a answer) response(err error, name string) ErrorResponse {
 	e := ErrorResponse{Status: a.status, RetryAfter: a.retryAfter, Text: a.text, Err: err}
 	if a.proxy != "" && name != "" {
@@ -187,7 +190,7 @@ func (a answer) response(err error, name string) ErrorResponse {
 	return e
 }
 
-// refuse answers r with what err is over HTTP.
+// refuse responds to r with a, the response for err.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, a answer, err error) {
 	name := ""
 	if h.o.Gateway {
@@ -196,13 +199,12 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, a answer, err e
 	a.response(err, name).WriteWith(h.o.ErrorHandler, w, r)
 }
 
-// retryAfter renders d as RFC 9110 section 10.2.3 has it: whole seconds, rounded
-// up.
+// retryAfter formats d as in RFC 9110 section 10.2.3: whole seconds, rounded up.
 func retryAfter(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }
 
-// answer answers c with an error.
+// answer responds to c with an error.
 func (c *call) answer(err error) {
 	a := answerTo(err, false, c.h.o.Gateway)
 	o := OutcomeFailed
@@ -225,30 +227,29 @@ func (c *call) answer(err error) {
 	c.h.refuse(c.w, c.r, a, err)
 }
 
-// Error answers r with what err is over HTTP: the one table that maps weir's
-// errors, see decision 0004. It is of use in handlers that call a Guard, with
-// its error:
+// Error responds to r with the status that err stands for, from the table that maps
+// weir's errors to HTTP (decision 0004). Handlers that call a Guard can pass its
+// error:
 //
 //	400s  404 for weir.ErrNotFound, 408 for ErrSlowClient, 413 for a *http.MaxBytesError
 //	503   for a *limit.Error, weir.ErrStuck and weir.ErrClosed, with Retry-After
-//	504   for what took too long
-//	500   for all else
+//	504   for a call that took too long
+//	500   for everything else
 //
-// A limit of the client's own is 429: see [ClientError]. Nothing is written if
-// the client has gone. What err says is not told to the client. [ErrorResponseTo] is
-// the same table, for a response of another form.
+// A limit on this client alone is 429: see [ClientError]. Nothing is written if the
+// client has gone. The client does not see the text of err. [ErrorResponseTo] is the
+// same table, for a response in another form.
 func Error(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
 		ErrorResponseTo(err).Write(w, r)
 	}
 }
 
-// ErrorResponseTo returns what [Error] writes for err.
+// ErrorResponseTo returns the response that [Error] writes for err.
 func ErrorResponseTo(err error) ErrorResponse { return answerTo(err, false, false).response(err, "") }
 
-// ClientError is Error where a *limit.Error is that of a limit of this client:
-// 429, with Retry-After. If such a limit is unreachable (a *fleet.OutageError),
-// it is 503.
+// ClientError is Error for errors of a limit on this client: a *limit.Error is 429,
+// with Retry-After. If such a limit is unreachable (a *fleet.OutageError), it is 503.
 func ClientError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
 		answerTo(err, true, false).response(err, "").Write(w, r)

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Two instances of a service make one call. In production each is a process of
-// its own, and the Tier is one of package weirredis.
+// Two instances of a service make one call. In production each is a separate process,
+// and the Tier is one of package weirredis.
 func ExampleFleetOptions() {
 	report := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("the report is made")
@@ -27,7 +27,7 @@ func ExampleFleetOptions() {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "http://shop.example/report", nil))
-		h.Close(context.Background()) // waits until what it has fetched is where the others find it
+		h.Close(context.Background()) // waits until the fetched response is available to the other instances
 		fmt.Println(w.Body, "-", w.Header().Get("Cache-Status"))
 	}
 	// Output:

@@ -15,10 +15,10 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// exchange calls the next handler with r, whose context is ctx, and returns how
-// the answer ended: nil says that it is whole. cancel is called with the cause
-// when the answer takes too long; late is too, if it is not nil, on a goroutine
-// of its own: the handler may not look at its context.
+// exchange calls the next handler with r, whose context is ctx, and returns how the
+// response ended; nil means that it is complete. If the response takes too long,
+// cancel is called with the cause. So is late, if it is not nil, on another
+// goroutine, because the handler may ignore its context.
 func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseFunc, late func(error)) (err error) {
 	h.count.calls.Add(1)
 	if s.trace.info.Background {
@@ -39,28 +39,28 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 		defer s.got.Stop()
 	}
 	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
-		s.idle = time.AfterFunc(forever, func() { stop(errIdle) }) // from the head on, see sink
+		s.idle = time.AfterFunc(forever, func() { stop(errIdle) }) // starts with the headers, see sink
 		defer s.idle.Stop()
 	}
-	err = coalesce.ErrGoexit // of which protect does not come back
+	err = coalesce.ErrGoexit // in which case protect does not return
 	err = h.protect(s, r)
 	if err == errAborted && h.o.Gateway && s.status != 0 { //nolint:errorlint // protect returns it as it is
-		// A forwarder whose upstream broke off. As long as the head is held back
-		// there is a better answer than a reset.
+		// A forwarder whose upstream broke off. As long as the headers are held back,
+		// an error response is better than a reset.
 		err = errBroken
 	}
 	if err == nil && r.Context().Err() != nil && !s.whole() {
-		err = context.Cause(r.Context()) // it has just given up, and returned
+		err = context.Cause(r.Context()) // the handler has just given up and returned
 	}
 	err = s.end(err)
 	if err != nil && r.Context().Err() != nil {
-		return context.Cause(r.Context()) // what the handler says is only what followed from it
+		return context.Cause(r.Context()) // the handler's error is only a consequence of it
 	}
 	return err
 }
 
-// idleTimeout is how long nothing may move in the body of an answer that is an
-// endless stream, or is none; 0 or less is no bound.
+// idleTimeout is the maximum time without progress in the body of a response, which
+// may be an endless stream; 0 or less means no bound.
 func (h *Handler) idleTimeout(endless bool) time.Duration {
 	if endless {
 		return h.o.StreamIdleTimeout
@@ -68,14 +68,14 @@ func (h *Handler) idleTimeout(endless bool) time.Duration {
 	return h.o.IdleTimeout
 }
 
-// protect calls the next handler, and returns what it panicked with as an
-// error: errAborted for http.ErrAbortHandler.
+// protect calls the next handler, and returns its panic as an error: errAborted for
+// http.ErrAbortHandler.
 func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 	returned := false
 	defer func() {
 		switch v := recover(); {
 		case v == nil && !returned:
-			err = coalesce.ErrGoexit // and there is no way back from it
+			err = coalesce.ErrGoexit // and protect does not return
 		case v == nil:
 		case v == http.ErrAbortHandler: //nolint:errorlint // it is panicked with as it is
 			err = errAborted
@@ -90,8 +90,8 @@ func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// panicked tells of a panic of the next handler: the Observer, or without one
-// the log where the server writes what its handlers panic with.
+// panicked reports a panic of the next handler to the Observer. Without one it goes
+// to the log to which the server writes the panics of its handlers.
 func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {
 	if h.o.Observer != nil {
 		h.event(Event{Kind: EventPanicked, Request: r, Err: e})
@@ -104,23 +104,23 @@ func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {
 	print("weirhttp: the handler panicked: %s", plain.Text(e.Error()))
 }
 
-// forever is longer than any process lives.
+// forever is longer than any process runs.
 const forever = time.Duration(math.MaxInt64)
 
 // Errors of calls.
 var (
 	// ErrAbandoned is the cause with which a call is canceled when the last
 	// client has left.
-	ErrAbandoned = errors.New("weirhttp: nobody waits for the answer any more")
+	ErrAbandoned = errors.New("weirhttp: no client waits for the response any more")
 
 	// ErrClosed is the cause with which calls end at [Handler.Close].
 	ErrClosed = fmt.Errorf("weirhttp: the handler was closed: %w", weir.ErrClosed)
 
-	errNoHead = fmt.Errorf("weirhttp: no answer in time: %w", context.DeadlineExceeded)
-	errIdle   = fmt.Errorf("weirhttp: no progress in the answer: %w", context.DeadlineExceeded)
-	errBroken = errors.New("weirhttp: the answer broke off")
-	// errAborted is that the handler panicked with http.ErrAbortHandler: its client
-	// gets no answer, and neither does anybody who waited for the same.
+	errNoHead = fmt.Errorf("weirhttp: no response in time: %w", context.DeadlineExceeded)
+	errIdle   = fmt.Errorf("weirhttp: no progress in the response: %w", context.DeadlineExceeded)
+	errBroken = errors.New("weirhttp: the response broke off")
+	// errAborted means that the handler panicked with http.ErrAbortHandler: neither
+	// its client nor the requests that waited for the same call get a response.
 	errAborted = fmt.Errorf("%w: http.ErrAbortHandler", errBroken)
-	errShort   = errors.New("weirhttp: the answer is shorter than its Content-Length")
+	errShort   = errors.New("weirhttp: the response is shorter than its Content-Length")
 )

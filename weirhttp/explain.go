@@ -9,13 +9,13 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// Explanation tells what would become of a request, and why.
+// Explanation describes what would happen to a request, and why.
 type Explanation struct {
 	Method string        `json:"method"`
 	Key    string        `json:"key"`    // as in Cache-Status
 	Answer string        `json:"answer"` // "hit", "stale", "join", "lead", "call", "pass" or "error"
 	Steps  []string      `json:"steps"`  // one sentence each, in the order of the decisions
-	Stored []StoredState `json:"stored"` // every variant, the newest first
+	Stored []StoredState `json:"stored"` // all variants, the newest first
 }
 
 // StoredState is one stored response in an Explanation.
@@ -24,14 +24,14 @@ type StoredState struct {
 	Bytes    int      `json:"bytes"`          // of the body
 	Age      string   `json:"age"`            // as a Go duration
 	TTL      string   `json:"ttl"`            // negative when stale
-	Vary     []string `json:"vary,omitempty"` // names only, values are never told
+	Vary     []string `json:"vary,omitempty"` // names only, never values
 	Tags     []string `json:"tags,omitempty"`
-	Purged   bool     `json:"purged,omitempty"` // softly
-	Selected bool     `json:"selected"`         // it is the one for this request
+	Purged   bool     `json:"purged,omitempty"` // expired by a purge, not removed
+	Selected bool     `json:"selected"`         // selected for this request
 }
 
-// Explain tells what would become of r if it came now (H21). It changes nothing
-// and asks nobody; the limits are not asked either.
+// Explain describes what would happen to r if it arrived now (H21). It changes
+// nothing and makes no calls, and does not consult the limits.
 func (h *Handler) Explain(r *http.Request) Explanation {
 	e := Explanation{Method: r.Method}
 	if r.Header == nil {
@@ -42,22 +42,22 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 	key := h.key(r)
 	e.Key = keyText(key)
 	if h.o.Observe {
-		e.say("Observe mode is on: nothing is shared, stored or refused. This is what would become of it without.")
+		e.say("Observe mode is on: nothing is shared, stored or rejected. The rest describes what would happen without it.")
 	}
 	if why := passes(r, q); why != "" {
 		e.Answer = "pass"
-		e.say("It is passed on under the limits, and concerns no cache: %s.", why)
+		e.say("It bypasses the cache and is forwarded under the limits: %s.", why)
 		return e
 	}
 	if h.ignores && h.policy.Forward(r.Header, true) {
 		r = r.Clone(r.Context())
 		h.policy.Forward(r.Header, false)
 		q = h.policy.ReadRequest(r.Header)
-		e.say("The policy takes fields or cookies out of it, before it is compared and forwarded.")
+		e.say("The policy removes fields or cookies from it before it is compared and forwarded.")
 	}
 	if q.Override {
 		e.Answer = "pass"
-		e.say("It is passed on under the limits, and concerns no cache: it has a field by which it may mean another URL.")
+		e.say("It bypasses the cache and is forwarded under the limits: it has a field that may override its URL.")
 		return e
 	}
 	now := time.Now()
@@ -73,7 +73,7 @@ func (e *Explanation) say(format string, args ...any) {
 	e.Steps = append(e.Steps, fmt.Sprintf(format, args...))
 }
 
-// passes tells why a request concerns no cache, "" if it does.
+// passes returns why a request bypasses the cache, or "" if it does not.
 func passes(r *http.Request, q rfc9111.Request) string {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -90,8 +90,8 @@ func passes(r *http.Request, q rfc9111.Request) string {
 	return ""
 }
 
-// explainStored tells what the store has, and reports whether that is the
-// answer.
+// explainStored describes what is stored for c, and reports whether that is the
+// response.
 func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 	selected := h.cache.store.Get(c.key, c.r.Header)
 	for _, s := range h.cache.store.Variants(c.key) {
@@ -106,48 +106,48 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 	c.stale, c.due = s, u.due
 	switch {
 	case h.o.NoStore:
-		e.say("Storing is off here.")
+		e.say("Storing is disabled.")
 	case c.q.NoStore:
-		e.say("It has no-store, so the store is not looked at, and its answer is not stored.")
+		e.say("It has no-store, so the store is not consulted, and its response is not stored.")
 	case len(e.Stored) == 0:
 		e.say("Nothing is stored for its URL.")
 	case selected == nil:
-		e.say("What is stored for its URL was for other values of %s.", strings.Join(e.Stored[0].Vary, ", "))
+		e.say("The responses stored for its URL are for other values of %s.", strings.Join(e.Stored[0].Vary, ", "))
 	case s == nil:
 		e.say("What is stored is not for requests with %s: it was not marked public or s-maxage.", credentials(c.q.Credentials))
 	case u.fresh:
 		e.Answer = "hit"
-		e.say("What is stored is fresh for another %v.", u.TTL.Round(time.Millisecond))
+		e.say("The stored response is fresh for another %v.", u.TTL.Round(time.Millisecond))
 		return true
 	case u.swr:
 		e.Answer = "stale"
-		e.say("What is stored is stale since %v, and may be used while it is revalidated in the background.", -u.TTL.Round(time.Millisecond))
+		e.say("The stored response has been stale for %v, and may be used while it is revalidated in the background.", -u.TTL.Round(time.Millisecond))
 		return true
 	case u.due:
-		e.say("What is stored is fresh for another %v, but the fleet is first checked for a newer response.", u.TTL.Round(time.Millisecond))
+		e.say("The stored response is fresh for another %v, but the fleet is checked for a newer one first.", u.TTL.Round(time.Millisecond))
 	case c.q.NoCache:
-		e.say("It wants no answer from the store (no-cache, max-age=0).")
+		e.say("It does not accept a stored response without revalidation (no-cache, max-age=0).")
 	case s.Marked.Load():
-		e.say("What is stored was purged softly: it may only be used if the call fails.")
+		e.say("The stored response was expired by a purge: it may be used only if the call fails.")
 	case s.Validate:
-		e.say("What is stored has no-cache: it is validated before each use.")
+		e.say("The stored response has no-cache: it is validated before each use.")
 	default:
-		e.say("What is stored is stale, or not as fresh as the request wants it.")
+		e.say("The stored response is stale, or not as fresh as the request requires.")
 	}
 	if s != nil && u.IfError && !u.due && h.o.Cooling >= 0 {
 		if f := s.Failing.Load(); f != nil && now.Before(f.Until) {
 			e.Answer = "stale"
-			e.say("The last call failed: what is stored is given, stale, without another one for %v.", f.Until.Sub(now).Round(time.Millisecond))
+			e.say("The last call failed: for another %v, the stale response is served without a call.", f.Until.Sub(now).Round(time.Millisecond))
 			return true
 		}
 	}
 	if s != nil && u.IfError {
-		e.say("If the call fails or is refused, the stale answer may be used instead.")
+		e.say("If the call fails or is rejected, the stale response may be used instead.")
 	}
 	return false
 }
 
-// explainCall tells what call would be made.
+// explainCall describes the call that would be made.
 func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 	l := h.cache.hints.of(c.key)
 	switch {
@@ -156,9 +156,9 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		e.say("It has only-if-cached: 504.")
 		return
 	case h.o.NoCoalescing:
-		e.say("Coalescing is off here.")
+		e.say("Coalescing is disabled.")
 	case now.Before(l.soloUntil):
-		e.say("The answers of this URL could not be shared lately: nobody waits for another's, for %v.", l.soloUntil.Sub(now).Round(time.Millisecond))
+		e.say("Recent responses for this URL could not be shared: for another %v, its requests do not wait for each other.", l.soloUntil.Sub(now).Round(time.Millisecond))
 	case c.alone():
 		e.say("It has %s, and the URL has not answered so that those may share.", credentials(c.q.Credentials))
 	default:
@@ -168,7 +168,7 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		h.cache.mu.Unlock()
 		if f != nil {
 			e.Answer = "join"
-			e.say("A call is in flight that it joins. At the head of the answer it is decided whether it may share it.")
+			e.say("It joins a call in flight. The response headers decide whether it may share the response.")
 			return
 		}
 		if c.leads() {
@@ -179,7 +179,7 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 			e.say("It starts a call that others may join.")
 			return
 		}
-		e.say("It does not lead: it is a HEAD, or has a condition, a range, or no-store.")
+		e.say("It cannot start a shared call: it is a HEAD, or has a condition, a range, or no-store.")
 	}
 	e.Answer = "call"
 	e.say("It makes a call of its own, under the limits.")

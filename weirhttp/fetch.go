@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// fly makes the call of f. It runs on the flight's own goroutine, which ends
-// when the next handler has returned.
+// fly makes the call of f. It runs on the flight's goroutine, which ends when the
+// next handler has returned.
 func (f *flight) fly(ctx context.Context) {
 	h := f.group.handler
 	ended := false
@@ -26,7 +26,7 @@ func (f *flight) fly(ctx context.Context) {
 		if t != nil {
 			t.readers.Close()
 		}
-		if t != nil && !ended { // runtime.Goexit in the handler: nobody else gets back here
+		if t != nil && !ended { // runtime.Goexit in the handler: no other code runs after it
 			t.permit.Release(limit.Ignored)
 			t.finish(coalesce.ErrGoexit)
 		}
@@ -66,7 +66,7 @@ func (f *flight) fly(ctx context.Context) {
 		err = h.exchange(req, s, f.cancel, f.late)
 		t.readers.Close()
 		if t.again && err == nil {
-			continue // a 304 about something that is not what we have
+			continue // a 304 for something other than the stored response
 		}
 		ended = true
 		t.permit.Release(outcome(t.status, err))
@@ -75,7 +75,7 @@ func (f *flight) fly(ctx context.Context) {
 	}
 }
 
-// late ends f without an answer, or in the middle of it: its handler may never
+// late ends f without a response, or in the middle of it: its handler may never
 // return.
 func (f *flight) late(err error) {
 	f.tells(0, err)
@@ -87,14 +87,14 @@ func (f *flight) late(err error) {
 		}
 		return
 	}
-	<-f.headed // it may be judged at the moment
+	<-f.headed // it may be judged right now
 	if f.body != nil {
 		f.detach()
 		f.body.Finish(nil, err)
 	}
 }
 
-// admit waits for a permit, on behalf of all who wait for f.
+// admit waits for a permit on behalf of all callers of f.
 func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
 	permit, err := admit.Acquire(ctx, (*admission)(f))
 	c := f.group.handler.cache
@@ -104,7 +104,7 @@ func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
 	return permit, err
 }
 
-// An admission is a flight as admit.Acquire sees it.
+// An admission adapts a flight to admit.Acquire.
 type admission flight
 
 func (a *admission) Lock()   { a.group.handler.cache.mu.Lock() }
@@ -123,28 +123,28 @@ func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
 
 func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
 
-// laggards may hold the others of a big body back for so long, in all.
+// laggards is how long, in total, slow readers may hold back the others of a big
+// body.
 const laggards = 2 * time.Second
 
-// soleWindow is the window of a body that one client alone reads. The store shares
-// its memory with the windows, so many slow readers must not have much of it.
+// soleWindow is the window of a body with a single reader. The windows share memory
+// with the store, so that many slow readers must not hold much of it.
 const soleWindow = 256 << 10
 
-// A fetch is one call of the next handler for a flight, and the receiver of its
-// answer.
+// A fetch is one call of the next handler for a flight. It receives the response.
 type fetch struct {
 	f    *flight
 	ctx  context.Context
 	sink *sink
 	sent time.Time
-	// conditional: the call asks whether what is stored holds.
+	// conditional: the call revalidates the stored response.
 	conditional bool
 	permit      limit.Permit
-	readers     slow.Client // of the body, which may hold its writer back
+	readers     slow.Client // of the body, which may hold back its writer
 
 	status int
-	again  bool // the call must be made anew, without conditions
-	drop   bool // the body concerns nobody
+	again  bool // the call must be repeated without conditions
+	drop   bool // no client gets the body
 	resp   rfc9111.Response
 	header http.Header
 	body   *stream.Body
@@ -159,7 +159,7 @@ func (t *fetch) early(status int, h http.Header) {
 		if w.leader {
 			select {
 			case w.info <- early{status, h}:
-			default: // more of them than anybody sends
+			default: // more than any server sends
 			}
 		}
 	}
@@ -200,8 +200,8 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	oversize, window := size > h.o.MaxObject, h.o.Window
 	if oversize {
 		window = min(window, soleWindow)
-		// Not with those either who are released now, or they would wait for each
-		// other once more (H7).
+		// The requests released now do not share the response either, or they would
+		// wait for each other once more (H7).
 		t.resp.Sharing = rfc9111.Nobody
 		if t.resp.Storable {
 			t.resp.Storable, t.resp.Reason = false, "too big"
@@ -212,18 +212,19 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	})
 	f.lookup.head(&t.resp, size)
 	if first := t.sink.pending; len(first) > 0 && !oversize && t.body.Begin(first) {
-		// Before anybody is woken: who finds it there sends head and body in one.
+		// Before any caller wakes up: a caller that finds it there sends headers and
+		// body in one write.
 		t.sink.pending = nil
 		f.lookup.grown(t.sink.written)
 	}
 	if t.sink.ended && !oversize && len(t.sink.pending) == 0 {
-		// Nor does anybody send what is whole before the call is over: who has it finds
-		// it stored, and its permit free.
+		// Likewise, a response that is already complete is not sent before the call
+		// is over: a client that has it finds it stored, and the permit released.
 		f.callEnded()
 		t.body.Finish(t.sink.trailers(), nil)
 	}
 	if isError(status) {
-		f.tells(status, nil) // before anybody is given what is stored, and the next one asks
+		f.tells(status, nil) // before a caller gets the stored response and the next one arrives
 	}
 	t.drop = !f.head(t.resp, relayed(header), t.body, length, oversize)
 }
@@ -239,19 +240,19 @@ func (t *fetch) data(p []byte) error {
 	return err
 }
 
-// cut ends the call, whose readers are the slowest of too many.
+// cut ends the call: its readers are the slowest of too many.
 func (t *fetch) cut(err error, _, _ bool) {
 	t.f.group.handler.countCut(err)
 	t.f.cancel(err)
 }
 
-func (t *fetch) flush() {} // readers have it at once
+func (t *fetch) flush() {} // readers get it at once
 
-// finish ends the flight after the call has: what is stored is stored before
-// the flight leaves the table.
+// finish ends the flight after its call has ended. The response is stored before the
+// flight leaves the table.
 func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
-	if t.body == nil || !isError(t.status) { // else it was reported with the head
+	if t.body == nil || !isError(t.status) { // otherwise it was reported with the headers
 		f.tells(t.status, err)
 	}
 	f.lookup.ends(err)
@@ -270,7 +271,7 @@ func (t *fetch) finish(err error) {
 		case !errors.Is(err, ErrAbandoned): // which leave has counted
 			h.broke(t.status)
 		}
-		f.detach() // or a newcomer would join what is lost
+		f.detach() // or a later request would join a lost flight
 	}
 	f.callEnded()
 	t.body.Finish(t.sink.trailers(), err)
@@ -287,11 +288,11 @@ func (t *fetch) finish(err error) {
 	s := h.stored(t.resp, f.req.Header, t.header, whole)
 	f.lookup.brings(s)
 	if f.write.Put(s) {
-		t.body.Release() // it counts as stored now; else when its last reader leaves
+		t.body.Release() // it counts as stored now; otherwise released when its last reader leaves
 	}
 }
 
-// stored makes what is kept of an answer.
+// stored builds a stored response from the parts of a response that are kept.
 func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
 	kept := rfc9111.EndToEnd(header)
 	for name := range kept {
@@ -299,7 +300,7 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 			delete(kept, name)
 		}
 	}
-	if kept.Get("Date") == "" { // RFC 9110 section 6.6.1: a cache that stores it without one adds it
+	if kept.Get("Date") == "" { // RFC 9110 section 6.6.1: a cache that stores it without a Date adds one
 		kept.Set("Date", resp.Received.UTC().Format(http.TimeFormat))
 	}
 	s := &responses.Stored{
@@ -311,8 +312,8 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 	return s
 }
 
-// freshen stores what a 304 has said that it holds, with its fields, and
-// returns it. e may be nil.
+// freshen stores old, which a 304 has validated, with the updated fields of the 304,
+// and returns the result. lookup may be nil.
 func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp := h.policy.Read(r, q, old.Status, header, sent, now)

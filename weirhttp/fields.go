@@ -13,17 +13,17 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// copyFields sets the fields of src in dst. The slices are shared: nobody
-// changes them.
+// copyFields sets the fields of src in dst. Both share the slices, which are never
+// changed.
 func copyFields(dst, src http.Header) {
 	for k, v := range src {
 		dst[k] = v[:len(v):len(v)]
 	}
 }
 
-// canonicalFields returns a copy of h with canonical names, by which what a cache
-// has to know is looked up. A handler that writes "set-cookie" into the map means the field
-// all the same.
+// canonicalFields returns a copy of h with canonical names, under which the cache
+// looks up fields. A handler that writes "set-cookie" into the map still means that
+// field.
 func canonicalFields(h http.Header) http.Header {
 	out := h.Clone()
 	if out == nil {
@@ -38,9 +38,9 @@ func canonicalFields(h http.Header) http.Header {
 	return out
 }
 
-// relayed returns the fields h of an answer without those that are about the
-// connection that it came on. What has come over a connection of ours has none;
-// a handler's own may.
+// relayed returns h, the fields of a response, without the fields of the connection
+// that it came on. A response that came over one of our connections has none; a
+// response of a handler may.
 func relayed(h http.Header) http.Header {
 	delete(h, "Transfer-Encoding")
 	delete(h, "Keep-Alive")
@@ -51,9 +51,9 @@ func relayed(h http.Header) http.Header {
 	return h
 }
 
-// endToEnd returns r without the fields that its Connection names, RFC 9110
-// section 7.6.1: they are not forwarded, so nothing may be decided by them. It
-// is r itself for what clients usually send.
+// endToEnd returns r without the fields that its Connection names (RFC 9110 section
+// 7.6.1): they are not forwarded, so they must not affect any decision. For the
+// requests that clients usually send it returns r itself.
 func endToEnd(r *http.Request) *http.Request {
 	lines := r.Header["Connection"]
 	if len(lines) == 0 || len(lines) == 1 && (lines[0] == "keep-alive" || lines[0] == "close") {
@@ -68,8 +68,8 @@ func endToEnd(r *http.Request) *http.Request {
 			out = r.Clone(r.Context())
 		}
 		// RFC 9110 section 10.1.4: a sender of TE must name it in Connection, so that
-		// it goes no further than us. That trailers are welcome holds for us too, as
-		// we relay them.
+		// it is not forwarded. But "trailers" is true of us as well, because we relay
+		// them.
 		if name == "Te" && slices.Contains(list(r.Header["Te"]), "Trailers") {
 			out.Header["Te"] = []string{"trailers"}
 			continue
@@ -92,7 +92,7 @@ func list(lines []string) []string {
 	return names
 }
 
-// writeEarly writes an answer with a status of 1xx.
+// writeEarly writes a 1xx response.
 func writeEarly(w http.ResponseWriter, r *http.Request, status int, h http.Header) {
 	if !r.ProtoAtLeast(1, 1) {
 		return // RFC 9110 section 15.2
@@ -104,7 +104,7 @@ func writeEarly(w http.ResponseWriter, r *http.Request, status int, h http.Heade
 		dst[k] = v
 	}
 	w.WriteHeader(status)
-	for k, v := range before { // they are not the final answer's
+	for k, v := range before { // they do not belong to the final response
 		if v == nil {
 			delete(dst, k)
 		} else {
@@ -121,8 +121,8 @@ func cutTrailerPrefix(k string) (string, bool) {
 	return textproto.CanonicalMIMEHeaderKey(name), ok
 }
 
-// copyTrailers sets the trailers of an answer whose head had the fields head.
-// Those that it did not announce need a head that is on its way already.
+// copyTrailers sets the trailers of a response whose header fields were head. For
+// trailers that head did not announce, the headers must have been sent already.
 func copyTrailers(w http.ResponseWriter, head, trailers http.Header) {
 	if len(trailers) == 0 {
 		return
@@ -137,22 +137,22 @@ func copyTrailers(w http.ResponseWriter, head, trailers http.Header) {
 			k = http.TrailerPrefix + k
 			if !sent {
 				sent = true
-				_ = http.NewResponseController(w).Flush() // who cannot flush has none
+				_ = http.NewResponseController(w).Flush() // without a Flush there are no such trailers
 			}
 		}
 		dst[k] = v
 	}
 }
 
-// target returns path and query of r as they are forwarded: as the client wrote
-// them, unless a handler before us has changed the URL.
+// target returns path and query of r as they are forwarded: as the client wrote them,
+// unless a handler in front of us has changed the URL.
 func target(r *http.Request) string {
 	raw := originForm(r.RequestURI)
 	path, query, asked := strings.Cut(raw, "?")
 	escaped := r.URL.Path
 	if r.URL.RawPath != "" {
-		// Code that rewrites Path may leave RawPath as it was. It counts, as
-		// everywhere, only if it says the same.
+		// Code that rewrites Path may leave RawPath unchanged. As everywhere, RawPath
+		// counts only if it encodes the same path.
 		if p, err := url.PathUnescape(r.URL.RawPath); err == nil && p == escaped {
 			escaped = r.URL.RawPath
 		}
@@ -163,9 +163,9 @@ func target(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// originForm returns a target without the scheme and the authority of the
-// absolute form (RFC 9112 section 3.2.2), which are not forwarded. One without a
-// path is left as it is.
+// originForm returns a target without the scheme and the authority of the absolute
+// form (RFC 9112 section 3.2.2), which are not forwarded. A target without a path is
+// unchanged.
 func originForm(target string) string {
 	if strings.HasPrefix(target, "/") {
 		return target
@@ -177,15 +177,15 @@ func originForm(target string) string {
 	return target
 }
 
-// cloned returns key with strings of its own: what is kept for long must not
-// keep a request's buffers.
+// cloned returns a copy of k with new strings, because a key that is kept for long
+// must not pin a request's buffers.
 func cloned(k responses.Key) responses.Key {
 	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target)}
 }
 
-// digest is a number for all fields of a request that count when it is compared
-// with another. Requests with different ones do not wait for each other; that
-// requests with the same one are alike is proved at the head.
+// digest hashes all fields of a request that count when it is compared with another.
+// Requests with different digests do not wait for each other. For those with equal
+// digests, the fields are compared when the response headers arrive.
 func (h *Handler) digest(fields http.Header) uint64 {
 	var sum uint64
 	for k, v := range fields {
@@ -199,7 +199,7 @@ func (h *Handler) digest(fields http.Header) uint64 {
 			m.WriteByte(0)
 			m.WriteString(line)
 		}
-		sum += m.Sum64() // in no order
+		sum += m.Sum64() // independent of the order
 	}
 	return sum
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// FleetOptions let several instances share one Cache, through a fleet.Tier: what
-// one has fetched the others have too, one call runs for all of them, and a
-// purge reaches all. Without a Tier there is no fleet.
+// FleetOptions let several instances share one Cache through a fleet.Tier. All
+// instances have the responses that one has fetched, one call runs for all of them,
+// and a purge reaches all of them. Without a Tier there is no fleet.
 //
-// Nothing enters the Tier that may not be given to every client: no response that
-// could not be stored, none to credentials that a Policy compares. When the Tier
-// is unavailable each instance goes on alone.
+// Only responses that may be served to every client enter the Tier: no response that
+// could not be stored, and no response to credentials that a Policy compares. While
+// the Tier is unavailable, each instance continues alone.
 type FleetOptions struct {
 	// Config says what is shared, and for how long. The instances of one Namespace
-	// must stand before the same origin; empty means "http". What an instance has
-	// stored lives as long as without a fleet while the Tier is unavailable.
+	// must have the same origin; empty means "http". While the Tier is unavailable,
+	// stored responses live as long as without a fleet.
 	fleet.Config
 
-	// MaxObject is up to which size a body goes into the Tier. What is bigger
-	// each instance fetches for itself. 0 means 256 KiB, at most 64 MiB.
+	// MaxObject is the maximum size of a body in the Tier. Each instance fetches
+	// larger ones for itself. 0 means 256 KiB, at most 64 MiB.
 	MaxObject int64
-	// Logger gets a line when the Tier has not acknowledged a purge, and when it
-	// has acknowledged all of them. Nil means no log.
+	// Logger gets a line when the Tier fails to acknowledge a purge, and when it has
+	// acknowledged all of them. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -45,7 +45,7 @@ const (
 )
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
-// *OptionError, or nil. Without a Tier only Logger and MaxObject may be given.
+// *OptionError; or nil. Without a Tier only Logger and MaxObject may be set.
 func (o FleetOptions) Validate() error {
 	f := option.Faults{Package: "weirhttp", Prefix: "FleetOptions."}
 	f.Adopt("", "Config.", o.Config.Validate())
@@ -60,39 +60,39 @@ func (o FleetOptions) withDefaults() FleetOptions {
 	return o
 }
 
-// ErrFleet is matched by errors that say that a Cache is in a fleet already, or
-// in another one.
+// ErrFleet is matched by the error of a Cache that is already in a fleet with other
+// options.
 var ErrFleet = errors.New("weirhttp: the cache is in another fleet")
 
-// ErrLongURL says that a purge has not reached the fleet since the URL is too
-// long for it. No instance shares what is stored for such a URL.
+// ErrLongURL means that a purge has not reached the fleet because the URL is too long
+// for it. Instances do not share responses for such a URL.
 var ErrLongURL = errors.New("weirhttp: the URL is too long for the fleet")
 
-// A fleetClient is the Cache's part in a fleet.
+// A fleetClient connects the Cache to a fleet.
 type fleetClient struct {
 	o      FleetOptions // with defaults
 	cache  *Cache
 	client *fleetclient.Client
-	// epoch is the instant (in ns) before which everything that the store holds
-	// has to be checked: pushes may have been missed. An atomic, as each hit
-	// reads it.
+	// epoch is a time in ns. Stored responses that were checked before it have to be
+	// checked again, because pushes may have been missed. It is atomic because each
+	// hit reads it.
 	epoch atomic.Int64
 }
 
-// codec is the name of what the Tier's values are written in.
+// codec names the encoding of the values in the Tier.
 const codec = "http/1"
 
-// JoinFleet makes c a member of a fleet, for all Handlers whose Options.Fleet
-// say the same; until [Cache.Close]. New does so, for a Handler with a
-// Fleet; who has several Handlers over one Cache calls it first, and leaves when
-// the last of them is closed. It may be called again with the same options; with
-// others the error matches [ErrFleet].
+// JoinFleet makes c a member of a fleet until [Cache.Close], for all Handlers with
+// the same Options.Fleet. New calls it for a Handler with a Fleet. With several
+// Handlers over one Cache, call JoinFleet first, and Close when the last of them is
+// closed. It may be called again with the same options; with others the error matches
+// [ErrFleet].
 func (c *Cache) JoinFleet(o FleetOptions) error {
 	_, _, err := c.join(o)
 	return err
 }
 
-// join returns c's fleetClient, and whether it is a new one.
+// join returns c's fleetClient, and whether it is new.
 func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	if err := o.Validate(); err != nil || o.Tier == nil {
 		return nil, false, err
@@ -114,17 +114,17 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("weirhttp: fleet: %w", err)
 	}
-	m.reset() // what was stored before is not known to be true
+	m.reset() // responses that were stored before may be out of date
 	c.fleet.Store(m)
 	return m, true, nil
 }
 
-// Close ends what JoinFleet began: it sends purges that the Tier has not
-// acknowledged a last time, and waits until ctx ends for that and for leases that
-// are being given up. What is stored stays, and is served. If purges are still not
-// acknowledged, the error is a *fleet.PendingError: they are lost, and other instances
-// serve what was purged until it expires. Without a fleet it does nothing. It may be
-// called again.
+// Close leaves the fleet. It sends purges that the Tier has not acknowledged one last
+// time, and waits until ctx ends for that and for leases that are being released.
+// Stored responses stay, and are served. If purges are still not acknowledged, the
+// error is a *fleet.PendingError: they are lost, and other instances serve what was
+// purged until it expires. Without a fleet Close does nothing. It may be called
+// again.
 func (c *Cache) Close(ctx context.Context) error {
 	c.joining.Lock()
 	m := c.fleet.Swap(nil)
@@ -135,7 +135,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	return m.client.Close(ctx)
 }
 
-// changed is of fleetclient.Hooks.
+// changed implements fleetclient.Hooks.
 func (c *fleetClient) changed(name string, fence uint64, removed bool) {
 	key, place, ok := parseName(name)
 	if !ok {
@@ -149,17 +149,17 @@ func (c *fleetClient) changed(name string, fence uint64, removed bool) {
 	}
 }
 
-// tagged is of fleetclient.Hooks: the tag "" is everything.
+// tagged implements fleetclient.Hooks; the tag "" means everything.
 func (c *fleetClient) tagged(tag string) { c.cache.purgeTagsHere(false, tag) }
 
-// expired is of fleetclient.Hooks, likewise.
+// expired implements fleetclient.Hooks, likewise.
 func (c *fleetClient) expired(tag string) { c.cache.purgeTagsHere(true, tag) }
 
-// reset is of fleetclient.Hooks.
+// reset implements fleetclient.Hooks.
 func (c *fleetClient) reset() { c.epoch.Store(time.Now().UnixNano()) }
 
-// purge invalidates key for the others, or expires it, and here what was read
-// before they knew.
+// purge invalidates or expires key in the fleet, and then here the responses that
+// were read from the Tier in between.
 func (c *fleetClient) purge(ctx context.Context, key responses.Key, expire bool) error {
 	name, ok := nameOf(key)
 	if !ok {
@@ -167,21 +167,21 @@ func (c *fleetClient) purge(ctx context.Context, key responses.Key, expire bool)
 	}
 	fence, err := c.client.Write(ctx, name, fleet.Write{Expire: expire})
 	if err != nil {
-		c.cache.purgeHere(key, expire) // what was read of the Tier meanwhile
+		c.cache.purgeHere(key, expire) // drops responses read from the Tier in the meantime
 		return notInFleet(err)
 	}
 	c.changed(name, fence, !expire)
 	return nil
 }
 
-// purgeTags does so for tags, "" for everything.
+// purgeTags is purge for tags, "" for everything.
 func (c *fleetClient) purgeTags(ctx context.Context, expire bool, tags ...string) error {
 	order := c.client.InvalidateTags
 	if expire {
 		order = c.client.ExpireTags
 	}
 	err := order(ctx, tags...)
-	c.cache.purgeTagsHere(expire, tags...) // what was read of the Tier meanwhile
+	c.cache.purgeTagsHere(expire, tags...) // drops responses read from the Tier in the meantime
 	if err != nil {
 		return notInFleet(err)
 	}
@@ -192,7 +192,7 @@ func notInFleet(err error) error {
 	return fmt.Errorf("weirhttp: purged here, but not in the fleet: %w", err)
 }
 
-// pending is of fleetclient.Hooks.
+// pending implements fleetclient.Hooks.
 func (c *fleetClient) pending(p fleetclient.Pending) {
 	if c.o.Logger == nil {
 		return
@@ -200,16 +200,16 @@ func (c *fleetClient) pending(p fleetclient.Pending) {
 	log := plain.Logger(c.o.Logger)
 	switch {
 	case p.Count > 0:
-		log.Warn("purges are not acknowledged by the fleet; they are queued, and what they touch is not taken from it",
+		log.Warn("purges are not acknowledged by the fleet; they are queued, and responses that they affect are not taken from it",
 			"namespace", c.o.Namespace, "pending", p.Count, "all_reads_blocked", p.Blocked, "error", p.Err)
 	default:
 		log.Info("all queued purges are acknowledged by the fleet", "namespace", c.o.Namespace)
 	}
 }
 
-// due reports whether s, which is in the store, has to be checked before it is
-// used: the fleet may have something newer. big and long ones are not shared, so
-// there is nothing to ask after some time.
+// due reports whether s, which is stored, has to be checked with the fleet before it
+// is used: the fleet may have something newer. Responses that are too big, or whose
+// URL is too long, are not shared, so MemoryCap does not apply to them.
 func (h *Handler) due(s *responses.Stored, key responses.Key, now time.Time, capped bool) bool {
 	m := h.cache.fleet.Load()
 	if m == nil {

@@ -23,9 +23,9 @@ func TestFleetTierHangs(t *testing.T) {
 		for _, replies := range e.everywhere(8, everybody("/x")) {
 			for _, r := range replies {
 				r.want(t, 200, "/x")
-				// The tags that are read once, and the question.
+				// The tags are read once, and the key is requested once.
 				if most := time.Second + 2*fleet.DefaultDeadline; r.took > most {
-					t.Errorf("answered after %v; want %v at most", r.took, most)
+					t.Errorf("got a response after %v; want at most %v", r.took, most)
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func TestFleetTierHangs(t *testing.T) {
 		for _, l := range e.lines {
 			l.Unhang()
 		}
-		time.Sleep(fleet.DefaultMemoryCap + time.Second) // the breakers close, and what memory has is due
+		time.Sleep(fleet.DefaultMemoryCap + time.Second) // the breakers close, and stored responses have to be checked
 		e.everywhere(8, everybody("/x"))
 		e.wantCalls(5)
 	})
@@ -59,7 +59,7 @@ func TestFleetTierAwayWhileMemoryIsDue(t *testing.T) {
 		e.lines[0].Cut()
 		for range 3 {
 			if got := s.get("/x").header.Get("Cache-Status"); got != "weir; hit; ttl=539" {
-				t.Errorf("Cache-Status = %q; want a hit of its own", got)
+				t.Errorf("Cache-Status = %q; want a hit without the fleet", got)
 			}
 		}
 		e.wantCalls(1)
@@ -93,7 +93,7 @@ func TestFleetPurgeThatDoesNotReachIt(t *testing.T) {
 		if !errors.Is(err, weirhttp.ErrLongURL) {
 			t.Errorf("Invalidate of a long URL = %v; want ErrLongURL", err)
 		}
-		e.lines[0].Mend() // or Close says what is lost
+		e.lines[0].Mend() // or Close reports the purges that are lost
 		time.Sleep(5 * time.Second)
 	})
 }
@@ -117,22 +117,23 @@ func TestFleetMemoryCap(t *testing.T) {
 		e.lines[1].Deafen(true)
 		_, _ = cache.Invalidate(t.Context(), "http", "shop.example", "/x")
 		time.Sleep(10 * time.Second)
-		has(t, b.get("/x"), "X-Call", "1") // it was not told
+		has(t, b.get("/x"), "X-Call", "1") // it did not receive the purge
 		before := e.lines[1].Commands()
 		time.Sleep(time.Nanosecond)
 		has(t, b.get("/x"), "X-Call", "2")
-		synctest.Wait() // it settles behind its answer
+		synctest.Wait() // it settles after its response
 		if n := e.lines[1].Commands() - before; n != 2 {
 			t.Errorf("after the cap it sent %d commands; want 2", n)
 		}
-		// One that still holds is used on, after one question.
+		// A response that is still current stays in use, after one request to the
+		// Tier.
 		time.Sleep(11 * time.Second)
 		before = e.lines[1].Commands()
 		for range 5 {
 			has(t, b.get("/x"), "X-Call", "2")
 		}
 		if n := e.lines[1].Commands() - before; n != 1 {
-			t.Errorf("what still holds took %d questions; want 1", n)
+			t.Errorf("a response that is still current took %d commands; want 1", n)
 		}
 	})
 }
@@ -192,12 +193,12 @@ func TestFleetLargeBodiesStayOut(t *testing.T) {
 					for _, r := range replies {
 						r.want(t, 200, strings.Repeat("x", 5000))
 						if r.took > 2*time.Second {
-							t.Errorf("%s: answered after %v; want 2s at most", name, r.took)
+							t.Errorf("%s: got a response after %v; want at most 2s", name, r.took)
 						}
 					}
 				}
 				time.Sleep(2 * fleet.DefaultMemoryCap)
-				e.wantCalls(3) // each instance its own, once for its clients, and kept
+				e.wantCalls(3) // one in each instance for all its clients, and stored
 			}
 		})
 	}
@@ -225,12 +226,12 @@ func TestFleetStaleFromTheTierIsServedAndRefreshedOnce(t *testing.T) {
 		for k, replies := range e.everywhere(3, everybody("/x")) {
 			for _, r := range replies {
 				if r.took != 0 || r.header.Get("X-Call") != "1" {
-					t.Errorf("instance %d: call %s after %v; want the stale one at once", k, r.header.Get("X-Call"), r.took)
+					t.Errorf("instance %d: call %s after %v; want the stale response at once", k, r.header.Get("X-Call"), r.took)
 				}
 				has(t, r, "Cache-Status", "weir; hit; ttl=-11")
 			}
 			if st := e.sites[k].handler.Stats(); k > 0 && (st.Fleet == 0 || st.FleetStale != st.Fleet || st.Hits != 0) {
-				t.Errorf("instance %d: Stats = %+v; want answers of the fleet, and all of them stale", k, st)
+				t.Errorf("instance %d: Stats = %+v; want responses of the fleet, all of them stale", k, st)
 			}
 		}
 		time.Sleep(2 * time.Second)
@@ -240,8 +241,8 @@ func TestFleetStaleFromTheTierIsServedAndRefreshedOnce(t *testing.T) {
 			refreshes += s.handler.Stats().Refreshes
 		}
 		e.wantCalls(2)
-		if refreshes != 1 { // one made a call, the others had its answer
-			t.Errorf("Refreshes of all instances = %d; want 1, as they are calls", refreshes)
+		if refreshes != 1 { // one made a call, the others got its response
+			t.Errorf("Refreshes of all instances = %d; want 1, because Refreshes counts calls", refreshes)
 		}
 	})
 }
@@ -296,12 +297,12 @@ func TestFleetFailureWithoutAnythingStored(t *testing.T) {
 		for _, replies := range e.everywhere(5, everybody("/x")) {
 			for _, r := range replies {
 				if r.status != http.StatusBadGateway || r.took > 200*time.Millisecond {
-					t.Errorf("answer = %d after %v; want 502 after 200ms at most", r.status, r.took)
+					t.Errorf("status = %d after %v; want 502 after at most 200ms", r.status, r.took)
 				}
 			}
 		}
 		failing.Store(false)
-		e.sites[1].get("/x").want(t, 200, "/x") // also while it cools
+		e.sites[1].get("/x").want(t, 200, "/x") // also while the key is cooling
 		e.sites[2].get("/x").want(t, 200, "/x")
 		if n := e.calls(); n != 4 {
 			t.Errorf("the origin was called %d times; want 4: a call that succeeds is shared", n)
@@ -316,7 +317,7 @@ func TestFleetReloads(t *testing.T) {
 		has(t, e.sites[1].get("/x"), "X-Call", "1")
 		has(t, e.sites[1].get("/x", "Cache-Control", "no-cache"), "X-Call", "2")
 		synctest.Wait()
-		has(t, e.sites[0].get("/x"), "X-Call", "2") // all are given what was fetched
+		has(t, e.sites[0].get("/x"), "X-Call", "2") // all instances get the newer response
 		has(t, e.sites[0].get("/x", "Cache-Control", "max-age=10"), "X-Call", "2")
 		time.Sleep(20 * time.Second)
 		has(t, e.sites[0].get("/x", "Cache-Control", "max-age=10"), "X-Call", "3")
@@ -339,7 +340,7 @@ func TestFleetValidatesForAll(t *testing.T) {
 		a, b := e.sites[0], e.sites[1]
 		a.get("/x").want(t, 200, "body")
 		time.Sleep(90 * time.Second)
-		b.get("/x").want(t, 200, "body") // with what is stale in the tier
+		b.get("/x").want(t, 200, "body") // with the response that is stale in the Tier
 		a.get("/x").want(t, 200, "body")
 		e.wantCalls(2)
 		if bodies != 1 {
@@ -364,7 +365,7 @@ func TestFleetHandlerThatIgnoresItsContext(t *testing.T) {
 		r := e.sites[1].get("/x")
 		r.want(t, 200, "/x")
 		if r.took != 5*time.Second {
-			t.Errorf("answered after %v; want 5s: the lease ends with the time for the head", r.took)
+			t.Errorf("got a response after %v; want 5s: the lease ends with HeadTimeout", r.took)
 		}
 	})
 }
@@ -384,7 +385,7 @@ func TestFleetStreamsAndOthersPass(t *testing.T) {
 			for _, r := range replies {
 				r.want(t, 200, strings.Repeat("data: x\n\n", 3))
 				if r.took > 6*time.Second {
-					t.Errorf("answered after %v", r.took)
+					t.Errorf("got a response after %v; want at most 6s", r.took)
 				}
 			}
 		}
@@ -398,7 +399,7 @@ func TestFleetOptions(t *testing.T) {
 	_, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Fleet: bad})
 	for _, field := range []string{"Namespace", "Lease", "MaxObject", "MemoryCap", "MaxKeep", "Cooling", "MaxCooling"} {
 		if err == nil || !strings.Contains(err.Error(), "FleetOptions."+field) {
-			t.Errorf("New = %v; want a fault of %s", err, field)
+			t.Errorf("New = %v; want a fault in %s", err, field)
 		}
 	}
 	cache, err := weirhttp.NewCache(weirhttp.DefaultCacheBytes)
@@ -420,12 +421,12 @@ func TestFleetOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := h.Close(t.Context()); err != nil || cache.Stats().Fleet == nil {
-		t.Errorf("Close = %v, Stats().Fleet = %v; want it to stay a member", err, cache.Stats().Fleet)
+		t.Errorf("Close = %v, Stats().Fleet = %v; want the Cache to stay a member", err, cache.Stats().Fleet)
 	}
 	if err := cache.Close(t.Context()); err != nil || cache.Stats().Fleet != nil {
-		t.Errorf("LeaveFleet = %v; want no member after it", err)
+		t.Errorf("Close of the Cache = %v; want no membership after it", err)
 	}
 	if err := cache.Close(t.Context()); err != nil {
-		t.Errorf("LeaveFleet again = %v; want nil", err)
+		t.Errorf("Close of the Cache again = %v; want nil", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// An ensemble is some instances of one service before one origin, which share a
-// tier, each through a connection of its own.
+// An ensemble is a set of instances of one service in front of one origin. They share
+// a Tier, each through a separate connection.
 type ensemble struct {
 	t     *testing.T
 	tier  *fleet.Memory
@@ -48,7 +48,7 @@ func openEnsemble(t *testing.T, n int, set func(i int, o *weirhttp.Options), ori
 	return e
 }
 
-// calls is how often the origin was called.
+// calls returns how often the origin was called.
 func (e *ensemble) calls() int64 {
 	var n int64
 	for _, s := range e.sites {
@@ -64,8 +64,8 @@ func (e *ensemble) wantCalls(n int64) {
 	}
 }
 
-// everywhere sends n requests at once to each instance, and returns the answers
-// of each.
+// everywhere sends n requests at once to each instance, and returns the replies of
+// each.
 func (e *ensemble) everywhere(n int, request func(s *site, i int) *http.Request) [][]reply {
 	replies := make([][]reply, len(e.sites))
 	var wg sync.WaitGroup
@@ -76,15 +76,15 @@ func (e *ensemble) everywhere(n int, request func(s *site, i int) *http.Request)
 	return replies
 }
 
-// the request for a target, by every client.
+// everybody returns the same request for a target for every client.
 func everybody(target string, fields ...string) func(*site, int) *http.Request {
 	return func(s *site, _ int) *http.Request {
 		return s.request(s.t.Context(), http.MethodGet, target, fields...)
 	}
 }
 
-// counting returns an origin that answers with the number of its call, after
-// some time.
+// counting returns an origin that responds with the number of the call, after some
+// time.
 func counting(after time.Duration, fields ...string) http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// fleetHistory is a history of two instances on one tier. In every second one
-// they are cut off from it now and then, or it hangs, or tells nothing: then it
-// is only checked that nobody gets what is not theirs.
+// fleetHistory is a history of two instances on one Tier. In every other history, the
+// instances are cut off from the Tier at times, or it hangs, or its pushes are lost.
+// In these histories it is only checked that no client gets another user's response.
 func fleetHistory(t *testing.T, seed uint64) {
 	w := &world{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), late: time.Millisecond, loose: seed%2 == 0}
 	e := openEnsemble(t, 2, func(_ int, o *weirhttp.Options) {

@@ -14,15 +14,15 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// What keys are called in the tier:
+// Keys have these names in the Tier:
 //
 //	u 4:http 12:shop.example /path?query          a URL
 //	v FENCE HASH u 4:http ...                     one of its variants
 //
-// without the blanks. FENCE is that of the mark at the URL, in 16 hexadecimal
-// digits, so that a purge of the URL, which removes the mark, is one of all its
-// variants. HASH is of the names and the selecting values, of which some are
-// nobody's business (Policy.Vary with Authorization): 32 digits of SHA-256.
+// without the blanks. FENCE is the fence of the mark at the URL, in 16 hexadecimal
+// digits. A purge of the URL removes the mark, and so invalidates all of its
+// variants. HASH covers the names and the selecting values: 32 digits of SHA-256. It
+// is a hash because some values are secret (Policy.Vary with Authorization).
 
 const (
 	fenceDigits = 16
@@ -30,7 +30,7 @@ const (
 	maxURLName  = fleet.MaxName - 1 - fenceDigits - hashDigits
 )
 
-// nameOf returns what key is called, and false if it is too long for that.
+// nameOf returns the name of key, and false if key is too long for one.
 func nameOf(key responses.Key) (string, bool) {
 	if !fits(key) {
 		return "", false
@@ -44,8 +44,8 @@ func fits(key responses.Key) bool {
 	return len(key.Scheme)+len(key.Host)+len(key.Target) <= maxURLName-lengths
 }
 
-// variantOf returns what a variant of the URL called name is called, to which a
-// request with fields h belongs; names are what the mark with that fence has.
+// variantOf returns the name of the variant that a request with fields h selects, of
+// the URL called name. names are the fields that the mark with that fence lists.
 func variantOf(name string, fence uint64, names []string, h http.Header) string {
 	var b []byte
 	for _, n := range names {
@@ -57,15 +57,15 @@ func variantOf(name string, fence uint64, names []string, h http.Header) string 
 	return "v" + strings.Repeat("0", fenceDigits-len(digits)) + digits + hex.EncodeToString(sum[:hashDigits/2]) + name
 }
 
-// placeOf is what the store knows a variant by.
+// placeOf returns the number by which the store knows a variant.
 func placeOf(variant string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(variant)) // never fails
 	return max(h.Sum64(), 1)
 }
 
-// parseName tells what is called name: the key of its URL, and of a variant the
-// place.
+// parseName returns the key that name stands for. If name is that of a variant, it
+// also returns its place.
 func parseName(name string) (key responses.Key, place uint64, ok bool) {
 	if strings.HasPrefix(name, "v") && len(name) > 1+fenceDigits+hashDigits {
 		place = placeOf(name)
@@ -84,7 +84,7 @@ func parseName(name string) (key responses.Key, place uint64, ok bool) {
 	return key, place, true
 }
 
-// cutCounted cuts a text with its length before it off s.
+// cutCounted cuts a length-prefixed text off s.
 func cutCounted(s string) (text, rest string, ok bool) {
 	digits, s, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(digits, 10, 16)

@@ -23,7 +23,7 @@ func TestFleetNamesAreTheirKeys(t *testing.T) {
 		name, ok := nameOf(key)
 		got, place, parsed := parseName(name)
 		if !ok || !parsed || got != key || place != 0 || seen[name] {
-			t.Errorf("parseName(nameOf(%v)) = %v, %d, %v; want it, and place 0", key, got, place, parsed)
+			t.Errorf("parseName(nameOf(%v)) = %v, %d, %v; want the same key, and place 0", key, got, place, parsed)
 		}
 		seen[name] = true
 		for _, v := range []string{
@@ -41,7 +41,7 @@ func TestFleetNamesAreTheirKeys(t *testing.T) {
 		}
 	}
 	if name, ok := nameOf(responses.Key{Target: strings.Repeat("x", fleet.MaxName)}); ok {
-		t.Errorf("nameOf of a long URL = %d bytes; want none", len(name))
+		t.Errorf("nameOf of a long URL = %d bytes; want no name", len(name))
 	}
 }
 
@@ -56,7 +56,7 @@ func FuzzFleetName(f *testing.F) {
 		}
 		name, fits := nameOf(key)
 		if got, _, _ := parseName(name); fits && got != key {
-			t.Errorf("parseName(%q) = %v, which is called %q, which is %v", s, key, name, got)
+			t.Errorf("parseName(%q) = %v, whose name is %q, which parses as %v", s, key, name, got)
 		}
 		if (place == 0) != (s[0] == 'u') {
 			t.Errorf("parseName(%q) has place %d", s, place)

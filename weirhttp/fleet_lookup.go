@@ -11,36 +11,36 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A fleetLookup is what a flight does in the fleet: it asks before the call,
-// and settles after it. It belongs to the flight's goroutine.
+// A fleetLookup is a flight's part in the fleet: it asks before the call, and settles
+// after it. It belongs to the flight's goroutine.
 type fleetLookup struct {
 	f     *flight
 	fleet *fleetClient
 	name  string // of the URL in the tier
 
 	root   *fleetclient.Subscription
-	branch *fleetclient.Subscription // at the variant, once there is a mark at the URL
+	branch *fleetclient.Subscription // for the variant, once there is a mark at the URL
 	mark   uint64                    // the mark's fence
-	names  []string                  // what the mark says
+	names  []string                  // the field names in the mark
 	at     string                    // the variant's name
 
 	waited bool // for another instance's call
-	cooled bool // the key cools, and it asks for a lease all the same
-	newer  bool // it wants a newer response than the known one
-	// The questions of the subscription at the URL, and at the variant.
+	cooled bool // the key is cooling, and it asks for a lease nevertheless
+	newer  bool // it needs a newer response than the known one
+	// What it asks at the URL, and at the variant.
 	asks [2]fleet.Ask
 
-	lease  *fleetclient.Lease // nil: the call is nobody's but this instance's
+	lease  *fleetclient.Lease // nil: the call is for this instance alone
 	began  time.Time
 	tags   uint64            // see fleetclient.Client.TagSeq
-	over   bool              // the lease was settled before the end
+	over   bool              // the lease was settled early
 	failed error             // how the call ended
-	bring  *responses.Stored // what it brought, to be settled
+	bring  *responses.Stored // the response of the call, to be settled
 }
 
-// newFleetLookup returns the fleetLookup of a flight for c, nil if it does not
-// ask the fleet. Whose credentials the policy compares has answers that are for
-// nobody else.
+// newFleetLookup returns the fleetLookup of a flight for c, or nil if the flight does
+// not ask the fleet. Responses to credentials that the policy compares are for no
+// other client, so they are not in the fleet.
 func (h *Handler) newFleetLookup(f *flight, c *call) *fleetLookup {
 	if h.fleet == nil || h.o.NoStore || c.q.NoStore || c.q.Credentials&h.keyed != 0 {
 		return nil
@@ -52,12 +52,12 @@ func (h *Handler) newFleetLookup(f *flight, c *call) *fleetLookup {
 	return &fleetLookup{f: f, fleet: h.fleet, name: name}
 }
 
-// maxQuestions is how often one fleetLookup asks before the flight goes on alone. It
-// is above what a wave of purges, or a few waits, take.
+// maxQuestions is how often one fleetLookup asks before the flight continues alone. A
+// wave of purges, or a few waits, take fewer questions.
 const maxQuestions = 16
 
-// consult asks the fleet for an answer for f, and reports whether its call has
-// to be made. If not, f has got its answer, or has ended.
+// consult asks the fleet for a response for f, and reports whether f has to make its
+// call. If not, f has got its response, or has ended.
 func (f *flight) consult(ctx context.Context) bool {
 	l := f.lookup
 	if l.lease != nil {
@@ -90,17 +90,17 @@ func (f *flight) consult(ctx context.Context) bool {
 	return l.alone()
 }
 
-// A step is what follows from an answer of the tier.
+// A step is what follows from a reply of the Tier.
 type step uint8
 
 const (
 	stepAgain step = iota // ask again
 	stepAlone             // make the call, without a lease
-	stepCall              // make it, with one
-	stepDone              // f has its answer, or has ended
+	stepCall              // make the call, with a lease
+	stepDone              // f has its response, or has ended
 )
 
-// expect sets what to request: a newer response than the known one, unless that
+// expect decides what to ask for: a newer response than the known one, unless that
 // only has to be checked.
 func (l *fleetLookup) expect(known *responses.Stored) {
 	f := l.f
@@ -113,17 +113,17 @@ func (l *fleetLookup) expect(known *responses.Stored) {
 	}
 }
 
-// A reply is an answer of the tier.
+// A reply is a reply of the Tier.
 type reply struct {
 	fleetclient.Answer
 	sub   *fleetclient.Subscription
-	level int             // 0 at the URL, 1 at a variant
-	wire  *responses.Wire // of the entry: a response; nil if there is none of use
+	level int             // 0 for the URL, 1 for a variant
+	wire  *responses.Wire // the entry as a response; nil if it cannot be used
 }
 
-// ask asks at the URL, and if there is a mark, at the variant. The tier has a
-// deadline of its own, and a lease that is granted must be known, so the
-// question does not end with the flight.
+// ask asks for the URL and, if there is a mark, for the variant. The Tier has its own
+// deadline, and a granted lease must not be missed, so the request to the Tier does
+// not end with the flight.
 func (l *fleetLookup) ask() (reply, error) {
 	ctx := context.WithoutCancel(l.f.req.Context())
 	if l.branch != nil && l.root.Overtaken(l.mark) {
@@ -146,7 +146,7 @@ func (l *fleetLookup) ask() (reply, error) {
 		l.at = variantOf(l.name, l.mark, l.names, l.f.req.Header)
 		l.branch = l.fleet.client.Subscribe(l.at)
 		l.asks[1].NewerThan, l.asks[1].Joined = 0, 0
-		if l.newer && l.f.known.Place == placeOf(l.at) { // fences of two keys say nothing of each other
+		if l.newer && l.f.known.Place == placeOf(l.at) { // fences of different keys cannot be compared
 			l.asks[1].NewerThan = l.f.known.Fence.Load()
 		}
 	}
@@ -165,7 +165,7 @@ func (l *fleetLookup) ask() (reply, error) {
 	return reply{a, l.branch, 1, w}, nil
 }
 
-// decode returns what an answer's entry is, nil for what is not of use here.
+// decode returns the response in a reply, or nil if it cannot be used here.
 func (l *fleetLookup) decode(a fleetclient.Answer) *responses.Wire {
 	w := new(responses.Wire)
 	if a.Value == nil || a.Value.Kind != fleet.KindValue || w.UnmarshalBinary(a.Value.Data) != nil || w.Key != l.f.key {
@@ -174,9 +174,9 @@ func (l *fleetLookup) decode(a fleetclient.Answer) *responses.Wire {
 	return w
 }
 
-// read makes of an answer what is stored, by the same rules as if the origin had
-// sent it now; only its age is the tier's. It returns nil if it may not be
-// stored, or not be given to the flight's own request, here (H1, H3).
+// read converts a reply into a stored response, by the same rules as if the origin
+// had just sent it; only its age comes from the Tier. It returns nil if the response
+// may not be stored here, or not be used for the flight's own request (H1, H3).
 func (l *fleetLookup) read(r reply) *responses.Stored {
 	if r.wire == nil {
 		return nil
@@ -197,8 +197,8 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 	return s
 }
 
-// keep puts s, which was read of an answer, into the store, where pushes find
-// it. It reports false if it was overtaken before that, and must not be used.
+// keep stores s, which was read from a reply, so that pushes find it. It reports
+// false if s was overtaken before that, and must not be used.
 func (l *fleetLookup) keep(s *responses.Stored, r reply) bool {
 	f := l.f
 	store := f.group.handler.cache.store
@@ -213,7 +213,7 @@ func (l *fleetLookup) keep(s *responses.Stored, r reply) bool {
 	return true
 }
 
-// take does what follows from an answer. left is how long may be waited.
+// take acts on a reply. left is how long f may still wait.
 func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) step {
 	f := l.f
 	if r.Grant == fleet.GrantLease {
@@ -234,7 +234,7 @@ func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) ste
 		}
 		return stepAgain
 	case fleetclient.AskPast:
-		if ask := &l.asks[r.level]; f.q.NoCache { // now it is known that there is no mark
+		if ask := &l.asks[r.level]; f.q.NoCache { // by now it is known that there is no mark
 			ask.NewerThan = fleet.AnyFence
 		} else {
 			ask.NewerThan, ask.Joined = r.Entry.Fence, 0
@@ -257,8 +257,9 @@ func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) ste
 	return stepAlone
 }
 
-// use returns the response that an answer is about: what is known, where the Tier
-// confirms it or has a failure in its place, and else what it has; nil for nothing.
+// use returns the response that a reply is about. That is the known one if the Tier
+// confirms it, or has only a failure instead; otherwise it is the one in the reply.
+// It is nil if there is none.
 func (l *fleetLookup) use(r reply) *responses.Stored {
 	if k := l.f.known; k != nil {
 		st := k.At(time.Now(), l.f.q)
@@ -270,13 +271,13 @@ func (l *fleetLookup) use(r reply) *responses.Stored {
 	return l.read(r)
 }
 
-// view is what s, which may be nil, is good for.
+// view describes how s, which may be nil, can be used.
 func (l *fleetLookup) view(s *responses.Stored, left time.Duration) fleetclient.View {
 	f := l.f
 	v := fleetclient.View{
 		Foreign: s == nil && !f.q.NoCache,
-		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before f was wanted, or is known to fail
-		Insists: !f.pinned,                            // without anything to serve, one tries
+		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before this request, or is known to fail
+		Insists: !f.pinned,                            // without anything to serve, f tries a call
 		Asked:   l.waited || l.cooled,
 	}
 	if s != nil {
@@ -288,7 +289,8 @@ func (l *fleetLookup) view(s *responses.Stored, left time.Duration) fleetclient.
 	return v
 }
 
-// serve answers f with s. It asks again if s was overtaken meanwhile.
+// serve ends f with s as the response. If s was overtaken in the meantime, it asks
+// again.
 func (l *fleetLookup) serve(s *responses.Stored, r reply) step {
 	var because error
 	switch {
@@ -303,7 +305,7 @@ func (l *fleetLookup) serve(s *responses.Stored, r reply) step {
 	return stepDone
 }
 
-// isKnown reports whether what the tier has is what f knows.
+// isKnown reports whether the Tier has the response that f knows.
 func (l *fleetLookup) isKnown(r reply) bool {
 	k := l.f.known
 	if k.Fence.Load() != r.Entry.Fence {
@@ -315,8 +317,8 @@ func (l *fleetLookup) isKnown(r reply) bool {
 	return k.Place == placeOf(l.at)
 }
 
-// granted: the call is f's. If s is stale in its window, it is the response for the callers
-// that wait now, and the call follows behind it.
+// granted takes the lease: f makes the call. If s is stale but within its window, it
+// is served to the callers that wait now, and the call becomes a refresh behind it.
 func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored, stale bool) step {
 	f := l.f
 	h := f.group.handler
@@ -350,10 +352,9 @@ func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored,
 	return stepCall
 }
 
-// unavailable: the instance is on its own. What is fresh, and only had to be
-// checked, is the answer, as it would be without a fleet, and so is what is
-// stale in its window; one that was checked
-// in its time is not so for a second.
+// unavailable continues without the Tier. A known response that is fresh, or stale
+// within stale-while-revalidate, is served, as it would be without a fleet. If it had
+// been checked since the last reset, it is not checked again for one second.
 func (l *fleetLookup) unavailable() bool {
 	f := l.f
 	k := f.known
@@ -377,7 +378,7 @@ func (l *fleetLookup) unavailable() bool {
 	return false
 }
 
-// alone goes on without a lease. It returns true.
+// alone continues without a lease. It returns true.
 func (l *fleetLookup) alone() bool {
 	c := l.f.group.handler.cache
 	c.mu.Lock()
@@ -386,8 +387,8 @@ func (l *fleetLookup) alone() bool {
 	return true
 }
 
-// refreshUnder starts a call behind s, which was stale in the tier, under the
-// lease of f's fleetLookup, or gives that up.
+// refreshUnder starts a refresh of s, which was stale in the Tier, under the lease of
+// f's fleetLookup, or releases the lease.
 func (h *Handler) refreshUnder(f *flight, s *responses.Stored, root uint64) {
 	l := f.lookup
 	c := &call{h: h, r: f.req, q: f.q, key: f.key, stale: s}

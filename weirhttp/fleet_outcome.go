@@ -13,22 +13,23 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// What fleet.Failure.Text says of an answer that is not for others.
+// Values of fleet.Failure.Text for a response that is not shared with other
+// instances.
 const (
-	toNobody = "nobody" // no client may have another's: nobody waits
-	toAlike  = "alike"  // it proves nothing to other instances
+	toNobody = "nobody" // no client may use another's response, so that none waits
+	toAlike  = "alike"  // it may be shared with alike requests only, which other instances cannot check
 	tooLarge = "large"
 )
 
 // Kinds of failures.
 const (
-	failedStatus = "status" // of the origin's answer; Text has it
-	failedCall   = "call"   // there was no answer
+	failedStatus = "status" // the origin responded with an error status, which is in Text
+	failedCall   = "call"   // there was no response
 )
 
-// head takes the head of the response; size is that of the body if it is
-// known. What is not for others is settled at once, so that they wait no longer.
-// e may be nil, here and below.
+// head takes the head of the response; size is that of the body if it is known. If
+// the response is not for other instances, the lease is settled at once, so that they
+// stop waiting. l may be nil, here and below.
 func (l *fleetLookup) head(resp *rfc9111.Response, size int64) {
 	if l == nil || l.lease == nil || l.over {
 		return
@@ -42,7 +43,7 @@ func (l *fleetLookup) head(resp *rfc9111.Response, size int64) {
 	}
 }
 
-// unshared tells why a response is not for the fleet, "" if it is.
+// unshared returns why a response is not for the fleet, or "" if it is.
 func (c *fleetClient) unshared(resp *rfc9111.Response, size int64) string {
 	switch {
 	case size > c.o.MaxObject:
@@ -56,18 +57,18 @@ func (c *fleetClient) unshared(resp *rfc9111.Response, size int64) string {
 		}
 		return ""
 	case resp.Reason == rfc9111.ReasonAuthorization, resp.Reason == rfc9111.ReasonCookie, resp.Sharing != rfc9111.Nobody:
-		return toAlike // it is so because of who asked, or the callers that wait share it
+		return toAlike // it depends on the client's credentials, or the waiting callers share it
 	}
 	return toNobody
 }
 
-// unshare tells the others that the answer is not for them.
+// unshare tells the other instances that the response is not for them.
 func (l *fleetLookup) unshare(why string) {
 	cool := l.f.group.handler.o.Relearn
 	l.settle(fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Uncacheable, Text: why}, Cool: cool, MaxCool: cool})
 }
 
-// settle settles in the background: the answer is on its way.
+// settle settles the lease in the background, because the response is under way.
 func (l *fleetLookup) settle(o fleet.Outcome) {
 	l.over = true
 	l.lease.GiveUp(o)
@@ -80,8 +81,8 @@ func (l *fleetLookup) grown(size int64) {
 	}
 }
 
-// brings takes what the call has brought, before it is stored, so that pushes
-// find it there by its fences.
+// brings takes the response of the call before it is stored, and sets its fences, so
+// that pushes find it in the store.
 func (l *fleetLookup) brings(s *responses.Stored) {
 	if l == nil || l.lease == nil {
 		return
@@ -97,7 +98,7 @@ func (l *fleetLookup) brings(s *responses.Stored) {
 		l.mark, l.names = l.lease.Fence(), s.Vary
 		l.at = variantOf(l.name, l.mark, l.names, l.f.req.Header)
 		s.Place = placeOf(l.at)
-		s.Fence.Store(l.mark) // until it has one of its own
+		s.Fence.Store(l.mark) // until the variant has its own
 	case !l.widens(s):
 		s.Place = placeOf(l.at)
 		s.Fence.Store(l.lease.Fence())
@@ -105,20 +106,20 @@ func (l *fleetLookup) brings(s *responses.Stored) {
 	l.bring = s
 }
 
-// widens reports whether s is kept apart by something that the mark does not
-// have.
+// widens reports whether s varies by a field that the mark does not list.
 func (l *fleetLookup) widens(s *responses.Stored) bool {
 	return slices.ContainsFunc(s.Vary, func(name string) bool { return !slices.Contains(l.names, name) })
 }
 
-// ends takes how the call has ended.
+// ends records how the call has ended.
 func (l *fleetLookup) ends(err error) {
 	if l != nil {
 		l.failed = err
 	}
 }
 
-// close ends the fleetLookup, after its flight has ended: nobody waits for it here.
+// close ends the fleetLookup after its flight has ended and no caller here waits for
+// it.
 func (l *fleetLookup) close() {
 	if l == nil {
 		return
@@ -129,7 +130,7 @@ func (l *fleetLookup) close() {
 		case l.bring != nil && !l.f.write.Void():
 			l.share()
 		default:
-			_, _ = l.lease.Settle(l.without(l.failed)) // else it runs out
+			_, _ = l.lease.Settle(l.without(l.failed)) // if this fails, the lease expires
 		}
 	}
 	if l.branch != nil {
@@ -141,15 +142,15 @@ func (l *fleetLookup) close() {
 }
 
 // late is called when the flight has ended without a response, or in the middle of
-// it, perhaps on another goroutine: the call may go on for as long as it likes,
-// but not the lease.
+// one, perhaps on another goroutine. The call may run on for any length of time, but
+// the lease ends now.
 func (l *fleetLookup) late(err error) {
 	if l != nil && l.lease != nil {
 		l.lease.GiveUp(l.without(err))
 	}
 }
 
-// without is the Outcome of a call that brought nothing.
+// without returns the Outcome of a call that brought nothing.
 func (l *fleetLookup) without(err error) fleet.Outcome {
 	if err == nil || !counts(err) {
 		return fleet.Outcome{}
@@ -157,35 +158,35 @@ func (l *fleetLookup) without(err error) fleet.Outcome {
 	return l.fleet.o.Failed(fleet.Failure{Kind: failedCall, Text: "no answer"})
 }
 
-// counts reports whether an error is the origin's: not that nobody waits any
-// more, nor a limit of ours.
+// counts reports whether an error is the origin's fault, and not caused by missing
+// callers or by one of our limits.
 func counts(err error) bool {
 	return !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrClosed) && !errors.Is(err, limit.ErrLimited)
 }
 
-// share settles with what the call has brought.
+// share settles the lease with the response of the call.
 func (l *fleetLookup) share() {
 	s := l.bring
 	entry, err := l.entry(s)
 	if err != nil {
-		_, _ = l.lease.Settle(fleet.Outcome{}) // it runs out
+		_, _ = l.lease.Settle(fleet.Outcome{}) // it expires
 		return
 	}
-	ctx := context.Background() // the tier has a deadline of its own
+	ctx := context.Background() // the Tier has its own deadline
 	switch {
 	case l.branch != nil && l.widens(s):
-		// The new mark has a fence of its own, under which nothing is found yet: what
-		// was fetched under the old one may be older than a purge.
+		// The new mark has a new fence, under which nothing is found yet: responses
+		// fetched under the old one may be older than a purge.
 		names := slices.Concat(l.names, s.Vary)
 		slices.Sort(names)
 		if entry, err = l.markEntry(slices.Compact(names)); err == nil {
-			_, _ = l.fleet.client.Put(ctx, l.name, fleet.Write{Entry: entry}) // the next one tries again
+			_, _ = l.fleet.client.Put(ctx, l.name, fleet.Write{Entry: entry}) // on an error, the next call tries again
 		}
 		_, _ = l.lease.Settle(fleet.Outcome{})
 		return
 	case l.branch == nil && len(s.Vary) > 0:
-		// First the variant, at a place that only this lease can name. An instance that finds the
-		// mark then finds it as well.
+		// The variant comes first, at a place that only this lease can name. An
+		// instance that finds the mark afterwards then also finds the variant.
 		fence, err := l.fleet.client.Put(ctx, l.at, fleet.Write{Entry: entry})
 		if err == nil {
 			s.Fence.Store(fence)
@@ -200,18 +201,18 @@ func (l *fleetLookup) share() {
 	switch {
 	case ok:
 		s.Checked.Store(time.Now().UnixNano())
-	case err == nil: // it was purged since, or another has called
+	case err == nil: // it was purged in the meantime, or another instance has made a call
 		l.f.group.handler.cache.store.Remove(l.f.key, s)
 	}
 }
 
-// entry is s as it is passed to the others.
+// entry encodes s for the other instances.
 func (l *fleetLookup) entry(s *responses.Stored) (*fleet.Entry, error) {
 	st := s.At(time.Now(), l.f.q)
 	w := responses.Wire{Key: l.f.key, Status: s.Status, Age: st.Age, Header: s.Header, Body: s.Body}
 	keep := max(s.StaleWhileRevalidate, s.StaleIfError, s.StaleOffline)
 	if validatable(s) {
-		keep = max(keep, s.Lifetime) // it may be validated
+		keep = max(keep, s.Lifetime) // it can be validated
 	}
 	return l.wrap(w, fleet.Value{
 		TTL: max(st.TTL, 0), SWR: s.StaleWhileRevalidate, SIE: s.StaleIfError, Cost: time.Since(l.began),
@@ -219,7 +220,7 @@ func (l *fleetLookup) entry(s *responses.Stored) (*fleet.Entry, error) {
 	}, st.TTL, st.TTL+keep)
 }
 
-// markEntry is a mark with the names.
+// markEntry encodes a mark with these names.
 func (l *fleetLookup) markEntry(names []string) (*fleet.Entry, error) {
 	keep := l.fleet.o.MaxKeep
 	return l.wrap(responses.Wire{Key: l.f.key, Vary: names}, fleet.Value{TTL: keep, TagSeq: l.tags}, keep, keep)

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A logged is a log that may be read while it is written.
+// A logged is a log that can be read while it is written.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,9 +36,9 @@ func (l *logged) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// T12: what an instance has purged while it was cut off is not served from the
-// fleet there, and not by others once the purge has been sent. Nothing else of the
-// fleet is closed to it.
+// T12: what an instance has purged while it was cut off is not served there from the
+// fleet. Other instances do not serve it either once the purge has been sent. The
+// instance can still use everything else in the fleet.
 func TestT12_PurgesWhileCutOffAreNotUndone(t *testing.T) {
 	ways := map[string]func(s *site, c *weirhttp.Cache) error{
 		"url": func(s *site, c *weirhttp.Cache) error {
@@ -115,11 +115,11 @@ func purgesWhileCutOff(t *testing.T, way string, purge func(*site, *weirhttp.Cac
 		}
 		shows(0, "1")
 		for i := 1; i < 3; i++ {
-			shows(i, "0") // nobody has told them
+			shows(i, "0") // they have not received the purge
 		}
 		e.lines[1].Cut()
 		if hangs {
-			e.lines[0].Unhang() // the engine may execute what has hung
+			e.lines[0].Unhang() // the engine may execute the commands that hung
 		} else {
 			e.lines[0].Mend()
 		}
@@ -133,7 +133,7 @@ func purgesWhileCutOff(t *testing.T, way string, purge func(*site, *weirhttp.Cac
 			}
 		}
 		if n, all := log.count("not acknowledged by the fleet"), log.count("all queued purges are acknowledged"); way != "the caller has gone" && !hangs && (n != 1 || all != 1) {
-			t.Errorf("the log says %d and %d times how it stands; want once each:\n%s", n, all, &log.b)
+			t.Errorf("the log has %d lines for pending purges and %d for acknowledged ones; want one each:\n%s", n, all, &log.b)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// distant is a Tier whose answers are on their way for a second.
+// distant is a Tier that answers after one second.
 type distant struct{ fleet.Tier }
 
 func (s distant) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
@@ -21,7 +21,7 @@ func (s distant) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.A
 	return answer, err
 }
 
-// What was purged while the tier's answer was on its way is not used.
+// A response that was purged while the Tier's reply was under way is not used.
 func TestFleetPurgeOvertakesAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, err := weirhttp.NewCache(weirhttp.DefaultCacheBytes)
@@ -48,14 +48,14 @@ func TestFleetPurgeOvertakesAnAnswer(t *testing.T) {
 	})
 }
 
-// full is a limiter that refuses everybody.
+// full is a limiter that rejects all calls.
 type full struct{}
 
 func (full) Acquire(context.Context) (limit.Permit, error) {
 	return limit.Permit{}, &limit.Error{Limiter: "full", Reason: limit.QueueFull}
 }
 
-// A call that our own limit refuses gives its lease up, and does not cool.
+// A call that our own limit rejects gives up its lease, and the key does not cool.
 func TestFleetRefusedCallGivesItsLeaseUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openEnsemble(t, 2, func(i int, o *weirhttp.Options) {
@@ -64,17 +64,17 @@ func TestFleetRefusedCallGivesItsLeaseUp(t *testing.T) {
 			}
 		}, answering(0, "Cache-Control", "max-age=600"))
 		if r := e.sites[0].get("/x"); r.status != http.StatusServiceUnavailable {
-			t.Errorf("answer = %d; want 503", r.status)
+			t.Errorf("status = %d; want 503", r.status)
 		}
 		synctest.Wait()
 		r := e.sites[1].get("/x")
 		r.want(t, 200, "/x")
 		if r.took != 0 {
-			t.Errorf("the other instance answered after %v; want 0s", r.took)
+			t.Errorf("the other instance responded after %v; want 0s", r.took)
 		}
 		if n := e.tier.Len(); n != 1 {
 			t.Errorf("the tier holds %d keys; want 1", n)
 		}
-		e.sites[0].get("/x").want(t, 200, "/x") // the answer is there for it
+		e.sites[0].get("/x").want(t, 200, "/x") // it gets the response from the Tier
 	})
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// found makes s the answer of f: another instance's, which is in the store now,
-// or at least was not refused for what it is. because says why it is given
-// though it is stale; waited, that it is the answer to a call for which f has
-// waited. It reports false if f has ended meanwhile.
+// found ends f with s as its response. s is another instance's response that is now
+// stored here, or was not stored for reasons other than its content; or it is the
+// known one. because is why it is served although it is stale. waited means that it
+// is the response to a call for which f has waited. It reports false if f has already
+// ended.
 func (f *flight) found(s *responses.Stored, because error, waited bool) bool {
 	return f.end(func() { f.shared, f.own, f.because, f.waited = s, s == f.known, because, waited })
 }
 
-// disband releases all who wait for f: no answer that it could get is for them.
+// disband releases all callers of f: no response that it could get is for them.
 func (f *flight) disband() bool {
 	return f.end(func() {
 		f.dispersed = true
@@ -27,7 +28,7 @@ func (f *flight) disband() bool {
 	})
 }
 
-// end ends f before there is a call.
+// end ends f before it makes a call.
 func (f *flight) end(set func()) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
@@ -43,8 +44,8 @@ func (f *flight) end(set func()) bool {
 	return true
 }
 
-// takeShared answers c with what the fleet had for f, if c may have it: as a hit
-// of the store is judged.
+// takeShared responds to c with the response that the fleet had for f, if c may use
+// it. The rules are those of a hit in the store.
 func (c *call) takeShared(f *flight) bool {
 	h, s := c.h, f.shared
 	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.because == nil || !rfc9111.Matches(s.Vary, s.Selected, c.r.Header) {
@@ -81,11 +82,11 @@ func (c *call) takeShared(f *flight) bool {
 	return true
 }
 
-// detailFleet is the detail of answers that another instance has fetched.
+// detailFleet is the detail of responses that another instance has fetched.
 const detailFleet = "fleet"
 
-// noteFleet notes that c's answer is another instance's, unless this one had it
-// already, and only has asked whether it holds.
+// noteFleet records that c gets another instance's response, unless this instance
+// already had it and only checked it with the fleet.
 func (c *call) noteFleet(f *flight) {
 	if !f.own {
 		c.fleet = true
@@ -93,7 +94,7 @@ func (c *call) noteFleet(f *flight) {
 	}
 }
 
-// tellMore adds to the Cache-Status of a hit.
+// tellMore appends to the Cache-Status of a hit.
 func (h *Handler) tellMore(w http.ResponseWriter, what string) {
 	if h.o.NoReceipt {
 		return
@@ -104,8 +105,8 @@ func (h *Handler) tellMore(w http.ResponseWriter, what string) {
 	d["Cache-Status"] = told
 }
 
-// adopt takes what the fleet had for f, stale, as what is stored for c: for the
-// case that the call fails.
+// adopt makes the stale response that the fleet had for f the stored response of c,
+// in case the call fails.
 func (c *call) adopt(f *flight) {
 	s := f.known
 	if c.h.fleet == nil || c.stale != nil || s == nil || c.q.NoStore || c.q.Credentials&^s.Admits != 0 {

@@ -22,7 +22,7 @@ func TestFleetOneCallForAColdKey(t *testing.T) {
 			for _, r := range replies {
 				r.want(t, 200, "/cold")
 				if r.took != 200*time.Millisecond {
-					t.Errorf("instance %d answered after %v; want 200ms", k, r.took)
+					t.Errorf("instance %d responded after %v; want 200ms", k, r.took)
 				}
 			}
 		}
@@ -39,7 +39,7 @@ func TestFleetOneCallForAColdKey(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, l := range e.lines {
-			if n := l.Commands(); n > 5 { // with the tags that are read once, and the watch
+			if n := l.Commands(); n > 5 { // including the tags that are read once, and the watch
 				t.Errorf("an instance sent %d commands; want at most 5", n)
 			}
 		}
@@ -61,7 +61,7 @@ func TestFleetAnswersAsTheStoreDoes(t *testing.T) {
 		has(t, r, "Age", "15")
 		has(t, r, "X-Two", "b, a")
 		time.Sleep(2 * time.Second)
-		r = b.get("/x") // now it is its own
+		r = b.get("/x") // now it is stored here
 		has(t, r, "Cache-Status", "weir; hit; ttl=43")
 		has(t, r, "Age", "17")
 		if got := r.header.Get("Cache-Status"); got != "weir; hit; ttl=43" {
@@ -70,7 +70,7 @@ func TestFleetAnswersAsTheStoreDoes(t *testing.T) {
 		b.get("/x", "If-None-Match", `"1"`).want(t, 304, "")
 		b.get("/x", "Range", "bytes=1-1").want(t, 206, "x")
 		time.Sleep(43 * time.Second)
-		a.get("/x").want(t, 200, "/x") // it is stale by now, everywhere
+		a.get("/x").want(t, 200, "/x") // by now it is stale in all instances
 		b.get("/x").want(t, 200, "/x")
 		e.wantCalls(2)
 	})
@@ -97,8 +97,8 @@ func TestFleetHolderLeaves(t *testing.T) {
 		cancel()
 		<-done
 		r.want(t, 200, "/x")
-		if r.took != 1300*time.Millisecond { // 300 ms for nothing, and a call
-			t.Errorf("answered after %v; want 1.3s: the lease was not given up", r.took)
+		if r.took != 1300*time.Millisecond { // 300 ms of waiting, and a call
+			t.Errorf("got a response after %v; want 1.3s: the lease was not given up", r.took)
 		}
 		e.wantCalls(2)
 	})
@@ -118,7 +118,7 @@ func TestFleetPrivateAnswersAreNobodyElses(t *testing.T) {
 				for _, r := range replies {
 					r.want(t, 200, "/me")
 					if r.took > 2*time.Second {
-						t.Errorf("%q: answered after %v; want 2s at most: the others go alone at once", fields, r.took)
+						t.Errorf("%q: got a response after %v; want at most 2s: the other instances make their own calls at once", fields, r.took)
 					}
 				}
 			}
@@ -126,7 +126,7 @@ func TestFleetPrivateAnswersAreNobodyElses(t *testing.T) {
 			began := time.Now()
 			e.everywhere(3, everybody("/me"))
 			if took := time.Since(began); took != time.Second {
-				t.Errorf("%q: the second wave took %v; want 1s: what was learned is known everywhere", fields, took)
+				t.Errorf("%q: the second wave took %v; want 1s: all instances have learned from the first", fields, took)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestFleetPublicIsForThoseWithCredentials(t *testing.T) {
 		a, b := e.sites[0], e.sites[1]
 		a.get("/x").want(t, 200, "/x")
 		b.get("/x").want(t, 200, "/x")
-		for range 2 { // the answer has taught b that they may join
+		for range 2 { // from the response, b knows that they may join
 			b.get("/x", "Authorization", "ada").want(t, 200, "/x")
 		}
 		e.wantCalls(1)
@@ -189,7 +189,7 @@ func TestFleetVary(t *testing.T) {
 				for i, r := range replies {
 					r.want(t, 200, languages[i%3])
 					if r.took > 3*time.Second {
-						t.Errorf("answered after %v; want 3s at most", r.took)
+						t.Errorf("got a response after %v; want at most 3s", r.took)
 					}
 				}
 			}
@@ -217,7 +217,7 @@ func TestFleetVaryThatGrows(t *testing.T) {
 					for _, s := range e.sites {
 						r := s.get("/x", "Accept-Language", language, "X-Region", region)
 						if r.body != language+region && (language == "de" || !strings.HasPrefix(r.body, language)) {
-							t.Errorf("%s, %s = %q; want what is for them", language, region, r.body)
+							t.Errorf("%s, %s = %q; want the response for these values", language, region, r.body)
 						}
 						synctest.Wait()
 					}
@@ -232,7 +232,7 @@ func TestFleetVaryThatGrows(t *testing.T) {
 		}
 		e.wantCalls(before)
 		if before > 9 {
-			t.Errorf("the origin was called %d times; want it to settle", before)
+			t.Errorf("the origin was called %d times; want at most 9", before)
 		}
 	})
 }
@@ -294,12 +294,12 @@ func TestFleetPurgeOnOneIsSeenOnAll(t *testing.T) {
 					want = "3"
 				}
 				if got := call(0); got != want {
-					t.Errorf("%s %q: after it, where it was done: call %s; want %s", name, vary, got, want)
+					t.Errorf("%s %q: after the purge, instance 0 has call %s; want %s", name, vary, got, want)
 				}
 				synctest.Wait() // the push has arrived
 				for i := range 3 {
 					if got := call(i); got != want {
-						t.Errorf("%s %q: after it, instance %d has call %s; want %s", name, vary, i, got, want)
+						t.Errorf("%s %q: after the purge, instance %d has call %s; want %s", name, vary, i, got, want)
 					}
 				}
 			})
@@ -307,7 +307,7 @@ func TestFleetPurgeOnOneIsSeenOnAll(t *testing.T) {
 	}
 }
 
-// T8: what has expired on one instance stands in for a failing origin on all.
+// T8: a response that one instance has expired replaces errors of the origin on all.
 func TestT8_ExpiredResponsesStandInOnAll(t *testing.T) {
 	for name, expire := range map[string]func(context.Context, *weirhttp.Cache) error{
 		"url": func(ctx context.Context, c *weirhttp.Cache) error {
@@ -341,10 +341,10 @@ func TestT8_ExpiredResponsesStandInOnAll(t *testing.T) {
 			}
 			down.Store(true)
 			if err := expire(t.Context(), cache); err != nil {
-				t.Errorf("%s: %v; want it done", name, err)
+				t.Errorf("%s: %v; want nil", name, err)
 			}
 			synctest.Wait()
-			for i := range 3 { // the third has it from the Tier only
+			for i := range 3 { // the third has it only from the Tier
 				e.sites[i].get("/x").want(t, 200, "old")
 			}
 			time.Sleep(2 * time.Minute)
@@ -355,8 +355,8 @@ func TestT8_ExpiredResponsesStandInOnAll(t *testing.T) {
 	}
 }
 
-// While a new configuration is rolled out instances may differ. What one has
-// stored another judges by its own policy.
+// While a new configuration is rolled out, instances may differ. An instance applies
+// its own policy to responses that another has stored.
 func TestFleetOfDifferentPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openEnsemble(t, 3, func(i int, o *weirhttp.Options) {
@@ -380,7 +380,7 @@ func TestFleetOfDifferentPolicies(t *testing.T) {
 	})
 }
 
-// A tier that others can write to gives nothing that may not be stored.
+// A Tier that others can write to cannot introduce responses that may not be stored.
 func TestFleetTrustsNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, fields := range map[string]http.Header{
@@ -390,7 +390,7 @@ func TestFleetTrustsNoEntry(t *testing.T) {
 			"varies":     {"Cache-Control": {"max-age=600"}, "Vary": {"Accept"}},
 		} {
 			e := openEnsemble(t, 1, nil, answering(0, "Cache-Control", "max-age=600"))
-			for _, target := range []string{"/x", "/other"} { // the second one is another key's
+			for _, target := range []string{"/x", "/other"} { // the second name is that of another key
 				w := responses.Wire{Key: responses.Key{Scheme: "http", Host: "shop.example", Target: "/x"}, Status: 200, Header: fields, Body: []byte("poison")}
 				if target == "/other" {
 					w.Header = http.Header{"Cache-Control": {"max-age=600"}}
@@ -408,7 +408,7 @@ func TestFleetTrustsNoEntry(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := e.sites[0].get(target); got.body != target {
-					t.Errorf("%s: %s = %q; want the origin's answer", name, target, got.body)
+					t.Errorf("%s: %s = %q; want the origin's response", name, target, got.body)
 				}
 			}
 		}

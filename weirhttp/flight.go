@@ -13,23 +13,23 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A group is what requests for one key have in common that wait for each other.
-// That they may share the answer is proved at its head; the group only keeps
-// those apart of whom it is known that they may not.
+// A group is what requests for one key that wait for each other have in common.
+// Whether they may share the response is decided when its headers arrive. The group
+// only separates requests that are known not to share.
 type group struct {
 	handler  *Handler
-	selected string // what they say about the fields that the key's answers vary by
-	alike    uint64 // a digest of all their fields, where only alike requests share
-	reload   bool   // they do not want what is stored
-	hops     int    // weirs that they have passed, see cdnloop.Hops
+	selected string // their values of the fields that the key's responses vary by
+	alike    uint64 // a digest of all their fields, if only alike requests share
+	reload   bool   // they do not accept stored responses
+	hops     int    // weir gateways that they have passed, see cdnloop.Hops
 }
 
-// A flight is one call for a key and the requests that wait for it. It belongs
-// to none of them.
+// A flight is one call for a key and the requests that wait for it. No request owns
+// it.
 type flight struct {
 	key    responses.Key
 	group  group
-	req    *http.Request // the leader's, as it is forwarded
+	req    *http.Request // the leader's, as forwarded
 	q      rfc9111.Request
 	stale  *responses.Stored // what the call validates, or nil
 	known  *responses.Stored // what was stored when it began, or nil
@@ -39,74 +39,75 @@ type flight struct {
 	born   time.Time
 
 	// guarded by Cache.mu
-	older, younger *flight // in its Handler's activeFlights
+	older, younger *flight // in activeFlights of its Handler
 
-	listed  bool   // newcomers find it
-	turned  bool   // its head is being judged, or final: who joins judges for itself
-	over    bool   // its end is decided
-	ended   bool   // so has the call
-	lost    bool   // it was given up before its call has ended
-	pinned  bool   // the cache itself waits for it: a refresh
-	keeps   bool   // what it brings is to be stored
-	asking  bool   // it asks the fleet, there is no call yet
+	listed  bool   // later requests find it
+	turned  bool   // its headers are being judged or final: later joiners are judged separately
+	over    bool   // its end is certain
+	ended   bool   // its call has ended
+	lost    bool   // it was given up before its call ended
+	pinned  bool   // the cache waits for it as well: a refresh
+	keeps   bool   // its response is to be stored
+	asking  bool   // it is waiting for the fleet, there is no call yet
 	root    uint64 // the fleet's fence under which the call is made
 	joiners int
-	waiting []*joiner    // before the head
-	crowd   admit.Crowd  // of waiting: what they ask of the limiter
+	waiting []*joiner    // until the headers arrive
+	crowd   admit.Crowd  // their demand on the limiter
 	place   *limit.Place // while it is queued for admission
-	nested  lend.Call    // calls that wait for it, and what they can lend
-	// call is the context of the call, as the Observer has returned it. nil
-	// without one, or before.
+	nested  lend.Call    // calls that wait for it, and the permits that they can lend
+	// call is the context of the call that the Observer returned. nil without an
+	// Observer, and before CallStart.
 	call context.Context
 
-	// headed is closed once the head, or the failure, is final. The fields
-	// below are written before, and only read after.
+	// headed is closed once the headers, or the failure, are final. The fields below
+	// are written before, and read only after.
 	headed   chan struct{}
-	err      error // there is no answer
+	err      error // there is no response
 	resp     rfc9111.Response
 	header   http.Header
 	body     *stream.Body
-	length   int64             // of the body, -1 if it is not known
-	valid    *responses.Stored // the origin said that this holds
-	upstream int               // its status
+	length   int64             // of the body, -1 if unknown
+	valid    *responses.Stored // the origin has validated this stored response
+	upstream int               // status of the origin
 	queued   time.Duration
-	endless  bool // the answer goes on without an end
-	// Instead of a head: what the fleet had, whether that is what was here, why it
-	// is given though it is stale, whether f has waited for it; or that no response is
-	// for the callers that wait.
+	endless  bool // the response has no end
+	// These are set instead of a head. shared is the response from the fleet, own
+	// reports that it is the one that was stored here, because is why it is served
+	// although it is stale, and waited reports that f has waited for it. dispersed:
+	// no response is for the callers that wait.
 	shared    *responses.Stored
 	own       bool
 	because   error
 	waited    bool
 	dispersed bool
 
-	// done is closed once everything is final, also what is stored.
+	// done is closed once everything is final, including what is stored.
 	done chan struct{}
 }
 
-// A joiner is a request on a flight that has no head yet.
+// A joiner is a request on a flight whose headers have not arrived yet.
 type joiner struct {
 	header  http.Header
 	q       rfc9111.Request
 	leader  bool
-	info    chan early // for the leader: answers before the final one
-	at      int        // its place in flight.waiting, guarded by Cache.mu
+	info    chan early // for the leader: the 1xx responses
+	at      int        // its index in flight.waiting, guarded by Cache.mu
 	inCrowd admit.Joiner
 
 	// written before flight.headed is closed
 	reader   *stream.Reader
-	released bool // it may not have the answer
+	released bool // it may not use the response
 }
 
-// An early is an answer with a status of 1xx.
+// An early is a 1xx response.
 type early struct {
 	status int
 	header http.Header
 }
 
-// joinLocked adds w to the callers that wait for the head, or counts a joiner for whom
-// nothing has to be proved if w is nil. It is refused if the flight is queued for admission, and w could
-// not be served in time. Cache.mu must be held.
+// joinLocked adds w to the callers that wait for the headers. If w is nil, it only
+// counts a joiner, which is judged later. It returns an error if the flight is queued
+// for admission and w could not be served in time. Cache.mu must be held.
 func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 	if f.place != nil {
 		if err := f.place.Join(d.Until, d.Priority); err != nil {
@@ -123,9 +124,9 @@ func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 	return nil
 }
 
-// demandLocked returns what the callers that wait now bring to the limiter. None waits
-// for a refresh, which is Background then, or for what goes on all the same.
-// Cache.mu must be held.
+// demandLocked returns the combined demand of the waiting callers on the limiter.
+// Without any, a refresh has Background priority, and a flight that runs on anyway
+// has Low. Cache.mu must be held.
 func (f *flight) demandLocked() admit.Demand {
 	d, some := f.crowd.Demand()
 	switch {
@@ -139,8 +140,8 @@ func (f *flight) demandLocked() admit.Demand {
 	return d
 }
 
-// quit takes w off before there is a head. It reports false if it is too late
-// for that: the head is being judged, for w as well.
+// quit removes w before the headers arrive. It reports false if it is too late: the
+// headers are already being judged, for w as well.
 func (f *flight) quit(w *joiner) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
@@ -153,15 +154,15 @@ func (f *flight) quit(w *joiner) bool {
 	f.waiting[w.at].at = w.at
 	f.waiting = f.waiting[:last]
 	if f.crowd.Remove(&w.inCrowd) && f.place != nil {
-		f.place.Leave(f.demandLocked().Priority) // it queues as the callers that stay
+		f.place.Leave(f.demandLocked().Priority) // now it queues with the demand of the remaining callers
 	}
 	c.mu.Unlock()
 	f.leave()
 	return true
 }
 
-// leave takes a joiner off. The last one out also takes f out of the table,
-// under the same lock, or a newcomer could join a flight that is already lost.
+// leave removes a joiner. The last one also removes f from the table, under the same
+// lock, or a later request could join a flight that is already lost.
 func (f *flight) leave() {
 	h := f.group.handler
 	h.cache.mu.Lock()
@@ -182,8 +183,8 @@ func (f *flight) leave() {
 	}
 }
 
-// unread counts f as abandoned, unless leave has: the last reader has gone, and
-// perhaps not left yet.
+// unread counts f as abandoned, unless leave has done so: the last reader has gone,
+// but may not have called leave yet.
 func (f *flight) unread() {
 	h := f.group.handler
 	h.cache.mu.Lock()
@@ -195,15 +196,15 @@ func (f *flight) unread() {
 	}
 }
 
-// goesOnLocked reports whether f runs to its end though nobody waits for it: if
-// the Options say so, and once there is a head only for what will be stored.
-// Cache.mu must be held.
+// goesOnLocked reports whether f runs to its end although no caller waits for it. It
+// does so with FinishAbandoned, but after the headers only if the response will be
+// stored. Cache.mu must be held.
 func (f *flight) goesOnLocked() bool {
 	return f.group.handler.o.FinishAbandoned && (!f.turned || f.keeps)
 }
 
-// fail ends f without an answer, unless it has one already, and reports whether
-// it did.
+// fail ends f without a response, unless it has one already, and reports whether it
+// did.
 func (f *flight) fail(err error) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
@@ -223,11 +224,11 @@ func (f *flight) failLocked(err error) bool {
 	return true
 }
 
-// head makes the head of the answer final. Each caller that waits is judged for
-// itself: it shares, with a cursor from the first byte, or is released, and so
-// are all but the leader when alone is set. What was learned is known before,
-// so that who is released does not wait again (H1, H7). It reports false if f
-// has failed meanwhile.
+// head makes the headers of the response final. Each waiting caller is judged
+// separately: it shares the response, with a cursor at the first byte, or it is
+// released. If alone is set, all but the leader are released. The hints are updated
+// first, so that the released requests do not wait again (H1, H7). It reports false
+// if f has already failed.
 func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
 	h, c := f.group.handler, f.group.handler.cache
 	c.hints.learn(f.key, &resp, resp.Received, h.o.Relearn)
@@ -241,9 +242,9 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	waiting := f.waiting
 	f.waiting = nil
 	if alone || !resp.Storable || !resp.Explicit {
-		c.unlistLocked(f) // nobody joins after the head
+		c.unlistLocked(f) // no request joins after the headers
 	}
-	f.group.selected = rfc9111.Selecting(resp.Vary, f.req.Header) // as newcomers look for it now
+	f.group.selected = rfc9111.Selecting(resp.Vary, f.req.Header) // the value that later requests look for
 	if resp.Sharing == rfc9111.Anyone {
 		f.group.alike = 0
 	}
@@ -262,8 +263,8 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	return true
 }
 
-// validated makes it final that what is stored holds: the origin said so. It
-// reports false if f has failed meanwhile.
+// validated ends f with s, the stored response that the origin has validated. It
+// reports false if f has already failed.
 func (f *flight) validated(s *responses.Stored) bool {
 	h := f.group.handler
 	h.cache.mu.Lock()
@@ -282,7 +283,7 @@ func (f *flight) validated(s *responses.Stored) bool {
 	return true
 }
 
-// detach makes f unknown to who comes after.
+// detach hides f from later requests.
 func (f *flight) detach() {
 	c := f.group.handler.cache
 	c.mu.Lock()
@@ -290,11 +291,11 @@ func (f *flight) detach() {
 	c.mu.Unlock()
 }
 
-// callEnded is called when the call has ended, and before its readers know. Else
-// the first of them that is done would find f abandoned:
+// callEnded is called when the call has ended, before its readers learn of it.
+// Otherwise the first reader to finish would make f look abandoned:
 //
-//	A: has the whole answer and leaves; it is the last one
-//	B: finds f no more in the table, and nothing in the store yet
+//	A: has the complete response and leaves; it is the last one
+//	B: no longer finds f in the table, and finds nothing in the store yet
 func (f *flight) callEnded() {
 	c := f.group.handler.cache
 	c.mu.Lock()
@@ -302,7 +303,7 @@ func (f *flight) callEnded() {
 	c.mu.Unlock()
 }
 
-// close ends f for good: what it brought is stored, or is not.
+// close ends f for good: its response is either stored by now or will not be.
 func (f *flight) close() {
 	c := f.group.handler.cache
 	c.mu.Lock()

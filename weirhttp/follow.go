@@ -11,9 +11,9 @@ import (
 	"github.com/weir-go/weir/internal/stream"
 )
 
-// follow waits for the answer of f, of which c is a joiner: as w before there
-// is a head, or as one who came after it with a nil w. If c was not answered
-// then, it may not have the answer.
+// follow waits for the response of f, which c has joined: before the headers as w, or
+// after them with a nil w. If c has no outcome afterwards, it may not use the
+// response.
 func (c *call) follow(f *flight, w *joiner) {
 	h := c.h
 	waits := w != nil && !w.leader
@@ -52,8 +52,8 @@ func (c *call) follow(f *flight, w *joiner) {
 	}
 }
 
-// awaitHead waits until f has a head, or has failed. It reports false if the
-// client has left before.
+// awaitHead waits until f has headers, or has failed. It reports false if the client
+// left before that.
 func (c *call) awaitHead(f *flight, w *joiner) bool {
 	var info chan early
 	if w != nil {
@@ -83,8 +83,8 @@ func (c *call) awaitHead(f *flight, w *joiner) bool {
 	}
 }
 
-// share returns c's cursor, or reports that it may not have the answer. A
-// request that came after the headers is judged here, by the same rule.
+// share returns c's cursor, or reports that c may not use the response. A request
+// that arrived after the headers is judged here, by the same rule.
 func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 	if w != nil {
 		return w.reader, w.released
@@ -103,13 +103,13 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 		return nil, true
 	}
 	if r = f.body.Join(); r == nil {
-		f.detach() // who comes now is better off with a call that can be joined
+		f.detach() // later requests are better off with a call that they can join
 	}
 	c.late, c.age = true, st.Age
 	return r, r == nil
 }
 
-// deliver answers c with what f brings, as it comes.
+// deliver writes the response of f to c as it arrives.
 func (c *call) deliver(f *flight, r *stream.Reader) {
 	c.endless = f.endless
 	if isError(f.resp.Status) && c.mayServeStale() {
@@ -143,12 +143,12 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 		c.brokenBy(err)
 		return
 	}
-	<-f.done // its call has ended: who has a short answer whole finds it stored
+	<-f.done // the call has ended: a client that has a complete short response finds it stored
 	copyTrailers(c.w, f.header, f.body.Trailer())
 }
 
-// copyHead sets the fields of f's answer, and for who came after its head how
-// old that is (RFC 9111 section 4).
+// copyHead sets the header fields of f's response. For a request that joined after
+// the headers, it also sets Age (RFC 9111 section 4).
 func (c *call) copyHead(f *flight) {
 	copyFields(c.w.Header(), f.header)
 	if c.late {
@@ -156,14 +156,14 @@ func (c *call) copyHead(f *flight) {
 	}
 }
 
-// copy writes to the client what r brings, and flushes whenever there is no
-// more for the moment. It returns nil at the end of a whole body.
+// copy writes to the client what r returns, and flushes whenever r has no more data
+// ready. It returns nil at the end of a complete body.
 func (c *call) copy(r *stream.Reader) error {
 	flusher := http.NewResponseController(c.w)
 	paced := pacer{c: c}
 	defer paced.close()
 	if !r.Ready() {
-		_ = flusher.Flush() // the head; its body may be long in coming
+		_ = flusher.Flush() // the headers; the body may take long
 	}
 	for {
 		p, err := r.Next(c.r.Context())
@@ -177,13 +177,13 @@ func (c *call) copy(r *stream.Reader) error {
 			return errClient{err}
 		}
 		if !r.Ready() {
-			_ = flusher.Flush() // who cannot flush sends at the end
+			_ = flusher.Flush() // without a Flush, it is sent at the end
 		}
 	}
 }
 
-// deliverPart waits for the whole body, and evaluates against it what c asks
-// for: a range, or a condition. A body that is too big for that is not for c.
+// deliverPart waits for the complete body and evaluates the range or the condition of
+// c against it. If the body is too big for that, c makes its own call.
 func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
 	var whole bytes.Buffer
 	for {
@@ -206,16 +206,16 @@ func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
 	c.serveContent(outcome, whole.Bytes())
 }
 
-// errClient is that the client does not take its answer.
+// errClient wraps a failed write to the client.
 type errClient struct{ error }
 
-// isLost reports whether err, of a write to a client, says that it does not take its
-// answer, rather than that what was written is none.
+// isLost reports whether err, of a write to a client, means that the client no longer
+// takes the response. The alternative is that the write itself was invalid.
 func isLost(err error) bool {
 	return err != nil && !errors.Is(err, http.ErrContentLength) && !errors.Is(err, http.ErrBodyNotAllowed) && !errors.Is(err, http.ErrHijacked)
 }
 
-// brokenBy ends an answer that cannot be completed.
+// brokenBy ends a response that cannot be completed.
 func (c *call) brokenBy(err error) {
 	if errors.As(err, new(errClient)) || c.r.Context().Err() != nil {
 		c.h.count.leftMidway.Add(1)
@@ -225,9 +225,9 @@ func (c *call) brokenBy(err error) {
 	c.broken(err)
 }
 
-// cutOff counts an answer of c's own call, with that status, that broke off:
-// because of the client, or of the handler. lost: the client does not take it. That
-// may be known before the server ends the request.
+// cutOff counts a response of c's own call, with this status, that broke off because
+// of the client or of the handler. lost means that the client no longer takes it,
+// which may be known before the server ends the request.
 func (c *call) cutOff(status int, lost bool) {
 	if lost || c.r.Context().Err() != nil {
 		c.h.count.leftMidway.Add(1)
@@ -237,8 +237,8 @@ func (c *call) cutOff(status int, lost bool) {
 	}
 }
 
-// noAnswer counts c's own call that has brought none: because of the client, or of
-// the handler.
+// noAnswer counts c's own call that has brought no response, because of the client or
+// of the handler.
 func (c *call) noAnswer(err error) {
 	if c.r.Context().Err() != nil || errors.Is(err, ErrSlowClient) {
 		c.h.count.abandoned.Add(1)
@@ -247,8 +247,8 @@ func (c *call) noAnswer(err error) {
 	}
 }
 
-// broken ends an answer whose head was written so that the client sees that it
-// is not whole (H5). It does not return.
+// broken ends a response whose headers were written, so that the client sees that it
+// is incomplete (H5). It does not return.
 func (c *call) broken(err error) {
 	c.receipt.Err = err
 	c.report(c.receipt.Outcome)

@@ -9,34 +9,35 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A Sink is the ResponseWriter that a [Handler] hands to the next handler. A handler
-// that makes its responses itself uses it as any other. A forwarder, which passes on the
-// responses of another server, tells the Handler more with it: see [SinkOf].
+// A Sink is the ResponseWriter that a [Handler] passes to the next handler. A handler
+// that generates its responses uses it as any other ResponseWriter. A forwarder,
+// which passes on the responses of another server, can tell the Handler more with it:
+// see [SinkOf].
 //
 // A forwarder whose response breaks off in the middle of a body panics with
-// http.ErrAbortHandler, as everywhere in net/http: clients get a broken response, and
+// http.ErrAbortHandler, as usual in net/http: clients get a broken response, and
 // nothing is stored (H5).
 //
-// Like its ResponseWriter a Sink is not safe for concurrent use. Methods may be added, so
-// embed it where you implement it, in a test.
+// Like other ResponseWriters, a Sink is not safe for concurrent use. Methods may be
+// added, so embed Sink where you implement it, for example in a test.
 type Sink interface {
 	http.ResponseWriter
 
-	// Fail says, instead of WriteHeader, that there is no response, and why; the
+	// Fail reports, instead of WriteHeader, that there is no response, and why; the
 	// forwarder returns after it. The Handler decides what the client gets: a stale
-	// response, or an error by its table. If the forwarder knows more than the
+	// response, or an error from its table. If the forwarder knows more than the
 	// cause, err is a [*ForwardError]. After WriteHeader, Fail does nothing.
 	Fail(err error)
 
-	// CloseDelimited says, before WriteHeader, that the body ends with the
-	// origin's connection, so that nobody can tell a whole body from a part of
-	// one. The Handler passes it on and does not store it (H5).
+	// CloseDelimited reports, before WriteHeader, that the body ends with the
+	// origin's connection, so that a complete body cannot be distinguished from a
+	// truncated one. The Handler passes it on and does not store it (H5).
 	CloseDelimited()
 }
 
-// SinkOf returns the Sink that w is or wraps (by Unwrap, as http.ResponseController
-// has it), or nil. With nil there is no Handler before the forwarder, which answers by
-// itself then.
+// SinkOf returns the Sink that w is or wraps (by Unwrap, as in
+// http.ResponseController), or nil. If it is nil, there is no Handler in front of the
+// forwarder, which then responds alone.
 func SinkOf(w http.ResponseWriter) Sink {
 	for {
 		switch t := w.(type) {
@@ -50,17 +51,17 @@ func SinkOf(w http.ResponseWriter) Sink {
 	}
 }
 
-// A ForwardError is what a forwarder passes to [Sink.Fail] if it knows more than the
+// A ForwardError is passed to [Sink.Fail] by a forwarder that knows more than the
 // cause.
 type ForwardError struct {
 	// Err is the cause. Required.
 	Err error
-	// Unreachable says that there was no connection to the origin: refused, no
-	// route, no address, or no time to connect.
+	// Unreachable means that there was no connection to the origin: refused, no
+	// route, no address, or a connect timeout.
 	Unreachable bool
-	// ProxyStatus is an error type of RFC 9209, section 2.3, perhaps with
-	// parameters, for the Proxy-Status field: tls_protocol_error; details="no TLS".
-	// It must be valid there and hold nothing that the origin sent. Empty: the type
+	// ProxyStatus is an error type of RFC 9209, section 2.3, perhaps with parameters,
+	// for the Proxy-Status field: tls_protocol_error; details="no TLS". It must be
+	// valid there and contain nothing that the origin sent. If it is empty, the type
 	// follows from Err and Unreachable.
 	ProxyStatus string
 }
@@ -71,8 +72,8 @@ func (e *ForwardError) Error() string { return e.Err.Error() }
 func (e *ForwardError) Unwrap() error { return e.Err }
 
 // BodyIsRead reports whether a Handler has read the whole body of r before it called
-// the next handler (see [ClientLimits.ReadAhead]). Reading it waits for nobody then, and
-// a forwarder that stops reading need not look after the client's connection.
+// the next handler (see [ClientLimits.ReadAhead]). In that case reading it never
+// blocks, and a forwarder that stops reading need not watch the client's connection.
 func BodyIsRead(r *http.Request) bool {
 	_, ok := r.Body.(*readBody)
 	return ok
@@ -92,10 +93,11 @@ func newReadBody(b []byte) *readBody {
 // Close does nothing.
 func (*readBody) Close() error { return nil }
 
-// Break breaks off the response to r so that the client can tell that it is not
-// complete, and does not return: it panics with http.ErrAbortHandler. net/http leaves out
-// the last chunk then, or resets the stream. With HTTP/1.0, where a body may end with the
-// connection, Break resets the connection, because net/http would end it in good order.
+// Break breaks off the response to r so that the client can tell that it is
+// incomplete. It does not return: it panics with http.ErrAbortHandler, and net/http
+// omits the last chunk or resets the stream. With HTTP/1.0, where a body may end with
+// the connection, Break resets the connection, because net/http would close it in an
+// orderly way.
 func Break(w http.ResponseWriter, r *http.Request) {
 	if !r.ProtoAtLeast(1, 1) {
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -105,13 +107,13 @@ func Break(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// Reset closes conn with a TCP reset, so that its peer does not take the end for an
-// orderly one. It closes the socket before the layers above it (found by NetConn, as
-// tls.Conn has it), because TLS would send a close_notify alert first.
+// Reset closes conn with a TCP reset, so that the peer does not mistake the end for
+// an orderly one. It closes the socket before the layers above it (found by NetConn,
+// as in tls.Conn), because TLS would send a close_notify alert first.
 func Reset(conn net.Conn) {
 	for below := conn; ; {
 		if tcp, ok := below.(interface{ SetLinger(seconds int) error }); ok {
-			_ = tcp.SetLinger(0) // a connection that is gone already needs no reset
+			_ = tcp.SetLinger(0) // a closed connection needs no reset
 			_ = below.Close()
 			break
 		}
@@ -124,8 +126,8 @@ func Reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// ComparesField reports whether two requests that differ in this field alone are
-// different requests to a Handler, where responses do not say more. It is false for
-// fields such as User-Agent or Date, and for those of one connection. The name is in
+// ComparesField reports whether two requests that differ only in this field are
+// different requests to a Handler, unless responses say more. It is false for fields
+// such as User-Agent or Date, and for those of one connection. The name is in
 // canonical form (http.CanonicalHeaderKey).
 func ComparesField(name string) bool { return rfc9111.Counts(name) }

@@ -19,8 +19,8 @@ type wrapper struct{ http.ResponseWriter }
 
 func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// What a forwarder knows of a failure shows in the status and in Proxy-Status, also
-// through the middleware between.
+// The details that a forwarder knows of a failure determine the status and
+// Proxy-Status, even through the middleware in between.
 func TestH21_ForwardersSayHowACallFailed(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestH21_ForwardersSayHowACallFailed(t *testing.T) {
 		{&weirhttp.ForwardError{Err: context.DeadlineExceeded, Unreachable: true}, http.StatusGatewayTimeout, "error=connection_timeout"},
 		{&weirhttp.ForwardError{Err: refused, Unreachable: true, ProxyStatus: `tls_protocol_error; details="no TLS"`}, http.StatusBadGateway, `error=tls_protocol_error; details="no TLS"`},
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodDelete} { // on a flight, and passed through
+		for _, method := range []string{http.MethodGet, http.MethodDelete} { // on a flight, and bypassing the cache
 			h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				weirhttp.SinkOf(wrapper{wrapper{w}}).Fail(c.err)
 			}), weirhttp.Options{Gateway: true})
@@ -68,7 +68,7 @@ func TestH24_ForwardersLearnWhichBodyIsRead(t *testing.T) {
 	}
 }
 
-// An idleClient is a client that takes nothing of a response until it is cut.
+// An idleClient is a client that reads nothing of a response until it is cut off.
 type idleClient struct {
 	*httptest.ResponseRecorder
 	cut chan struct{}
@@ -85,7 +85,7 @@ func (s idleClient) SetWriteDeadline(time.Time) error {
 }
 
 // One of two permits may be blocked, whichever of the Handlers that share the limiter
-// have them: the third request has one of the slow clients cut.
+// hold them. Because of the third request, one of the slow clients is cut off.
 func TestH24_SharedLimiterBoundsBlockedClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 2, Queue: 10})
@@ -122,6 +122,6 @@ func TestH24_SharedLimiterBoundsBlockedClients(t *testing.T) {
 		if took := time.Since(began); got.Code != http.StatusOK || took > time.Second || shared.Blocked() != 1 {
 			t.Errorf("the third request = %d after %v, Blocked = %d; want 200 soon, and 1", got.Code, took, shared.Blocked())
 		}
-		time.Sleep(time.Minute) // the other one is cut for its rate
+		time.Sleep(time.Minute) // the other one is cut off for its rate
 	})
 }

@@ -20,49 +20,49 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Handler is a shared cache, a coalescer and a limiter before another
-// handler. Make one with [New], and Close it when its server has ended. It is
-// safe for concurrent use.
+// A Handler is a shared cache, a coalescer and a limiter in front of another handler.
+// Create one with [New], and Close it after its server has shut down. It is safe for
+// concurrent use.
 type Handler struct {
 	next   http.Handler
 	o      Options // with defaults
 	cache  *Cache
 	policy rfc9111.Policy
-	name   string   // as Cache-Status has it
-	route  string   // as Receipts have it
-	vary   []string // what the policy keeps apart
+	name   string   // as in Cache-Status
+	route  string   // as in Receipts
+	vary   []string // fields and cookies that the policy adds to Vary
 	seed   maphash.Seed
-	keyed  rfc9111.Credentials // those that the policy compares
-	// ignores: the policy takes something out of requests.
+	keyed  rfc9111.Credentials // the credentials that the policy compares
+	// ignores: the policy removes fields or cookies from requests.
 	ignores bool
 
-	began      time.Time       // see now
+	began      time.Time       // see Handler.now
 	open       context.Context // until Close
 	close      context.CancelFunc
 	flying     sync.WaitGroup  // calls that no request owns
-	refreshing sync.WaitGroup  // of these, refreshes
+	refreshing sync.WaitGroup  // of these, the refreshes
 	refreshes  context.Context // until StopRefreshing, or Close
 	rest       context.CancelFunc
-	background atomic.Int64  // of these, refreshes
+	background atomic.Int64  // of flying, the refreshes
 	active     activeFlights // guarded by Cache.mu
 	count      counters
 	requests   inspect.Histogram
 	calls      inspect.Histogram
 	waits      inspect.Histogram
-	hot        *hotURLs      // nil: not asked for
-	shadow     *shadow       // of observe mode, else nil
-	crowds     []*slow.Crowd // the calls that hold permits of each part of Options.Limiter
-	fleet      *fleetClient  // nil: its calls are not shared with other instances
-	joined     bool          // it is the Cache's because of this Handler
+	hot        *hotURLs      // nil if not configured
+	shadow     *shadow       // in observe mode, else nil
+	crowds     []*slow.Crowd // the calls that hold permits, for each part of Options.Limiter
+	fleet      *fleetClient  // nil if its calls are not shared with other instances
+	joined     bool          // this Handler has joined its Cache to the fleet
 }
 
-// New returns a Handler before next. The error joins an *OptionError for every
+// New returns a Handler in front of next. The error joins an *OptionError for every
 // option that is out of bounds.
 func New(next http.Handler, o Options) (*Handler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	route := o.Route // without a default, for Receipts
+	route := o.Route // without the default, for Receipts
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -89,12 +89,12 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		return nil, err
 	}
 	if o.NoCoalescing {
-		h.fleet = nil // requests that wait for none here do not wait for other instances
+		h.fleet = nil // without coalescing here, requests do not wait for other instances either
 	}
 	return h, nil
 }
 
-// ServeHTTP answers r.
+// ServeHTTP responds to r.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	came := h.now()
 	if h.admit(w, r, came) {
@@ -102,9 +102,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Admit reports whether Options.ClientLimiter lets r in, and answers it if not. Together
-// with ServeAdmitted it is ServeHTTP: for who has to do something in between, or
-// makes a request later than it was let in. In observe mode all are let in.
+// Admit reports whether Options.ClientLimiter admits r, and responds to it if not.
+// Admit followed by ServeAdmitted is ServeHTTP, for callers that have to do something
+// in between or that make a request later than it was admitted. Observe mode admits
+// all requests.
 func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return h.o.ClientLimiter == nil || h.admit(w, r, h.now())
 }
@@ -118,10 +119,10 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, came time.Time) 
 	return false
 }
 
-// ServeAdmitted answers r without asking Options.ClientLimiter.
+// ServeAdmitted responds to r without calling Options.ClientLimiter.
 func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.now()) }
 
-// serve answers r, which came then.
+// serve responds to r, which arrived at came.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) {
 	turn := h.count.requests.Add(1)
 	if h.o.Observe {
@@ -148,8 +149,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 	h.requests.Record(time.Since(came))
 }
 
-// read returns r as the policy has it, with what its fields say. It reports false if r
-// does not concern the cache.
+// read returns r as the policy forwards it, and the parsed fields of r. It reports
+// false if r bypasses the cache.
 func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
 	r = endToEnd(r)
 	q := h.policy.ReadRequest(r.Header)
@@ -164,7 +165,8 @@ func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
 	return r, q, !q.Override
 }
 
-// newCall returns a call for r, for which s is stored but of no use as it is, or nil.
+// newCall returns a call for r. s is the response that is stored for it and cannot be
+// used as it is, or nil.
 func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) *call {
 	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
 	if h.o.Priority != nil {
@@ -177,8 +179,8 @@ func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Requ
 	return c
 }
 
-// over counts the time that c has taken, which came then, and c itself if nothing
-// has become of it: the next handler has called runtime.Goexit.
+// over records how long c has taken since came. If the next handler called
+// runtime.Goexit, c has no outcome yet, and over counts it as failed.
 func (c *call) over(came time.Time) {
 	if !c.counted {
 		c.noAnswer(coalesce.ErrGoexit)
@@ -189,16 +191,17 @@ func (c *call) over(came time.Time) {
 	}
 }
 
-// concerns reports whether r concerns the cache: a GET or HEAD without a body.
-// In a server, a length of 0 says that there is none; over HTTP/2 Body is
-// something else than http.NoBody even so.
+// concerns reports whether r can use the cache: a GET or HEAD without a body. In a
+// server, a ContentLength of 0 means that there is no body; over HTTP/2 even then
+// Body is not http.NoBody.
 func concerns(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
 }
 
-// now is the time by the monotonic clock alone, to read which takes half of what
-// time.Now does. What its wall clock says is that of New, gone on, which is of no
-// use where it meets another's: in a fleet, see due, it is the real one.
+// now reads the monotonic clock alone, which takes half the time of time.Now. Its
+// wall clock is that of New, advanced by the monotonic clock, so it cannot be
+// compared with that of another instance. A Handler in a fleet therefore uses
+// time.Now; see due.
 func (h *Handler) now() time.Time {
 	if h.fleet != nil {
 		return time.Now()
@@ -206,7 +209,7 @@ func (h *Handler) now() time.Time {
 	return h.began.Add(time.Since(h.began))
 }
 
-// key returns what the answer to r is stored under.
+// key returns the key under which the response to r is stored.
 func (h *Handler) key(r *http.Request) responses.Key {
 	return responses.Key{Scheme: h.scheme(r), Host: r.Host, Target: target(r)}
 }
@@ -221,13 +224,13 @@ func (h *Handler) scheme(r *http.Request) string {
 	return "http"
 }
 
-// Close cancels the calls that are in flight, also those that refresh what is
-// stored, and waits for them until ctx ends. After it fresh answers are still
-// served, and what wants a call that could be shared gets 503. It returns the
-// cause of ctx if that ended first. It may be called again.
+// Close cancels the calls in flight, including refreshes of stored responses, and
+// waits for them until ctx ends. After Close, fresh responses are still served, and
+// requests that need a call that could be shared get 503. If ctx ends first, Close
+// returns its cause. It may be called again.
 func (h *Handler) Close(ctx context.Context) error {
 	h.cache.mu.Lock()
-	h.close() // who has not started a flight by now, which is done under this lock, does not any more
+	h.close() // flights start under this lock: after it, none starts any more
 	h.cache.mu.Unlock()
 	err := wait.For(ctx, h.flying.Wait)
 	if h.joined {
@@ -236,10 +239,10 @@ func (h *Handler) Close(ctx context.Context) error {
 	return err
 }
 
-// Drain cancels the calls in the background that refresh what is stored, starts no
-// more of them, and waits for them until ctx ends. Requests are answered as before:
-// call it when a server begins to shut down, and Close when it has answered its last
-// request. It returns the cause of ctx if that ended first. It may be called again.
+// Drain cancels the background calls that refresh stored responses, starts no more of
+// them, and waits for them until ctx ends. Requests are served as before: call Drain
+// when a server begins to shut down, and Close after its last response. If ctx ends
+// first, Drain returns its cause. It may be called again.
 func (h *Handler) Drain(ctx context.Context) error {
 	h.cache.mu.Lock()
 	h.rest()
@@ -247,7 +250,8 @@ func (h *Handler) Drain(ctx context.Context) error {
 	return wait.For(ctx, h.refreshing.Wait)
 }
 
-// admitClient reports whether the client limiter admits r, and answers r if not (H13).
+// admitClient reports whether the client limiter admits r, and responds to r if not
+// (H13).
 func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
 	err := h.o.ClientLimiter.Admit(r, w.Header())
 	if err == nil {
@@ -278,22 +282,22 @@ func (h *Handler) event(e Event) {
 	h.tell(func() { h.o.Observer.Event(ctx, e) })
 }
 
-// failed counts a call that has brought no answer to somebody who waited for it.
+// failed counts a call that has brought no response although a client waited for it.
 func (h *Handler) failed(r *http.Request, err error) {
 	h.count.failed.Add(1)
 	h.event(Event{Kind: EventFailed, Request: r, Err: err})
 }
 
-// answered counts a call whose answer has that status. It is called before
-// anybody has the head.
+// answered counts a call whose response has this status. It is called before any
+// client has the response headers.
 func (h *Handler) answered(status int) {
 	if status >= 500 {
 		h.count.serverErrors.Add(1)
 	}
 }
 
-// broke counts a call whose answer, with that status, broke off although somebody
-// wanted it. Of an error it is known already that it is one.
+// broke counts a call whose response, with this status, broke off although a client
+// wanted it. A response with an error status was counted before.
 func (h *Handler) broke(status int) {
 	if status < 500 {
 		h.count.broken.Add(1)
@@ -302,14 +306,14 @@ func (h *Handler) broke(status int) {
 
 // delayed counts the time that a call has waited for admission.
 func (h *Handler) delayed(d time.Duration) {
-	if d >= time.Millisecond { // less is the way through the limiter
+	if d >= time.Millisecond { // less is the time through the limiter itself
 		h.count.queued.Add(1)
 		h.count.waited.Add(int64(d))
 	}
 }
 
-// outcome is the Outcome for a limiter of a call that ended with that status, and
-// err.
+// outcome returns the Outcome, for a limiter, of a call that ended with this status
+// and err.
 func outcome(status int, err error) limit.Outcome {
 	switch {
 	case err == nil && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests && status != http.StatusGatewayTimeout:

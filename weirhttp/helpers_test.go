@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A site is a Handler before an origin, behind an HTTP server whose connections
-// are pipes: it works in a bubble, where time is exact.
+// A site is a Handler in front of an origin, behind an HTTP server whose connections
+// are pipes. It works in a bubble, where time is exact.
 type site struct {
 	t       *testing.T
 	handler *weirhttp.Handler
@@ -27,7 +27,7 @@ type site struct {
 	client  *http.Client
 }
 
-// A protocol is what clients speak.
+// A protocol is the HTTP version of the clients.
 type protocol string
 
 const (
@@ -35,7 +35,7 @@ const (
 	h2 protocol = "HTTP/2"
 )
 
-// both runs test, which is in a bubble, for both protocols.
+// both runs test, which uses a bubble, for both protocols.
 func both(t *testing.T, test func(t *testing.T, p protocol)) {
 	for _, p := range []protocol{h1, h2} {
 		if p == h2 && !h2InBubbles {
@@ -45,7 +45,7 @@ func both(t *testing.T, test func(t *testing.T, p protocol)) {
 	}
 }
 
-// open makes a site. It is closed at the end of the test, or of the bubble.
+// open opens a site. It is closed at the end of the test, or of the bubble.
 func open(t *testing.T, p protocol, o weirhttp.Options, origin http.HandlerFunc) *site {
 	t.Helper()
 	s := &site{t: t}
@@ -126,7 +126,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// A reply is an answer, read whole.
+// A reply is a complete response.
 type reply struct {
 	status int
 	header http.Header
@@ -162,7 +162,7 @@ func (s *site) get(target string, fields ...string) reply {
 	return s.do(s.request(s.t.Context(), http.MethodGet, target, fields...))
 }
 
-// together sends n requests at once and returns their answers.
+// together sends n requests at once and returns their replies.
 func (s *site) together(n int, request func(i int) *http.Request) []reply {
 	replies := make([]reply, n)
 	var wg sync.WaitGroup
@@ -186,8 +186,8 @@ func (s *site) wantCalls(n int64) {
 	}
 }
 
-// answering returns an origin that takes that long and answers with fields
-// (name, value, ...) and the path.
+// answering returns an origin that waits for after, and responds with fields (name,
+// value, ...) and the path.
 func answering(after time.Duration, fields ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(after)
@@ -201,7 +201,7 @@ func answering(after time.Duration, fields ...string) http.HandlerFunc {
 func (r reply) want(t *testing.T, status int, body string) {
 	t.Helper()
 	if r.err != nil || r.status != status || r.body != body {
-		t.Errorf("answer = %d %q, %v; want %d %q", r.status, shortened(r.body), r.err, status, shortened(body))
+		t.Errorf("got %d %q, %v; want %d %q", r.status, shortened(r.body), r.err, status, shortened(body))
 	}
 }
 
@@ -215,6 +215,6 @@ func shortened(s string) string {
 func has(t *testing.T, r reply, name, part string) {
 	t.Helper()
 	if got := strings.Join(r.header.Values(name), ", "); !strings.Contains(got, part) {
-		t.Errorf("%s = %q; want it to have %q", name, got, part)
+		t.Errorf("%s = %q; want it to contain %q", name, got, part)
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// maxHints is how many keys are remembered that something was learned about.
+// maxHints is the maximum number of keys with a sharingHint.
 const maxHints = 16384
 
-// A sharingHint is what earlier answers say about sharing the next one of their key
-// (H7). It is never changed, but replaced.
+// A sharingHint is what earlier responses of a key say about sharing the next one
+// (H7). It is never changed, only replaced.
 type sharingHint struct {
-	soloUntil  time.Time           // its answers cannot be shared: nobody waits for another's
-	alikeUntil time.Time           // its answers are shared among alike requests only: only those wait for each other
+	soloUntil  time.Time           // responses cannot be shared: requests do not wait for each other
+	alikeUntil time.Time           // responses are shared among alike requests only: only these wait for each other
 	admits     rfc9111.Credentials // requests with these may join (H3)
-	// Requests with these may not join, though something stored says so.
+	// Requests with these may not join, even if a stored response allows it.
 	denies      rfc9111.Credentials
 	deniesUntil time.Time
-	vary        []string // what its answers were kept apart by
+	vary        []string // the Vary of its responses
 }
 
-// sharingHints are those of a Cache. They do not count in its bytes: there are at
-// most maxHints, of the size of a URL.
+// sharingHints are the hints of a Cache. They do not count towards its bytes: there
+// are at most maxHints, each about as long as a URL.
 type sharingHints struct {
 	byKey *otter.Cache[responses.Key, *sharingHint]
 }
@@ -45,11 +45,11 @@ func (h *sharingHints) of(key responses.Key) *sharingHint {
 	return &noHint
 }
 
-// learn notes what the head of an answer says about its key. Under a flight's
-// turn it is called before anybody is released, so that they find it.
+// learn records what the head of a response says about sharing its key. A flight
+// calls it before it releases any request, so that those requests find the hint.
 func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, now time.Time, relearn time.Duration) {
 	if r.Status == http.StatusLoopDetected {
-		return // it is about the way of one request, which a client may have made up
+		return // it depends on the path of one request, which a client may have made up
 	}
 	old := h.of(key)
 	next := sharingHint{admits: old.admits, vary: old.vary}
@@ -57,8 +57,8 @@ func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, now time.Ti
 	case rfc9111.ReasonRequestNoStore:
 		return // the client said so, not the origin
 	case rfc9111.ReasonAuthorization, rfc9111.ReasonCookie:
-		// It is not for others because of who asked. Those without credentials
-		// may share what they get.
+		// The credentials of the client make it unshareable. Requests without any may
+		// share their response.
 		next = *old
 		next.denies = ^r.Admits & (rfc9111.Authorization | rfc9111.Cookie)
 		next.deniesUntil = now.Add(relearn)

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 )
 
-// hotURLs finds the busiest URLs of a Handler. Its methods may be called on nil,
-// which finds none.
+// hotURLs finds the busiest URLs of a Handler. A nil *hotURLs can be used, and finds
+// none.
 type hotURLs struct {
 	h      *Handler
 	sketch *hotkeys.Sketch[responses.Key]
@@ -24,11 +24,11 @@ func newHotURLs(h *Handler, n int) *hotURLs {
 	return &hotURLs{h: h, sketch: hotkeys.New[responses.Key](n, 0)}
 }
 
-// clock is t as the sketch has it.
+// clock converts t for the sketch.
 func (u *hotURLs) clock(t time.Time) int64 { return int64(t.Sub(u.h.began)) }
 
-// keyOf returns the key of r, for which nothing is looked up. It is empty for what
-// is not counted, as that is not timed either.
+// keyOf returns the key of r, for requests that are not looked up. It is empty for
+// requests that are not counted, because they are not timed either.
 func (u *hotURLs) keyOf(r *http.Request, apart bool) responses.Key {
 	if u == nil || apart {
 		return responses.Key{}
@@ -36,7 +36,7 @@ func (u *hotURLs) keyOf(r *http.Request, apart bool) responses.Key {
 	return u.h.key(r)
 }
 
-// asked counts a request that came then. turn is the number of the request.
+// asked counts a request that arrived at came. turn is the number of the request.
 func (u *hotURLs) asked(key responses.Key, came time.Time, turn uint64) {
 	if u == nil || key == (responses.Key{}) {
 		return
@@ -47,7 +47,7 @@ func (u *hotURLs) asked(key responses.Key, came time.Time, turn uint64) {
 	}
 }
 
-// called counts a call that took so long.
+// called counts a call that took d.
 func (u *hotURLs) called(key responses.Key, d time.Duration) {
 	if u == nil || key == (responses.Key{}) {
 		return
@@ -59,7 +59,7 @@ func (u *hotURLs) called(key responses.Key, d time.Duration) {
 // long ones, and each of the sketch's counters holds one.
 const maxHot = 1024
 
-// short is a copy of key, as itself would pin the request, cut where it is long.
+// short copies key, which would pin the request otherwise, and cuts long strings.
 func short(key responses.Key) responses.Key {
 	cut := func(s string) string {
 		if len(s) > maxHot {
@@ -70,7 +70,7 @@ func short(key responses.Key) responses.Key {
 	return responses.Key{Scheme: strings.Clone(key.Scheme), Host: cut(key.Host), Target: cut(key.Target)}
 }
 
-// top returns the busiest, at most so many of each kind.
+// top returns the busiest keys, at most most of each kind.
 func (u *hotURLs) top(most int) inspect.HotKeys {
 	if u == nil {
 		return inspect.HotKeys{}

@@ -9,28 +9,28 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// RequestTimes returns how long requests took, from their coming to the end of their
-// answer, whatever it was. Upgrades and event streams are left out: they are held
-// for hours, which says nothing of how fast anything is. So are requests that are
-// not over.
+// RequestTimes returns how long requests took, from their arrival to the end of their
+// response, whatever the outcome. Upgrades and event streams are left out: they can
+// last for hours, which says nothing about speed. Unfinished requests are left out as
+// well.
 func (h *Handler) RequestTimes() inspect.Durations { return h.requests.Durations() }
 
-// CallTimes returns how long calls of the next handler took to the head of their
-// answer, or to their failure. Those for requests that ask for an upgrade or an
-// event stream, which have a limit of their own, are left out.
+// CallTimes returns how long calls of the next handler took until the response
+// headers, or until they failed. Calls for requests that ask for an upgrade or an
+// event stream, which have a separate limit, are left out.
 func (h *Handler) CallTimes() inspect.Durations { return h.calls.Durations() }
 
-// WaitTimes returns how long requests have waited for another's call, up to its head,
-// those whose client left among them. A request that came after the head has not waited.
+// WaitTimes returns how long requests have waited for another request's call, until
+// its headers. It includes requests whose client left. A request that came after the
+// headers has not waited.
 func (h *Handler) WaitTimes() inspect.Durations { return h.waits.Durations() }
 
-// ActiveFlights returns at most so many of the calls in flight that requests share, or
-// that refresh what is stored, the oldest first, those that nobody joins any more
-// among them. A call that one request makes for itself alone is none: it is in
-// Stats.InFlight only. A key is the scheme, host and target of the request, as
-// text.
+// ActiveFlights returns at most most of the calls in flight that requests share, or
+// that refresh a stored response, the oldest first. It includes calls that no request
+// can join any more. A call for a single request is not included: it counts in
+// Stats.InFlight only. A key is the scheme, host and target of the request, as text.
 func (h *Handler) ActiveFlights(most int) []inspect.Flight {
-	var keys []responses.Key // to be made text without the lock
+	var keys []responses.Key // converted to text without the lock
 	var all []inspect.Flight
 	h.cache.mu.Lock()
 	for f := h.active.first; f != nil && len(all) < most; f = f.younger {
@@ -44,13 +44,13 @@ func (h *Handler) ActiveFlights(most int) []inspect.Flight {
 	return all
 }
 
-// HotKeys returns the busiest keys, at most so many of each kind: scheme, host and
-// target, as text, whatever the method. The load time of a call is what
-// [Handler.CallTimes] tells. There are none without Options.HotKeys.
+// HotKeys returns the busiest keys, at most most of each kind: scheme, host and
+// target, as text, regardless of the method. The load time of a call is the time in
+// [Handler.CallTimes]. There are no hot keys without Options.HotKeys.
 func (h *Handler) HotKeys(most int) inspect.HotKeys { return h.hot.top(most) }
 
-// The same of a Transport, whose requests end when their bodies are closed or
-// read to the end.
+// The same methods for a Transport, whose requests end when their bodies are closed
+// or read to the end.
 
 // RequestTimes is Handler.RequestTimes.
 func (t *Transport) RequestTimes() inspect.Durations { return t.h.RequestTimes() }
@@ -67,12 +67,12 @@ func (t *Transport) ActiveFlights(most int) []inspect.Flight { return t.h.Active
 // HotKeys is Handler.HotKeys.
 func (t *Transport) HotKeys(most int) inspect.HotKeys { return t.h.HotKeys(most) }
 
-// CountEntries counts what c holds, one after another while it is used, each as it
-// stands for a request that asks for nothing special. RefreshDue are those that
-// the next hit may refresh, by the options of the Handler that stored them.
-// Negative are answers of 404 and 410, Failing those of 500 and above, as long as
-// they may be given. Dead are also those that may only be validated, and those
-// whose tag was purged.
+// CountEntries counts the responses in c, by their state for a request without
+// special requirements. It visits them one by one while c is in use. RefreshDue
+// counts those that the next hit may refresh, by the options of the Handler that
+// stored them. Negative counts 404 and 410 responses, and Failing those of 500 and
+// above, as long as they may be served. Dead includes responses that may only be
+// validated, and those whose tag was purged.
 func (c *Cache) CountEntries() inspect.Entries {
 	var e inspect.Entries
 	now := time.Now()
@@ -80,7 +80,7 @@ func (c *Cache) CountEntries() inspect.Entries {
 	return e
 }
 
-// place returns the count of e that s belongs to.
+// place returns the counter in e for s.
 func place(e *inspect.Entries, s *responses.Stored, now time.Time, outdated bool) *int {
 	st := s.At(now, plainRequest)
 	fresh, stale := st.Fresh, st.SWR
@@ -104,5 +104,5 @@ func place(e *inspect.Entries, s *responses.Stored, now time.Time, outdated bool
 	return &e.OnError
 }
 
-// plainRequest is a request that asks for nothing special.
+// plainRequest is a request without special requirements.
 var plainRequest = rfc9111.ReadRequest(nil)

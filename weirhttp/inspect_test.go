@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// wantDurations checks how many there are, and their sum.
+// wantDurations checks the number of durations and their sum.
 func wantDurations(t *testing.T, of string, d inspect.Durations, n uint64, sum time.Duration) {
 	t.Helper()
 	if d.Count != n || d.Sum != sum {
@@ -53,8 +53,8 @@ func TestO3_DurationsOfRequestsCallsAndWaits(t *testing.T) {
 	})
 }
 
-// TestO3_EveryRequestHasADuration: whatever becomes of a request, it is timed
-// once, and so is each call, so that the counts are those of Stats.
+// TestO3_EveryRequestHasADuration: each request is timed once, whatever its outcome,
+// and so is each call. So the counts are those of Stats.
 func TestO3_EveryRequestHasADuration(t *testing.T) {
 	clients := func(t *testing.T) *weirhttp.ClientLimiter {
 		d, err := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour})
@@ -106,17 +106,17 @@ func TestO3_EveryRequestHasADuration(t *testing.T) {
 				}
 				stats := s.handler.Stats()
 				if got := s.handler.RequestTimes().Count; got != stats.Requests || got < 3 {
-					t.Errorf("Requests has %d; Stats has %d; want as many", got, stats.Requests)
+					t.Errorf("RequestTimes has %d requests, Stats has %d; want the same number", got, stats.Requests)
 				}
 				if got := s.handler.CallTimes().Count; got != stats.Calls || int64(got) != s.calls.Load() {
-					t.Errorf("Calls has %d; Stats has %d, and there were %d; want as many", got, stats.Calls, s.calls.Load())
+					t.Errorf("CallTimes has %d calls, Stats has %d, and there were %d; want the same number", got, stats.Calls, s.calls.Load())
 				}
 			})
 		})
 	}
 }
 
-// everything is an origin that does what the path says.
+// everything is an origin that does what the path names.
 func everything(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/fresh":
@@ -137,7 +137,7 @@ func everything(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "x")
 }
 
-// A refusal is a Limiter that lets nobody in.
+// A refusal is a Limiter that rejects all calls.
 type refusal struct{}
 
 func (refusal) Acquire(context.Context) (limit.Permit, error) {
@@ -146,7 +146,7 @@ func (refusal) Acquire(context.Context) (limit.Permit, error) {
 
 func TestO3_StreamsAreNotTimed(t *testing.T) {
 	for _, observe := range []bool{false, true} {
-		for _, accept := range []string{"text/event-stream", "*/*"} { // asked for, and answered
+		for _, accept := range []string{"text/event-stream", "*/*"} { // requested by the client, or only by the response
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, h1, weirhttp.Options{Observe: observe, HotKeys: 1}, func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Type", "text/event-stream")
@@ -165,7 +165,7 @@ func TestO3_StreamsAreNotTimed(t *testing.T) {
 					synctest.Wait()
 				}
 				wantDurations(t, "Requests", s.handler.RequestTimes(), 0, 0)
-				calls := uint64(2) // to the head, which was there at once
+				calls := uint64(2) // until the headers, which arrived at once
 				if accept != "*/*" {
 					calls = 0
 					if hot := s.handler.HotKeys(1); len(hot.ByTraffic) != 0 {
@@ -190,7 +190,7 @@ func TestO3_UpgradesAreNotTimed(t *testing.T) {
 			defer conn.Close()
 			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 			_ = rw.Flush()
-			_, _ = rw.ReadByte() // until the client is gone
+			_, _ = rw.ReadByte() // until the client has gone
 		}), weirhttp.Options{Observe: observe})
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestO3_UpgradesAreNotTimed(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "HTTP/1.1 101 Switching Protocols\r\n" {
-			t.Errorf("the answer begins with %q, %v; want 101", line, err)
+			t.Errorf("the response begins with %q, %v; want 101", line, err)
 		}
 		_ = conn.Close()
 		<-left
@@ -217,7 +217,7 @@ func TestO3_UpgradesAreNotTimed(t *testing.T) {
 	}
 }
 
-// flying is an inspect.Flight of a path.
+// flying returns an inspect.Flight for a path.
 func flying(key string, state inspect.FlightState, age time.Duration, joiners int) inspect.Flight {
 	return inspect.Flight{Key: "http://shop.example" + key, Keys: 1, State: state, Age: age, Joiners: joiners}
 }
@@ -248,7 +248,7 @@ func TestO3_FlightsByState(t *testing.T) {
 			if r.URL.Path == "/streams" {
 				w.(http.Flusher).Flush()
 			}
-			time.Sleep(10 * time.Second) // whatever its context says
+			time.Sleep(10 * time.Second) // regardless of its context
 		})
 		other := open(t, h1, weirhttp.Options{Cache: cache}, answering(time.Minute))
 		wantFlights(t, s.handler)
@@ -295,7 +295,7 @@ func TestO3_AFlightWhoseTimeIsOverIsStuck(t *testing.T) {
 			if r.URL.Path == "/head" {
 				w.(http.Flusher).Flush()
 			}
-			time.Sleep(10 * time.Second) // whatever its context says
+			time.Sleep(10 * time.Second) // regardless of its context
 		})
 		for _, path := range []string{"/", "/head"} {
 			go s.get(path)
@@ -303,7 +303,7 @@ func TestO3_AFlightWhoseTimeIsOverIsStuck(t *testing.T) {
 			synctest.Wait()
 			got := s.handler.ActiveFlights(1)
 			if len(got) != 1 || got[0].State != inspect.FlightStuck || got[0].Joiners != 0 {
-				t.Errorf("%s: Flights = %+v; want a stuck one, without joiners", path, got)
+				t.Errorf("%s: Flights = %+v; want a stuck flight without joiners", path, got)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -359,7 +359,7 @@ func TestO3_EntriesByState(t *testing.T) {
 			t.Errorf("Entries = %+v; want %+v", got, want)
 		}
 		if got := cache.Stats().Responses; got != 10 {
-			t.Errorf("Responses = %d; want as many as entries, 10", got)
+			t.Errorf("Responses = %d; want 10, the number of entries", got)
 		}
 	})
 }
@@ -402,7 +402,7 @@ func TestO3_HotKeysOfLongTargets(t *testing.T) {
 	const want = 1100 // scheme, host, and a kilobyte
 	for name, keys := range map[string][]inspect.HotKey{"ByTraffic": hot.ByTraffic, "ByLoadTime": hot.ByLoadTime} {
 		if len(keys) != 1 {
-			t.Errorf("%s has %d keys; want one, as they begin alike", name, len(keys))
+			t.Errorf("%s has %d keys; want one, because they have the same prefix", name, len(keys))
 		}
 		for _, k := range keys {
 			if text, _ := k.Key.(string); len(text) > want || !strings.HasPrefix(text, "http://shop.example/aaa") {
@@ -447,7 +447,7 @@ func TestO3_TransportTells(t *testing.T) {
 	})
 }
 
-// lateness is a Limiter that lets everybody in after that time.
+// lateness is a Limiter that admits all calls after that time.
 type lateness time.Duration
 
 func (d lateness) Acquire(ctx context.Context) (limit.Permit, error) {

@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// A Middleware makes a [Handler] before each handler that it wraps, all with the same
-// Options and one Cache. Its Wrap has the shape that routers take:
+// A Middleware creates a [Handler] in front of each handler that it wraps, all with
+// the same Options and one Cache. Wrap has the signature that routers expect:
 //
 //	m, err := weirhttp.NewMiddleware(weirhttp.Options{Name: "shop"})
 //	...
 //	router.Use(m.Wrap)
 //
-// The Cache tells responses apart by their URL, not by handler: do not wrap two handlers
-// that answer the same URL differently. A limit that is nil in Options is one for each
-// Handler.
+// The Cache distinguishes responses by URL, not by handler: do not wrap two handlers
+// that respond differently to the same URL. If a limiter is nil in Options, each
+// Handler gets its own.
 //
-// Make one with [NewMiddleware], and Close it when the server has ended. It is safe for
-// concurrent use.
+// Create one with [NewMiddleware], and Close it after the server has shut down. It is
+// safe for concurrent use.
 type Middleware struct {
 	o      Options
-	joined bool // the Cache is in a fleet because of this Middleware
+	joined bool // this Middleware has joined the Cache to the fleet
 
 	mu  sync.Mutex
 	all []*Handler // guarded by mu
@@ -48,11 +48,11 @@ func NewMiddleware(o Options) (*Middleware, error) {
 	return &Middleware{o: o, joined: joined}, nil
 }
 
-// Wrap returns a new Handler before next.
+// Wrap returns a new Handler in front of next.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	h, err := New(next, m.o)
 	if err != nil {
-		panic(err) // not with Options that are valid, and a Cache in its fleet
+		panic(err) // impossible: the Options are valid and the Cache is in its fleet
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return h
 }
 
-// Handlers returns those that Wrap has made, for metrics and the console.
+// Handlers returns the Handlers that Wrap has created, for metrics and the console.
 func (m *Middleware) Handlers() []*Handler {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,8 +76,8 @@ func (m *Middleware) Drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close closes all Handlers, see [Handler.Close], and the Cache if it is in a fleet because
-// of this Middleware.
+// Close closes all Handlers, see [Handler.Close]. It also closes the Cache if this
+// Middleware joined it to a fleet.
 func (m *Middleware) Close(ctx context.Context) error {
 	var errs []error
 	for _, h := range m.Handlers() {

@@ -15,9 +15,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// B6: a Handler and the Guard behind it have one limiter, whether requests share a
-// call, make their own, or are passed through. A Guard whose load makes requests
-// through a Transport is the same the other way round.
+// B6: a Handler and the Guard behind it share one limiter, whether requests share a
+// call, make their own, or bypass the cache. The same is true of a Guard whose load
+// makes requests through a Transport.
 func TestB6_HandlerAndGuardShareTheirPermit(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		for _, alone := range []bool{false, true} {
@@ -46,7 +46,7 @@ func TestB6_HandlerAndGuardShareTheirPermit(t *testing.T) {
 					}
 					synctest.Wait()
 					if st := one.Stats(); st.InUse+st.Queued > 0 {
-						t.Errorf("%d permits out, %d queued; want none", st.InUse, st.Queued)
+						t.Errorf("%d permits in use, %d queued; want none", st.InUse, st.Queued)
 					}
 				})
 			})
@@ -54,7 +54,7 @@ func TestB6_HandlerAndGuardShareTheirPermit(t *testing.T) {
 	}
 }
 
-// B6: see above.
+// B6: see TestB6_HandlerAndGuardShareTheirPermit.
 func TestB6_GuardAndTransportShareTheirPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, MaxWait: -1})
@@ -96,7 +96,7 @@ func TestB6_GuardAndTransportShareTheirPermit(t *testing.T) {
 			select {
 			case <-done:
 			case <-time.After(time.Hour):
-				t.Fatal("nothing moves")
+				t.Fatal("no progress within an hour")
 			}
 		}
 		if err := g.Close(t.Context()); err != nil {
@@ -104,12 +104,13 @@ func TestB6_GuardAndTransportShareTheirPermit(t *testing.T) {
 		}
 		synctest.Wait()
 		if st := one.Stats(); st.InUse+st.Queued > 0 {
-			t.Errorf("%d permits out, %d queued; want none", st.InUse, st.Queued)
+			t.Errorf("%d permits in use, %d queued; want none", st.InUse, st.Queued)
 		}
 	})
 }
 
-// H6: a flight that queues has the highest class of the requests that are there.
+// H6: a queued flight has the highest priority of the requests that are still
+// waiting.
 func TestH6_AQueuedFlightLosesThePriorityOfOneWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := permits(t, limit.ConcurrencyOptions{Limit: 1})

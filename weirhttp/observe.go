@@ -22,30 +22,30 @@ import (
 
 // Bounds of observe mode.
 const (
-	maxObserved = 65536 // answers whose digests are remembered
-	// queueObserved is how many calls beyond the limit count as queued. Those
-	// beyond that would have been refused.
+	maxObserved = 65536 // responses whose digests are remembered
+	// queueObserved is how many calls beyond the limit count as queued. More than
+	// that would have been rejected.
 	queueObserved = 1024
 )
 
-// errDiffered is what an Observer gets for a response that would have been
-// shared with a client that got another.
-var errDiffered = errors.New("weirhttp: the answer differs from the one that would have been shared")
+// errDiffered is reported to an Observer for a response that would have been shared
+// with a client that got a different one.
+var errDiffered = errors.New("weirhttp: the response differs from the one that would have been shared")
 
-// A shadow is what observe mode knows (H22): what would be stored and in
-// flight, as digests. Nothing that it knows is ever sent to anybody.
+// A shadow is the state of observe mode (H22): what would be stored and in flight, as
+// digests. None of it is ever sent to a client.
 type shadow struct {
 	seed   maphash.Seed
 	stored *otter.Cache[responses.Key, *observed]
 	over   atomic.Int64 // calls that run beyond the limit
 
 	mu    sync.Mutex
-	calls map[responses.Key][]*observed // guarded by mu; those that a newcomer would join
+	calls map[responses.Key][]*observed // guarded by mu; the calls that a later request would join
 
 	hits, joined, compared, differed, queued, refused, refusedClient atomic.Uint64
 }
 
-// observed is an answer that would be shared, and what is compared.
+// observed is a response that would be shared, and the digest to compare.
 type observed struct {
 	group  group
 	header http.Header // of the request that led to it
@@ -57,7 +57,7 @@ type observed struct {
 	head chan struct{}
 	// written before done is closed
 	sum  uint64
-	ok   bool // it is whole
+	ok   bool // it is complete
 	done chan struct{}
 }
 
@@ -76,7 +76,7 @@ func (s *shadow) stats() ObserveStats {
 	}
 }
 
-// observe hands r on as it is, and works out what would have become of it.
+// observe forwards r unchanged, and works out what would have happened to it.
 func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time, turn uint64) {
 	s := h.shadow
 	if h.o.ClientLimiter != nil && h.o.ClientLimiter.Admit(r, make(http.Header)) != nil {
@@ -98,7 +98,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
 	o.trace = callTrace{h: h, key: key, apart: o.endless, info: CallInfo{Request: r}}
-	o.err = errBroken // unless the handler returns; a panic goes its way
+	o.err = errBroken // unless the handler returns; a panic passes through
 	defer func() { o.trace.end(o.err) }()
 	returned := false
 	defer func() { o.end(returned) }()
@@ -106,15 +106,15 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	returned = true
 }
 
-// over counts the time that o has taken, which came then.
+// over records how long o has taken since came.
 func (o *observation) over(came time.Time) {
 	if !o.endless {
 		o.h.requests.Record(time.Since(came))
 	}
 }
 
-// wouldAdmit counts what would have become of a call at the limiter, and
-// returns what ends it. It asks as a background call, which never waits.
+// wouldAdmit counts what the limiter would have done with a call, and returns a
+// function that ends it. It acquires as a background call, which never waits.
 func (h *Handler) wouldAdmit(r *http.Request) func() {
 	s := h.shadow
 	p, err := h.o.Limiter.Acquire(limit.ContextWithPriority(context.WithoutCancel(r.Context()), limit.Background))
@@ -130,8 +130,8 @@ func (h *Handler) wouldAdmit(r *http.Request) func() {
 	return func() { s.over.Add(-1) }
 }
 
-// An observation is one request in observe mode, and the ResponseWriter that
-// looks at its answer.
+// An observation is one request in observe mode, and the ResponseWriter that inspects
+// its response.
 type observation struct {
 	http.ResponseWriter
 	h    *Handler
@@ -139,28 +139,28 @@ type observation struct {
 	q    rfc9111.Request
 	sent time.Time
 
-	asked *http.Request // r without what the policy ignores
+	asked *http.Request // r without the fields that the policy ignores
 	key   responses.Key
-	hit   *observed // would have been answered with it
-	joins *observed // would have waited for it
-	leads *observed // would have started it
+	hit   *observed // it would have been served
+	joins *observed // r would have waited for it
+	leads *observed // r would have started it
 
 	status int
 	size   int64 // of the body
-	fin    bool  // its end is the connection's
+	fin    bool  // the body ends with the connection
 	sum    maphash.Hash
 	failed error // of Fail
 
 	trace   callTrace
-	err     error // with which the answer has ended
+	err     error // the error that ended the response
 	endless bool
-	counted bool // what has become of it
-	lost    bool // the client does not take the answer
+	counted bool // its outcome is counted
+	lost    bool // the client no longer takes the response
 }
 
 var _ Sink = (*observation)(nil)
 
-// place works out where the request would stand.
+// place works out what the request would hit, join or lead.
 func (o *observation) place() {
 	h, s := o.h, o.h.shadow
 	o.asked = o.r
@@ -196,7 +196,7 @@ func (o *observation) place() {
 // Unwrap is for http.ResponseController.
 func (o *observation) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// WriteHeader writes the head, and decides what would be done with it.
+// WriteHeader writes the headers, and decides what would have been done with them.
 func (o *observation) WriteHeader(status int) {
 	if o.status != 0 {
 		return
@@ -252,7 +252,7 @@ func (o *observation) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack is [http.Hijacker]. What is said on the connection is not looked at.
+// Hijack implements [http.Hijacker]. The traffic on the connection is not inspected.
 func (o *observation) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(o.ResponseWriter).Hijack()
 	if err == nil && o.status == 0 {
@@ -261,7 +261,7 @@ func (o *observation) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		o.trace.head(o.status)
 		o.endless = true
 		if o.leads != nil {
-			close(o.leads.head) // with nothing that could be shared
+			close(o.leads.head) // nothing could have been shared
 		}
 	}
 	return conn, rw, err
@@ -275,10 +275,10 @@ func (o *observation) FlushError() error {
 	return http.NewResponseController(o.ResponseWriter).Flush()
 }
 
-// Flush is [http.Flusher].
+// Flush implements [http.Flusher].
 func (o *observation) Flush() { _ = o.FlushError() }
 
-// Fail is of [Sink].
+// Fail implements [Sink].
 func (o *observation) Fail(err error) {
 	if o.status != 0 || o.failed != nil {
 		return
@@ -290,7 +290,7 @@ func (o *observation) Fail(err error) {
 	}
 }
 
-// counts is of call.
+// counts is like call.counts.
 func (o *observation) counts(in *atomic.Uint64) {
 	if !o.counted {
 		o.counted = true
@@ -298,7 +298,7 @@ func (o *observation) counts(in *atomic.Uint64) {
 	}
 }
 
-// without counts that there is no answer.
+// without counts that there is no response.
 func (o *observation) without(err error) {
 	if o.r.Context().Err() != nil {
 		o.counts(&o.h.count.left)
@@ -312,7 +312,7 @@ func (o *observation) without(err error) {
 // cutOff counts that the handler has panicked, or has ended its goroutine.
 func (o *observation) cutOff() {
 	switch n := &o.h.count; {
-	case o.failed != nil: // it has said so
+	case o.failed != nil: // it has reported that with Fail
 	case o.status == 0:
 		o.without(errBroken)
 	case o.lost || o.r.Context().Err() != nil:
@@ -323,10 +323,10 @@ func (o *observation) cutOff() {
 	}
 }
 
-// CloseDelimited is of [Sink].
+// CloseDelimited implements [Sink].
 func (o *observation) CloseDelimited() { o.fin = true }
 
-// end compares the answer with the one that would have been given.
+// end compares the response with the one that would have been served.
 func (o *observation) end(returned bool) {
 	if returned {
 		o.err = o.failed
@@ -345,7 +345,7 @@ func (o *observation) end(returned bool) {
 	case o.leads != nil:
 		defer s.forget(o.key, o.leads)
 		if o.status == 0 {
-			close(o.leads.head) // with nothing that could be shared
+			close(o.leads.head) // nothing could have been shared
 		}
 		o.leads.sum, o.leads.ok = sum, whole
 		close(o.leads.done)
@@ -353,12 +353,12 @@ func (o *observation) end(returned bool) {
 			s.keep(o.key, o.leads)
 		}
 	case o.joins != nil:
-		go o.joined(sum, whole) // which ends when the call does that it would have waited for
+		go o.joined(sum, whole) // it ends with the call that the request would have waited for
 	}
 }
 
-// joined compares the answer with that of the call that o would have joined, if
-// it could have been shared.
+// joined compares the response with that of the call that o would have joined, if it
+// could have been shared.
 func (o *observation) joined(sum uint64, whole bool) {
 	<-o.joins.done
 	if o.h.policy.MayShare(&o.joins.resp, o.joins.header, o.asked.Header, o.q) {
@@ -379,7 +379,7 @@ func (o *observation) compare(e *observed, sum uint64, whole bool) {
 	}
 }
 
-// keep is what storing is.
+// keep records e as stored.
 func (s *shadow) keep(key responses.Key, e *observed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

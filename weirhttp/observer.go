@@ -9,31 +9,33 @@ import (
 )
 
 // An Observer is notified of calls of the next handler, of waits for them, and of
-// what happens beside the answers, which carry a [Receipt]: metrics, traces and
-// logs are Observers. A hit is never observed; Stats counts hits.
+// other events. Metrics, traces and logs are Observers. Responses themselves carry a
+// [Receipt]. A hit is never observed; Stats counts hits.
 //
-// The methods are called on the goroutines of calls and requests, several at a
-// time, under no lock. They must be quick. A panic in one is swallowed and
-// counted in Stats.ObserverPanics. runtime.Goexit ends the request, or the call, on whose
-// goroutine it is, as in any handler. Embed NopObserver, so that a method added here
-// later does not break the build.
+// The methods are called on the goroutines of calls and requests, possibly several at
+// a time, without any lock held. They must be quick. A panic in one of them is
+// swallowed and counted in Stats.ObserverPanics. runtime.Goexit ends the request or
+// the call on whose goroutine it happens, as in any handler. Embed NopObserver, so
+// that a method added here later does not break the build.
 type Observer interface {
-	// CallStart is called before the next handler is, with the request that it
-	// gets: header is that request's own, and may be added to (a traceparent). The
-	// context that it returns is the call's; it must be ctx or derived from it.
+	// CallStart is called before the next handler, with the request that it gets.
+	// header is a copy for that request alone, and may be added to (a traceparent).
+	// The context that CallStart returns is the call's; it must be ctx or derived
+	// from it.
 	CallStart(ctx context.Context, c CallInfo, header http.Header) context.Context
 
-	// CallEnd is called once for each CallStart, when the call has ended, its body
-	// too, with the context that CallStart returned, less its cancellation. A call
-	// that was given up has not ended before its handler returns.
+	// CallEnd is called once for each CallStart, when the call and its body have
+	// ended, with the context that CallStart returned, without its cancellation. A
+	// call that was given up does not end before its handler returns.
 	CallEnd(ctx context.Context, c CallInfo, end CallEnd)
 
-	// Waited is called when a request has waited for another's call, with the
-	// request's context: before it is answered, and also if it is not by that call.
+	// Waited is called when a request has waited for another request's call, with the
+	// waiting request's context. It is called before the response, even if that comes
+	// from elsewhere.
 	Waited(ctx context.Context, w Wait)
 
-	// Event is called for what is neither a call nor a wait, with the context of
-	// its request.
+	// Event is called for anything that is neither a call nor a wait, with the
+	// context of its request.
 	Event(ctx context.Context, e Event)
 }
 
@@ -44,22 +46,22 @@ type CallInfo struct {
 	Background bool          // a refresh
 }
 
-// CallEnd tells how a call ended.
+// CallEnd describes how a call ended.
 type CallEnd struct {
 	Start    time.Time
-	Headed   time.Duration // to the head of the answer, 0 without one
-	Duration time.Duration // to the end of the answer
-	Queued   time.Duration // before Start, waiting for admission
-	Status   int           // of the answer, 0 without one
+	Headed   time.Duration // until the response headers, 0 without any
+	Duration time.Duration // until the end of the response
+	Queued   time.Duration // before Start, while waiting for admission
+	Status   int           // of the response, 0 without one
 	Err      error
 }
 
-// Wait describes a request's wait for another's call, up to its head.
+// Wait describes a request's wait for another request's call, until its headers.
 type Wait struct {
 	Route    string // Options.Route
 	Start    time.Time
 	Duration time.Duration
-	Err      error // why the client left, or what the call failed with
+	Err      error // why the client left, or why the call failed
 
 	// Call is the context that CallStart returned, so that a trace can link to it.
 	// It is nil if the call had not started.
@@ -70,7 +72,7 @@ type Wait struct {
 type Event struct {
 	Route   string // Options.Route
 	Kind    EventKind
-	Request *http.Request // must not be changed or kept; nil where there is none
+	Request *http.Request // must not be changed or kept; nil if there is none
 	Status  int
 	Err     error
 }
@@ -80,11 +82,11 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	EventRefused  EventKind = 1 + iota // a request was refused; Err says by what
-	EventFailed                        // a call failed without an answer
+	EventRefused  EventKind = 1 + iota // a request was rejected; Err says by what
+	EventFailed                        // a call failed without a response
 	EventPanicked                      // the next handler panicked; Err is a *flight.PanicError
-	EventDiffered                      // in observe mode, an answer that would have been shared differed
-	EventStale                         // a stale answer was given because of Err
+	EventDiffered                      // in observe mode, a response that would have been shared was different
+	EventStale                         // a stale response was served because of Err
 )
 
 func (k EventKind) String() string {
@@ -122,11 +124,11 @@ func (NopObserver) Waited(context.Context, Wait) {}
 // Event does nothing.
 func (NopObserver) Event(context.Context, Event) {}
 
-// Observers returns an Observer that calls each of all, without those that are
-// nil. CallStart is called in order, with the context that the one before it
-// returned; CallEnd in reverse order. Each gets the context in CallEnd, and in
-// Wait.Call, that it returned itself. A panic or runtime.Goexit of one keeps none of
-// the others from being called.
+// Observers returns an Observer that calls each of all, except those that are nil.
+// CallStart is called in order, each with the context that the previous one returned;
+// CallEnd is called in reverse order. In CallEnd and in Wait.Call, each gets the
+// context that its own CallStart returned. A panic or runtime.Goexit in one does not
+// keep the others from being called.
 func Observers(all ...Observer) Observer {
 	o := &observers{}
 	for _, one := range all {

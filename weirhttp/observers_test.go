@@ -17,7 +17,7 @@ import (
 
 type linkKey struct{}
 
-// A link is one Observer of several, which all note their calls in one log.
+// A link is one Observer of several, which all record their calls in one log.
 type link struct {
 	name string
 	log  *[]string
@@ -44,8 +44,8 @@ func (l link) CallEnd(ctx context.Context, _ weirhttp.CallInfo, _ weirhttp.CallE
 func (l link) Waited(_ context.Context, w weirhttp.Wait)   { l.note(w.Call, "waited") }
 func (l link) Event(ctx context.Context, _ weirhttp.Event) { l.note(ctx, "event") }
 
-// C9: each Observer gets the contexts that it returned, ends come in reverse
-// order, and one that panics keeps none of the others from being called.
+// C9: each Observer gets the contexts that it returned, ends come in reverse order,
+// and a panic in one does not keep the others from being called.
 func TestC9_ObserversAreChained(t *testing.T) {
 	for _, act := range []func(){nil, func() { panic("a") }} {
 		var log []string
@@ -61,7 +61,7 @@ func TestC9_ObserversAreChained(t *testing.T) {
 		try(func() { o.Event(t.Context(), weirhttp.Event{}) })
 		own := "of a"
 		if act != nil {
-			own = "" // it has returned nothing
+			own = "" // it has returned no context
 		}
 		want := []string{"start a ", "start b " + own, "waited a " + own, "waited b of b", "end b of b", "end a " + own, "event a ", "event b "}
 		if !slices.Equal(log, want) || !slices.Equal(header["Seen"], []string{"a", "b"}) {
@@ -70,7 +70,7 @@ func TestC9_ObserversAreChained(t *testing.T) {
 	}
 }
 
-// A panic of an Observer is counted, and the request is answered all the same.
+// A panic of an Observer is counted, and the request still gets its response.
 func TestC9_ObserverPanicsAreCounted(t *testing.T) {
 	var log []string
 	h, err := weirhttp.New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), weirhttp.Options{
@@ -85,7 +85,7 @@ func TestC9_ObserverPanicsAreCounted(t *testing.T) {
 		t.Error(err)
 	}
 	if n := h.Stats().ObserverPanics; n != 2 || len(log) != 2 || w.Code != 200 {
-		t.Errorf("ObserverPanics = %d, %q, status %d; want those of the start and the end, and 200", n, log, w.Code)
+		t.Errorf("ObserverPanics = %d, %q, status %d; want 2, for the start and the end, and status 200", n, log, w.Code)
 	}
 }
 
@@ -106,8 +106,9 @@ func (e exiter) CallEnd(context.Context, weirhttp.CallInfo, weirhttp.CallEnd) { 
 func (e exiter) Waited(context.Context, weirhttp.Wait)                        { e.exit("Waited") }
 func (e exiter) Event(context.Context, weirhttp.Event)                        { e.exit("Event") }
 
-// runtime.Goexit in an Observer costs the requests whose goroutine it ends, and nothing
-// that others need: permits, flights, and the end of Close.
+// runtime.Goexit in an Observer ends only the requests on whose goroutines it
+// happens. Others keep everything that they need: permits, flights, and the end of
+// Close.
 func TestC9_ObserversThatExitLeakNothing(t *testing.T) {
 	for _, in := range []string{"CallStart", "CallEnd", "Waited", "Event"} {
 		for _, method := range []string{"GET", "POST"} {

@@ -11,114 +11,115 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// Options configure a Handler or a Transport. The zero Options are safe: the
-// origin is obeyed in what is stored and shared, and 256 calls run at once.
+// Options configure a Handler or a Transport. The zero Options are safe: the origin
+// decides what is stored and shared, and at most 256 calls run at once.
 type Options struct {
-	// Name is who we are in Cache-Status (RFC 9211), Proxy-Status and Stats.
-	// Empty means "weir". It must be a token or a string of printable ASCII.
+	// Name identifies the instance in Cache-Status (RFC 9211), Proxy-Status and
+	// Stats. Empty means "weir". It must be a token or a string of printable ASCII.
 	Name string
-	// Cache is where responses are stored and flights are found, to be shared by
-	// handlers that answer for the same URLs. nil means one of its own, with
-	// 64 MiB.
+	// Cache stores responses and tracks flights. Handlers for the same URLs share
+	// one. nil means a separate Cache of 64 MiB.
 	Cache *Cache
-	// Fleet shares the Cache with other instances. The zero value does not.
+	// Fleet shares the Cache with other instances. The zero value does not share it.
 	Fleet FleetOptions
-	// Policy says what may be stored and for how long, beside the origin.
+	// Policy adds to what the origin says about storing and lifetimes.
 	Policy Policy
 
 	// NoStore stores nothing.
 	NoStore bool
 	// NoCoalescing starts a call for each miss.
 	NoCoalescing bool
-	// FinishAbandoned lets a call whose last client has left run to its end and
-	// be stored, instead of canceling it.
+	// FinishAbandoned lets a call whose last client has left finish and store its
+	// response, instead of canceling it.
 	FinishAbandoned bool
-	// Observe shares, stores and refuses nothing. It counts what would have been
-	// shared and refused, and compares the bodies that would have been shared,
-	// see [ObserveStats].
+	// Observe shares, stores and rejects nothing. It counts what would have been
+	// shared and rejected, and compares the bodies that would have been shared; see
+	// [ObserveStats].
 	Observe bool
 
-	// ClientLimiter lets clients in, before anything else. nil lets everybody in.
+	// ClientLimiter admits clients, before anything else. nil admits all.
 	ClientLimiter *ClientLimiter
-	// Limiter stands where a call to the next handler starts. nil means a
-	// limit.Concurrency of 256 with its default queue. Give limit.All() for
-	// none.
+	// Limiter admits calls to the next handler. nil means a limit.Concurrency of 256
+	// with its default queue. For no limit use limit.All().
 	Limiter limit.Limiter
-	// Streams is the limiter of upgrades and event streams, which are held for
-	// long. nil means a limit.Concurrency of 1024 without a queue.
+	// Streams is the limiter for upgrades and event streams, which last long. nil
+	// means a limit.Concurrency of 1024 without a queue.
 	Streams limit.Limiter
-	// Priority tells the class of a request in Limiter's queue. nil means what
-	// the request's context says, and Normal.
+	// Priority returns the class of a request in Limiter's queue. nil means the
+	// priority in the request's context, by default Normal.
 	Priority func(*http.Request) limit.Priority
 
-	// MaxObject is the size up to which a body is stored, and kept from its
-	// first byte for clients that join. 0 means 8 MiB, at most half of the Cache.
+	// MaxObject is the size up to which a body is stored, and kept from its first
+	// byte for clients that join. 0 means 8 MiB. It is at most half of the Cache.
 	MaxObject int64
-	// Window is how much of a bigger body is kept while it passes. 0 means 4 MiB.
+	// Window is how much of a larger body is kept while it passes. 0 means 4 MiB.
 	Window int64
-	// RefreshAhead is the share of the freshness lifetime, counted from its end,
-	// in which a hit starts a refresh in the background, at most once for each
-	// response that was hit RefreshHits times. For each response up to a tenth of
-	// the lifetime is added at random, and at most RefreshAhead. 0 means off, at
-	// most MaxRefreshAhead, 0.5.
+	// RefreshAhead is the share of the freshness lifetime, counted from its end, in
+	// which a hit starts a refresh in the background. Each response is refreshed at
+	// most once, and only after RefreshHits hits. A random share is added for each
+	// response: up to a tenth of the lifetime, and at most RefreshAhead. 0 means off;
+	// the maximum is MaxRefreshAhead, 0.5.
 	RefreshAhead float64
 	// RefreshHits is how many hits make a response hot. 0 means 2.
 	RefreshHits int
-	// Relearn is how long a key whose answers cannot be shared is remembered:
-	// its requests do not wait for each other until then. 0 means 10 s.
+	// Relearn is how long a key is remembered whose responses cannot be shared. Until
+	// then its requests do not wait for each other. 0 means 10 s.
 	Relearn time.Duration
 
-	// Cooling is how long a failed call (no answer, or 500, 502, 503 or 504) is
-	// remembered for the stored response that it was to replace. Until then requests
-	// that may get that response stale get it without another call, and it is not
-	// refreshed; then one of them tries. It doubles with each failure in a row, up to
-	// MaxCooling, and a success ends it. A request that may get nothing stale makes a
-	// call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing is
-	// remembered. FleetOptions.Cooling is for the other instances of a fleet.
+	// Cooling is how long a failed call (no response, or 500, 502, 503 or 504) is
+	// remembered for the stored response that it was meant to replace. Until then
+	// requests that may use that response stale get it without another call, and it
+	// is not refreshed. After that, one of them tries again. Cooling doubles with
+	// each failure in a row, up to MaxCooling, and a success ends it. A request that
+	// may not use a stale response always makes a call. 0 means 1 s for Cooling and
+	// 30 s for MaxCooling; a negative Cooling means that no failure is remembered.
+	// FleetOptions.Cooling is for the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
 
-	// HeadTimeout bounds the time from the start of a call to its final head. As
-	// long as the body of the request moves, it starts anew. 0 means 60 s,
-	// negative means none.
+	// HeadTimeout bounds the time from the start of a call to its final response
+	// headers. It restarts whenever the body of the request makes progress. 0 means
+	// 60 s, negative means no bound.
 	HeadTimeout time.Duration
-	// IdleTimeout bounds the time without progress in a body. 0 means 60 s,
-	// negative means none.
+	// IdleTimeout bounds the time without progress in a body. 0 means 60 s, negative
+	// means no bound.
 	IdleTimeout time.Duration
 	// StreamIdleTimeout is IdleTimeout for event streams, gRPC and upgrades, which
-	// may be silent for long. It also bounds the wait for their head, instead of
-	// HeadTimeout. 0 means IdleTimeout, but 10 min for a Transport that has none
-	// set; negative means none.
+	// can be silent for a long time. It also bounds the wait for their headers,
+	// instead of HeadTimeout. 0 means IdleTimeout, or 10 min for a Transport without
+	// an IdleTimeout; negative means no bound.
 	StreamIdleTimeout time.Duration
 
-	// Clients bounds what slow clients can take from others. The zero value is
+	// Clients bounds how much slow clients can take from others. The zero value is
 	// safe.
 	Clients ClientLimits
 
-	// Scheme tells what the client used, "http" or "https". nil means by whether
-	// the request came over TLS.
+	// Scheme returns the scheme that the client used, "http" or "https". nil means
+	// https for requests that came over TLS, else http.
 	Scheme func(*http.Request) string
-	// ReceiptKey puts the key into Cache-Status. NoReceipt leaves the field out.
+	// ReceiptKey puts the key into Cache-Status. NoReceipt omits Cache-Status.
 	ReceiptKey, NoReceipt bool
-	// ErrorHandler writes the responses that the Handler makes itself: refusals, and
-	// errors where there is nothing stale to serve. It is called on the goroutine of the
-	// request, several at a time. A Transport returns the error instead. nil means a
-	// line of plain text.
+	// ErrorHandler writes the responses that the Handler generates itself:
+	// rejections, and errors for which there is no stale response. It is called on
+	// the goroutine of the request, possibly several times concurrently. A Transport
+	// returns the error instead. nil means a line of plain text.
 	ErrorHandler ErrorHandler
-	// Gateway answers failures of the next handler (a panic, no answer) with
+	// Gateway responds to failures of the next handler (a panic, no response) with
 	// 502 instead of 500.
 	Gateway bool
-	// Route is its name in Receipts, and for Observers, where empty means Name.
+	// Route names the Handler in Receipts and for Observers. For Observers, empty
+	// means Name.
 	Route string
-	// HotKeys is how many of the busiest keys Handler.HotKeys can tell, by traffic
-	// and by load time, at most MaxHotKeys. Each takes a few kilobytes. Of a target
-	// the first kilobyte counts, so that long ones take no more. 0 and negative mean
-	// none, at no cost.
+	// HotKeys is how many of the busiest keys Handler.HotKeys can return, by traffic
+	// and by load time, at most MaxHotKeys. Each takes a few kilobytes. Only the
+	// first kilobyte of a target counts, so that long ones take no more. 0 and
+	// negative mean none, at no cost.
 	HotKeys int
 	// Observer is notified of what happens. nil costs nothing. See [Observers] for several.
 	Observer Observer
 }
 
-// Client tells who a client is, for a [ClientLimiter]: an address.
+// A Client returns the address of the client that sent a request, for a
+// [ClientLimiter].
 type Client func(*http.Request) netip.Addr
 
 // Defaults and bounds of Options.
@@ -137,7 +138,7 @@ const (
 )
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
-// *OptionError, or nil. New calls it.
+// *OptionError; or nil. New calls it.
 func (o Options) Validate() error {
 	f := option.Faults{Package: "weirhttp", Prefix: "Options."}
 	check := f.Check
@@ -145,7 +146,7 @@ func (o Options) Validate() error {
 	p := o.Policy
 	check(printable(o.Name), "Name", o.Name, "printable ASCII")
 	check(p.TTL >= 0, "Policy.TTL", p.TTL, duration)
-	check(!p.Force || p.TTL > 0, "Policy.Force", p.Force, "set with a TTL only")
+	check(!p.Force || p.TTL > 0, "Policy.Force", p.Force, "true only with a TTL")
 	check(p.Heuristic >= 0 && p.Heuristic <= 1, "Policy.Heuristic", p.Heuristic, "from 0 to 1")
 	check(p.MaxHeuristic >= 0, "Policy.MaxHeuristic", p.MaxHeuristic, duration)
 	check(p.StaleWhileRevalidate >= 0, "Policy.StaleWhileRevalidate", p.StaleWhileRevalidate, duration)
@@ -154,7 +155,7 @@ func (o Options) Validate() error {
 	check(o.MaxObject >= 0, "MaxObject", o.MaxObject, duration)
 	check(o.Window >= 0, "Window", o.Window, duration)
 	check(o.RefreshAhead >= 0 && o.RefreshAhead <= MaxRefreshAhead, "RefreshAhead", o.RefreshAhead,
-		"from 0 to 0.5: the share of the lifetime, counted from its end")
+		"from 0 to 0.5: a share of the lifetime, counted from its end")
 	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
 	check(o.HotKeys <= MaxHotKeys, "HotKeys", o.HotKeys, "at most 10000")
 	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
@@ -175,7 +176,7 @@ func printable(s string) bool {
 	return true
 }
 
-// withDefaults returns o with everything set.
+// withDefaults returns o with all defaults set.
 func (o Options) withDefaults() (Options, error) {
 	var err error
 	o.Name = cmp.Or(o.Name, "weir")

@@ -19,9 +19,9 @@ import (
 
 var _ Sink = (*passthroughWriter)(nil)
 
-// pass hands r to the next handler as it is, under the limits: it concerns no
-// cache. Upgrades and event streams are counted apart from calls, as they are
-// held for long (H14).
+// pass forwards r, which bypasses the cache, to the next handler under the limits.
+// Upgrades and event streams are counted separately from calls, because they can last
+// long (H14).
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -70,7 +70,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	defer h.count.inFlight.Add(-1)
 	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
 	r = p.trace.begin(r.WithContext(ctx))
-	p.final = coalesce.ErrGoexit // of which the handler does not come back
+	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
 	if c.endless {
@@ -79,7 +79,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	if wait > 0 {
 		p.wait = wait
 		p.timer = time.AfterFunc(wait, func() {
-			if !p.answered.Load() { // an upload may have set it anew meanwhile
+			if !p.answered.Load() { // an upload may have reset it in the meantime
 				cancel(late)
 			}
 		})
@@ -87,7 +87,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	p.still.Store(int64(h.idleTimeout(c.endless)))
 	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
-		p.idle = time.AfterFunc(forever, func() { cancel(errIdle) }) // from the head on
+		p.idle = time.AfterFunc(forever, func() { cancel(errIdle) }) // starts with the headers
 		defer p.idle.Stop()
 	}
 	if p.uploads(r) {
@@ -109,25 +109,25 @@ type passthroughWriter struct {
 	c      *call
 	ctx    context.Context
 	permit limit.Permit
-	timer  *time.Timer // bounds the time to the head, nil without
+	timer  *time.Timer // bounds the time until the headers, nil without a bound
 	wait   time.Duration
-	idle   *time.Timer  // bounds the time without progress after it, nil without
-	still  atomic.Int64 // how long that is, as a Duration: a stream may be found to be one at its head
-	status int          // of the final answer
+	idle   *time.Timer  // bounds the time without progress after that, nil without a bound
+	still  atomic.Int64 // that bound, as a Duration: only the headers show whether a response is a stream
+	status int          // of the final response
 	err    error        // of Fail
-	lost   bool         // the client does not take the answer
+	lost   bool         // the client no longer takes the response
 	trace  callTrace
 	client slow.Client
 	took   int64       // memory of the body that was read ahead
-	length int64       // of the answer's body, as declared, -1 without
-	wrote  int64       // of it
-	final  error       // with which the answer has ended
-	headed atomic.Bool // the head has been written
-	// answered: so has it, or the connection was taken over.
+	length int64       // of the response body, as declared; -1 if unknown
+	wrote  int64       // bytes of the body written
+	final  error       // the error that ended the response
+	headed atomic.Bool // the headers have been written
+	// answered: the headers have been written, or the connection was taken over.
 	answered atomic.Bool
 }
 
-// moved notes that there was progress in a body.
+// moved records progress in a body.
 func (p *passthroughWriter) moved() {
 	switch {
 	case p.idle != nil && p.headed.Load():
@@ -135,12 +135,12 @@ func (p *passthroughWriter) moved() {
 			p.idle.Reset(d)
 		}
 	case p.timer != nil && !p.answered.Load():
-		p.timer.Reset(p.wait) // who is still sending cannot have an answer yet
+		p.timer.Reset(p.wait) // a client that is still sending cannot have a response yet
 	}
 }
 
-// An upload is the body of a request. To read it is progress too, and may be
-// done on another goroutine than the one that writes the answer.
+// An upload is the body of a request. Reading it is progress as well, and may happen
+// on a different goroutine than the one that writes the response.
 type upload struct {
 	io.ReadCloser
 	p *passthroughWriter
@@ -154,7 +154,7 @@ func (u upload) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// uploads reports whether the body of r comes from the client still.
+// uploads reports whether the body of r is still read from the client.
 func (p *passthroughWriter) uploads(r *http.Request) bool {
 	switch r.Body.(type) {
 	case nil, *readBody, begunBody:
@@ -163,8 +163,8 @@ func (p *passthroughWriter) uploads(r *http.Request) bool {
 	return r.Body != http.NoBody
 }
 
-// terms are what p's client has to keep up. Whether the answer is a stream shows
-// at its head.
+// terms returns the rate that p's client has to keep up. Whether the response is a
+// stream is known only with its headers.
 func (p *passthroughWriter) terms() slow.Terms {
 	if p.c.q.Upgrade || isGRPC(p.r.Header) {
 		return slow.Terms{}
@@ -175,8 +175,8 @@ func (p *passthroughWriter) terms() slow.Terms {
 // Unwrap is for http.ResponseController.
 func (p *passthroughWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// WriteHeader writes the head. An answer that is no error, to a request that
-// may have changed something, invalidates before the client can know of it.
+// WriteHeader writes the headers. A response without an error, to a request that may
+// have changed something, invalidates before the client can know of it.
 func (p *passthroughWriter) WriteHeader(status int) {
 	if p.status != 0 || p.err != nil {
 		return
@@ -186,7 +186,7 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		return
 	}
 	if err := p.client.Err(); err != nil {
-		p.err = err // what the handler says is only what followed from it
+		p.err = err // the handler's response is only a consequence of it
 		return
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
@@ -208,9 +208,9 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		p.moved()
 	}
 	scheme, own := p.h.scheme(p.r), *p.r
-	own.RequestURI = target(p.r) // as it is in the key
+	own.RequestURI = target(p.r) // as in the key
 	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
-		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // it is counted, and sent again
+		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
 	}
 	if isStream(p.Header()) {
 		p.client.Endless()
@@ -231,9 +231,10 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	p.written(0)
 }
 
-// written is called before n bytes of the body are written. If they are the last,
-// the origin has done its part: what the client takes its time with is here, and
-// needs no permit. Only of a forwarder is it known that it does nothing after.
+// written is called before n bytes of the body are written. If they are the last
+// ones, the origin has done its part: the rest is buffered here, and a client that
+// takes it slowly needs no permit. Only a forwarder is known to do nothing after the
+// body.
 func (p *passthroughWriter) written(n int) {
 	p.wrote += int64(n)
 	none := p.r.Method == http.MethodHead || p.status == http.StatusNoContent || p.status == http.StatusNotModified
@@ -254,7 +255,7 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 		}
 	}
 	if p.idle != nil {
-		p.idle.Stop() // the time that the client takes
+		p.idle.Stop() // the client's time does not count
 		defer p.moved()
 	}
 	p.written(len(b))
@@ -265,7 +266,7 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Hijack is [http.Hijacker]. What is said on the connection is not looked at.
+// Hijack implements [http.Hijacker]. The traffic on the connection is not inspected.
 func (p *passthroughWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(p.ResponseWriter).Hijack()
 	if err == nil && p.status == 0 {
@@ -297,21 +298,21 @@ func (p *passthroughWriter) FlushError() error {
 	return http.NewResponseController(p.ResponseWriter).Flush()
 }
 
-// Flush is [http.Flusher].
+// Flush implements [http.Flusher].
 func (p *passthroughWriter) Flush() { _ = p.FlushError() }
 
-// Fail is of [Sink].
+// Fail implements [Sink].
 func (p *passthroughWriter) Fail(err error) {
 	if p.status == 0 && p.err == nil {
 		p.err = err
 	}
 }
 
-// CloseDelimited is of [Sink]. Nothing of it is stored anyway.
+// CloseDelimited implements [Sink]. The response is not stored in any case.
 func (p *passthroughWriter) CloseDelimited() {}
 
-// whole reports whether what was written is all of the answer, or net/http sees
-// for itself that it is not.
+// whole reports whether the complete response was written, or net/http itself would
+// detect that it was not.
 func (p *passthroughWriter) whole() bool {
 	switch p.status {
 	case 0:
@@ -322,13 +323,13 @@ func (p *passthroughWriter) whole() bool {
 	return p.r.Method == http.MethodHead || p.Header().Get("Content-Length") != ""
 }
 
-// end is called when the handler has returned, with what it panicked with.
+// end is called when the handler has returned, with the error of protect.
 func (p *passthroughWriter) end(err error) {
 	if err == nil {
 		err = p.err
 	}
 	if p.ctx.Err() != nil && (err != nil || !p.whole()) {
-		err = context.Cause(p.ctx) // the handler may just have given up, and returned
+		err = context.Cause(p.ctx) // the handler may just have given up and returned
 	}
 	p.final = err
 	switch {
@@ -344,8 +345,8 @@ func (p *passthroughWriter) end(err error) {
 	}
 }
 
-// stream exchanges the permit of a call whose answer turned out to go on
-// without an end for one of Streams, if one is free.
+// stream exchanges the permit of a call whose response turned out to be endless for
+// one of Streams, if one is free.
 func (h *Handler) stream(ctx context.Context, held limit.Permit) limit.Permit {
 	p, err := h.o.Streams.Acquire(ctx)
 	if err != nil {

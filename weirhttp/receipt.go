@@ -5,51 +5,52 @@ import (
 	"time"
 )
 
-// A Receipt tells what became of one request (H21). A [ReceiptWriter] gets it before the
-// head is written, and again at the end of what was forwarded.
+// A Receipt describes the outcome of one request (H21). A [ReceiptWriter] gets it
+// before the headers are written, and again at the end of a forwarded response.
 type Receipt struct {
-	// Route is Options.Route of the Handler, or the name of a Gateway's route. A Gateway
-	// sends a Receipt with nothing else before it asks the route.
+	// Route is Options.Route of the Handler, or the name of a Gateway's route. A
+	// Gateway sends a Receipt with only Route set before it calls the route.
 	Route string
-	// Outcome is how it was answered.
+	// Outcome is where the response came from.
 	Outcome Outcome
-	// Forwarded says why it was not answered from the store: a fwd parameter of
+	// Forwarded is why the response did not come from the store: a fwd parameter of
 	// RFC 9211 such as "uri-miss", "stale", "bypass"; empty on a hit.
 	Forwarded string
-	// Detail says more, such as why it was not stored. It is never built from
-	// what clients or the origin sent.
+	// Detail gives more detail, such as why the response was not stored. It is never
+	// built from what clients or the origin sent.
 	Detail string
-	// Collapsed: the answer of a call that another request had started.
+	// Collapsed: the response comes from a call that another request had started.
 	Collapsed bool
-	// Stored: the answer is kept.
+	// Stored: the response is stored.
 	Stored bool
-	// Status of the origin's answer, 0 without one.
+	// UpstreamStatus is the status of the origin's response, 0 without one.
 	UpstreamStatus int
-	// TTL is what is left of the freshness, negative for a stale answer.
+	// TTL is the remaining freshness, negative for a stale response.
 	TTL time.Duration
 	// Queued is how long it waited for admission.
 	Queued time.Duration
-	// Err is why it was refused, failed, or answered with a stale response.
+	// Err is why the request was rejected, failed, or got a stale response.
 	Err error
 }
 
-// An Outcome is how a request was answered.
+// An Outcome is where the response to a request came from.
 type Outcome uint8
 
 // The outcomes.
 const (
 	outcomeNone      Outcome = iota // not yet
-	OutcomePass                     // passed on, as it concerns no cache
-	OutcomeMiss                     // by a call of its own
-	OutcomeJoined                   // by a call that another had started
+	OutcomePass                     // forwarded, bypassing the cache
+	OutcomeMiss                     // from its own call
+	OutcomeJoined                   // from a call that another request had started
 	OutcomeHit                      // from the store, fresh
 	OutcomeStale                    // from the store, stale
-	OutcomeValidated                // from the store, after the origin said that it holds
-	OutcomeRefused                  // not at all: a limit
-	OutcomeFailed                   // not at all: the call failed
+	OutcomeValidated                // from the store, after the origin validated it
+	OutcomeRefused                  // rejected by a limit
+	OutcomeFailed                   // the call failed
 )
 
-// String returns it in a word: "hit", "joined" and so on, "unknown" for none.
+// String returns the outcome as a word: "hit", "joined" and so on, "unknown" for
+// none.
 func (o Outcome) String() string {
 	switch o {
 	case OutcomePass:
@@ -72,16 +73,17 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// A ReceiptWriter is a ResponseWriter that takes Receipts: that of an access log, or of
-// metrics. SetReceipt may be called several times for a request; the last Receipt
-// counts. A ReceiptWriter passes them on with the function [SetReceipt].
+// A ReceiptWriter is a ResponseWriter that receives Receipts, for example for an
+// access log or for metrics. SetReceipt may be called several times for a request;
+// the last Receipt counts. A ReceiptWriter passes Receipts on with the function
+// [SetReceipt].
 type ReceiptWriter interface {
 	http.ResponseWriter
 	SetReceipt(Receipt)
 }
 
-// SetReceipt passes r to the ReceiptWriter that w is or wraps (by Unwrap, as
-// http.ResponseController has it). Without one it does nothing.
+// SetReceipt passes r to the ReceiptWriter that w is or wraps (by Unwrap, as in
+// http.ResponseController). Without one it does nothing.
 func SetReceipt(w http.ResponseWriter, r Receipt) {
 	for {
 		switch t := w.(type) {
@@ -96,7 +98,7 @@ func SetReceipt(w http.ResponseWriter, r Receipt) {
 	}
 }
 
-// report passes rec on for w.
+// report passes rec to the ReceiptWriter of w.
 func (h *Handler) report(w http.ResponseWriter, rec Receipt) {
 	rec.Route = h.route
 	SetReceipt(w, rec)

@@ -9,17 +9,17 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// refreshRetry is how long after a refresh has begun the next may, if it did
-// not store anything.
+// refreshRetry is the minimum time between the starts of two refreshes, if the first
+// did not store anything.
 const refreshRetry = time.Second
 
 // refreshJitter is the share of the lifetime by which a refresh may start earlier
 // than RefreshAhead says, as in a Guard.
 const refreshJitter = 0.1
 
-// refreshFrom returns the instant from which a hit on s starts a refresh: the
-// end of its freshness, or with RefreshAhead some time before, with jitter, so
-// that responses that were stored together are not refreshed together.
+// refreshFrom returns the time from which a hit on s starts a refresh: the end of its
+// freshness, or with RefreshAhead some time before that. The time has jitter, so that
+// responses that were stored together are not refreshed together.
 func (h *Handler) refreshFrom(s *responses.Stored) time.Time {
 	left := s.Lifetime - s.Age
 	if h.o.RefreshAhead > 0 && left > 0 {
@@ -39,21 +39,21 @@ func (h *Handler) refreshAhead(key responses.Key, r *http.Request, q rfc9111.Req
 	}
 }
 
-// refresh starts a call in the background that brings s up to date, unless one
-// has begun lately. It is for those only who may see s.
+// refresh starts a background call that refreshes s, unless one has begun recently.
+// It must be called only for a request that may see s.
 func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request, s *responses.Stored, now time.Time) {
 	if f := s.Failing.Load(); f != nil && now.Before(f.Until) {
-		return // the origin is left alone for longer each time
+		return // the origin is left alone for longer after each failure
 	}
 	due := s.Refresh.Load()
 	if now.UnixNano() < due || !s.Refresh.CompareAndSwap(due, now.Add(refreshRetry).UnixNano()) {
-		return // the one who moves it makes the call
+		return // the goroutine that moves Refresh makes the call
 	}
 	h.startRefresh(&call{h: h, r: r, q: q, key: key, stale: s}, nil)
 }
 
-// startRefresh starts a call for the store alone, unless there are too many, or
-// one is under way. prepare, if not nil, is called before it starts, with
+// startRefresh starts a call for the store alone, unless there are too many, or one
+// is already in flight. If prepare is not nil, it is called before the start, with
 // Cache.mu held.
 func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	c.q.Conditional, c.q.Range = false, false // the call is for the store, not for r
@@ -77,5 +77,5 @@ func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	f.start(&get)
 }
 
-// maxBackground is how many calls may run in the background for one Handler.
+// maxBackground is how many background calls one Handler may run at the same time.
 const maxBackground = 64

@@ -12,17 +12,17 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A use is how a stored response may be used for a request.
+// A use describes how a stored response may be used for a request.
 type use struct {
 	rfc9111.Standing
 	fresh bool // as it is
 	swr   bool // while it is revalidated
-	due   bool // as it is, but only after asking the fleet
+	due   bool // as it is, but only after a check with the fleet
 }
 
-// find returns what is stored for r, of which q was read, and how it may be
-// used; nil if there is nothing that r may see (H3). now is of
-// Handler.now or of time.Now.
+// find returns the response that is stored for r and how it may be used, or nil if
+// there is none that r may see (H3). q is parsed from r. now comes from Handler.now
+// or time.Now.
 func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, now time.Time) (*responses.Stored, use) {
 	if h.o.NoStore || q.NoStore {
 		return nil, use{}
@@ -34,18 +34,19 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 	u := use{Standing: s.At(now, q)}
 	if !q.NoCache && !s.Marked.Load() {
 		u.fresh, u.swr = u.Fresh, u.SWR
-		// Only who can lead a call can ask.
+		// Only a request that can lead a call can check with the fleet.
 		capped := u.TTL > 0 && r.Method != http.MethodHead && !q.OnlyIfCached && q.Credentials&h.keyed == 0
 		if u.fresh && h.due(s, key, now, capped) {
 			u.fresh, u.due = false, true
 		}
-		// What is known to have a successor does not wait for it in the background.
+		// A response known to have a successor is not served while that is fetched in
+		// the background.
 		u.swr = u.swr && s.Checked.Load() >= 0
 	}
 	return s, u
 }
 
-// served is what is made ready once for all who are served a response.
+// served is the part of a hit that is prepared once for all requests.
 type served struct {
 	fields []field
 	length []string
@@ -57,16 +58,16 @@ type field struct {
 	values []string
 }
 
-// A stamp is what changes from second to second in the head of a hit.
+// A stamp is the part of a hit's header fields that changes every second.
 type stamp struct {
 	age, ttl int64 // in seconds
 	ageField []string
 	status   []string // Cache-Status
-	name     string   // whose
+	name     string   // the Handler's
 }
 
-// ready makes s ready to be served, the first time that it is: Put has given it
-// fields of its own by then, which pin no more memory than they need.
+// ready prepares s for serving, on its first use. By then Put has given s its own
+// copies of the fields, which pin no more memory than they need.
 func ready(s *responses.Stored) *served {
 	if v := s.Served.Load(); v != nil {
 		return (*v).(*served)
@@ -86,21 +87,22 @@ func ready(s *responses.Stored) *served {
 		v.fields = append(v.fields, field{"Content-Type", nil}) // or net/http guesses one
 	}
 	var a any = v
-	s.Served.Store(&a) // of several that are made at once, any will do
+	s.Served.Store(&a) // if several are prepared concurrently, any of them will do
 	return v
 }
 
-// readySize is what ready takes, about, for a response with that many fields.
+// readySize is roughly the memory that ready takes for a response with that many
+// fields.
 func readySize(fields int) int64 { return int64(256 + 40*fields) }
 
-// fill writes the head of s into dst, but the status.
+// fill writes the header fields of s into dst, not the status.
 func (h *Handler) fill(dst http.Header, s *responses.Stored, st rfc9111.Standing) {
 	v := ready(s)
 	for i := range v.fields {
 		dst[v.fields[i].name] = v.fields[i].values
 	}
 	age := int64(st.Age / time.Second)
-	ttl := int64(s.Lifetime/time.Second) - age // so that the two add up
+	ttl := int64(s.Lifetime/time.Second) - age // so that age and ttl add up to the lifetime
 	now := v.stamp.Load()
 	if now == nil || now.age != age || now.ttl != ttl || now.name != h.o.Name {
 		now = &stamp{age: age, ttl: ttl, name: h.o.Name}
@@ -119,8 +121,8 @@ func (h *Handler) fill(dst http.Header, s *responses.Stored, st rfc9111.Standing
 	}
 }
 
-// hit answers r with s, which is fresh. It allocates nothing, but once a second
-// for each response.
+// hit responds to r with s, which is fresh. It allocates nothing, except once per
+// second for each response.
 func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, u use) {
 	h.count.hits.Add(1)
 	h.fill(w.Header(), s, u.Standing)
@@ -140,19 +142,19 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	w.WriteHeader(s.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(s.Body) // a client that has gone is the server's to notice
+		_, _ = w.Write(s.Body) // if the client has gone, the server notices
 	}
 }
 
 func lastModified(h http.Header) time.Time {
 	t, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {
-		return time.Time{} // ServeContent takes it for none
+		return time.Time{} // ServeContent treats it as absent
 	}
 	return t
 }
 
-// fill writes the head of s, without what says that it is a hit.
+// fill writes the header fields of s, without those that mark it as a hit.
 func (c *call) fill(s *responses.Stored, st rfc9111.Standing) {
 	dst := c.w.Header()
 	c.h.fill(dst, s, st)
@@ -163,7 +165,7 @@ func (c *call) fill(s *responses.Stored, st rfc9111.Standing) {
 	}
 }
 
-// serveStored answers c with s, which the origin has just said to hold.
+// serveStored responds to c with s, which the origin has just validated.
 func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 	st := s.At(time.Now(), c.q)
 	c.receipt.Stored = s.Storable
@@ -174,14 +176,14 @@ func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 	c.h.body(c.w, c.r, c.q, s)
 }
 
-// serveStale answers c with what is stored, though it is stale, because of err.
+// serveStale responds to c with its stored response, which is stale, because of err.
+// It also remembers err.
 func (c *call) serveStale(err error) {
 	c.fails(err)
 	c.stay(err)
 }
 
-// stay answers c with what is stored, though it is stale, because of err, which is
-// remembered or need not be.
+// stay is serveStale for an err that is remembered already or need not be.
 func (c *call) stay(err error) {
 	st := c.standing()
 	c.h.count.staleOnError.Add(1)
@@ -193,8 +195,8 @@ func (c *call) stay(err error) {
 	c.h.body(c.w, c.r, c.q, c.stale)
 }
 
-// serveContent answers c with the part that it asks for of a whole body whose
-// head is in c.w already.
+// serveContent responds to c with the part that it asks for of a complete body. The
+// header fields are already in c.w.
 func (c *call) serveContent(outcome Outcome, body []byte) {
 	h := c.w.Header()
 	delete(h, "Trailer")
@@ -207,9 +209,10 @@ func (c *call) serveContent(outcome Outcome, body []byte) {
 	http.ServeContent(partWriter{c.w}, ranged(c.r, len(body)), "", lastModified(h), bytes.NewReader(body))
 }
 
-// ranged returns r with a Range that http.ServeContent takes as RFC 9110 has it,
-// for a body of that size: it refuses what is to be ignored, and serves each of
-// thousands of ranges. For other methods than GET there is none (section 14.2).
+// ranged returns r with a Range field that http.ServeContent handles as RFC 9110
+// requires, for a body of that size. ServeContent rejects ranges that should be
+// ignored, and serves every one of thousands of ranges. Methods other than GET have
+// no ranges (section 14.2).
 func ranged(r *http.Request, size int) *http.Request {
 	lines := r.Header["Range"]
 	if len(lines) == 0 {
@@ -223,15 +226,15 @@ func ranged(r *http.Request, size int) *http.Request {
 	}
 	switch value, ok := rfc9111.Ranges(lines, int64(size)); {
 	case !ok:
-		out.Header["Range"] = []string{"bytes=" + strconv.Itoa(size) + "-"} // behind the end: 416
+		out.Header["Range"] = []string{"bytes=" + strconv.Itoa(size) + "-"} // beyond the end: 416
 	case value != "":
 		out.Header["Range"] = []string{value}
 	}
 	return &out
 }
 
-// A partWriter is for http.ServeContent, which leaves the length of the whole in
-// an answer that a condition has failed, and that has no body.
+// A partWriter wraps the writer for http.ServeContent, which leaves the
+// Content-Length of the whole body in a 412 response, although that has no body.
 type partWriter struct{ http.ResponseWriter }
 
 func (w partWriter) WriteHeader(status int) {
@@ -241,7 +244,7 @@ func (w partWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// staleHit answers r with s, which is stale, and has it revalidated in the
+// staleHit responds to r with s, which is stale, and starts its revalidation in the
 // background.
 func (h *Handler) staleHit(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, u use) {
 	h.count.stale.Add(1)
@@ -252,7 +255,7 @@ func (h *Handler) staleHit(w http.ResponseWriter, r *http.Request, q rfc9111.Req
 	h.body(w, r, q, s)
 }
 
-// isStream reports whether an answer with those fields goes on without an end.
+// isStream reports whether a response with these fields has no end.
 func isStream(h http.Header) bool {
 	t := h.Get("Content-Type")
 	if t == "" {

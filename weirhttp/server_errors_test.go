@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// statusOf is an origin that answers with the status that its path says.
+// statusOf is an origin that responds with the status in its path.
 func statusOf(w http.ResponseWriter, r *http.Request) {
 	time.Sleep(slow)
 	status, err := strconv.Atoi(strings.Trim(r.URL.Path, "/"))
@@ -23,8 +23,9 @@ func statusOf(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// An answer of the origin with a status of 500 or more is counted once for each
-// call, whichever way the call goes, and is not among those without an answer.
+// A response of the origin with a status of 500 or above is counted once for each
+// call, whichever way the call is made. It does not count as a call without a
+// response.
 func TestH11_ServerErrorsAreCounted(t *testing.T) {
 	observe := func(o *weirhttp.Options) { o.Observe = true }
 	for _, row := range []struct {
@@ -33,7 +34,7 @@ func TestH11_ServerErrorsAreCounted(t *testing.T) {
 		path   string
 		fields []string
 		set    func(*weirhttp.Options)
-		calls  int64 // of four requests at once
+		calls  int64 // for four requests at once
 		want   uint64
 	}{
 		{name: "shared", method: "GET", path: "/500", calls: 1, want: 1},
@@ -80,8 +81,8 @@ func statusIn(t *testing.T, path string) int {
 	return status
 }
 
-// A call that was given up is counted as one without an answer, and not once
-// more when its handler says 500 at last.
+// A call that was given up is counted as one without a response. It is not counted
+// again when its handler returns 500 in the end.
 func TestH11_AServerErrorThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, h1, weirhttp.Options{HeadTimeout: time.Second}, func(w http.ResponseWriter, _ *http.Request) {
@@ -90,7 +91,7 @@ func TestH11_AServerErrorThatComesTooLate(t *testing.T) {
 			w.(http.Flusher).Flush()
 		})
 		if r := s.get("/a"); r.status != http.StatusGatewayTimeout || r.took != time.Second {
-			t.Errorf("answer = %d after %v; want 504 after 1s", r.status, r.took)
+			t.Errorf("status = %d after %v; want 504 after 1s", r.status, r.took)
 		}
 		time.Sleep(5 * time.Second)
 		if st := s.handler.Stats(); st.Failed != 1 || st.ServerErrors != 0 {
@@ -99,8 +100,8 @@ func TestH11_AServerErrorThatComesTooLate(t *testing.T) {
 	})
 }
 
-// Stale responses instead of errors are counted apart from those that are stale
-// while revalidated, and include those of an overload.
+// Stale responses instead of errors are counted separately from those that are stale
+// while they are revalidated, and include those because of an overload.
 func TestH11_StaleOnErrorIsCounted(t *testing.T) {
 	down := func(status int) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
@@ -111,9 +112,9 @@ func TestH11_StaleOnErrorIsCounted(t *testing.T) {
 		name    string
 		control string
 		alone   bool
-		full    bool // the limit refuses
+		full    bool // the limit rejects calls
 		then    func(http.ResponseWriter, *http.Request)
-		want    weirhttp.Stats // what is compared of it
+		want    weirhttp.Stats // the counters that are compared
 	}{
 		{name: "answered with an error", control: window, then: down(503), want: weirhttp.Stats{Stale: 1, StaleOnError: 1, ServerErrors: 1}},
 		{name: "the same, of its own", control: window, alone: true, then: down(500), want: weirhttp.Stats{Stale: 1, StaleOnError: 1, ServerErrors: 1}},
@@ -144,8 +145,8 @@ func TestH11_StaleOnErrorIsCounted(t *testing.T) {
 	}
 }
 
-// What another instance has failed to get is not asked for again, and what is
-// stale stands in for that failure too.
+// After a failure in another instance, this one makes no call, and its stale response
+// replaces that failure as well.
 func TestH11_StaleOnErrorOfTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := answering(0, "Cache-Control", "max-age=10, stale-if-error=600")
@@ -164,7 +165,7 @@ func TestH11_StaleOnErrorOfTheFleet(t *testing.T) {
 	})
 }
 
-// A gate is a Limiter that lets everybody in, or nobody.
+// A gate is a Limiter that admits all calls, or none.
 type gate struct{ shut bool }
 
 func (g *gate) Acquire(ctx context.Context) (limit.Permit, error) {

@@ -150,7 +150,7 @@ func TestH5_ABrokenAnswerIsBrokenForAll(t *testing.T) {
 			})
 			for _, r := range s.together(10, s.same("/a")) {
 				if r.err == nil {
-					t.Errorf("a broken answer was delivered as whole: %q", r.body)
+					t.Errorf("a broken response was delivered as complete: %q", r.body)
 				}
 			}
 			s.wantCalls(1)
@@ -174,7 +174,7 @@ func TestH4_FollowersStream(t *testing.T) {
 			first := make(chan time.Duration, 20)
 			for i := range 20 {
 				go func() {
-					time.Sleep(time.Duration(i) * 50 * time.Millisecond) // some come after the head
+					time.Sleep(time.Duration(i) * 50 * time.Millisecond) // some come after the headers
 					resp, err := s.client.Do(s.request(t.Context(), "GET", "/a"))
 					if err != nil {
 						t.Error(err)
@@ -192,7 +192,7 @@ func TestH4_FollowersStream(t *testing.T) {
 			}
 			for range 20 {
 				if d := <-first; d > 0 {
-					t.Errorf("the first byte came %v after the head", d)
+					t.Errorf("the first byte came %v after the headers", d)
 				}
 			}
 			time.Sleep(5 * slow)

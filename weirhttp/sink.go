@@ -8,61 +8,61 @@ import (
 
 var _ Sink = (*sink)(nil)
 
-// maxPending is how much of a body is held back until its handler flushes, or
-// returns: then its length is known. net/http does so too.
+// maxPending is how much of a body is held back until its handler flushes or returns.
+// If it returns, the length is known. net/http does the same.
 const maxPending = 2048
 
-// A receiver is where the answer goes that a handler writes into a sink.
+// A receiver receives the response that a handler writes into a sink.
 type receiver interface {
-	// early passes an answer with a status of 1xx on.
+	// early passes on a 1xx response.
 	early(status int, h http.Header)
-	// head is called once, with the fields of the final answer, which are not
-	// changed any more, and the length of the body, -1 if it is not known.
+	// head is called once, with the fields of the final response, which do not change
+	// any more, and the length of the body, -1 if unknown.
 	head(status int, h http.Header, length int64)
-	// data is called with what belongs to the body, in order.
+	// data is called with the parts of the body, in order.
 	data(p []byte) error
-	// flush says that more may be long in coming.
+	// flush reports that it may take long until there is more.
 	flush()
 }
 
-// A sink is the ResponseWriter of the next handler. It keeps the rules of one:
-// what was declared is what is sent. It is used by one goroutine.
+// A sink is the ResponseWriter of the next handler. It enforces the rules of one: the
+// body has the declared length. It is used by one goroutine.
 type sink struct {
 	to     receiver
 	method string
 	trace  callTrace
 
 	header  http.Header
-	fixed   http.Header // what it was at WriteHeader: the head of the answer
-	status  int         // of the final answer, 0 before WriteHeader
-	pending []byte      // of the body, while the head is held back
-	headed  bool        // the head was handed on
-	length  int64       // as declared, -1 without
+	fixed   http.Header // the header fields as they were at WriteHeader
+	status  int         // of the final response, 0 before WriteHeader
+	pending []byte      // part of the body, while the headers are held back
+	headed  bool        // the headers were passed on
+	length  int64       // as declared, -1 if unknown
 	written int64
-	noBody  bool // the answer has none, whatever is written
-	ended   bool // the head is handed on with all that follows: the handler has returned
-	fin     bool // its end will be the connection's
+	noBody  bool // the response has no body, whatever is written
+	ended   bool // the headers are passed on with all that follows: the handler has returned
+	fin     bool // the body ends with the connection
 
-	err  error       // of Fail, or of who reads
-	idle *time.Timer // ends the call when it makes no progress, nil without
+	err  error       // of Fail, or of the receiver
+	idle *time.Timer // ends the call if it makes no progress, nil without a bound
 	wait time.Duration
-	got  *time.Timer // ends the call when there is no head in time
+	got  *time.Timer // ends the call if there are no headers in time
 }
 
 func newSink(to receiver, method string, t callTrace) *sink {
 	return &sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
 }
 
-// Header returns the fields of the answer, and then its trailers.
+// Header returns the header fields of the response, and later its trailers.
 func (s *sink) Header() http.Header { return s.header }
 
-// WriteHeader takes the status. With 1xx it may be called again.
+// WriteHeader sets the status. After a 1xx status it may be called again.
 func (s *sink) WriteHeader(status int) {
 	switch {
 	case s.status != 0 || s.err != nil:
-		return // as net/http has it, which logs it
+		return // like net/http, which also logs it
 	case status == http.StatusSwitchingProtocols:
-		// A request for another protocol is passed on, and has no sink.
+		// A request for another protocol bypasses the cache, and has no sink.
 		s.err = errUnasked(status)
 		return
 	case status >= 100 && status < 200:
@@ -70,17 +70,17 @@ func (s *sink) WriteHeader(status int) {
 		return
 	}
 	s.status = status
-	s.fixed = canonicalFields(s.header) // a copy: the handler may go on to change its own, for trailers
+	s.fixed = canonicalFields(s.header) // a copy: the handler may go on to change its header map, for trailers
 	s.noBody = s.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		s.length = n
 	}
 	if s.length > maxPending || s.noBody {
-		s.handOn() // nothing is won by waiting
+		s.handOn() // waiting gains nothing
 	}
 }
 
-// handOn hands the head on, and what was held back after it.
+// handOn passes on the headers, and the body that was held back.
 func (s *sink) handOn() {
 	if s.headed {
 		return
@@ -99,8 +99,8 @@ func (s *sink) handOn() {
 	}
 }
 
-// hand hands a piece of the body on. Time that the readers take is not the
-// handler's.
+// hand passes on a piece of the body. Time that the readers take does not count
+// against the handler.
 func (s *sink) hand(p []byte) {
 	if s.idle != nil {
 		s.idle.Stop()
@@ -111,7 +111,7 @@ func (s *sink) hand(p []byte) {
 	s.moved()
 }
 
-// moved notes that there was progress.
+// moved records progress.
 func (s *sink) moved() {
 	if s.idle != nil && s.wait > 0 {
 		s.idle.Reset(s.wait)
@@ -145,7 +145,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), s.err
 }
 
-// Flush is [http.Flusher].
+// Flush implements [http.Flusher].
 func (s *sink) Flush() {
 	if s.err != nil {
 		return
@@ -157,24 +157,23 @@ func (s *sink) Flush() {
 	s.to.flush()
 }
 
-// Fail is of [Sink].
+// Fail implements [Sink].
 func (s *sink) Fail(err error) {
 	if s.status == 0 && s.err == nil {
 		s.err = err
 	}
 }
 
-// CloseDelimited is of [Sink].
+// CloseDelimited implements [Sink].
 func (s *sink) CloseDelimited() { s.fin = true }
 
-// whole reports whether what was written is certainly all of the answer.
+// whole reports whether the complete response has certainly been written.
 func (s *sink) whole() bool {
 	return s.status != 0 && (s.noBody || s.length >= 0 && s.written == s.length)
 }
 
-// end is called when the handler has returned, with what it panicked with, or
-// nil. It returns the error that the answer ends with: nil says that it is
-// complete.
+// end is called when the handler has returned, with the error of its panic, or nil.
+// It returns the error that the response ends with: nil means that it is complete.
 func (s *sink) end(panicked error) error {
 	switch {
 	case panicked != nil:
@@ -196,8 +195,8 @@ func (s *sink) end(panicked error) error {
 	return s.err
 }
 
-// trailers returns the fields that the handler has set after the head: those
-// that it had announced, and those with [http.TrailerPrefix].
+// trailers returns the fields that the handler has set after the headers: those that
+// it had announced, and those with [http.TrailerPrefix].
 func (s *sink) trailers() http.Header {
 	var t http.Header
 	add := func(k string, v []string) {

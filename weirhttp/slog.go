@@ -8,12 +8,12 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// SlogObserver returns an Observer that logs what an operator wants to read:
-// panics at Error; calls that failed or were answered with 5xx, refused requests
-// and answers that differed in observe mode at Warn; stale answers at Info; every
-// other call at Debug. It logs methods and neither URLs nor header fields, since
-// they may be secret; errors of the next handler are logged as they are. A nil
-// logger is slog.Default.
+// SlogObserver returns an Observer that logs what an operator needs. Panics are
+// logged at Error. Calls that failed or returned 5xx, rejected requests, and
+// responses that differed in observe mode are logged at Warn. Stale responses are
+// logged at Info, and all other calls at Debug. It logs methods, but neither URLs nor
+// header fields, because they may be secret; errors of the next handler are logged
+// unchanged. A nil logger means slog.Default.
 func SlogObserver(logger *slog.Logger) Observer {
 	return &slogObserver{logger: plain.Logger(logger)}
 }
@@ -53,7 +53,7 @@ func (s *slogObserver) Event(ctx context.Context, e Event) {
 	case EventStale:
 		level = slog.LevelInfo
 	case EventFailed:
-		return // CallEnd has logged the call, once for all who waited for it
+		return // CallEnd has logged the call, once for all requests that waited for it
 	}
 	if !s.logger.Enabled(ctx, level) {
 		return

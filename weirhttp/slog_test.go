@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// C4, C9: a line for each thing an operator wants to read, at its level, with
-// neither the URL nor a field of the request in it.
+// C4, C9: a line for each event that an operator needs, at its level, which contains
+// neither the URL nor a field of the request.
 func TestC9_SlogObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -11,43 +11,43 @@ import (
 	"github.com/weir-go/weir/option"
 )
 
-// ErrSlowClient is in the chain of the errors with which requests end whose client
-// sent or read too slowly, see [ClientLimits]. It is 408 if nothing of a response
-// was sent, else the response is broken off.
+// ErrSlowClient is in the error chain of requests whose client sent or read too
+// slowly; see [ClientLimits]. The response is 408 if none of it was sent, otherwise
+// it is broken off.
 var ErrSlowClient = slow.ErrSlow
 
-// ClientLimits bound what slow clients can take from others (H24). The zero value
-// is the defaults. A [Transport] ignores them: its client is the program.
+// ClientLimits bound how much slow clients can take from others (H24). The zero value
+// means the defaults. A [Transport] ignores them: its client is the program.
 type ClientLimits struct {
-	// ReadAhead is the size up to which a request body is read before admission,
-	// so that a client that dawdles holds no permit. Only a body with a
-	// Content-Length is, and none of gRPC, with Upgrade, or with Expect (which net/http
-	// hides over HTTP/2). 0 means 64
-	// KiB, negative means none, at most 16 MiB.
+	// ReadAhead is the size up to which a request body is read before admission, so
+	// that a slow client holds no permit. It applies only to bodies with a
+	// Content-Length, and not to gRPC, to Upgrade, or to Expect (which net/http hides
+	// over HTTP/2). 0 means 64 KiB, negative means none, at most 16 MiB.
 	ReadAhead int64
 	// ReadAheadMemory bounds the bodies that are read ahead, over all Handlers with
-	// the same Cache; memory is taken as the bytes arrive. With none left a request
-	// goes on to admission with what it has, and the rest of its body is read while
-	// it holds a permit, under MinRate and BlockedShare. 0 means 32 MiB, negative
+	// the same Cache. Memory is taken as the bytes arrive. If none is left, a request
+	// proceeds to admission with what it has. The rest of its body is read while it
+	// holds a permit, under MinRate and BlockedShare. 0 means 32 MiB, negative means
 	// none.
 	ReadAheadMemory int64
 
-	// MinRate is what a client has to move of a body, in bytes per second on average,
-	// while weir waits for it and for nothing else. Event streams, upgrades and gRPC
-	// have no minimum, nor have responses from the store. 0 means 512, negative
-	// means none.
+	// MinRate is the minimum rate of a client, in bytes per second on average, while
+	// weir waits for that client and for nothing else. Event streams, upgrades and
+	// gRPC have no minimum, nor do responses from the store. 0 means 512, negative
+	// means no minimum.
 	MinRate int64
-	// Grace is how long a client may be behind before it is cut. One that was faster
-	// has up to three times that. 0 means 10 s, at most 10 minutes.
+	// Grace is how long a client may be behind before it is cut off. A client that
+	// was faster before has up to three times as long. 0 means 10 s, at most 10
+	// minutes.
 	Grace time.Duration
 
 	// BlockedShare is the share of Options.Limiter's permits that may be held by
-	// calls that wait for their client. Beyond it, while others are queued for a
-	// permit, the slowest clients are cut, down to it; none that moves 128 KiB
-	// per second or more. One permit may always be blocked. 0 means 0.5,
-	// negative means no bound, as 1 does. It holds for each part of a limit.All
-	// that is a Concurrency or an Adaptive, and for each Handler by itself; a
-	// [SharedLimiter] has one for all its Handlers.
+	// calls that wait for their client. If more are held while other requests are
+	// queued for a permit, the slowest clients are cut off until the share is met.
+	// Clients that move 128 KiB per second or more are never cut off. One permit may
+	// always be blocked. 0 means 0.5; negative means no bound, as 1 does. It applies
+	// to each part of a limit.All that is a Concurrency or an Adaptive, and to each
+	// Handler separately; a [SharedLimiter] has one bound for all its Handlers.
 	BlockedShare float64
 }
 
@@ -63,7 +63,7 @@ const (
 )
 
 // Validate returns all faults of c at once, joined by errors.Join, each an
-// *OptionError, or nil.
+// *OptionError; or nil.
 func (c ClientLimits) Validate() error {
 	f := option.Faults{Package: "weirhttp"}
 	c.check(f.Check)
@@ -88,10 +88,10 @@ func (c ClientLimits) withDefaults() ClientLimits {
 // noClientLimits are for a Transport.
 var noClientLimits = ClientLimits{ReadAhead: -1, MinRate: -1, BlockedShare: 1}
 
-// terms are what a client has to keep up.
+// terms returns the rate that a client has to keep up.
 func (c ClientLimits) terms() slow.Terms { return slow.Terms{MinRate: c.MinRate, Grace: c.Grace} }
 
-// crowdsOf returns a Crowd for each part of l that tells how many permits it has.
+// crowdsOf returns a Crowd for each part of l that reports how many permits it has.
 func crowdsOf(l limit.Limiter, share float64) []*slow.Crowd {
 	var crowds []*slow.Crowd
 	for _, part := range limit.Parts(l) {
@@ -104,7 +104,8 @@ func crowdsOf(l limit.Limiter, share float64) []*slow.Crowd {
 	return crowds
 }
 
-// gaugeOf returns what reads l, nil if l does not tell.
+// gaugeOf returns a function that reads the permits of l, or nil if l does not report
+// them.
 func gaugeOf(l limit.Limiter) slow.Gauge {
 	switch l := l.(type) {
 	case interface{ Stats() limit.ConcurrencyStats }:
@@ -121,17 +122,17 @@ func gaugeOf(l limit.Limiter) slow.Gauge {
 	return nil
 }
 
-// A SharedLimiter is a Limiter that several Handlers use together with one bound on the
-// permits that slow clients block. A Limiter that is not shared so has that bound in each
-// Handler by itself. It is safe for concurrent use.
+// A SharedLimiter is a Limiter for several Handlers, with one bound on the permits
+// that slow clients block. A Limiter that is shared without it has that bound in each
+// Handler separately. It is safe for concurrent use.
 type SharedLimiter struct {
 	limit.Limiter
 	crowd *slow.Crowd
 }
 
-// NewSharedLimiter returns a SharedLimiter of l, which has a method Stats as
-// [limit.Concurrency] or [limit.Adaptive] has; with another Limiter there is no bound.
-// share is as [ClientLimits.BlockedShare], and wins over that of the Handlers.
+// NewSharedLimiter returns a SharedLimiter of l. l needs a method Stats like that of
+// [limit.Concurrency] or [limit.Adaptive]; for another Limiter there is no bound.
+// share is like [ClientLimits.BlockedShare], and replaces that of the Handlers.
 func NewSharedLimiter(l limit.Limiter, share float64) *SharedLimiter {
 	g := gaugeOf(l)
 	if g == nil {
@@ -140,15 +141,16 @@ func NewSharedLimiter(l limit.Limiter, share float64) *SharedLimiter {
 	return &SharedLimiter{Limiter: l, crowd: slow.NewCrowd(g, cmp.Or(share, DefaultBlockedShare))}
 }
 
-// SetBlockedShare replaces the share, while requests run.
+// SetBlockedShare changes the share. It can be called while requests run.
 func (l *SharedLimiter) SetBlockedShare(share float64) {
 	l.crowd.SetShare(cmp.Or(share, DefaultBlockedShare))
 }
 
-// Blocked returns how many requests hold a permit now and wait for their client.
+// Blocked returns how many requests currently hold a permit and wait for their
+// client.
 func (l *SharedLimiter) Blocked() int { return l.crowd.Blocked() }
 
-// press is called before each request for a permit of Options.Limiter.
+// press is called before each acquisition from Options.Limiter.
 func (h *Handler) press() {
 	for _, c := range h.crowds {
 		c.Press()
@@ -166,8 +168,8 @@ func (h *Handler) blocked() int {
 
 var past = time.Unix(1, 0)
 
-// cutter returns what cuts the client that w answers: cancel ends its call, which
-// may be nil, and reads and writes that wait for it come back.
+// cutter returns a function that cuts off the client of w: it cancels the call,
+// unless cancel is nil, and makes reads and writes that wait for the client return.
 func (h *Handler) cutter(w http.ResponseWriter, cancel context.CancelCauseFunc) func(err error, sends, reads bool) {
 	return func(err error, sends, reads bool) {
 		h.countCut(err)
@@ -176,7 +178,7 @@ func (h *Handler) cutter(w http.ResponseWriter, cancel context.CancelCauseFunc) 
 		}
 		conn := http.NewResponseController(w)
 		if sends {
-			_ = conn.SetReadDeadline(past) // without deadlines the client is cut at its next byte
+			_ = conn.SetReadDeadline(past) // if deadlines are not supported, the client is cut off at its next byte
 		}
 		if reads {
 			_ = conn.SetWriteDeadline(past) // as above
@@ -196,11 +198,11 @@ func (h *Handler) countCut(err error) {
 }
 
 // pacedFrom is how much of a shared body a client has taken before its rate is
-// looked at: what is smaller fits into the buffers below us.
+// checked: smaller bodies fit into the buffers below us.
 const pacedFrom = 64 << 10
 
-// A pacer writes a shared body to one client of those that follow it. No permit
-// waits for it.
+// A pacer writes a shared body to one of the clients that follow it. No permit is
+// held meanwhile.
 type pacer struct {
 	c      *call
 	sent   int64

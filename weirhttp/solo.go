@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A solo is a request that is answered by a call of its own, on its own
-// goroutine: the answer goes straight to its client. What may be stored is
-// copied on the way. It is the receiver of the answer.
+// A solo is a request with its own call, on its own goroutine: the response goes
+// straight to its client. If it may be stored, it is copied on the way. A solo is the
+// receiver of the response.
 type solo struct {
 	c      *call
 	ctx    context.Context
@@ -24,20 +24,20 @@ type solo struct {
 	permit limit.Permit
 	client slow.Client
 
-	conditional bool // the call asks whether what is stored holds
+	conditional bool // the call revalidates the stored response
 	write       *responses.Write
 
 	status  int
-	again   bool // the call must be made anew, without conditions
-	instead bool // what is stored is the answer, not this
-	sentOn  bool // the client has the head
+	again   bool // the call must be repeated without conditions
+	instead bool // the stored response is served instead of this one
+	sentOn  bool // the client has the headers
 	valid   *responses.Stored
 	resp    rfc9111.Response
 	header  http.Header
-	copied  *stream.Body // nil when it is not to be stored
+	copied  *stream.Body // nil if it is not to be stored
 }
 
-// solo answers c by a call of its own.
+// solo responds to c through a separate call.
 func (c *call) solo() {
 	h := c.h
 	ctx, cancel := context.WithCancelCause(c.r.Context())
@@ -126,7 +126,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 	c.writeHead(OutcomeMiss, status)
 }
 
-// keep decides whether the answer is copied on its way.
+// keep decides whether the response is copied on the way.
 func (s *solo) keep(header http.Header, length int64) {
 	o := &s.c.h.o
 	if s.write == nil || !s.resp.Storable || s.sink.fin || s.c.r.Method != http.MethodGet || length > o.MaxObject {
@@ -158,8 +158,8 @@ func (s *solo) data(p []byte) error {
 	return nil
 }
 
-// handedOver says that the call has done its part: what the client takes its time
-// with is here, and needs no permit. See passthroughWriter.written.
+// handedOver records that the call has done its part: the rest is buffered here, and
+// a client that takes it slowly needs no permit. See passthroughWriter.written.
 func (s *solo) handedOver() {
 	s.permit.Release(outcome(s.status, nil))
 	s.client.Leave()
@@ -168,7 +168,7 @@ func (s *solo) handedOver() {
 func (s *solo) flush() {
 	if !s.instead {
 		s.client.Begin(slow.Down, 0)
-		_ = http.NewResponseController(s.c.w).Flush() // who cannot flush sends at the end
+		_ = http.NewResponseController(s.c.w).Flush() // without a Flush, it is sent at the end
 		s.client.End(slow.Down, 0)
 	}
 }
@@ -179,8 +179,8 @@ func (s *solo) forget() {
 	s.copied = nil
 }
 
-// finish is called when the call has ended, with err if its answer is not
-// whole.
+// finish is called when the call has ended, with an error if the response is
+// incomplete.
 func (s *solo) finish(err error) {
 	c := s.c
 	if c.stale != nil && err == nil && !isError(s.status) {

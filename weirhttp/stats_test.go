@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// breaking answers with that status, and breaks off in the middle of the body.
+// breaking responds with the status, and breaks off in the middle of the body.
 func breaking(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -27,8 +27,8 @@ func breaking(status int) http.HandlerFunc {
 	}
 }
 
-// What becomes of requests and of calls is counted once, whichever way they go. The
-// histories add to it that all of it adds up.
+// Outcomes of requests and calls are counted once, whichever way they take. The
+// histories also check that the counters add up.
 func TestStatsOfEachKind(t *testing.T) {
 	panics := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	slowly := answering(2*time.Second, "Cache-Control", "max-age=10")
@@ -40,7 +40,7 @@ func TestStatsOfEachKind(t *testing.T) {
 		origin http.HandlerFunc
 		method string
 		fields []string
-		leaves time.Duration // the client, 0 for not
+		leaves time.Duration // when the client leaves, 0 for never
 		want   weirhttp.Stats
 	}{
 		{name: "miss", origin: slowly, want: weirhttp.Stats{Missed: 1, Calls: 1}},
@@ -91,7 +91,7 @@ func TestStatsOfEachKind(t *testing.T) {
 	}
 }
 
-// untilGone gives up when nobody waits any more, as a forwarder does.
+// untilGone gives up when no client waits any more, as a forwarder does.
 func untilGone(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 	panic(http.ErrAbortHandler)
@@ -105,8 +105,8 @@ func halfUntilGone(w http.ResponseWriter, r *http.Request) {
 
 func exits(http.ResponseWriter, *http.Request) { runtime.Goexit() }
 
-// A request that has joined a call, and is refused or left without an answer, is not
-// counted as joined.
+// A request that has joined a call, and is rejected or ends without a response, does
+// not count as joined.
 func TestStatsOfJoiners(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -139,7 +139,7 @@ func TestStatsOfJoiners(t *testing.T) {
 	}
 }
 
-// A refresh that was refused was no call, so it is none in the background either.
+// A rejected refresh makes no call, so it does not count as a background call either.
 func TestStatsOfARefusedRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &gate{}
@@ -155,7 +155,7 @@ func TestStatsOfARefusedRefresh(t *testing.T) {
 	})
 }
 
-// upgrades is a RoundTripper that answers with err, or with a body that waits.
+// upgrades is a RoundTripper that returns err, or a 101 with a body.
 type upgrades struct{ err error }
 
 func (u upgrades) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -165,7 +165,7 @@ func (u upgrades) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 101, Body: io.NopCloser(nil), Request: r}, nil
 }
 
-// A Transport's upgrades are requests too, whatever becomes of them.
+// A Transport's upgrades count as requests too, whatever their outcome.
 func TestStatsOfATransportsUpgrades(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -198,20 +198,20 @@ func TestStatsOfATransportsUpgrades(t *testing.T) {
 			if err == nil {
 				resp.Body.Close()
 				if got := tr.Stats(); got.InFlight != 0 || got.Streams != 0 {
-					t.Errorf("after its end: %+v", got)
+					t.Errorf("after the end of the upgrade: %+v", got)
 				}
 			}
 		})
 	}
 }
 
-// A lost ResponseWriter is of a client whose connection is gone, which the server
+// A lost is the ResponseWriter of a client whose connection is gone, which the server
 // has not noticed yet.
 type lost struct{ http.ResponseWriter }
 
 func (lost) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// That a client does not take its answer is not blamed on who has given it.
+// If a client does not take its response, the handler is not to blame.
 func TestStatsOfAClientThatTakesNothing(t *testing.T) {
 	want := weirhttp.Stats{Requests: 1, Missed: 1, LeftMidway: 1, Calls: 1, Abandoned: 1}
 	for _, row := range []struct {
@@ -231,7 +231,7 @@ func TestStatsOfAClientThatTakesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		func() {
-			defer func() { _ = recover() }() // the answer is broken off
+			defer func() { _ = recover() }() // the response is broken off
 			h.ServeHTTP(lost{httptest.NewRecorder()}, httptest.NewRequest(row.method, "http://shop.example/", nil))
 		}()
 		if got := h.Stats(); got != want {

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// writeHead writes the head of an answer that a call brought, whose fields are
-// in c.w already.
+// writeHead writes the headers of a response that a call brought. The fields are
+// already in c.w.
 func (c *call) writeHead(o Outcome, status int) {
 	c.setStatus(o)
 	c.report(o)
@@ -26,8 +26,8 @@ func (c *call) writeHead(o Outcome, status int) {
 	c.w.WriteHeader(status)
 }
 
-// spare keeps two fields of a 304 that net/http's server takes out, which it
-// knows by their usual spelling only (H17).
+// spare saves two fields of a 304 that net/http's server would remove. It knows them
+// by their usual spelling only (H17).
 func spare(h http.Header) {
 	for _, name := range []string{"Content-Type", "Content-Length"} {
 		if v := h[name]; len(v) > 0 {
@@ -37,8 +37,8 @@ func spare(h http.Header) {
 	}
 }
 
-// counts adds c to one of those that requests are counted in, if it is in none: it
-// may have been tried several times, but is one request.
+// counts counts c in one of the request counters, unless c is counted already: it may
+// have been tried several times, but is one request.
 func (c *call) counts(in *atomic.Uint64) {
 	if !c.counted {
 		c.counted = true
@@ -46,8 +46,8 @@ func (c *call) counts(in *atomic.Uint64) {
 	}
 }
 
-// became counts c by its outcome. Refusals and clients that have left are counted
-// before.
+// became counts c by its outcome. Rejections, and clients that have left, were
+// counted before.
 func (c *call) became(o Outcome) {
 	n := &c.h.count
 	switch o {
@@ -63,7 +63,7 @@ func (c *call) became(o Outcome) {
 		}
 	case OutcomeStale:
 		if c.fleet && !c.counted {
-			defer n.fleetStale.Add(1) // after stale, of which it is a part
+			defer n.fleetStale.Add(1) // after stale, which includes it
 		}
 		c.counts(&n.stale)
 	case OutcomeValidated:
@@ -73,15 +73,14 @@ func (c *call) became(o Outcome) {
 	}
 }
 
-// report hands out the receipt.
+// report passes on the receipt.
 func (c *call) report(o Outcome) {
 	c.became(o)
 	c.receipt.Outcome = o
 	c.h.report(c.w, c.receipt)
 }
 
-// setStatus adds Cache-Status (RFC 9211) for an answer that was not simply a
-// hit.
+// setStatus adds Cache-Status (RFC 9211) to a response that was not simply a hit.
 func (c *call) setStatus(o Outcome) {
 	c.receipt.Outcome = o
 	c.receipt.Forwarded = c.forwarded()
@@ -107,7 +106,7 @@ func (c *call) setStatus(o Outcome) {
 	case c.receipt.Collapsed:
 		b.WriteString("; collapsed")
 	case c.rounds > 0:
-		b.WriteString("; collapsed=?0") // it has waited for what it could not have
+		b.WriteString("; collapsed=?0") // it has waited for a response that it could not use
 	}
 	if c.h.o.ReceiptKey {
 		b.WriteString("; key=" + quote(keyText(c.key)))
@@ -120,7 +119,7 @@ func (c *call) setStatus(o Outcome) {
 	h["Cache-Status"] = append(old[:len(old):len(old)], b.String())
 }
 
-// forwarded is the fwd parameter of RFC 9211 for c: why a call was made.
+// forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
 	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead:
@@ -137,7 +136,7 @@ func (c *call) forwarded() string {
 	return "uri-miss"
 }
 
-// tellKey adds the key to the Cache-Status of a hit, if that is switched on.
+// tellKey adds the key to the Cache-Status of a hit, if that is enabled.
 func (h *Handler) tellKey(w http.ResponseWriter, key responses.Key) {
 	if !h.o.ReceiptKey || h.o.NoReceipt {
 		return
@@ -150,13 +149,13 @@ func (h *Handler) tellKey(w http.ResponseWriter, key responses.Key) {
 	d["Cache-Status"] = told
 }
 
-// keyText renders key for people; it is not compared.
+// keyText formats key for people; it is not compared.
 func keyText(k responses.Key) string {
 	return plain.Line(k.Scheme + "://" + plain.Authority(k.Host) + k.Target)
 }
 
-// quote renders s as a string of RFC 8941: what is not printable ASCII is left
-// out, as such a string has no way to say it.
+// quote formats s as a string of RFC 8941. It omits everything but printable ASCII,
+// which such a string cannot express.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -173,7 +172,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// sfName renders a name as a token of RFC 8941 if it is one, else as a string.
+// sfName formats a name as a token of RFC 8941 if it is one, else as a string.
 func sfName(s string) string {
 	for i := range len(s) {
 		ch := s[i]

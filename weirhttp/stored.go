@@ -8,20 +8,22 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A Stored is a stored response that is the response to one request, as it is. It is
-// for servers that have a faster way to write what needs no call; see [Handler.Stored].
+// A Stored is a stored response that can be served unchanged to one request. It is
+// for servers with a faster way to write responses that need no call; see
+// [Handler.Stored].
 type Stored struct {
 	handler *Handler
-	request *http.Request // as the policy has it
+	request *http.Request // as the policy forwards it
 	fields  rfc9111.Request
 	key     responses.Key
 	entry   *responses.Stored
 	use     use
 }
 
-// Stored returns the fresh response that is stored for r, or nil if ServeHTTP would have
-// to call the next handler or another instance, or r asks for a range. Nothing is
-// counted, so a server may ask for any request. r must not change afterwards.
+// Stored returns the fresh response that is stored for r. It returns nil if ServeHTTP
+// would have to call the next handler or another instance, or if r asks for a range.
+// Nothing is counted, so a server may try it for any request. r must not change
+// afterwards.
 func (h *Handler) Stored(r *http.Request) *Stored {
 	if h.o.Observe {
 		return nil
@@ -38,10 +40,10 @@ func (h *Handler) Stored(r *http.Request) *Stored {
 	return &Stored{handler: h, request: own, fields: q, key: key, entry: entry, use: u}
 }
 
-// ServeHTTP answers r, which must be the request that Stored was called with, as
-// [Handler.ServeHTTP] does: it counts, asks Options.ClientLimiter, and refreshes ahead.
-// It waits for nothing but w, and calls nothing on r's behalf. If the limiter refuses r,
-// that is its response.
+// ServeHTTP responds to r, which must be the request that Stored was called with, as
+// [Handler.ServeHTTP] does: it counts, calls Options.ClientLimiter, and refreshes
+// ahead. It waits for nothing but w, and calls nothing on r's behalf. If the limiter
+// rejects r, the response is that rejection.
 func (s *Stored) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := s.handler
 	came := h.now()

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A tracer is an Observer as one for traces is: it numbers calls, tells the
-// next handler the number in a field, and remembers the calls it received.
+// A tracer is an Observer like one for traces: it numbers calls, passes the number to
+// the next handler in a field, and remembers the calls it received.
 type tracer struct {
 	mu     sync.Mutex
 	starts []weirhttp.CallInfo
@@ -99,7 +99,7 @@ func TestC9_EachCallStartHasItsEnd(t *testing.T) {
 		method string
 		path   string
 		fields []string
-		within time.Duration // the client hangs up then
+		within time.Duration // when the client hangs up
 		set    func(o *weirhttp.Options)
 		status int
 		err    error // of the last call; broken for any
@@ -203,7 +203,7 @@ func TestC9_TimesOfACall(t *testing.T) {
 				tr := new(tracer)
 				o := weirhttp.Options{Observer: tr, Limiter: lateness(slow)}
 				if row.set != nil {
-					o.Limiter = nil // there it does not wait
+					o.Limiter = nil // observe mode does not wait
 					row.set(&o)
 				}
 				s := open(t, h1, o, func(w http.ResponseWriter, _ *http.Request) {
@@ -242,7 +242,7 @@ func TestC9_AWaitIsLinkedToItsCall(t *testing.T) {
 			}
 			time.Sleep(slow)
 		})
-		s.get("/another") // so that the number of the next call is not the first
+		s.get("/another") // so that the next call does not have number 1
 		go s.get("/a")
 		time.Sleep(slow / 4)
 		leaver, hangUp := context.WithTimeout(t.Context(), slow/4)
@@ -253,16 +253,16 @@ func TestC9_AWaitIsLinkedToItsCall(t *testing.T) {
 		time.Sleep(slow)
 		_, _, waits := tr.told()
 		if len(waits) != 2 {
-			t.Fatalf("waits = %+v; want those of two who joined", waits)
+			t.Fatalf("waits = %+v; want those of the two requests that joined", waits)
 		}
 		for i, took := range []time.Duration{slow / 4, slow * 3 / 4} {
 			w := waits[i]
 			if w.Route != "shop" || !w.Start.Equal(began) || w.Duration != took || number(w.Call) != 2 {
-				t.Errorf("wait %d = %+v of call %d; want one of %v for call 2", i, w, number(w.Call), took)
+				t.Errorf("wait %d = %+v for call %d; want %v for call 2", i, w, number(w.Call), took)
 			}
 		}
 		if waits[0].Err == nil || waits[1].Err != nil {
-			t.Errorf("errors = %v, %v; want one for who left alone", waits[0].Err, waits[1].Err)
+			t.Errorf("errors = %v, %v; want an error only for the client that left", waits[0].Err, waits[1].Err)
 		}
 
 		s.together(2, s.same("/hangs"))
@@ -284,20 +284,20 @@ func TestC9_AWaitForACallThatHasNotStarted(t *testing.T) {
 		s.do(s.request(leaver, "GET", "/a"))
 		synctest.Wait()
 		if _, _, waits := tr.told(); len(waits) != 1 || waits[0].Call != nil {
-			t.Errorf("waits = %+v; want one, of no call", waits)
+			t.Errorf("waits = %+v; want one, without a call", waits)
 		}
 		time.Sleep(slow)
 	})
 }
 
-// TestC9_AFieldOfCallStartReachesTheNextHandlerOnly: it is in the call's request,
-// and in nothing that is compared, stored or told.
+// TestC9_AFieldOfCallStartReachesTheNextHandlerOnly: it is in the request of the
+// call, and is not compared, stored or sent to clients.
 func TestC9_AFieldOfCallStartReachesTheNextHandlerOnly(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		set    func(*weirhttp.Options)
-		fields []string // of the answer
-		calls  uint64   // for six requests, of which three at once
+		fields []string // of the response
+		calls  uint64   // for six requests, three of them at once
 	}{
 		{name: "stored", fields: []string{"Cache-Control", "max-age=60"}, calls: 1},
 		{name: "stored, by that field", fields: []string{"Cache-Control", "max-age=60", "Vary", "Traceparent"}, calls: 1},
@@ -324,7 +324,7 @@ func TestC9_AFieldOfCallStartReachesTheNextHandlerOnly(t *testing.T) {
 					seen[r.Header.Get("Traceparent")]++
 					mu.Unlock()
 					if got := r.Header.Get("Traceparent"); got != fmt.Sprint("call-", number(r.Context())) {
-						t.Errorf("the call of context %d has %q", number(r.Context()), got)
+						t.Errorf("the call with context %d has Traceparent %q", number(r.Context()), got)
 					}
 					answering(slow, row.fields...)(w, r)
 				})
@@ -334,7 +334,7 @@ func TestC9_AFieldOfCallStartReachesTheNextHandlerOnly(t *testing.T) {
 					outside.Lock()
 					defer outside.Unlock()
 					if got := r.Header.Values("Traceparent"); len(got) > 0 {
-						t.Errorf("the client's request has got %q", got)
+						t.Errorf("the client's request has Traceparent %q", got)
 					}
 				}))
 				replies := s.together(3, s.same("/a"))
@@ -345,17 +345,17 @@ func TestC9_AFieldOfCallStartReachesTheNextHandlerOnly(t *testing.T) {
 				for _, r := range replies {
 					r.want(t, 200, "/a")
 					if text := fmt.Sprint(r.header); strings.Contains(text, "call-") {
-						t.Errorf("an answer has %s; want nothing of a call's field", text)
+						t.Errorf("a response has %s; want no field of a call", text)
 					}
 				}
 				tr.wantPairs(t, row.calls)
 				if len(seen) != int(row.calls) || seen[""] > 0 {
-					t.Errorf("the origin has seen %v; want a number for each of %d calls", seen, row.calls)
+					t.Errorf("the origin saw %v; want one number for each of %d calls", seen, row.calls)
 				}
 				starts, _, _ := tr.told()
 				for _, c := range starts {
 					if got := c.Request.Header.Values("Traceparent"); len(got) > 0 {
-						t.Errorf("CallInfo.Request has %q; want nothing of a call's field", got)
+						t.Errorf("CallInfo.Request has %q; want no field of a call", got)
 					}
 				}
 				if row.set != nil && o.Observe {
@@ -368,7 +368,7 @@ func TestC9_AFieldOfCallStartReachesTheNextHandlerOnly(t *testing.T) {
 	}
 }
 
-// A bad tracer panics wherever it can, or returns nothing.
+// A bad tracer panics in every method, or returns nil.
 type bad struct{ tracer }
 
 func (b *bad) CallStart(ctx context.Context, c weirhttp.CallInfo, h http.Header) context.Context {
@@ -403,7 +403,7 @@ func TestC9_PanicsOfAnObserverAreSwallowed(t *testing.T) {
 		s.do(s.request(t.Context(), "POST", "/post")).want(t, 200, "/post")
 		synctest.Wait()
 		if starts, ends, waits := b.told(); len(starts) != 4 || len(ends) != 4 || len(waits) != 2 {
-			t.Errorf("told of %d starts, %d ends, %d waits; want 4, 4, 2", len(starts), len(ends), len(waits))
+			t.Errorf("received %d starts, %d ends, %d waits; want 4, 4, 2", len(starts), len(ends), len(waits))
 		}
 
 		s = open(t, h1, weirhttp.Options{Observer: b}, everything)

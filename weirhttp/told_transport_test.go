@@ -19,7 +19,7 @@ func TestC9_CallsOfATransport(t *testing.T) {
 		tr := new(tracer)
 		c, _ := transport(t, weirhttp.Options{Observer: tr}, func(r *http.Request) (*http.Response, error) {
 			if got := r.Header.Get("Traceparent"); got != fmt.Sprint("call-", number(r.Context())) {
-				t.Errorf("the call of context %d has %q", number(r.Context()), got)
+				t.Errorf("the call with context %d has Traceparent %q", number(r.Context()), got)
 			}
 			time.Sleep(slow)
 			return plain(r, 200, "x", "Cache-Control", "max-age=60"), nil
@@ -40,7 +40,7 @@ func TestC9_CallsOfATransport(t *testing.T) {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 				if len(r.Header) > 0 || len(resp.Request.Header.Values("Traceparent")) > 0 {
-					t.Errorf("the client's request has got %v", resp.Request.Header)
+					t.Errorf("the client's request has %v", resp.Request.Header)
 				}
 			})
 		}
@@ -84,7 +84,7 @@ func TestC9_UpgradesOfATransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ends, _ := tr.told(); len(ends) != 0 || resp.Request != r || r.Header.Get("Traceparent") != "" {
-		t.Errorf("%d ends, the request is %+v; want none, and the client's own", len(ends), resp.Request)
+		t.Errorf("%d ends, the request is %+v; want no end, and the client's request", len(ends), resp.Request)
 	}
 	_ = resp.Body.Close()
 	_ = resp.Body.Close()
@@ -96,7 +96,7 @@ func TestC9_UpgradesOfATransport(t *testing.T) {
 	}
 }
 
-// TestC9_AnUpgradeEndsWithItsConnection, which the handler has taken over.
+// TestC9_AnUpgradeEndsWithItsConnection: the handler has taken over the connection.
 func TestC9_AnUpgradeEndsWithItsConnection(t *testing.T) {
 	tr, left := new(tracer), make(chan struct{})
 	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -126,7 +126,7 @@ func TestC9_AnUpgradeEndsWithItsConnection(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ends, _ := tr.told(); len(ends) != 0 {
-		t.Errorf("ends = %+v while the connection is there; want none", ends)
+		t.Errorf("ends = %+v while the connection is open; want none", ends)
 	}
 	_ = conn.Close()
 	<-left

@@ -11,26 +11,24 @@ import (
 	"sync"
 )
 
-// A Transport is for clients of a slow service what a Handler is for the
-// service: requests of one program share answers, under the same rules. Make
-// one with [NewTransport], and give it to an http.Client. It is safe for
-// concurrent use.
+// A Transport does for clients of a slow service what a Handler does for the service:
+// requests of one program share responses, under the same rules. Create one with
+// [NewTransport], and give it to an http.Client. It is safe for concurrent use.
 //
-// What a Handler answers with an error of its own is an error of RoundTrip: a
-// *limit.Error, a failure of the transport below. The body of a response must
-// be closed; as long as it is not, and not read to its end, its request counts
-// as one that waits.
+// RoundTrip returns an error where a Handler would generate an error response: a
+// *limit.Error, or a failure of the transport below. The body of a response must be
+// closed. Until it is closed or read to its end, its request counts as waiting.
 //
-// Requests with Authorization or Cookie share nothing, unless their answers say
-// public or s-maxage: all users of a program may be behind one Transport. Where
-// they are all the same one, name the field in Policy.Vary.
+// Requests with Authorization or Cookie share nothing, unless their responses have
+// public or s-maxage: all users of a program may be behind one Transport. If they are
+// all the same user, name the field in Policy.Vary.
 type Transport struct {
 	h    *Handler
 	base http.RoundTripper
 }
 
-// NewTransport returns a Transport over base, nil means
-// http.DefaultTransport. The error is as that of [New].
+// NewTransport returns a Transport over base; nil means http.DefaultTransport. The
+// error is like that of [New].
 func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 	if base == nil {
 		base = http.DefaultTransport
@@ -38,8 +36,8 @@ func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 	if o.Scheme == nil {
 		o.Scheme = func(r *http.Request) string { return r.URL.Scheme }
 	}
-	// A client that reads events has a context of its own, and no proxy in between
-	// that keeps a connection for nothing.
+	// A client that reads events has its own context, and no proxy in between would
+	// keep a connection open for nothing.
 	o.StreamIdleTimeout = cmp.Or(o.StreamIdleTimeout, o.IdleTimeout, DefaultStreamIdle)
 	o.Clients = noClientLimits
 	h, err := New(sender{base}, o)
@@ -52,26 +50,27 @@ func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 // Stats returns a snapshot.
 func (t *Transport) Stats() Stats { return t.h.Stats() }
 
-// Explain is Handler.Explain for a client's request.
+// Explain is Handler.Explain for a request of a client.
 func (t *Transport) Explain(r *http.Request) Explanation {
 	return t.h.Explain(received(r, r.Context()))
 }
 
-// Close is Handler.Close: it ends the calls that are in flight, and those in the
+// Close is Handler.Close: it ends the calls in flight, including those in the
 // background.
 func (t *Transport) Close(ctx context.Context) error { return t.h.Close(ctx) }
 
-// Drain stops refreshes in the background, as [Handler.Drain] does.
+// Drain stops background refreshes, as [Handler.Drain] does.
 func (t *Transport) Drain(ctx context.Context) error { return t.h.Drain(ctx) }
 
-// CloseIdleConnections closes those of the transport below, if it can.
+// CloseIdleConnections closes the idle connections of the transport below, if it
+// supports that.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip is of [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header["Upgrade"] != nil {
 		return t.upgrade(r)
@@ -84,7 +83,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel(nil)
 		defer stop()
 		if r.Body != nil {
-			defer r.Body.Close() // whatever became of it, as RoundTripper demands
+			defer r.Body.Close() // in all cases, as RoundTripper demands
 		}
 		a.run(t.h, received(r, ctx))
 	}()
@@ -99,7 +98,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.resp, nil
 }
 
-// received is a client's request as a server would have it.
+// received returns a client's request as a server would receive it.
 func received(r *http.Request, ctx context.Context) *http.Request {
 	in := r.Clone(ctx)
 	if in.Host == "" {
@@ -109,12 +108,12 @@ func received(r *http.Request, ctx context.Context) *http.Request {
 		in.Header = make(http.Header)
 	}
 	if in.ContentLength == 0 && in.Body != nil && in.Body != http.NoBody {
-		in.ContentLength = -1 // that is what 0 means for a client
+		in.ContentLength = -1 // on a client's request, 0 means unknown
 	}
 	return in
 }
 
-// errLeft is the cause of the end of a request whose body was closed.
+// errLeft is the cause of the end of a request whose response body was closed.
 var errLeft = errors.New("weirhttp: the body of the response was closed")
 
 // arrived is the body of a response.
@@ -123,25 +122,25 @@ type arrived struct {
 	leave context.CancelCauseFunc
 }
 
-// Close leaves the call, if it is not over.
+// Close leaves the call if it is still running.
 func (b *arrived) Close() error {
 	b.leave(errLeft)
 	return b.PipeReader.CloseWithError(errLeft)
 }
 
-// An arrival is the ResponseWriter that makes a Response of an answer.
+// An arrival is a ResponseWriter that builds an http.Response.
 type arrival struct {
 	header http.Header
 	body   *io.PipeWriter
 	once   sync.Once
 
-	headed chan struct{} // closed when resp is there
+	headed chan struct{} // closed once resp is set
 	resp   *http.Response
-	failed chan struct{} // closed when err is there instead
+	failed chan struct{} // closed once err is set instead
 	err    error
 }
 
-// run has h answer r.
+// run lets h respond to r.
 func (a *arrival) run(h *Handler, r *http.Request) {
 	defer func() {
 		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
@@ -184,7 +183,7 @@ func (a *arrival) end(err error) {
 	_ = a.body.CloseWithError(err)
 }
 
-// takeError takes an error in place of a response.
+// takeError takes an error instead of a response.
 func (a *arrival) takeError(err error) {
 	a.once.Do(func() {
 		a.err = err
@@ -196,13 +195,13 @@ func (a *arrival) Header() http.Header { return a.header }
 
 func (a *arrival) WriteHeader(status int) {
 	if status < 200 {
-		return // http.Client has no place for it
+		return // http.Client has no use for it
 	}
 	a.once.Do(func() {
 		h := a.header.Clone()
 		for k, v := range h {
 			if v == nil {
-				delete(h, k) // as a server writes it
+				delete(h, k) // as in a server
 			}
 		}
 		resp := &http.Response{
@@ -227,16 +226,16 @@ func (a *arrival) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// Flush is [http.Flusher]: there is nothing to flush.
+// Flush implements [http.Flusher]: there is nothing to flush.
 func (a *arrival) Flush() {}
 
-// A sender is a RoundTripper as a handler.
+// A sender adapts a RoundTripper to http.Handler.
 type sender struct{ base http.RoundTripper }
 
 func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sink := SinkOf(w)
 	if sink == nil {
-		panic("weirhttp: a sender answers to a Handler only")
+		panic("weirhttp: a sender works behind a Handler only")
 	}
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
@@ -270,7 +269,7 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(resp.StatusCode)
 	flusher := http.NewResponseController(w)
 	if resp.ContentLength != 0 {
-		_ = flusher.Flush() // RoundTrip returns at the head: the body may be long in coming
+		_ = flusher.Flush() // RoundTrip returns with the headers: the body may take long
 	}
 	buf := make([]byte, 32<<10)
 	for {
@@ -279,7 +278,7 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return
 			}
-			_ = flusher.Flush() // who cannot flush sends at the end
+			_ = flusher.Flush() // without a Flusher, it is sent at the end
 		}
 		if err == io.EOF {
 			break

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// upgrade sends a request that asks for another protocol. The answer's body is
-// the connection, which only the transport below can hand out.
+// upgrade sends a request that asks for another protocol. The response body is the
+// connection, which only the transport below can hand out.
 func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 	h := t.h
 	h.count.requests.Add(1)
@@ -62,7 +62,7 @@ func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// unreturned counts that c gets err from the Transport in place of a response.
+// unreturned counts that the Transport returns err to c instead of a response.
 func (c *call) unreturned(err error) {
 	switch {
 	case c.r.Context().Err() != nil:
@@ -75,16 +75,16 @@ func (c *call) unreturned(err error) {
 	}
 }
 
-// errUnasked is a status that is no final response to the request: a 101 to a
-// request without Upgrade, or another 1xx where the final response belongs.
+// errUnasked is a status that cannot end the request: a 101 to a request without
+// Upgrade, or another 1xx instead of the final response.
 type errUnasked int
 
 func (e errUnasked) Error() string {
 	return fmt.Sprintf("weirhttp: status %d is not a final response to this request", int(e))
 }
 
-// switched returns an error if resp, the answer to r, switches to a protocol that
-// r did not offer (RFC 9110 section 7.8).
+// switched returns an error if resp, the response to r, switches to a protocol that r
+// did not offer (RFC 9110 section 7.8).
 func switched(r *http.Request, resp *http.Response) error {
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 999:
@@ -101,7 +101,7 @@ func switched(r *http.Request, resp *http.Response) error {
 	return nil
 }
 
-// protocols are those in Upgrade, in lower case.
+// protocols returns the protocols in Upgrade, in lower case.
 func protocols(h http.Header) []string {
 	var names []string
 	for _, line := range h["Upgrade"] {
@@ -114,11 +114,11 @@ func protocols(h http.Header) []string {
 	return names
 }
 
-// A halfCloser can end one direction of a connection.
+// A halfCloser can close one direction of a connection.
 type halfCloser interface{ CloseWrite() error }
 
-// released returns body with done called at Close. A connection stays one that
-// can be written to, and half-closed, as far as body can.
+// released returns body with done called at Close. If body can be written to, or
+// half-closed, so can the result.
 func released(body io.ReadCloser, done func()) io.ReadCloser {
 	rw, ok := body.(io.ReadWriteCloser)
 	if !ok {
@@ -131,8 +131,8 @@ func released(body io.ReadCloser, done func()) io.ReadCloser {
 	return &u
 }
 
-// upgraded is a connection that speaks another protocol now, upgradedHalf one
-// that can be half-closed, and refused the body of an answer that says no.
+// upgraded is a connection that now uses another protocol, and upgradedHalf one that
+// can be half-closed. refused is the body of a response that declines the upgrade.
 type (
 	upgraded struct {
 		io.ReadWriteCloser
@@ -150,7 +150,7 @@ type (
 
 func (u *upgraded) Close() error { defer u.done(); return u.ReadWriteCloser.Close() }
 
-// CloseWrite ends what is sent. The other direction, and the permit, stay.
+// CloseWrite closes the sending direction. The other direction and the permit stay.
 func (u *upgradedHalf) CloseWrite() error { return u.half.CloseWrite() }
 
 func (u *refused) Close() error { defer u.done(); return u.ReadCloser.Close() }

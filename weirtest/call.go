@@ -10,19 +10,18 @@ import (
 // A Call is one load of a [Loader], returned by [Loader.Next],
 // [Loader.Started] and [Loader.Calls]. It is safe for concurrent use.
 //
-// While it is held, Release lets it go on to the answer it took from its
-// script, and Return, ReturnEntry, Fail, Panic and Goexit give it another one,
-// the same for all keys of a bulk load. On a load that is not held they do
-// nothing.
+// While the load is held, Release lets it continue with the answer from its script.
+// Return, ReturnEntry, Fail, Panic and Goexit replace that answer, for all keys of a
+// bulk load. On a load that is not held, these methods do nothing.
 type Call[K comparable, V any] struct {
 	l    *Loader[K, V]
 	keys []K
 	ctx  context.Context
-	prev []weir.Previous[V] // of the keys; none in Load and LoadMany
-	deaf bool               // written before the load is known to anybody else
+	prev []weir.Previous[V] // of the keys; zero or nil in Load and LoadMany
+	deaf bool               // written before the load is visible to other goroutines
 
-	open    bool           // guarded by l.mu: it is not held, or not any more
-	gate    chan struct{}  // closed when open turns true
+	open    bool           // guarded by l.mu: it is not held, or no longer
+	gate    chan struct{}  // closed when open becomes true
 	answers []answer[K, V] // guarded by l.mu until gate is closed; one for each key
 
 	done  chan struct{} // closed when the load returns
@@ -32,15 +31,15 @@ type Call[K comparable, V any] struct {
 // Keys returns the keys of the load: one, or those of a bulk load in its order.
 func (c *Call[K, V]) Keys() []K { return slices.Clone(c.keys) }
 
-// Context returns the context that the load was given.
+// Context returns the context of the load.
 func (c *Call[K, V]) Context() context.Context { return c.ctx }
 
-// Previous returns what LoadEntry got about the previous value, and
-// LoadEntries about that of its first key.
+// Previous returns the Previous that LoadEntry received, or that LoadEntries received
+// for its first key.
 func (c *Call[K, V]) Previous() weir.Previous[V] { return c.PreviousOf(c.keys[0]) }
 
-// PreviousOf returns what LoadEntry or LoadEntries got about the previous
-// value of key; nothing for a key that the load is not for.
+// PreviousOf returns the Previous that LoadEntry or LoadEntries received for key, or
+// the zero Previous for a key that the load does not have.
 func (c *Call[K, V]) PreviousOf(key K) weir.Previous[V] {
 	if i := slices.Index(c.keys, key); i >= 0 && i < len(c.prev) {
 		return c.prev[i]
@@ -52,9 +51,9 @@ func (c *Call[K, V]) PreviousOf(key K) weir.Previous[V] {
 func (c *Call[K, V]) Done() <-chan struct{} { return c.done }
 
 // Cause returns why the load's context ended before the load returned, such as
-// weir.ErrAbandoned, and nil if it did not. While the load runs it tells how
-// things stand now. A Guard ends the context of each load that has returned;
-// that does not show here.
+// weir.ErrAbandoned, or nil if it did not. While the load runs, Cause returns the
+// current cause of its context. A Guard ends the context of each load that has
+// returned; Cause does not report that.
 func (c *Call[K, V]) Cause() error {
 	select {
 	case <-c.done:
@@ -64,16 +63,16 @@ func (c *Call[K, V]) Cause() error {
 	}
 }
 
-// Release lets the load go on, whatever Block says.
+// Release lets the load continue, regardless of Block.
 func (c *Call[K, V]) Release() { c.release(nil) }
 
-// Return answers with v.
+// Return makes the load return v.
 func (c *Call[K, V]) Return(v V) { c.release(returns[K](weir.Entry[V]{Value: v})) }
 
-// ReturnEntry answers with e. Load and LoadMany return its Value alone.
+// ReturnEntry makes the load return e. Load and LoadMany return only its Value.
 func (c *Call[K, V]) ReturnEntry(e weir.Entry[V]) { c.release(returns[K](e)) }
 
-// Fail answers with err.
+// Fail makes the load fail with err.
 func (c *Call[K, V]) Fail(err error) { c.release(fails[K, V](err)) }
 
 // Panic makes the load panic with v.
@@ -82,7 +81,7 @@ func (c *Call[K, V]) Panic(v any) { c.release(panics[K, V](v)) }
 // Goexit makes the load call runtime.Goexit.
 func (c *Call[K, V]) Goexit() { c.release(exits[K, V]) }
 
-// release opens the gate, with another answer unless a is nil.
+// release opens the gate. If a is not nil, it replaces the answers.
 func (c *Call[K, V]) release(a answer[K, V]) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -100,7 +99,7 @@ func (c *Call[K, V]) release(a answer[K, V]) {
 // blockedLocked reports whether Block holds the load. l.mu must be held.
 func (c *Call[K, V]) blockedLocked() bool { return slices.ContainsFunc(c.keys, c.l.blocked.of) }
 
-// openLocked lets the load go on. l.mu must be held.
+// openLocked lets the load continue. l.mu must be held.
 func (c *Call[K, V]) openLocked() {
 	if !c.open {
 		c.open = true
@@ -108,8 +107,8 @@ func (c *Call[K, V]) openLocked() {
 	}
 }
 
-// hold waits until the load may go on. It returns an error if the load is to
-// end with that.
+// hold waits until the load may continue. If it returns an error, the load must fail
+// with that.
 func (c *Call[K, V]) hold() error {
 	if c.deaf {
 		<-c.gate
@@ -123,15 +122,16 @@ func (c *Call[K, V]) hold() error {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	if c.open {
-		return nil // released at the same moment: that counts, so that no answer is lost
+		return nil // released at the same moment: the release wins, so that no answer is lost
 	}
 	return context.Cause(c.ctx)
 }
 
-// answer is the answer for the ith key.
+// answer returns the result for the ith key.
 func (c *Call[K, V]) answer(i int) (weir.Entry[V], error) { return c.answers[i](c.ctx, c.keys[i]) }
 
-// end notes that the load returns. It is deferred, for loads that panic.
+// end records that the load returns. It is deferred, so that it also runs for loads
+// that panic.
 func (c *Call[K, V]) end() {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// The tests below are what docs/howto/test-code-that-uses-a-guard.md shows.
+// docs/howto/test-code-that-uses-a-guard.md shows the tests below.
 
-// A shop is some code that uses a Guard.
+// A shop is an example of code that uses a Guard.
 type shop struct {
 	prices *weir.Guard[string, int]
 }
@@ -95,7 +95,7 @@ func TestShopDoesNotWaitLongerThanItsCaller(t *testing.T) {
 		load := prices.Started(t, "tea")
 		<-load.Done()
 		if load.Cause() != weir.ErrAbandoned {
-			t.Errorf("the load ended with %v; want ErrAbandoned", load.Cause())
+			t.Errorf("the load's context ended with %v; want ErrAbandoned", load.Cause())
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// The source answers once and is down from then on.
+// The source returns a value once and is down from then on.
 func Example() {
 	ctx := context.Background()
 	var prices weirtest.Loader[string, int]
@@ -30,8 +30,8 @@ func Example() {
 	// 2 loads
 }
 
-// An invalidation comes while a load is in flight, and wins. In a test,
-// Started takes the place of Next.
+// An invalidation arrives while a load is in flight, and wins. In a test, use Started
+// instead of Next.
 func ExampleLoader_Block() {
 	ctx := context.Background()
 	var prices weirtest.Loader[string, int]
@@ -57,7 +57,7 @@ func ExampleLoader_Block() {
 	// kept: false
 }
 
-// A bulk load takes the answer of each key from that key's script.
+// A bulk load takes the answer for each key from that key's script.
 func ExampleLoader_LoadMany() {
 	ctx := context.Background()
 	names := weirtest.Loader[int, string]{

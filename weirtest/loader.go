@@ -12,30 +12,30 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// ErrUnscripted is what a load fails with for a key that its Loader has no
-// answer for: neither a script nor a Func.
+// ErrUnscripted is the error of a load whose key has no answer: the Loader has neither
+// a script for it nor a Func.
 var ErrUnscripted = errors.New("weirtest: no answer for the key")
 
-// patience is how long Started waits.
+// patience is the longest wait of Started.
 const patience = time.Minute
 
-// A Loader is a source that does what a test tells it to. Its methods Load,
-// LoadEntry, LoadMany and LoadEntries are what [weir.New] and [weir.Source] take.
-// A load passes three points:
+// A Loader is a source that does what a test specifies. Pass its methods Load,
+// LoadEntry, LoadMany and LoadEntries to [weir.New] or [weir.Source]. A load goes
+// through three steps:
 //
-//  1. It begins: it is counted, takes its answer from the script, and is there
-//     for Next and Started.
-//  2. It is held while one of its keys is blocked. It leaves with the cause of
-//     its context if that ends, unless IgnoreContext says otherwise.
-//  3. It answers.
+//  1. It begins: it is counted, takes its answer from the script, and becomes
+//     available to Next and Started.
+//  2. It is held while one of its keys is blocked. If its context ends, it fails
+//     with the cause, unless IgnoreContext applies to it.
+//  3. It returns its answer.
 //
-// The zero Loader is ready to use, and fails each load with ErrUnscripted. A
-// Loader is safe for concurrent use and must not be copied after first use. It
-// owns no goroutine, and keeps every [Call].
+// The zero Loader is ready to use, and fails each load with ErrUnscripted. A Loader
+// is safe for concurrent use and must not be copied after first use. It has no
+// goroutine, and keeps every [Call] in memory.
 type Loader[K comparable, V any] struct {
-	// Func answers the loads of keys that have no script. Nil: they fail with
-	// an error that matches ErrUnscripted. It is called when the load is no
-	// longer held, and must not be changed after first use.
+	// Func loads keys that have no script. Nil: they fail with an error that
+	// matches ErrUnscripted. It is called when the load is no longer held, and
+	// must not change after first use.
 	Func func(ctx context.Context, key K) (V, error)
 
 	mu      sync.Mutex
@@ -43,20 +43,20 @@ type Loader[K comparable, V any] struct {
 	others  *Script[K, V]            // guarded by mu; nil: none
 	blocked toggle[K]                // guarded by mu
 	deaf    toggle[K]                // guarded by mu: ignores its context
-	calls   []*Call[K, V]            // guarded by mu: all, in the order of their begin
+	calls   []*Call[K, V]            // guarded by mu: all, in order of their start
 	begun   map[K][]*Call[K, V]      // guarded by mu: those that Next has not returned
-	waiting map[K][]chan *Call[K, V] // guarded by mu: those in Next; each channel has room for one
+	waiting map[K][]chan *Call[K, V] // guarded by mu: of callers in Next; each channel has a buffer of one
 	running int                      // guarded by mu
 	most    int                      // guarded by mu
 }
 
-// Load is a weir.Source.Load.
+// Load implements weir.Source.Load.
 func (l *Loader[K, V]) Load(ctx context.Context, key K) (V, error) {
 	e, err := l.LoadEntry(ctx, key, weir.Previous[V]{})
 	return e.Value, err
 }
 
-// LoadEntry is a weir.Source.LoadEntry.
+// LoadEntry implements weir.Source.LoadEntry.
 func (l *Loader[K, V]) LoadEntry(ctx context.Context, key K, prev weir.Previous[V]) (weir.Entry[V], error) {
 	c := l.begin(ctx, []K{key}, []weir.Previous[V]{prev})
 	defer c.end()
@@ -66,10 +66,10 @@ func (l *Loader[K, V]) LoadEntry(ctx context.Context, key K, prev weir.Previous[
 	return c.answer(0)
 }
 
-// LoadMany is a weir.Source.LoadMany. Each key takes an answer of its own from
-// its script. Keys that fail with [weir.ErrNotFound] are left out of the map. If
-// others fail, their errors are a [weir.KeyErrors]. A panic or Goexit of one key
-// is that of the call.
+// LoadMany implements weir.Source.LoadMany. Each key takes the next answer of its
+// script. Keys that fail with [weir.ErrNotFound] are left out of the map. If other
+// keys fail, the error is a [weir.KeyErrors]. If the answer of one key panics or calls
+// Goexit, so does the whole call.
 func (l *Loader[K, V]) LoadMany(ctx context.Context, keys []K) (map[K]V, error) {
 	entries, err := l.LoadEntries(ctx, keys, nil)
 	if entries == nil {
@@ -82,7 +82,7 @@ func (l *Loader[K, V]) LoadMany(ctx context.Context, keys []K) (map[K]V, error) 
 	return values, err
 }
 
-// LoadEntries is a weir.Source.LoadEntries, by the rules of LoadMany.
+// LoadEntries implements weir.Source.LoadEntries, with the same rules as LoadMany.
 func (l *Loader[K, V]) LoadEntries(ctx context.Context, keys []K, prev []weir.Previous[V]) (map[K]weir.Entry[V], error) {
 	c := l.begin(ctx, slices.Clone(keys), slices.Clone(prev))
 	defer c.end()
@@ -106,18 +106,17 @@ func (l *Loader[K, V]) LoadEntries(ctx context.Context, keys []K, prev []weir.Pr
 	return entries, failed
 }
 
-// Block makes loads of the keys wait, those that begin from now on, until they
-// are released. Without keys it is for every key. Of Block and Release the
-// latest word about a key counts: after Block() and Release("a") all keys but
-// "a" are blocked.
+// Block holds loads of the keys that begin from now on, until they are released.
+// Without keys it applies to every key. For each key the latest Block or Release
+// counts: after Block() and Release("a"), all keys but "a" are blocked.
 func (l *Loader[K, V]) Block(keys ...K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocked.set(true, keys)
 }
 
-// Release ends Block for the keys, or without keys for every key, and lets the
-// loads go on that wait for it. See [Call.Release] for one load alone.
+// Release ends Block for the keys, or for every key if there are none, and lets the
+// loads that it held continue. To release a single load, use [Call.Release].
 func (l *Loader[K, V]) Release(keys ...K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,18 +128,18 @@ func (l *Loader[K, V]) Release(keys ...K) {
 	}
 }
 
-// IgnoreContext makes loads of the keys that begin from now on stay held when
-// their context ends, as code does that does not look at it. Without keys it
-// is for every key. Such loads must be released, or they never return.
+// IgnoreContext makes loads of the keys that begin from now on stay held when their
+// context ends, like code that ignores it. Without keys it applies to every key. Such
+// loads never return unless they are released.
 func (l *Loader[K, V]) IgnoreContext(keys ...K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deaf.set(true, keys)
 }
 
-// Next waits until a load of key has begun that Next and Started have not
-// returned yet for that key, and returns it; it may have ended since. If ctx
-// ends first, it returns context.Cause(ctx).
+// Next waits for the next load of key to begin and returns it. Next and Started return
+// each load once per key, in order; a load may have ended by then. If ctx ends first,
+// Next returns context.Cause(ctx).
 func (l *Loader[K, V]) Next(ctx context.Context, key K) (*Call[K, V], error) {
 	l.mu.Lock()
 	if calls := l.begun[key]; len(calls) > 0 {
@@ -148,7 +147,7 @@ func (l *Loader[K, V]) Next(ctx context.Context, key K) (*Call[K, V], error) {
 		l.mu.Unlock()
 		return calls[0], nil
 	}
-	ready := make(chan *Call[K, V], 1) // here and now, so it is the caller's bubble's
+	ready := make(chan *Call[K, V], 1) // created here, so that it belongs to the caller's bubble
 	if l.waiting == nil {
 		l.waiting = make(map[K][]chan *Call[K, V])
 	}
@@ -164,15 +163,15 @@ func (l *Loader[K, V]) Next(ctx context.Context, key K) (*Call[K, V], error) {
 	defer l.mu.Unlock()
 	i := slices.Index(l.waiting[key], ready)
 	if i < 0 {
-		return <-ready, nil // handed over at the last moment
+		return <-ready, nil // delivered at the last moment
 	}
 	l.waiting[key] = slices.Delete(l.waiting[key], i, i+1)
 	return nil, context.Cause(ctx)
 }
 
-// Started is [Loader.Next] for tests: it ends the test with t.Fatal if no load
-// of key begins within a minute, which in a bubble is a minute of its time.
-// Like t.Fatal it must be called on the test's goroutine.
+// Started is [Loader.Next] for tests: it ends the test with t.Fatal if no load of key
+// begins within a minute, in a bubble a minute of the bubble's time. Like t.Fatal, it
+// must be called on the test's goroutine.
 func (l *Loader[K, V]) Started(t testing.TB, key K) *Call[K, V] {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -184,7 +183,7 @@ func (l *Loader[K, V]) Started(t testing.TB, key K) *Call[K, V] {
 	return c
 }
 
-// Count returns how many loads of key have begun, bulk loads included.
+// Count returns how many loads of key have begun, including bulk loads.
 func (l *Loader[K, V]) Count(key K) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +196,7 @@ func (l *Loader[K, V]) Count(key K) int {
 	return n
 }
 
-// Total returns how many loads have begun. A bulk load is one.
+// Total returns how many loads have begun. A bulk load counts as one.
 func (l *Loader[K, V]) Total() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,21 +210,21 @@ func (l *Loader[K, V]) Running() int {
 	return l.running
 }
 
-// MostRunning returns the most there were of them at any time.
+// MostRunning returns the highest number of loads that ran at the same time.
 func (l *Loader[K, V]) MostRunning() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.most
 }
 
-// Calls returns all loads in the order of their begin.
+// Calls returns all loads in the order in which they began.
 func (l *Loader[K, V]) Calls() []*Call[K, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.calls)
 }
 
-// begin enters a load.
+// begin registers a load.
 func (l *Loader[K, V]) begin(ctx context.Context, keys []K, prev []weir.Previous[V]) *Call[K, V] {
 	c := &Call[K, V]{
 		l: l, keys: keys, ctx: ctx, prev: prev,
@@ -249,8 +248,8 @@ func (l *Loader[K, V]) begin(ctx context.Context, keys []K, prev []weir.Previous
 	return c
 }
 
-// announceLocked gives c to a Next that waits for it, or keeps it for one. l.mu
-// must be held.
+// announceLocked passes c to a waiting Next, or stores it for a later one. l.mu must
+// be held.
 func (l *Loader[K, V]) announceLocked(key K, c *Call[K, V]) {
 	if w := l.waiting[key]; len(w) > 0 {
 		l.waiting[key] = w[1:]
@@ -273,7 +272,7 @@ func (l *Loader[K, V]) takeLocked(key K) answer[K, V] {
 	return l.fallback
 }
 
-// fallback is the answer of a key without a script.
+// fallback is the answer for a key without a script.
 func (l *Loader[K, V]) fallback(ctx context.Context, key K) (weir.Entry[V], error) {
 	if l.Func == nil {
 		return weir.Entry[V]{}, fmt.Errorf("%w %v", ErrUnscripted, key)
@@ -285,7 +284,7 @@ func (l *Loader[K, V]) fallback(ctx context.Context, key K) (weir.Entry[V], erro
 // A toggle is on or off for every key.
 type toggle[K comparable] struct {
 	all bool
-	own map[K]bool // of keys that differ from all, or did
+	own map[K]bool // for keys that were set individually
 }
 
 func (s *toggle[K]) set(on bool, keys []K) {

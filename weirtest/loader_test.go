@@ -20,7 +20,7 @@ var (
 	errGone = errors.New("gone")
 )
 
-// newGuard returns a Guard that is closed when the test ends.
+// newGuard returns a Guard that is closed at the end of the test.
 func newGuard(t *testing.T, s weir.Source[string, int], o weir.Options) *weir.Guard[string, int] {
 	t.Helper()
 	g, err := weir.NewFrom(s, o)
@@ -35,7 +35,7 @@ func newGuard(t *testing.T, s weir.Source[string, int], o weir.Options) *weir.Gu
 	return g
 }
 
-// loads checks what a load of key brings.
+// loads checks the result of a load of key.
 func loads(t *testing.T, l *weirtest.Loader[string, int], key string, want int, wantErr error) {
 	t.Helper()
 	if v, err := l.Load(t.Context(), key); v != want || !errors.Is(err, wantErr) {
@@ -43,7 +43,7 @@ func loads(t *testing.T, l *weirtest.Loader[string, int], key string, want int, 
 	}
 }
 
-// M3: a script of successive answers, of which the last one stays.
+// M3: loads take the answers of a script in turn, and the last one repeatedly.
 func TestScriptAnswersInTurnAndTheLastStays(t *testing.T) {
 	var l weirtest.Loader[string, int]
 	l.On("a").Fail(errDown).Return(1).ReturnEntry(weir.Entry[int]{Value: 2})
@@ -64,13 +64,13 @@ func TestScriptOfTheKeyThenOfAnyThenFunc(t *testing.T) {
 	l.OnAny().Fail(errDown).Return(7).Default()
 	loads(t, &l, "own", -1, nil)
 	loads(t, &l, "x", 0, errDown)
-	loads(t, &l, "yy", 7, nil) // one row for all
+	loads(t, &l, "yy", 7, nil) // one sequence for all keys
 	loads(t, &l, "zzz", 3, nil)
 	loads(t, &l, "zzzz", 4, nil)
 
 	l.On("own")
 	l.OnAny()
-	loads(t, &l, "own", 3, nil) // an empty script is none
+	loads(t, &l, "own", 3, nil) // an empty script has no effect
 }
 
 func TestZeroLoaderFails(t *testing.T) {
@@ -99,7 +99,7 @@ func TestScriptPanicAndGoexit(t *testing.T) {
 	}
 }
 
-// M3: outside a bubble there is no sleep either.
+// M3: blocking and releasing need no sleep outside a bubble either.
 func TestBlockAndRelease(t *testing.T) {
 	l := weirtest.Loader[string, int]{
 		Func: func(_ context.Context, key string) (int, error) { return len(key), nil },
@@ -160,11 +160,11 @@ func TestHeldLoadLeavesWithItsCause(t *testing.T) {
 		if err != errGone || c.Cause() != errGone {
 			t.Errorf("Load = %v, Cause = %v; want %v", err, c.Cause(), errGone)
 		}
-		c.Return(1) // too late, and harmless
+		c.Return(1) // too late, has no effect
 	})
 }
 
-// M3: a load that does not look at its context.
+// M3: a load that ignores its context.
 func TestIgnoreContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l weirtest.Loader[string, int]
@@ -224,7 +224,7 @@ func TestCallIsAnsweredByHand(t *testing.T) {
 	}
 }
 
-// Two loads of one key are in flight: Started tells them apart.
+// When two loads of one key are in flight, Started returns one after the other.
 func TestStartedReturnsEachLoadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l weirtest.Loader[string, int]
@@ -247,10 +247,10 @@ func TestStartedReturnsEachLoadOnce(t *testing.T) {
 			t.Errorf("before = %d, after = %d; want 1, 2", before, after)
 		}
 		if v, err := g.Get(t.Context(), "a"); v != 2 || err != nil {
-			t.Errorf("Get = %d, %v; want 2, as the first load was overtaken", v, err)
+			t.Errorf("Get = %d, %v; want 2, because the first load was superseded", v, err)
 		}
 		if got := l.Calls(); !slices.Equal(got, []*weirtest.Call[string, int]{first, second}) {
-			t.Errorf("Calls = %v; want the two in order", got)
+			t.Errorf("Calls = %v; want the two loads in order", got)
 		}
 	})
 }
@@ -263,7 +263,7 @@ func TestStartedReturnsLoadsThatHaveEndedSince(t *testing.T) {
 	}
 	for i, want := range l.Calls() {
 		if l.Started(t, "a") != want {
-			t.Errorf("Started did not return load %d, in the order of their begin", i)
+			t.Errorf("Started did not return load %d; want the loads in the order in which they began", i)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestMostRunning(t *testing.T) {
 	}
 }
 
-// A Guard ends the context of each load that has returned. That is no cause.
+// A Guard ends the context of each load that has returned. Cause does not report that.
 func TestCauseIsThatOfTheLoadAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l weirtest.Loader[string, int]
@@ -328,7 +328,7 @@ func TestReleaseOfOneKeyLeavesTheOthersHeld(t *testing.T) {
 		l.Release("a")
 		synctest.Wait()
 		if n := l.Running(); n != 2 {
-			t.Errorf("Running = %d; want 2, the load of b and that of both", n)
+			t.Errorf("Running = %d; want 2: the load of b and the load of both keys", n)
 		}
 		l.Release("b")
 		synctest.Wait()
@@ -338,7 +338,7 @@ func TestReleaseOfOneKeyLeavesTheOthersHeld(t *testing.T) {
 	})
 }
 
-// A load that begins while a Next gives up goes to it or to the next Next.
+// A load that begins while a Next gives up is returned by it or by a later Next.
 func TestNextLosesNoLoad(t *testing.T) {
 	var l weirtest.Loader[int, int]
 	l.OnAny().Return(1)
@@ -367,14 +367,14 @@ func TestNextLeavesAtTheEndOfItsContext(t *testing.T) {
 			t.Errorf("Next = %v, %v; want nil, %v", c, err, errGone)
 		}
 		l.OnAny().Return(1)
-		loads(t, &l, "a", 1, nil) // not handed to the one that has left
+		loads(t, &l, "a", 1, nil) // not delivered to the Next that gave up
 		if c, err := l.Next(t.Context(), "a"); c == nil || err != nil {
 			t.Errorf("Next = %v, %v; want the load", c, err)
 		}
 	})
 }
 
-// fatal is a testing.TB that notes Fatalf.
+// fatal is a testing.TB that records the format of Fatalf.
 type fatal struct {
 	testing.TB
 	msg string
@@ -390,7 +390,7 @@ func TestStartedFailsTheTest(t *testing.T) {
 		start := time.Now()
 		l.Started(f, "a")
 		if f.msg == "" || time.Since(start) != time.Minute {
-			t.Errorf("Fatalf(%q) after %v; want one after 1m", f.msg, time.Since(start))
+			t.Errorf("Fatalf(%q) after %v; want a message after 1m", f.msg, time.Since(start))
 		}
 	})
 }
@@ -428,9 +428,9 @@ func TestLoadMany(t *testing.T) {
 		results := make(chan map[string]weir.Result[int])
 		ask := func() { results <- g.GetMany(t.Context(), []string{"a", "b"}) }
 		go ask()
-		c := l.Started(t, "b") // one blocked key holds them all
+		c := l.Started(t, "b") // one blocked key holds the whole load
 		if l.Started(t, "a") != c {
-			t.Error("the keys have loads of their own; want one for both")
+			t.Error("the keys have separate loads; want one for both")
 		}
 		if keys := c.Keys(); !slices.Equal(keys, []string{"a", "b"}) {
 			t.Errorf("Keys = %q; want a, b", keys)
@@ -457,7 +457,7 @@ func TestLoadManyLeavesOutWhatIsNotFound(t *testing.T) {
 	keys := []string{"a", "b"}
 	m, err := l.LoadMany(t.Context(), keys)
 	if !maps.Equal(m, map[string]int{"a": 1}) || err != nil {
-		t.Errorf("LoadMany = %v, %v; want a = 1, and no error", m, err)
+		t.Errorf("LoadMany = %v, %v; want a = 1 and no error", m, err)
 	}
 	clear(keys) // LoadMany must not keep them
 	if got := l.Calls()[0].Keys(); !slices.Equal(got, []string{"a", "b"}) {
@@ -465,8 +465,7 @@ func TestLoadManyLeavesOutWhatIsNotFound(t *testing.T) {
 	}
 }
 
-// Each key that fails has an error of its own, so that none is treated as
-// another's.
+// Each key that fails has its own error, so that none gets the error of another.
 func TestLoadManyNamesTheKeysThatFailed(t *testing.T) {
 	var l weirtest.Loader[string, int]
 	l.On("a").Fail(errDown)
@@ -480,7 +479,7 @@ func TestLoadManyNamesTheKeysThatFailed(t *testing.T) {
 	}
 }
 
-// LoadEntries hands on whole entries, and keeps what it received for each key.
+// LoadEntries returns whole entries, and records the Previous of each key.
 func TestLoadEntries(t *testing.T) {
 	var l weirtest.Loader[string, int]
 	l.On("a").ReturnEntry(weir.Entry[int]{Value: 1, Version: "v1", Tags: []string{"t"}})
@@ -499,11 +498,11 @@ func TestLoadEntries(t *testing.T) {
 		t.Errorf("previous values %+v, %+v, %+v; want v1, 2 and none", a, b, none)
 	}
 	if c.Previous() != c.PreviousOf("a") {
-		t.Errorf("Previous = %+v; want that of the first key", c.Previous())
+		t.Errorf("Previous = %+v; want the one of the first key", c.Previous())
 	}
 	g.InvalidateTags(t.Context(), "t")
 	if _, ok := g.Peek("a"); ok {
-		t.Error("Peek(a) = a value; want its tag to have removed it")
+		t.Error("Peek(a) returned a value; want none after its tag was invalidated")
 	}
 }
 

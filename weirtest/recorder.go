@@ -8,12 +8,12 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Recorder is a [weir.Observer] that keeps all its calls. The zero Recorder
-// is ready to use. It is safe for concurrent use, by several Guards too (see
+// A Recorder is a [weir.Observer] that records all calls. The zero Recorder is ready
+// to use. It is safe for concurrent use, including by several Guards (see
 // weir.Options.Name), and must not be copied after first use.
 //
-// A Guard reports the end of a load a moment after it has woken the callers. In
-// a bubble call synctest.Wait before looking.
+// A Guard reports the end of a load shortly after it has woken the callers. In a
+// bubble, call synctest.Wait before reading the Recorder.
 type Recorder struct {
 	mu     sync.Mutex
 	loads  []*Load      // guarded by mu
@@ -23,17 +23,17 @@ type Recorder struct {
 
 var _ weir.Observer = (*Recorder)(nil)
 
-// A Load is what a Recorder has received about one load.
+// A Load is the record of one load.
 type Load struct {
 	weir.LoadInfo
-	Ended bool         // End is there
+	Ended bool         // End is set
 	End   weir.LoadEnd // zero until then
 }
 
-// recorderKey finds a Recorder's note of a load in the load's context.
+// recorderKey is the key of a Recorder's *Load in the load's context.
 type recorderKey struct{ r *Recorder }
 
-// LoadStart notes a load.
+// LoadStart records the start of a load.
 func (r *Recorder) LoadStart(ctx context.Context, info weir.LoadInfo) context.Context {
 	l := &Load{LoadInfo: info}
 	r.mu.Lock()
@@ -42,27 +42,27 @@ func (r *Recorder) LoadStart(ctx context.Context, info weir.LoadInfo) context.Co
 	return context.WithValue(ctx, recorderKey{r}, l)
 }
 
-// LoadEnd notes the end of the load whose LoadStart returned ctx, or a context
-// that ctx descends from.
+// LoadEnd records the end of the load whose LoadStart returned ctx or an ancestor of
+// it.
 func (r *Recorder) LoadEnd(ctx context.Context, info weir.LoadInfo, end weir.LoadEnd) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l, ok := ctx.Value(recorderKey{r}).(*Load)
-	if !ok { // the Recorder heard nothing of its start
+	if !ok { // the Recorder did not see its start
 		l = &Load{LoadInfo: info}
 		r.loads = append(r.loads, l)
 	}
 	l.Ended, l.End = true, end
 }
 
-// Waited notes a wait.
+// Waited records a wait.
 func (r *Recorder) Waited(_ context.Context, w weir.Wait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waits = append(r.waits, w)
 }
 
-// Event notes an event.
+// Event records an event.
 func (r *Recorder) Event(_ context.Context, e weir.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +87,8 @@ func (r *Recorder) Waits() []weir.Wait {
 	return slices.Clone(r.waits)
 }
 
-// Events returns a copy of the events so far that are of one of the kinds, in
-// their order; without kinds, of all of them.
+// Events returns a copy of the events so far with one of the given kinds, in order.
+// Without kinds it returns all events.
 func (r *Recorder) Events(kinds ...weir.EventKind) []weir.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *Recorder) Events(kinds ...weir.EventKind) []weir.Event {
 	return events
 }
 
-// Reset forgets everything. A load that runs meanwhile is not heard of again.
+// Reset deletes all records. If a load is running, its end is not recorded either.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

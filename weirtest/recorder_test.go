@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// M3: the recording Observer.
+// M3: the Recorder records loads, waits and events, and returns copies.
 func TestRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l weirtest.Loader[string, int]
@@ -25,7 +25,7 @@ func TestRecorder(t *testing.T) {
 		go g.Get(t.Context(), "a")
 		first := l.Started(t, "a")
 		if got := r.Loads(); len(got) != 1 || got[0].Ended || got[0].Guard != "prices" || got[0].Key != "a" {
-			t.Errorf("Loads while it runs = %+v; want one of prices, a", got)
+			t.Errorf("Loads during the load = %+v; want one load of a by prices", got)
 		}
 		time.Sleep(time.Second)
 		first.Release()
@@ -36,10 +36,10 @@ func TestRecorder(t *testing.T) {
 
 		got := r.Loads()
 		if len(got) != 2 || !got[0].Ended || got[0].End.Duration != time.Second || got[0].End.Err != nil || got[1].End.Err != errDown {
-			t.Errorf("Loads = %+v; want one of 1s, and one that failed with %v", got, errDown)
+			t.Errorf("Loads = %+v; want one that took 1s, and one that failed with %v", got, errDown)
 		}
 		if w := r.Waits(); len(w) != 2 || w[0].Duration != time.Second || w[1].Err != errDown {
-			t.Errorf("Waits = %+v; want one of 1s, and one for a failed load", w)
+			t.Errorf("Waits = %+v; want one that took 1s, and one for a failed load", w)
 		}
 		if e := r.Events(weir.EventStaleOnError); len(e) != 1 || e[0].Err != errDown {
 			t.Errorf("Events = %+v; want one, with %v", e, errDown)
@@ -52,11 +52,11 @@ func TestRecorder(t *testing.T) {
 		r.Events()[0].Err = nil
 		r.Waits()[1].Err = nil
 		if !r.Loads()[0].Ended || r.Events()[0].Err == nil || r.Waits()[1].Err == nil {
-			t.Error("a change of what was returned is seen by others; want copies")
+			t.Error("changing a returned slice changes the records; want copies")
 		}
 		r.Reset()
 		if len(r.Loads())+len(r.Waits())+len(r.Events()) != 0 {
-			t.Error("something is left after Reset")
+			t.Error("there are records left after Reset")
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestRecorderKeepsAnEndWithoutAStart(t *testing.T) {
 	var r weirtest.Recorder
 	r.LoadEnd(t.Context(), weir.LoadInfo{Guard: "g"}, weir.LoadEnd{Err: errDown})
 	if got := r.Loads(); len(got) != 1 || got[0].Guard != "g" || got[0].End.Err != errDown {
-		t.Errorf("Loads = %+v; want the one", got)
+		t.Errorf("Loads = %+v; want the one that ended", got)
 	}
 }
 

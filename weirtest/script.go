@@ -7,23 +7,23 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// An answer is the last step of a load, for one of its keys.
+// An answer produces the result of a load for one of its keys.
 type answer[K comparable, V any] func(ctx context.Context, key K) (weir.Entry[V], error)
 
-// A Script is a row of answers, made by [Loader.On] and [Loader.OnAny]. Each
-// method adds one answer and returns the Script. Each load takes the next one
-// when it begins, and the last one stays:
+// A Script is a sequence of answers, created by [Loader.On] and [Loader.OnAny]. Each
+// method adds one answer and returns the Script. Each load takes the next answer when
+// it begins; the last one is used repeatedly:
 //
-//	l.On("a").Fail(errDown).Return(1) // fails once, is 1 from then on
+//	l.On("a").Fail(errDown).Return(1) // fails once, then always returns 1
 //
-// A Script without answers is as none. It is safe for concurrent use, but a
-// load that begins while answers are added sees only those that are there.
+// A Script without answers has no effect. It is safe for concurrent use, but a load
+// that begins while answers are being added sees only those added so far.
 type Script[K comparable, V any] struct {
 	l       *Loader[K, V]
 	answers []answer[K, V] // guarded by l.mu
 }
 
-// On starts the script of key, in place of the one it had.
+// On starts a new script for key, replacing any earlier one.
 func (l *Loader[K, V]) On(key K) *Script[K, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,8 +35,8 @@ func (l *Loader[K, V]) On(key K) *Script[K, V] {
 	return s
 }
 
-// OnAny starts the script of all keys that have none of their own, in place of
-// the one they had. It is one row of answers for all of them together.
+// OnAny starts a new script for all keys without their own script, replacing any
+// earlier one. Those keys share a single sequence of answers.
 func (l *Loader[K, V]) OnAny() *Script[K, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,22 +44,22 @@ func (l *Loader[K, V]) OnAny() *Script[K, V] {
 	return l.others
 }
 
-// Return answers with v.
+// Return makes the load return v.
 func (s *Script[K, V]) Return(v V) *Script[K, V] { return s.add(returns[K](weir.Entry[V]{Value: v})) }
 
-// ReturnEntry answers with e. Load and LoadMany return its Value alone.
+// ReturnEntry makes the load return e. Load and LoadMany return only its Value.
 func (s *Script[K, V]) ReturnEntry(e weir.Entry[V]) *Script[K, V] { return s.add(returns[K](e)) }
 
-// Fail answers with err, such as weir.ErrNotFound.
+// Fail makes the load fail with err, such as weir.ErrNotFound.
 func (s *Script[K, V]) Fail(err error) *Script[K, V] { return s.add(fails[K, V](err)) }
 
-// Panic panics with v.
+// Panic makes the load panic with v.
 func (s *Script[K, V]) Panic(v any) *Script[K, V] { return s.add(panics[K, V](v)) }
 
-// Goexit ends the load's goroutine with runtime.Goexit, as t.Fatal does.
+// Goexit ends the load's goroutine with runtime.Goexit, like t.Fatal.
 func (s *Script[K, V]) Goexit() *Script[K, V] { return s.add(exits[K, V]) }
 
-// Default answers as a key without a script: by Loader.Func.
+// Default calls Loader.Func, as for a key without a script.
 func (s *Script[K, V]) Default() *Script[K, V] { return s.add(s.l.fallback) }
 
 func (s *Script[K, V]) add(a answer[K, V]) *Script[K, V] {
@@ -69,8 +69,8 @@ func (s *Script[K, V]) add(a answer[K, V]) *Script[K, V] {
 	return s
 }
 
-// takeLocked returns the next answer, nil if there is none; s may be nil.
-// l.mu must be held.
+// takeLocked returns the next answer, or nil if there is none. s may be nil. l.mu must
+// be held.
 func (s *Script[K, V]) takeLocked() answer[K, V] {
 	if s == nil || len(s.answers) == 0 {
 		return nil

@@ -17,14 +17,14 @@ import (
 
 var _ weirhttp.Observer = calls{}
 
-// calls tells of Handlers, Transports and Gateways.
+// calls observes Handlers, Transports and Gateways.
 type calls struct{ t *Telemetry }
 
-// HTTP returns what Options.Observer of any number of Handlers and Transports, and
-// Config.Observer of a Gateway, may be.
+// HTTP returns an Observer for Options.Observer of any number of Handlers and
+// Transports, and for Config.Observer of a Gateway.
 func (t *Telemetry) HTTP() weirhttp.Observer { return calls{t} }
 
-// CallStart is of [weirhttp.Observer].
+// CallStart implements [weirhttp.Observer].
 func (o calls) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.Header) context.Context {
 	t := o.t
 	if t.tracer == nil {
@@ -34,7 +34,7 @@ func (o calls) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.H
 		name: method(c.Request.Method) + " " + c.Route, kind: trace.SpanKindClient, attrs: t.callAttrs(c), background: c.Background,
 	}
 	carrier := propagation.HeaderCarrier(header)
-	if !trace.SpanContextFromContext(ctx).IsValid() { // there is no Middleware, or an Untrusted one
+	if !trace.SpanContextFromContext(ctx).IsValid() { // there is no Middleware, or Untrusted is set
 		remote := t.o.Propagator.Extract(ctx, carrier)
 		if t.o.Untrusted {
 			b.remote = trace.SpanContextFromContext(remote)
@@ -45,14 +45,14 @@ func (o calls) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.H
 	ctx = t.start(ctx, b)
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		for _, field := range t.o.Propagator.Fields() {
-			header.Del(field) // of the client, part of which might be left
+			header.Del(field) // the client's, of which Inject might leave a part
 		}
 		t.o.Propagator.Inject(ctx, carrier)
 	}
 	return ctx
 }
 
-// callAttrs are the attributes that the span of a call starts with.
+// callAttrs returns the attributes that the span of a call starts with.
 func (t *Telemetry) callAttrs(c weirhttp.CallInfo) []attribute.KeyValue {
 	r := c.Request
 	scheme := scheme(r)
@@ -75,7 +75,7 @@ func (t *Telemetry) callAttrs(c weirhttp.CallInfo) []attribute.KeyValue {
 	return attrs
 }
 
-// CallEnd is of [weirhttp.Observer].
+// CallEnd implements [weirhttp.Observer].
 func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.CallEnd) {
 	how := called{route: c.Route, method: method(c.Request.Method), status: end.Status}
 	switch {
@@ -105,7 +105,7 @@ func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.Ca
 	span.End(trace.WithTimestamp(end.Start.Add(end.Duration)))
 }
 
-// Waited is of [weirhttp.Observer].
+// Waited implements [weirhttp.Observer].
 func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
 	how := waited{unit: routeKey.String(w.Route), joined: true}
 	if w.Err != nil {
@@ -119,8 +119,8 @@ func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
 	}
 }
 
-// Event is of [weirhttp.Observer]. What it tells is an event of the span that the
-// request came in, if the program has one around the Handler.
+// Event implements [weirhttp.Observer]. It adds an event to the span around the
+// Handler, if the program has started one.
 func (o calls) Event(ctx context.Context, e weirhttp.Event) {
 	if o.t.tracer == nil {
 		return
@@ -139,8 +139,8 @@ func (o calls) Event(ctx context.Context, e weirhttp.Event) {
 	}
 }
 
-// called is what the attributes of a call's duration are made from. The host is
-// none of them: clients say what it is.
+// called determines the attributes of a call's duration. It does not include the
+// host, because clients choose it.
 type called struct {
 	route, method, errorType string
 	status                   int
@@ -154,13 +154,13 @@ func (c called) attrs() []attribute.KeyValue {
 	return withError(c.errorType, attrs...)
 }
 
-// methods are those that are known; clients may send any.
+// methods are the known methods; clients may send any.
 var methods = [...]string{
 	semconv.HTTPRequestMethodOther.Value.AsString(), http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
 	http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace, "QUERY",
 }
 
-// methodNumber is the place of m in methods, the first if it is not known.
+// methodNumber returns the index of m in methods, 0 if it is not known.
 func methodNumber(m string) uint8 {
 	for i := 1; i < len(methods); i++ {
 		if methods[i] == m {
@@ -170,7 +170,7 @@ func methodNumber(m string) uint8 {
 	return 0
 }
 
-// method is m, or what stands for one that is not known.
+// method returns m, or _OTHER if it is not known.
 func method(m string) string { return methods[methodNumber(m)] }
 
 func scheme(r *http.Request) string {

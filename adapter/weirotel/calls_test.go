@@ -28,8 +28,9 @@ const (
 	traceparent = "00-" + clientTrace + "-" + clientSpan + "-01"
 )
 
-// A call has one span, of the client kind, below the request that led to it; what
-// joins it has one of its wait, with a link. The call carries the span's context.
+// A call has one span, of kind client, a child of the request that started it. A
+// request that joins the call has a span for its wait, with a link. The call carries
+// the span's context.
 func TestC9_OneSpanACallAndItsJoinersLinked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -49,7 +50,7 @@ func TestC9_OneSpanACallAndItsJoinersLinked(t *testing.T) {
 
 		call := r.single("GET shop")
 		if call.Parent().SpanID() != a.SpanContext().SpanID() || call.SpanKind() != trace.SpanKindClient {
-			t.Errorf("the call is below %v, of the kind %v; want below the first request's, client", call.Parent().SpanID(), call.SpanKind())
+			t.Errorf("the parent of the call is %v, its kind %v; want a child of the first request's, client", call.Parent().SpanID(), call.SpanKind())
 		}
 		if d := call.EndTime().Sub(call.StartTime()); d != 300*time.Millisecond {
 			t.Errorf("the call took %v; want 300ms", d)
@@ -62,7 +63,7 @@ func TestC9_OneSpanACallAndItsJoinersLinked(t *testing.T) {
 		}
 		wait := r.single("weir wait shop")
 		if wait.Parent().SpanID() != b.SpanContext().SpanID() || !slices.Equal(links(wait), []trace.SpanID{call.SpanContext().SpanID()}) {
-			t.Errorf("the wait is below %v with links %v; want below the second request's, with one to the call", wait.Parent().SpanID(), links(wait))
+			t.Errorf("the parent of the wait is %v, its links %v; want the second request's span, and a link to the call", wait.Parent().SpanID(), links(wait))
 		}
 		if d := wait.EndTime().Sub(wait.StartTime()); d != 200*time.Millisecond {
 			t.Errorf("the wait took %v; want 200ms", d)
@@ -72,13 +73,13 @@ func TestC9_OneSpanACallAndItsJoinersLinked(t *testing.T) {
 			ask(first, h, "http://shop.example:8080/secret?x=1")
 		}
 		if n := len(r.spans.Started()); n != 4 || h.Stats().Hits != 10 {
-			t.Errorf("%d spans after %d hits; want 4, and none of a hit", n, h.Stats().Hits)
+			t.Errorf("%d spans after %d hits; want 4, and none for a hit", n, h.Stats().Hits)
 		}
 	})
 }
 
-// Without a Middleware the trace that a client names is gone on with, and what it
-// has sent is not left beside what the call carries.
+// Without a Middleware the call continues the trace that a client names, and the
+// client's fields do not remain next to those of the call.
 func TestC9_TheClientsTrace(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -128,7 +129,7 @@ func TestC9_TheClientsTrace(t *testing.T) {
 	}
 }
 
-// A refresh has a trace of its own, with a link to the hit that has started it.
+// A refresh has a separate trace, with a link to the hit that started it.
 func TestC9_RefreshesOfResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -147,12 +148,12 @@ func TestC9_RefreshesOfResponses(t *testing.T) {
 		}
 		has(t, calls[1], "weir.background=true")
 		if calls[1].Parent().IsValid() || !slices.Equal(links(calls[1]), []trace.SpanID{span.SpanContext().SpanID()}) {
-			t.Errorf("the refresh is below %v with links %v; want a root with one to the request's", calls[1].Parent(), links(calls[1]))
+			t.Errorf("the parent of the refresh is %v, its links %v; want a root, and a link to the request's span", calls[1].Parent(), links(calls[1]))
 		}
 	})
 }
 
-// The status of a call, and its failure, without what the error says.
+// The status of a call is recorded, and its failure, without the error's text.
 func TestC9_FailuresOfCalls(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -175,14 +176,14 @@ func TestC9_FailuresOfCalls(t *testing.T) {
 				call := r.single("GET shop")
 				has(t, call, test.attrs...)
 				if call.Status().Code != test.status || strings.Contains(text(call), secret) {
-					t.Errorf("status %v, %s; want %v, and nothing of what it said", call.Status(), text(call), test.status)
+					t.Errorf("status %v, %s; want %v, without the error's text", call.Status(), text(call), test.status)
 				}
 			})
 		})
 	}
 }
 
-// A URL is recorded when that is switched on, and the method is one that is known.
+// With Options.URLs the URL is recorded, and an unknown method becomes _OTHER.
 func TestC9_URLsAndMethods(t *testing.T) {
 	r := open(t, weirotel.Options{URLs: true})
 	h := r.handler(cached, weirhttp.Options{Route: "shop"})
@@ -192,7 +193,7 @@ func TestC9_URLsAndMethods(t *testing.T) {
 	has(t, call, "url.full=https://shop.example/pot?milk=1", "http.request.method=_OTHER", "url.scheme=https", "server.port=443")
 }
 
-// A refusal, and a stale answer, are events of the span around the Handler.
+// A refusal and a stale response are events of the span around the Handler.
 func TestC9_EventsOfRequests(t *testing.T) {
 	one, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
 	if err != nil {
@@ -219,7 +220,7 @@ func TestC9_EventsOfRequests(t *testing.T) {
 	ctx, span = r.caller("stale")
 	req := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
 	o.Event(req.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Request: req, Err: errors.New(secret)})
-	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Err: errors.New(secret)}) // of no request
+	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Err: errors.New(secret)}) // without a request's span
 	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Request: httptest.NewRequest(http.MethodGet, "/", nil), Err: errors.New(secret)})
 	span.End()
 	stale := r.single("stale")
@@ -257,7 +258,7 @@ func TestC9_CallsOfATransport(t *testing.T) {
 	}
 	call := r.single("GET prices")
 	if call.Parent().SpanID() != span.SpanContext().SpanID() || !strings.Contains(sent, call.SpanContext().SpanID().String()) {
-		t.Errorf("the call is below %v, and sent %q; want below the program's span, its own", call.Parent().SpanID(), sent)
+		t.Errorf("the parent of the call is %v, and it sent %q; want the program's span, and the call's own", call.Parent().SpanID(), sent)
 	}
 	has(t, call, "server.address=127.0.0.1", "http.response.status_code=200")
 }

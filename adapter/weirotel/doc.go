@@ -1,5 +1,5 @@
 /*
-Package weirotel tells OpenTelemetry what Guards, HTTP handlers and gateways do,
+Package weirotel reports what Guards, HTTP handlers and gateways do to OpenTelemetry,
 as traces and as metrics.
 
 	t, err := weirotel.New(weirotel.Options{
@@ -13,33 +13,35 @@ as traces and as metrics.
 
 # Traces
 
-There is one span a load, "weir load NAME", below the span of the caller that has
-started it. A load in the background has a trace of its own, with a link to the
-call that happened to start it. A call that waits for another's load has a span
-"weir wait NAME" in its own trace, with a link to the load's; so has one whose load
-never began, as it was refused or another instance of the fleet had the answer. A
-hit has none.
+Each load has one span, "weir load NAME", a child of the span of the caller that
+started it. A background load has a separate trace, with a link to the call that
+started it. A call that waits for another call's load has a span "weir wait NAME" in
+its own trace, with a link to the load's span. So has a call whose load never began,
+because it was refused or another instance of the fleet had the result. Hits have no
+span.
 
-It is the same with HTTP: one span a call of what stands behind, of the client kind
-and after OpenTelemetry's conventions, and one for each request that waits for
-another's call. The call carries the span's trace context (traceparent) in place of
-the client's. [Telemetry.Middleware] takes the client's into the request's context;
-without one the call belongs to it all the same, and waits have traces of their own.
+HTTP works the same way: one span per upstream call, of kind client and following
+OpenTelemetry's conventions, and one for each request that waits for another
+request's call. The call carries the span's trace context (traceparent) instead of
+the client's. [Telemetry.Middleware] reads the client's trace context into the
+request's context. Without a Middleware the call still belongs to the client's trace,
+but waits have separate traces.
 
-A span of a load has the attributes weir.guard, weir.keys (how many), weir.background,
+The span of a load has the attributes weir.guard, weir.keys (how many), weir.background,
 weir.outcome (loaded, not_found, failed), weir.queued (seconds of waiting for
-admission, before the span begins) and weir.late (it was given up before, and its
-result is thrown away). What failed has the status Error, error.type and weir.class.
-Refusals and panics are events, weir.refused with its weir.reason, and exception.
+admission, before the span begins) and weir.late (the load was abandoned earlier, and
+its result is discarded). A failed load has the status Error, error.type and
+weir.class. Refusals and panics are events: weir.refused with its weir.reason, and
+exception.
 
-A text of an error or a panic may hold anything, and so may a URL, or a key: the
-first is recorded with Options.ErrorMessages, the second with Options.URLs, and the
-third never. error.type is a word (panic, goexit, timeout, canceled, abandoned,
-limited, stuck, closed), or else the type of the error in Go.
+Texts of errors and panics, URLs, and keys can contain anything. Texts are recorded
+only with Options.ErrorMessages, URLs only with Options.URLs, and keys never.
+error.type is a word (panic, goexit, timeout, canceled, abandoned, limited, stuck,
+closed), or otherwise the Go type of the error.
 
 # Metrics
 
-Recorded when it happens, in seconds, which is never at a hit:
+Recorded when they happen, in seconds, and never for a hit of a Guard:
 
 	weir.load.duration            weir.guard, weir.outcome, weir.background, error.type
 	weir.wait.duration            weir.guard or weir.route, weir.joined, error.type
@@ -48,11 +50,11 @@ Recorded when it happens, in seconds, which is never at a hit:
 	                              http.response.status_code, network.protocol.version, error.type
 	http.server.active_requests   http.request.method, url.scheme
 
-The two of servers are those of a Middleware. server.address and server.port are
-left out of http.client.request.duration, against the conventions: behind a
-handler they are what clients have sent, and so without bound.
+A Middleware records the two http.server metrics. http.client.request.duration omits
+server.address and server.port, against the conventions: behind a handler, clients
+choose their values, so there would be no bound on them.
 
-Read from Stats when metrics are collected, for what was added with AddGuard,
+Read from Stats when metrics are collected, for everything added with AddGuard,
 AddRoute and AddGateway, by weir.guard or weir.route: weir.avoided by weir.kind,
 weir.refused by weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes,
 weir.abandoned, weir.stale_on_error, weir.running; of Guards weir.not_found,
@@ -60,10 +62,10 @@ weir.timeouts, weir.panics, weir.superseded, weir.skipped, weir.evictions,
 weir.entries, weir.flights, weir.refreshing, weir.stuck and weir.calls; of routes
 weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
 weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason, and
-weir.read_ahead by weir.kind. What is of the kind fleet is among hit and stale too.
+weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
 
-Of limiters, by weir.limit, which is the upstream, the limiter's own name or the
-Guard's: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
+Of limiters, by weir.limit, which is the name of the upstream, of the limiter, or of
+the Guard: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
 waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
 weir.server.healthy, ejected, in_flight, calls and failures; of its cache
@@ -71,11 +73,11 @@ weir.cache.size, limit, responses, evictions, purges and too_big. Of a fleet, by
 weir.guard, or without one for the cache: weir.fleet.open, acquires by weir.result,
 unavailable, lost_leases, waits, pushes and resets.
 
-# What it requires
+# Dependencies
 
-The API of OpenTelemetry, without its package otel of global providers, which would
-bring three more modules; and the SDK in tests only, and in package requests, which
-counts requests for less than an instrument of the SDK does. So providers are given,
-and nil means none.
+Package weirotel requires the API of OpenTelemetry, but not its package otel of global
+providers, which would add three more modules. So providers are passed in, and nil
+means none. The SDK is required only by tests, and by package requests, which counts
+requests at a lower cost than an instrument of the SDK.
 */
 package weirotel

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel"
 )
 
-// A Guard whose loads are traced, here into memory. The hits are not.
+// A Guard whose loads are traced, here into memory. Hits are not traced.
 func Example() {
 	ctx := context.Background()
 	spans := tracetest.NewSpanRecorder()
@@ -27,14 +27,14 @@ func Example() {
 	prices := weir.Must(weir.New(func(_ context.Context, item string) (int, error) {
 		return len(item), nil
 	}, weir.Options{Name: "prices", TTL: time.Minute, Observer: t.Guards()}))
-	if err := t.AddGuard(prices); err != nil { // for metrics, which there are none of here
+	if err := t.AddGuard(prices); err != nil { // for metrics, which this example does not have
 		panic(err)
 	}
 
 	for range 3 {
 		prices.Get(ctx, "tea")
 	}
-	prices.Close(ctx) // waits for the end of loads
+	prices.Close(ctx) // waits until all loads have ended
 	for _, span := range spans.Ended() {
 		fmt.Println(span.Name())
 	}

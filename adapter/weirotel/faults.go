@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// errorType is the error.type of err: a word for what weir itself fails with, and
-// of all others their type. There are as many as the program has types of errors.
+// errorType returns the error.type of err: a word for weir's own errors, and the type
+// of all others. Its values are bounded by the number of error types in the program.
 func errorType(err error) string {
 	var panicked *flight.PanicError
 	var refused *limit.Error
@@ -43,7 +43,8 @@ func errorType(err error) string {
 	return typeName(err)
 }
 
-// typeName is the type of err, or of what it wraps if it only adds words to that.
+// typeName returns the type of err, or of the error that it wraps if it only adds
+// text to that.
 func typeName(err error) string {
 	for {
 		name := fmt.Sprintf("%T", err)
@@ -55,7 +56,7 @@ func typeName(err error) string {
 	}
 }
 
-// fail records err in span: its type, and its text if that is switched on.
+// fail records err in span: its type, and its text if Options.ErrorMessages is set.
 func (t *Telemetry) fail(span trace.Span, err error) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
 	text := ""
@@ -67,7 +68,7 @@ func (t *Telemetry) fail(span trace.Span, err error) {
 	t.panicked(span, err)
 }
 
-// refusal records in span that a limiter has refused, if err says so.
+// refusal records a refusal by a limiter in span, if err is one.
 func (t *Telemetry) refusal(span trace.Span, err error) {
 	var refused *limit.Error
 	if errors.As(err, &refused) {
@@ -77,7 +78,7 @@ func (t *Telemetry) refusal(span trace.Span, err error) {
 	}
 }
 
-// panicked records in span that something has panicked, if err says so.
+// panicked records a panic in span, if err is one.
 func (t *Telemetry) panicked(span trace.Span, err error) {
 	var p *flight.PanicError
 	if !errors.As(err, &p) {

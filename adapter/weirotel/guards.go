@@ -12,17 +12,17 @@ import (
 
 var _ weir.Observer = guards{}
 
-// guards tells of Guards.
+// guards observes Guards.
 type guards struct {
 	weir.NopObserver
 	t *Telemetry
 }
 
-// Guards returns what Options.Observer of any number of Guards may be. Give them
-// names, which tell them apart.
+// Guards returns an Observer for Options.Observer of any number of Guards. Give the
+// Guards different names to distinguish them.
 func (t *Telemetry) Guards() weir.Observer { return guards{t: t} }
 
-// LoadStart is of [weir.Observer].
+// LoadStart implements [weir.Observer].
 func (o guards) LoadStart(ctx context.Context, l weir.LoadInfo) context.Context {
 	if o.t.tracer == nil {
 		return ctx
@@ -35,7 +35,7 @@ func (o guards) LoadStart(ctx context.Context, l weir.LoadInfo) context.Context 
 	})
 }
 
-// LoadEnd is of [weir.Observer].
+// LoadEnd implements [weir.Observer].
 func (o guards) LoadEnd(ctx context.Context, l weir.LoadInfo, end weir.LoadEnd) {
 	how := loaded{guard: l.Guard, outcome: "loaded", background: l.Background}
 	switch {
@@ -59,9 +59,9 @@ func (o guards) LoadEnd(ctx context.Context, l weir.LoadInfo, end weir.LoadEnd) 
 	span.End(trace.WithTimestamp(end.Start.Add(end.Duration)))
 }
 
-// Waited is of [weir.Observer]. The wait of who has started the load is that load,
-// unless it never began: it was refused, or another instance of the fleet has
-// answered.
+// Waited implements [weir.Observer]. The caller that started a load has the load's
+// span instead of a wait span, unless the load never began because it was refused or
+// another instance of the fleet had the result.
 func (o guards) Waited(ctx context.Context, w weir.Wait) {
 	how := waited{unit: guardKey.String(w.Guard), joined: w.Joined}
 	if w.Err != nil {
@@ -75,7 +75,7 @@ func (o guards) Waited(ctx context.Context, w weir.Wait) {
 	}
 }
 
-// loaded is what the attributes of a load's duration are made from.
+// loaded determines the attributes of a load's duration.
 type loaded struct {
 	guard, outcome, errorType string
 	background                bool
@@ -85,7 +85,7 @@ func (l loaded) attrs() []attribute.KeyValue {
 	return withError(l.errorType, guardKey.String(l.guard), outcomeKey.String(l.outcome), backgroundKey.Bool(l.background))
 }
 
-// waited is what those of a wait's duration are made from.
+// waited determines the attributes of a wait's duration.
 type waited struct {
 	unit      attribute.KeyValue
 	joined    bool

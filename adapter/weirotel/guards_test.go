@@ -22,8 +22,9 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// A load has one span, as long as it ran, below that of who asked first; who joined
-// has a span of the wait in its own trace, with a link to the load's.
+// A load has one span, for the time that it ran, a child of the first caller's span.
+// A caller that joins has a span for its wait in its own trace, with a link to the
+// load's.
 func TestC9_OneSpanALoadAndItsJoinersLinked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -46,7 +47,7 @@ func TestC9_OneSpanALoadAndItsJoinersLinked(t *testing.T) {
 
 		load := r.single("weir load prices")
 		if load.Parent().SpanID() != a.SpanContext().SpanID() || load.SpanKind() != trace.SpanKindInternal || len(load.Links()) != 0 {
-			t.Errorf("the load's span is below %v, of the kind %v, with links %v; want below the first caller's, internal, without", load.Parent().SpanID(), load.SpanKind(), links(load))
+			t.Errorf("the parent of the load's span is %v, its kind %v, its links %v; want the first caller's span, internal, none", load.Parent().SpanID(), load.SpanKind(), links(load))
 		}
 		if d := load.EndTime().Sub(load.StartTime()); d != 300*time.Millisecond {
 			t.Errorf("the load's span took %v; want 300ms", d)
@@ -55,7 +56,7 @@ func TestC9_OneSpanALoadAndItsJoinersLinked(t *testing.T) {
 
 		waits := r.ended("weir wait prices")
 		if len(waits) != 2 {
-			t.Fatalf("%d spans of waits; want those of the two that joined", len(waits))
+			t.Fatalf("%d spans of waits; want one for each of the two that joined", len(waits))
 		}
 		for i, w := range waits {
 			own := joiners[0].SpanContext()
@@ -63,7 +64,7 @@ func TestC9_OneSpanALoadAndItsJoinersLinked(t *testing.T) {
 				own = joiners[1].SpanContext()
 			}
 			if w.Parent().SpanID() != own.SpanID() || !slices.Equal(links(w), []trace.SpanID{load.SpanContext().SpanID()}) {
-				t.Errorf("wait %d is below %v with links %v; want below its caller's span, with one to the load's", i, w.Parent().SpanID(), links(w))
+				t.Errorf("the parent of wait %d is %v, its links %v; want its caller's span, and a link to the load's", i, w.Parent().SpanID(), links(w))
 			}
 			if d := w.EndTime().Sub(w.StartTime()); d != 200*time.Millisecond {
 				t.Errorf("wait %d took %v; want 200ms", i, d)
@@ -71,12 +72,12 @@ func TestC9_OneSpanALoadAndItsJoinersLinked(t *testing.T) {
 			has(t, w, "weir.guard=prices", "weir.joined=true")
 		}
 		if a, b := waits[0].SpanContext().TraceID(), waits[1].SpanContext().TraceID(); a == b {
-			t.Error("both waits are of one trace; want that of each joiner")
+			t.Error("both waits are in one trace; want each in its caller's")
 		}
 	})
 }
 
-// No hit has a span, of whatever kind it is.
+// No kind of hit has a span.
 func TestC9_NoSpanAHit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -113,7 +114,8 @@ func TestC9_NoSpanAHit(t *testing.T) {
 	})
 }
 
-// A refresh is nobody's: its trace is its own, with a link to who has started it.
+// A refresh belongs to no caller: it has a separate trace, with a link to the span of
+// the caller that started it.
 func TestC9_RefreshInTheBackgroundHasATraceOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -132,7 +134,7 @@ func TestC9_RefreshInTheBackgroundHasATraceOfItsOwn(t *testing.T) {
 		refresh := loads[1]
 		has(t, refresh, "weir.background=true")
 		if refresh.Parent().IsValid() || refresh.SpanContext().TraceID() == span.SpanContext().TraceID() {
-			t.Errorf("the refresh is below %v in trace %v; want a trace of its own", refresh.Parent(), refresh.SpanContext().TraceID())
+			t.Errorf("the parent of the refresh is %v, its trace %v; want a separate trace", refresh.Parent(), refresh.SpanContext().TraceID())
 		}
 		if !slices.Equal(links(refresh), []trace.SpanID{span.SpanContext().SpanID()}) {
 			t.Errorf("the refresh links to %v; want the request's span", links(refresh))
@@ -140,7 +142,8 @@ func TestC9_RefreshInTheBackgroundHasATraceOfItsOwn(t *testing.T) {
 	})
 }
 
-// How long a load has waited for admission is an attribute; the span begins after.
+// The time that a load waited for admission is an attribute; the span begins after
+// it.
 func TestC9_QueueTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -169,15 +172,15 @@ func TestC9_QueueTime(t *testing.T) {
 	})
 }
 
-// secret is what no span may hold.
+// secret must not appear in any span.
 const secret = "password=hunter2"
 
-// A coded error holds what it should not.
+// A coded error has a text that must not be recorded.
 type coded struct{ text string }
 
 func (e coded) Error() string { return e.text }
 
-// Of an error there is its type, and its text only if that is switched on.
+// The type of an error is recorded, and its text only with Options.ErrorMessages.
 func TestC9_ErrorsWithoutTheirMessage(t *testing.T) {
 	for _, messages := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -207,7 +210,7 @@ func TestC9_ErrorsWithoutTheirMessage(t *testing.T) {
 	}
 }
 
-// text is all that s holds.
+// text returns everything in s as text.
 func text(s sdktrace.ReadOnlySpan) string {
 	var b strings.Builder
 	b.WriteString(s.Name() + " " + s.Status().Description)
@@ -236,7 +239,7 @@ func TestC9_PanicsAreEvents(t *testing.T) {
 			load := r.single("weir load prices")
 			has(t, load, "error.type=panic")
 			if len(load.Events()) != 1 || load.Events()[0].Name != "exception" || textOf(load.Events()[0].Attributes, "exception.type") != "string" {
-				t.Errorf("events %v; want one exception of the type string", load.Events())
+				t.Errorf("events %v; want one exception of type string", load.Events())
 			}
 			if got := strings.Contains(text(load), secret); got != messages {
 				t.Errorf("with ErrorMessages %v the span has the value: %v", messages, got)
@@ -269,7 +272,7 @@ func TestC9_RefusalsAreEvents(t *testing.T) {
 		synctest.Wait()
 		wait := r.single("weir wait prices")
 		if wait.Parent().SpanID() != span.SpanContext().SpanID() || wait.Status().Code != codes.Error {
-			t.Errorf("the wait is below %v with status %v; want below the request's, and Error", wait.Parent().SpanID(), wait.Status())
+			t.Errorf("the parent of the wait is %v, its status %v; want the request's span, and Error", wait.Parent().SpanID(), wait.Status())
 		}
 		has(t, wait, "error.type=limited", "weir.joined=false")
 		if e := wait.Events(); len(e) != 1 || e[0].Name != "weir.refused" || textOf(e[0].Attributes, "weir.reason") != "queue_full" {
@@ -282,7 +285,7 @@ func TestC9_RefusalsAreEvents(t *testing.T) {
 	})
 }
 
-// A load that everybody has left ends late, when it returns.
+// The span of a load that all callers have left ends when the load returns.
 func TestC9_AbandonedLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -308,7 +311,7 @@ func TestC9_AbandonedLoads(t *testing.T) {
 	})
 }
 
-// What another instance of the fleet has answered is a wait without a load.
+// A result from another instance of the fleet is a wait without a load.
 func TestC9_AnswersOfTheFleetAreWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -323,14 +326,14 @@ func TestC9_AnswersOfTheFleetAreWaits(t *testing.T) {
 		wait := r.single("weir wait prices")
 		has(t, wait, "weir.joined=false", "error.type=none")
 		if len(wait.Links()) != 0 || len(r.ended("weir load prices")) != 0 || g.Stats().Fleet.TierHits != 1 {
-			t.Errorf("links %v, %d loads, %d answers of the fleet; want none, none, 1", links(wait), len(r.ended("weir load prices")), g.Stats().Fleet.TierHits)
+			t.Errorf("links %v, %d loads, %d results from the fleet; want none, none, 1", links(wait), len(r.ended("weir load prices")), g.Stats().Fleet.TierHits)
 		}
 		g.Close(context.Background())
 	})
 }
 
-// The span of a load in a load is the inner one's own; without a TracerProvider the
-// caller's span is left alone.
+// A load inside a load ends only its own span. Without a TracerProvider the caller's
+// span is left alone.
 func TestC9_SpansOfOthersAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -345,14 +348,14 @@ func TestC9_SpansOfOthersAreLeftAlone(t *testing.T) {
 		synctest.Wait()
 		r.single("weir load outer")
 		if n := len(r.spans.Ended()); n != 1 {
-			t.Errorf("%d spans have ended; want that of the outer load", n)
+			t.Errorf("%d spans have ended; want only that of the outer load", n)
 		}
 		span.End()
 	})
 }
 
-// Two Telemetries on one Guard, one after another in its context, both end what
-// they have begun.
+// Two Telemetries on one Guard, nested in its context, each end the span that they
+// started.
 func TestC9_TwoTelemetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := open(t, weirotel.Options{}), open(t, weirotel.Options{})

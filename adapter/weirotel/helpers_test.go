@@ -31,7 +31,7 @@ type rig struct {
 	reader *sdkmetric.ManualReader
 }
 
-// open makes a rig. o may have no providers.
+// open creates a rig. It sets the providers of o.
 func open(t *testing.T, o weirotel.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
@@ -50,7 +50,7 @@ func open(t *testing.T, o weirotel.Options) *rig {
 	return r
 }
 
-// caller returns a context with a span of its own, as that of a request.
+// caller returns a context with a new span, like that of a request.
 func (r *rig) caller(name string) (context.Context, trace.Span) {
 	return r.traces.Tracer("test").Start(r.t.Context(), name)
 }
@@ -80,7 +80,7 @@ func (r *rig) single(name string) sdktrace.ReadOnlySpan {
 	return found[0]
 }
 
-// links are the spans that s links to.
+// links returns the IDs of the spans that s links to.
 func links(s sdktrace.ReadOnlySpan) []trace.SpanID {
 	var ids []trace.SpanID
 	for _, l := range s.Links() {
@@ -128,8 +128,8 @@ func (r *rig) collect() map[string]metricdata.Metrics {
 	return out
 }
 
-// series are the points of m as text: their attributes, and their number or how
-// many durations of how many seconds in all they hold.
+// series returns the points of m as text: their attributes, and their number, or for
+// durations their count and sum.
 func series(m metricdata.Metrics) []string {
 	var out []string
 	add := func(set attribute.Set, format string, args ...any) {
@@ -161,7 +161,7 @@ func series(m metricdata.Metrics) []string {
 	return out
 }
 
-// guard returns one that is observed by r and added to it.
+// guard returns a Guard that is observed by r and added to it.
 func (r *rig) guard(load func(context.Context, string) (string, error), o weir.Options) *weir.Guard[string, string] {
 	r.t.Helper()
 	if o.Observer == nil {
@@ -178,7 +178,7 @@ func (r *rig) guard(load func(context.Context, string) (string, error), o weir.O
 	return g
 }
 
-// handler returns one that is observed by r and added to it.
+// handler returns a Handler that is observed by r and added to it.
 func (r *rig) handler(next http.HandlerFunc, o weirhttp.Options) *weirhttp.Handler {
 	r.t.Helper()
 	o.Observer = r.HTTP()
@@ -193,7 +193,7 @@ func (r *rig) handler(next http.HandlerFunc, o weirhttp.Options) *weirhttp.Handl
 	return h
 }
 
-// ask sends a request to h in ctx, with fields of pairs of "name: value".
+// ask sends a request to h in ctx, with header fields as "name: value".
 func ask(ctx context.Context, h http.Handler, target string, fields ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodGet, target, nil).WithContext(ctx)
 	for _, f := range fields {
@@ -205,7 +205,7 @@ func ask(ctx context.Context, h http.Handler, target string, fields ...string) *
 	return w
 }
 
-// cached answers what may be kept for a minute.
+// cached responds with content that may be cached for a minute.
 func cached(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=60")
 	io.WriteString(w, "hello")

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
 )
 
-// instruments are what is recorded when it happens.
+// instruments record measurements when they happen.
 type instruments struct {
 	began    time.Time // see now
 	loads    sets[loaded]
@@ -21,14 +21,14 @@ type instruments struct {
 	active   activeRequests
 }
 
-// seconds are the ends of buckets that are advised for durations, from what a
-// memory takes to what people give up at.
+// seconds are the advised bucket boundaries for durations, from the time of a memory
+// access to the time after which people give up.
 var seconds = []float64{
 	0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
 }
 
-// newInstruments makes those of m, but that of requests if they have another
-// Recorder.
+// newInstruments creates the instruments of m. It creates none for requests if these
+// have another Recorder.
 func newInstruments(m metric.Meter, requests func(attribute.Set) Recorder) (*instruments, error) {
 	in := &instruments{began: time.Now()}
 	var faults [5]error
@@ -48,20 +48,20 @@ func newInstruments(m metric.Meter, requests func(attribute.Set) Recorder) (*ins
 	return in, errors.Join(faults[:]...)
 }
 
-// now is the time since began, to read which takes half of what time.Now does: it
-// is read twice a request.
+// now returns the time since began. Reading that takes half the time of time.Now, and
+// it is read twice per request.
 func (in *instruments) now() time.Duration { return time.Since(in.began) }
 
-// activeRequests are http.server.active_requests. They are counted here and read
-// when metrics are collected, as an instrument with a call at the beginning and
-// the end of each request would cost more than all other metrics of it.
+// activeRequests is http.server.active_requests. Requests are counted here and read
+// when metrics are collected, because an instrument called at the beginning and the
+// end of each request would cost more than all its other metrics.
 type activeRequests struct {
-	counts       [len(methods)][2]atomic.Int64 // by method, and by whether it came over TLS
-	used         [len(methods)][2]atomic.Bool  // of counts: whether they are reported
+	counts       [len(methods)][2]atomic.Int64 // by method, and by whether it used TLS
+	used         [len(methods)][2]atomic.Bool  // for each of counts, whether it is reported
 	registration metric.Registration
 }
 
-// add adds n to those that came like a.
+// add adds n to the count for a.
 func (r *activeRequests) add(a arrived, n int64) {
 	scheme := 0
 	if a.secure {

@@ -24,7 +24,7 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// equal compares the series of a metric.
+// equal compares the series of a metric with want.
 func (r *rig) equal(name string, want ...string) {
 	r.t.Helper()
 	slices.Sort(want)
@@ -33,7 +33,7 @@ func (r *rig) equal(name string, want ...string) {
 	}
 }
 
-// What is recorded of loads and waits, and what is read of the Stats.
+// The metrics recorded for loads and waits, and those read from Stats.
 func TestC8_MetricsOfAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -63,7 +63,7 @@ func TestC8_MetricsOfAGuard(t *testing.T) {
 			"error.type=*errors.errorString weir.background=false weir.guard=prices weir.outcome=failed 1 in 0s",
 			"error.type=panic weir.background=false weir.guard=prices weir.outcome=failed 1 in 0s")
 		r.equal("weir.wait.duration",
-			"weir.guard=prices weir.joined=false 2 in 2s", // not-found is an answer
+			"weir.guard=prices weir.joined=false 2 in 2s", // not-found is a result, not an error
 			"weir.guard=prices weir.joined=true 2 in 4s",
 			"error.type=*errors.errorString weir.guard=prices weir.joined=false 1 in 0s",
 			"error.type=panic weir.guard=prices weir.joined=false 1 in 0s")
@@ -85,7 +85,7 @@ func TestC8_MetricsOfAGuard(t *testing.T) {
 	})
 }
 
-// What is recorded of calls, and what is read of the Stats of a Handler.
+// The metrics recorded for calls, and those read from the Stats of a Handler.
 func TestC8_MetricsOfAHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -125,7 +125,7 @@ func TestC8_MetricsOfAHandler(t *testing.T) {
 	})
 }
 
-// The Middleware tells of requests, by the route that a Gateway tells.
+// The Middleware records requests by the route that the Gateway reports.
 func TestC8_MetricsOfRequests(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	origin := httptest.NewServer(http.HandlerFunc(cached))
@@ -146,7 +146,7 @@ func TestC8_MetricsOfRequests(t *testing.T) {
 	h := r.Middleware("")(g)
 	h.ServeHTTP(outer, httptest.NewRequest(http.MethodGet, "http://shop.example/shop", nil))
 	if outer.route != "shop" || outer.outcome != weirhttp.OutcomeMiss {
-		t.Errorf("the previous handler got %q, %v; want shop, a miss", outer.route, outer.outcome)
+		t.Errorf("the outer handler got %q, %v; want shop, a miss", outer.route, outer.outcome)
 	}
 	for range 2 {
 		ask(t.Context(), h, "http://shop.example/shop")
@@ -174,7 +174,7 @@ func TestC8_MetricsOfRequests(t *testing.T) {
 	}
 }
 
-// A noting ResponseWriter stands before a Middleware.
+// A noting is a ResponseWriter outside a Middleware; it records the Receipt.
 type noting struct {
 	http.ResponseWriter
 	route   string
@@ -183,7 +183,7 @@ type noting struct {
 
 func (w *noting) SetReceipt(r weirhttp.Receipt) { w.route, w.outcome = r.Route, r.Outcome }
 
-// A handler that panics, or writes nothing, or fails, is recorded.
+// Handlers that panic, write nothing or fail are recorded.
 func TestC8_RequestsThatFail(t *testing.T) {
 	const base = "http.request.method=GET http.response.status_code=%d http.route=shop network.protocol.version=1.1 url.scheme=http 1"
 	tests := []struct {
@@ -216,7 +216,7 @@ func TestC8_RequestsThatFail(t *testing.T) {
 	}
 }
 
-// Over a real connection the ResponseWriter can do what it could.
+// Over a real connection the ResponseWriter keeps all its optional methods.
 func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	mux := http.NewServeMux()
@@ -243,7 +243,7 @@ func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 		http.ServeContent(w, &http.Request{Method: "GET"}, "x", time.Time{}, strings.NewReader("hello"))
 	})
 	m := r.Middleware("all")(mux)
-	var answering sync.WaitGroup // a client has a hijacked answer before the handler has returned
+	var answering sync.WaitGroup // a client gets a hijacked response before the handler returns
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answering.Add(1)
 		defer answering.Done()
@@ -263,11 +263,12 @@ func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 	}
 	answering.Wait()
 	if got := strings.Join(series(r.collect()["http.server.request.duration"]), "\n"); !strings.Contains(got, "status_code=101") {
-		t.Errorf("%s\nwant one hijacked, 101", got)
+		t.Errorf("%s\nwant one hijacked response, 101", got)
 	}
 }
 
-// Attributes are names, words and numbers: as many as the program has.
+// Attributes are names, words and numbers from the program, so their number is
+// bounded.
 func TestC8_NoAttributeHoldsAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})
@@ -288,7 +289,7 @@ func TestC8_NoAttributeHoldsAKey(t *testing.T) {
 		for name, metric := range r.collect() {
 			all := series(metric)
 			if len(all) > 10 {
-				t.Errorf("%s has %d series; want ten at most, however many keys there are", name, len(all))
+				t.Errorf("%s has %d series; want at most ten, however many keys there are", name, len(all))
 			}
 			for _, s := range all {
 				for word := range strings.FieldsSeq(s) {
@@ -307,7 +308,7 @@ func TestC8_NoAttributeHoldsAKey(t *testing.T) {
 	})
 }
 
-// After Close nothing is read any more, and it may be closed again.
+// After Close nothing is read, and Close may be called again.
 func TestC8_Close(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	r.guard(func(context.Context, string) (string, error) { return "", nil }, weir.Options{Name: "prices"})
@@ -331,7 +332,7 @@ func TestC8_Close(t *testing.T) {
 	}
 }
 
-// Names are needed, and taken once.
+// Names are required, and must be unique.
 func TestC8_NamesAreTakenOnce(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	load := func(context.Context, string) (string, error) { return "", nil }
@@ -357,7 +358,7 @@ func TestC8_NamesAreTakenOnce(t *testing.T) {
 	}
 }
 
-// Metrics without traces, and neither, are possible.
+// Metrics work without traces, and a Telemetry without both works too.
 func TestC8_MetricsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
@@ -379,9 +380,9 @@ func TestC8_MetricsAlone(t *testing.T) {
 				go ask(t.Context(), tel.Middleware("shop")(h), "http://shop.example/", "Traceparent: "+traceparent)
 			}
 			time.Sleep(2 * time.Second)
-			synctest.Wait() // a sleep alone orders nothing: carried is another goroutine's
+			synctest.Wait() // a sleep alone is not a happens-before edge, and another goroutine writes carried
 			if carried != traceparent {
-				t.Errorf("the call carries %q; want what the client has sent", carried)
+				t.Errorf("the call carries %q; want the client's own", carried)
 			}
 			h.Close(t.Context())
 		}
@@ -449,15 +450,15 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 	}
 }
 
-// A tripped Tier says that its breaker is open.
+// A tripped Tier reports that its breaker is open.
 type tripped struct{ fleet.Tier }
 
 func (tripped) Abilities() fleet.Abilities {
 	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
 }
 
-// Each limiter is reported once, under its own name; each Guard in a fleet
-// tells of that.
+// Each limiter is reported once, under its own name. Each Guard in a fleet reports
+// the fleet's metrics.
 func TestC8_MetricsOfLimitersAndFleetsOfGuards(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	shared, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 7})

@@ -12,13 +12,14 @@ import (
 )
 
 // Middleware returns middleware that records http.server.request.duration and
-// http.server.active_requests, and puts the trace that a request names into its
+// http.server.active_requests. It puts the trace that a request names into its
 // context, so that the spans of calls and waits belong to it. It starts no span
-// itself: a hit has none.
+// itself, so a hit has none.
 //
-// The handler behind it is a weirhttp.Handler, a gateway.Gateway, or wraps one.
-// http.route is the Route of its Receipt, or else route, or else left out;
-// weir.outcome is the Outcome. Receipts are passed on to the ResponseWriter around it.
+// The next handler is a weirhttp.Handler, a gateway.Gateway, or a handler that wraps
+// one. http.route is the Route of its Receipt, or else route, or omitted if both are
+// empty; weir.outcome is the Outcome. Receipts are passed on to the outer
+// ResponseWriter.
 func (t *Telemetry) Middleware(route string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler { return t.handler(next, route) }
 }
@@ -39,17 +40,17 @@ func (t *Telemetry) handler(next http.Handler, route string) http.Handler {
 	})
 }
 
-// serve answers r by next, and records it.
+// serve passes r to next, and records it.
 func (in *instruments) serve(w http.ResponseWriter, r *http.Request, next http.Handler, route string) {
 	start := in.now()
 	ctx := r.Context()
 	came := arrived{methodNumber(r.Method), scheme(r) == "https"}
 	in.active.add(came, 1)
-	// Not from a pool: who writes after the handler has returned would write into
-	// the answer of another client.
+	// Not from a pool: a handler that writes after its return would write into
+	// another client's response.
 	noted := &writer{ResponseWriter: w, route: route}
 	returned := false
-	defer func() { // deferred, as next may panic, which goes on
+	defer func() { // deferred, because next may panic; the panic continues
 		d := in.now() - start
 		in.active.add(came, -1)
 		in.requests.get(noted.answered(came, r, returned), answered.attrs).Record(ctx, d)
@@ -58,7 +59,7 @@ func (in *instruments) serve(w http.ResponseWriter, r *http.Request, next http.H
 	returned = true
 }
 
-// arrived is what the attributes of a request are made from when it comes.
+// arrived determines the attributes of a request that are known when it arrives.
 type arrived struct {
 	method uint8 // of methods
 	secure bool  // over TLS
@@ -72,8 +73,8 @@ func (a arrived) attrs() []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(methods[a.method]), semconv.URLScheme(scheme)}
 }
 
-// answered is what they are made from when it has been answered. It is small, as
-// it is looked up for each request.
+// answered determines the attributes of a completed request. It is small, because it
+// is looked up for each request.
 type answered struct {
 	route string
 	arrived
@@ -94,7 +95,7 @@ func (a answered) attrs() []attribute.KeyValue {
 	if a.status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(int(a.status)))
 	}
-	if a.outcome != 0 { // next has told it
+	if a.outcome != 0 { // next has set it
 		attrs = append(attrs, outcomeKey.String(a.outcome.String()))
 	}
 	switch {
@@ -106,19 +107,19 @@ func (a answered) attrs() []attribute.KeyValue {
 	return attrs
 }
 
-// answered says how w was used for r.
+// answered returns the attributes of r, which was answered through w.
 func (w *writer) answered(came arrived, r *http.Request, returned bool) answered {
 	a := answered{
 		arrived: came, route: w.route, major: uint8(r.ProtoMajor), minor: uint8(r.ProtoMinor),
 		outcome: w.outcome, panicked: !returned, status: int32(w.status),
 	}
 	if returned && a.status == 0 {
-		a.status = http.StatusOK // what the server makes of a handler that writes nothing
+		a.status = http.StatusOK // the server's status if a handler writes nothing
 	}
 	return a
 }
 
-// version is that of the protocol.
+// version returns the version of the protocol.
 func version(major, minor uint8) string {
 	switch {
 	case major == 1 && minor == 0:

@@ -12,13 +12,13 @@ import (
 // A reading is a metric that is read when metrics are collected.
 type reading struct {
 	name, unit, text string
-	now              bool // how it stands, not a count since the start
+	now              bool // a current value, not a count since the start
 	key              attribute.Key
 	guard            func(weir.Stats) []point
 	route            func(weirhttp.Stats) []point
 }
 
-// A point is a number, of a kind or for a reason where there are several.
+// A point is one number of a reading, for a kind or a reason if there are several.
 type point struct {
 	value string // of reading.key
 	n     int64
@@ -26,10 +26,10 @@ type point struct {
 
 type number interface{ ~int | ~uint64 }
 
-// one is a number without a kind.
+// one returns a single number without a kind.
 func one[N number](n N) []point { return []point{{n: whole(n)}} }
 
-// of is one of several.
+// of returns one of several numbers.
 func of[N number](value string, n N) point { return point{value, whole(n)} }
 
 func whole[N number](n N) int64 {
@@ -39,10 +39,10 @@ func whole[N number](n N) int64 {
 	return int64(n)
 }
 
-// readings are all of them.
+// readings are all readings.
 var readings = []reading{
 	{
-		name: "weir.avoided", unit: "{call}", text: "Calls and requests that needed no load of their own.", key: kindKey,
+		name: "weir.avoided", unit: "{call}", text: "Calls and requests that did not start a load.", key: kindKey,
 		guard: func(s weir.Stats) []point {
 			return []point{of("hit", s.Hits), of("stale", s.StaleHits), of("negative", s.NegativeHits), of("failure", s.MemoHits), of("join", s.Joins)}
 		},
@@ -56,14 +56,14 @@ var readings = []reading{
 		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("client", s.RefusedClient)} },
 	},
 	{
-		name: "weir.failures", unit: "{load}", text: "Loads and calls that failed; not-found is no failure.", key: kindKey,
+		name: "weir.failures", unit: "{load}", text: "Loads and calls that failed; not-found is not a failure.", key: kindKey,
 		guard: func(s weir.Stats) []point { return []point{of("failed", s.LoadFailures)} },
 		route: func(s weirhttp.Stats) []point {
 			return []point{of("no_answer", s.Failed), of("broken", s.Broken), of("server_error", s.ServerErrors)}
 		},
 	},
 	{
-		name: "weir.loads", unit: "{load}", text: "Loads, and calls of what stands behind a handler.",
+		name: "weir.loads", unit: "{load}", text: "Loads, and upstream calls of a handler.",
 		guard: func(s weir.Stats) []point { return one(s.Loads) },
 		route: func(s weirhttp.Stats) []point { return one(s.Calls) },
 	},
@@ -73,12 +73,12 @@ var readings = []reading{
 		route: func(s weirhttp.Stats) []point { return one(s.Refreshes) },
 	},
 	{
-		name: "weir.abandoned", unit: "{load}", text: "Loads and calls that were canceled since nobody waited any more.",
+		name: "weir.abandoned", unit: "{load}", text: "Loads and calls that were canceled because no caller waited any more.",
 		guard: func(s weir.Stats) []point { return one(s.Abandoned) },
 		route: func(s weirhttp.Stats) []point { return one(s.Abandoned) },
 	},
 	{
-		name: "weir.stale_on_error", unit: "{call}", text: "Calls and requests that got what is stale in place of an error or a long wait.",
+		name: "weir.stale_on_error", unit: "{call}", text: "Calls and requests that got a stale value instead of an error or a long wait.",
 		guard: func(s weir.Stats) []point { return one(s.StaleOnError) },
 		route: func(s weirhttp.Stats) []point { return one(s.StaleOnError) },
 	},
@@ -87,22 +87,22 @@ var readings = []reading{
 		guard: func(s weir.Stats) []point { return one(s.Running) },
 		route: func(s weirhttp.Stats) []point { return one(s.InFlight) },
 	},
-	ofGuard("weir.calls", "{call}", "Calls, each key of a GetMany one of them.", func(s weir.Stats) uint64 { return s.Calls() }),
-	ofGuard("weir.not_found", "{load}", "Answers of loads that were not-found.", func(s weir.Stats) uint64 { return s.NotFound }),
-	ofGuard("weir.timeouts", "{load}", "Loads that outlived their time.", func(s weir.Stats) uint64 { return s.LoadTimeouts }),
+	ofGuard("weir.calls", "{call}", "Calls; each key of a GetMany counts as one.", func(s weir.Stats) uint64 { return s.Calls() }),
+	ofGuard("weir.not_found", "{load}", "Results of loads that were not-found.", func(s weir.Stats) uint64 { return s.NotFound }),
+	ofGuard("weir.timeouts", "{load}", "Loads that exceeded LoadTimeout.", func(s weir.Stats) uint64 { return s.LoadTimeouts }),
 	ofGuard("weir.panics", "{load}", "Loads that panicked or called runtime.Goexit.", func(s weir.Stats) uint64 { return s.Panics }),
-	ofGuard("weir.superseded", "{load}", "Answers of loads that were overtaken by a write, and not kept.", func(s weir.Stats) uint64 { return s.Superseded }),
-	ofGuard("weir.skipped", "{load}", "Refreshes that did not start, for want of a place or a permit.", func(s weir.Stats) uint64 { return s.RefreshesSkipped }),
+	ofGuard("weir.superseded", "{load}", "Results of loads that a write superseded, and that were not kept.", func(s weir.Stats) uint64 { return s.Superseded }),
+	ofGuard("weir.skipped", "{load}", "Refreshes that did not start for lack of a slot or a permit.", func(s weir.Stats) uint64 { return s.RefreshesSkipped }),
 	ofGuard("weir.evictions", "{entry}", "Entries that were removed because memory was full.", func(s weir.Stats) uint64 { return s.Evicted }),
-	ofGuard("weir.entries", "{entry}", "Entries in memory, about.", func(s weir.Stats) int { return s.Entries }),
-	ofGuard("weir.flights", "{key}", "Keys that are being loaded and that a caller could join.", func(s weir.Stats) int { return s.Flights }),
+	ofGuard("weir.entries", "{entry}", "Entries in memory, approximately.", func(s weir.Stats) int { return s.Entries }),
+	ofGuard("weir.flights", "{key}", "Keys with a load in flight that a caller can join.", func(s weir.Stats) int { return s.Flights }),
 	ofGuard("weir.refreshing", "{load}", "Loads in the background that have not returned.", func(s weir.Stats) int { return s.Refreshing }),
-	ofGuard("weir.stuck", "{load}", "Loads that have outlived their time and not returned.", func(s weir.Stats) int { return s.Stuck }),
+	ofGuard("weir.stuck", "{load}", "Loads beyond LoadTimeout that have not returned.", func(s weir.Stats) int { return s.Stuck }),
 	ofRoute("weir.requests", "{request}", "Requests.", func(s weirhttp.Stats) uint64 { return s.Requests }),
-	ofRoute("weir.missed", "{request}", "Requests that a call of their own has answered.", func(s weirhttp.Stats) uint64 { return s.Missed }),
-	ofRoute("weir.unanswered", "{request}", "Requests that got an error of weir's, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
-	ofRoute("weir.left", "{request}", "Clients that went away before their answer.", func(s weirhttp.Stats) uint64 { return s.Left }),
-	ofRoute("weir.left_midway", "{request}", "Clients that went away in the middle of their answer.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),
+	ofRoute("weir.missed", "{request}", "Requests that were answered by their own call.", func(s weirhttp.Stats) uint64 { return s.Missed }),
+	ofRoute("weir.unanswered", "{request}", "Requests that got an error from weir, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
+	ofRoute("weir.left", "{request}", "Clients that disconnected before their response.", func(s weirhttp.Stats) uint64 { return s.Left }),
+	ofRoute("weir.left_midway", "{request}", "Clients that disconnected in the middle of their response.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),
 	ofRoute("weir.lagged", "{request}", "Readers that fell behind the window.", func(s weirhttp.Stats) uint64 { return s.Lagged }),
 	{
 		name: "weir.slow_clients_cut", unit: "{request}", text: "Clients that were cut for being too slow.", key: reasonKey,
@@ -116,16 +116,17 @@ var readings = []reading{
 			return []point{of("read", s.Slow.ReadAhead), of("no_memory", s.Slow.NoMemory)}
 		},
 	},
-	ofRoute("weir.waiting", "{request}", "Requests that wait for another's call.", func(s weirhttp.Stats) int { return s.Waiting }),
+	ofRoute("weir.waiting", "{request}", "Requests that wait for another request's call.", func(s weirhttp.Stats) int { return s.Waiting }),
 	ofRoute("weir.streams", "{request}", "Upgrades and event streams.", func(s weirhttp.Stats) int { return s.Streams }),
 }
 
-// ofGuard is a reading of Guards only; what is an int in Stats stands now.
+// ofGuard returns a reading for Guards only. A field that is an int in Stats is a
+// current value.
 func ofGuard[N number](name, unit, text string, n func(weir.Stats) N) reading {
 	return reading{name: name, unit: unit, text: text, now: stands[N](), guard: func(s weir.Stats) []point { return one(n(s)) }}
 }
 
-// ofRoute is one of Handlers only.
+// ofRoute returns a reading for routes only.
 func ofRoute[N number](name, unit, text string, n func(weirhttp.Stats) N) reading {
 	return reading{name: name, unit: unit, text: text, now: stands[N](), route: func(s weirhttp.Stats) []point { return one(n(s)) }}
 }

@@ -27,7 +27,7 @@ var (
 	_ Route = (*weirhttp.Transport)(nil)
 )
 
-// A registry is what is read when metrics are collected.
+// A registry holds everything that is read when metrics are collected.
 type registry struct {
 	instruments  []metric.Int64Observable // of readings
 	shared       map[*metrics.Metric]metric.Observable
@@ -40,39 +40,41 @@ type registry struct {
 	gateways []*gateway.Gateway        // guarded by mu
 }
 
-// AddGuard has the counts of g read for metrics, until RemoveGuard or Close. The
-// error matches ErrNil, ErrName or ErrTaken.
+// AddGuard adds g to the metrics, until RemoveGuard or Close. The error matches
+// ErrNil, ErrName or ErrTaken.
 func (t *Telemetry) AddGuard(g weir.Inspector) error {
 	if g == nil {
-		return fmt.Errorf("%w: there is no Guard", ErrNil)
+		return fmt.Errorf("%w: the Guard is nil", ErrNil)
 	}
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
 	return add(&t.seen.guards, "Guard", g.Name(), g)
 }
 
-// AddRoute does so for a Handler or a Transport. Its name should be the Route of
-// its Options.
+// AddRoute adds a Handler or a Transport to the metrics, until RemoveRoute or Close.
+// Its name should be the Route of its Options. The error matches ErrNil, ErrName or
+// ErrTaken.
 func (t *Telemetry) AddRoute(name string, r Route) error {
 	if r == nil {
-		return fmt.Errorf("%w: there is no route %q", ErrNil, name)
+		return fmt.Errorf("%w: the route %q is nil", ErrNil, name)
 	}
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
 	return add(&t.seen.routes, "route", name, r)
 }
 
-// AddGateway does so for the routes, upstreams, servers and the cache of g, as they
-// are when metrics are collected. Of routes that are called as one of AddRoute that
-// one is read. The gateways of a Telemetry should not have upstreams of one name.
+// AddGateway adds the routes, upstreams, servers and the cache of g to the metrics,
+// until Close. They are read as they are when metrics are collected. If a route has
+// the name of one added with AddRoute, the one of AddRoute is reported. Gateways of
+// one Telemetry should not have upstreams of the same name.
 func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
 	if g == nil {
-		return fmt.Errorf("%w: there is no Gateway", ErrNil)
+		return fmt.Errorf("%w: the Gateway is nil", ErrNil)
 	}
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
 	if slices.Contains(t.seen.gateways, g) {
-		return fmt.Errorf("%w: the Gateway was added before", ErrTaken)
+		return fmt.Errorf("%w: the Gateway was already added", ErrTaken)
 	}
 	t.seen.gateways = append(t.seen.gateways, g)
 	return nil
@@ -80,10 +82,10 @@ func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
 
 func add[T any](to *map[string]T, what, name string, one T) error {
 	if name == "" {
-		return fmt.Errorf("%w: a %s has none", ErrName, what)
+		return fmt.Errorf("%w: the %s has none", ErrName, what)
 	}
 	if _, ok := (*to)[name]; ok {
-		return fmt.Errorf("%w: there is a %s %q", ErrTaken, what, name)
+		return fmt.Errorf("%w: there is already a %s %q", ErrTaken, what, name)
 	}
 	if *to == nil {
 		*to = make(map[string]T)
@@ -92,8 +94,7 @@ func add[T any](to *map[string]T, what, name string, one T) error {
 	return nil
 }
 
-// RemoveGuard ends what AddGuard began. It reports false if there is no Guard of
-// that name.
+// RemoveGuard reverses AddGuard. It reports false if there is no Guard of that name.
 func (t *Telemetry) RemoveGuard(name string) bool {
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
@@ -102,8 +103,7 @@ func (t *Telemetry) RemoveGuard(name string) bool {
 	return ok
 }
 
-// RemoveRoute ends what AddRoute began. It reports false if there is no route of
-// that name.
+// RemoveRoute reverses AddRoute. It reports false if there is no route of that name.
 func (t *Telemetry) RemoveRoute(name string) bool {
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
@@ -112,7 +112,8 @@ func (t *Telemetry) RemoveRoute(name string) bool {
 	return ok
 }
 
-// observe makes the instruments, and has them read when m's provider collects.
+// observe creates the instruments, and registers read for the collections of m's
+// provider.
 func (s *registry) observe(m metric.Meter) error {
 	var faults []error
 	all := make([]metric.Observable, 0, len(readings)+len(metrics.All()))
@@ -143,7 +144,7 @@ func (s *registry) observe(m metric.Meter) error {
 	return err
 }
 
-// close forgets what is read. It reports false if it was closed before.
+// close drops everything that was added. It reports false if it was closed before.
 func (s *registry) close() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *registry) close() bool {
 	return !was
 }
 
-// read tells o how all stands.
+// read reports all current values to o.
 func (s *registry) read(_ context.Context, o metric.Observer) error {
 	s.mu.Lock()
 	guards, routes, gateways := maps.Clone(s.guards), maps.Clone(s.routes), slices.Clone(s.gateways)
@@ -164,7 +165,7 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 		all := g.Stats()
 		w.Gateway(all)
 		for name, st := range all.Routes {
-			if _, ok := routes[name]; !ok { // else it would be reported twice
+			if _, ok := routes[name]; !ok { // otherwise it would be reported twice
 				s.route(o, routeKey.String(name), st)
 			}
 		}
@@ -172,7 +173,7 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 	for name, r := range routes {
 		s.route(o, routeKey.String(name), r.Stats())
 	}
-	for _, name := range slices.Sorted(maps.Keys(guards)) { // always in one order, for the names of limiters
+	for _, name := range slices.Sorted(maps.Keys(guards)) { // always in the same order, for stable names of limiters
 		st := guards[name].Stats()
 		s.guard(o, guardKey.String(name), st)
 		w.Fleet(name, st.Fleet)
@@ -197,7 +198,7 @@ func (s *registry) route(o metric.Observer, unit attribute.KeyValue, st weirhttp
 	}
 }
 
-// tell tells o of the points of a reading.
+// tell reports the points of a reading to o.
 func (s *registry) tell(o metric.Observer, i int, unit attribute.KeyValue, points []point) {
 	for _, p := range points {
 		attrs := []attribute.KeyValue{unit}

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/gateway/metrics"
 )
 
-// instrument makes that of a metric of gateway/metrics.
+// instrument creates the instrument of a metric of gateway/metrics.
 func instrument(of metric.Meter, m *metrics.Metric) (metric.Observable, error) {
 	name, unit, text := "weir."+m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help)
 	switch {
@@ -21,7 +21,7 @@ func instrument(of metric.Meter, m *metrics.Metric) (metric.Observable, error) {
 	return of.Int64ObservableGauge(name, unit, text)
 }
 
-// emit returns what reports values to o. A label without a value is left out.
+// emit returns a function that reports values to o. It omits labels without a value.
 func (s *registry) emit(o metric.Observer) metrics.Emit {
 	return func(m *metrics.Metric, v float64, labels ...string) {
 		var attrs []attribute.KeyValue

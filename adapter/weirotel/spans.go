@@ -8,11 +8,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spanOf is the key of the span that a Telemetry has put into the context of a
-// load or a call. It is not the context's own, as others may start spans too.
+// spanOf is the context key of the span that a Telemetry has started for a load or a
+// call. The context's current span does not serve for this, because others may start
+// spans too.
 type spanOf struct{ t *Telemetry }
 
-// A beginning is what a span of a load or a call starts with.
+// A beginning holds what the span of a load or a call starts with.
 type beginning struct {
 	name       string
 	kind       trace.SpanKind
@@ -21,8 +22,8 @@ type beginning struct {
 	remote     trace.SpanContext // to be linked to, if valid
 }
 
-// start starts a span in ctx. One in the background has no parent: it would make
-// the trace of the request that happened to start it last longer than that.
+// start starts a span in ctx. A background span has no parent: otherwise it would
+// make the trace of the request that started it outlast the request.
 func (t *Telemetry) start(ctx context.Context, b beginning) context.Context {
 	opts := []trace.SpanStartOption{trace.WithSpanKind(b.kind), trace.WithAttributes(b.attrs...)}
 	if b.background {
@@ -44,8 +45,8 @@ func (t *Telemetry) started(ctx context.Context) trace.Span {
 	return span
 }
 
-// wait records that somebody has waited for what runs under load, which is nil if
-// it had not started.
+// wait records a wait for the work that runs under load, which is nil if it had not
+// started.
 func (t *Telemetry) wait(ctx context.Context, name string, start time.Time, d time.Duration, load context.Context, err error, attrs ...attribute.KeyValue) {
 	opts := []trace.SpanStartOption{trace.WithTimestamp(start), trace.WithAttributes(attrs...)}
 	if load != nil {

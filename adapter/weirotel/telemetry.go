@@ -18,49 +18,49 @@ const Scope = "github.com/weir-go/weir/adapter/weirotel"
 const (
 	guardKey      = attribute.Key("weir.guard")      // Options.Name of the Guard
 	routeKey      = attribute.Key("weir.route")      // Options.Route of the Handler
-	kindKey       = attribute.Key("weir.kind")       // of what was avoided, or failed
+	kindKey       = attribute.Key("weir.kind")       // of an avoided load, or of a failure
 	reasonKey     = attribute.Key("weir.reason")     // of a refusal
 	outcomeKey    = attribute.Key("weir.outcome")    // of a load, or of a request
 	classKey      = attribute.Key("weir.class")      // of an error, as the Guard classifies it
 	backgroundKey = attribute.Key("weir.background") // a refresh
-	joinedKey     = attribute.Key("weir.joined")     // another had started the load
-	lateKey       = attribute.Key("weir.late")       // the result came too late, and was thrown away
+	joinedKey     = attribute.Key("weir.joined")     // another caller had started the load
+	lateKey       = attribute.Key("weir.late")       // the result came too late and was discarded
 	keysKey       = attribute.Key("weir.keys")       // how many keys a load is for
 	queuedKey     = attribute.Key("weir.queued")     // seconds, before the start, waiting for admission
-	headedKey     = attribute.Key("weir.headed")     // seconds, from the start to the head of the answer
+	headedKey     = attribute.Key("weir.headed")     // seconds, from the start to the response headers
 )
 
 // Options configure a Telemetry. The zero Options do nothing.
 type Options struct {
-	// TracerProvider makes the spans. nil: there are none. A program with a global
-	// one gives otel.GetTracerProvider().
+	// TracerProvider creates the spans; nil: no spans. A program with a global
+	// provider passes otel.GetTracerProvider().
 	TracerProvider trace.TracerProvider
-	// MeterProvider makes the metrics. nil: there are none.
+	// MeterProvider creates the metrics; nil: no metrics.
 	MeterProvider metric.MeterProvider
-	// Requests makes what records http.server.request.duration for the requests of
-	// a Middleware, once for each set of attributes, in place of an instrument of
-	// MeterProvider, without which it is not asked. nil: the instrument. Package
-	// requests has one for readers of OpenTelemetry's SDK that costs a small part.
+	// Requests returns the Recorder of http.server.request.duration for the requests
+	// of a Middleware. It is called once for each set of attributes, instead of using
+	// an instrument of MeterProvider; without a MeterProvider it is not called. nil:
+	// the instrument. Package requests has a cheaper one for readers of
+	// OpenTelemetry's SDK.
 	Requests func(attribute.Set) Recorder
-	// Propagator reads the trace context of requests, and writes that of calls.
-	// nil: propagation.TraceContext, the fields traceparent and tracestate of the
-	// W3C.
+	// Propagator reads the trace context of requests, and writes that of calls. nil:
+	// propagation.TraceContext, which uses the W3C fields traceparent and tracestate.
 	Propagator propagation.TextMapPropagator
-	// Untrusted says that requests come from anybody. A trace that they name is
-	// linked to, instead of gone on with, so that nobody outside decides what is
-	// sampled; and it is not passed on.
+	// Untrusted states that requests can come from anyone. The trace that a request
+	// names is linked to instead of continued, so that no client decides what is
+	// sampled. It is not passed on.
 	Untrusted bool
 
-	// ErrorMessages records the texts of errors, and the values and stacks of
-	// panics, which may hold secrets. Otherwise there are their types only.
+	// ErrorMessages records the texts of errors, and the values and stacks of panics,
+	// which can contain secrets. Without it only their types are recorded.
 	ErrorMessages bool
-	// URLs records the URLs of calls, which may hold what is nobody's business.
-	// Otherwise there are scheme, host and port only.
+	// URLs records the URLs of calls, which can contain private data. Without it only
+	// scheme, host and port are recorded.
 	URLs bool
 }
 
-// A Telemetry tells OpenTelemetry what Guards and HTTP handlers do. Make one with
-// [New]; the zero Telemetry is not usable. It is safe for concurrent use.
+// A Telemetry reports what Guards and HTTP handlers do to OpenTelemetry. Create one
+// with [New]; the zero Telemetry is not usable. It is safe for concurrent use.
 type Telemetry struct {
 	o      Options // with defaults
 	tracer trace.Tracer
@@ -68,8 +68,7 @@ type Telemetry struct {
 	seen   registry
 }
 
-// New returns a Telemetry. The error is that of a MeterProvider that makes no
-// instruments.
+// New returns a Telemetry. It fails if the MeterProvider cannot create an instrument.
 func New(o Options) (*Telemetry, error) {
 	t := &Telemetry{o: o}
 	if t.o.Propagator == nil {
@@ -87,14 +86,14 @@ func New(o Options) (*Telemetry, error) {
 		err = t.seen.observe(meter)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("weirotel: make the instruments: %w", err)
+		return nil, fmt.Errorf("weirotel: create the instruments: %w", err)
 	}
 	return t, nil
 }
 
-// Close ends what is read for metrics of the Guards, Handlers and Gateways that
-// were added. Spans and durations go on for as long as the providers do, which are
-// not closed. It may be called again.
+// Close removes the Guards, Handlers and Gateways that were added from the metrics.
+// Spans and durations continue for as long as the providers do, which Close does not
+// close. It may be called again.
 func (t *Telemetry) Close() error {
 	if t.inst == nil || !t.seen.close() {
 		return nil
@@ -105,12 +104,14 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// Errors of AddGuard, AddHandler and AddGateway.
+// Errors of AddGuard, AddRoute and AddGateway.
 var (
-	// ErrName: a Guard or a route has no name, so that nobody could tell it apart.
+	// ErrName: a Guard or a route has no name, so its metrics could not be
+	// distinguished.
 	ErrName = errors.New("weirotel: a name is required")
-	// ErrTaken: another Guard, or another Handler, has that name.
+	// ErrTaken: another Guard or another route has that name, or the Gateway was
+	// already added.
 	ErrTaken = errors.New("weirotel: the name is taken")
-	// ErrNil: there is no Guard, no Handler or no Gateway.
+	// ErrNil: the Guard, the route or the Gateway is nil.
 	ErrNil = errors.New("weirotel: nil")
 )

@@ -18,25 +18,26 @@ var (
 	_ http.Flusher           = (*writer)(nil)
 )
 
-// A writer notes what becomes of one request.
+// A writer records the outcome of one request.
 type writer struct {
 	http.ResponseWriter
 	route   string
-	status  int // 0 without a head
+	status  int // 0 until the headers are written
 	outcome weirhttp.Outcome
 }
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// SetReceipt notes the outcome and the route, the last ones count, and passes r on.
+// SetReceipt records the outcome and the route, of which the last ones count, and
+// passes r on.
 func (w *writer) SetReceipt(r weirhttp.Receipt) {
 	w.outcome = r.Outcome
 	w.route = cmp.Or(r.Route, w.route)
 	weirhttp.SetReceipt(w.ResponseWriter, r)
 }
 
-// WriteHeader writes a head; those before the final one are not noted.
+// WriteHeader writes the headers; it does not record informational ones (1xx).
 func (w *writer) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.head(status)
@@ -50,7 +51,7 @@ func (w *writer) head(status int) {
 	}
 }
 
-// Write is of [http.ResponseWriter].
+// Write implements [http.ResponseWriter].
 func (w *writer) Write(p []byte) (int, error) {
 	w.head(http.StatusOK)
 	return w.ResponseWriter.Write(p)
@@ -62,7 +63,7 @@ func (w *writer) WriteString(s string) (int, error) {
 	return io.WriteString(w.ResponseWriter, s)
 }
 
-// ReadFrom uses that of the server where it has one.
+// ReadFrom uses the ReadFrom of the server if it has one.
 func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	w.head(http.StatusOK)
 	if rf, ok := w.ResponseWriter.(io.ReaderFrom); ok {
@@ -71,10 +72,11 @@ func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(onlyWriter{w.ResponseWriter}, r)
 }
 
-// onlyWriter hides everything but Write, so that io.Copy does not come back.
+// onlyWriter hides all methods but Write, so that io.Copy does not call ReadFrom
+// again.
 type onlyWriter struct{ io.Writer }
 
-// Flush writes what is buffered.
+// Flush writes buffered data.
 func (w *writer) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush for http.ResponseController.

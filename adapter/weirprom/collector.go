@@ -18,27 +18,28 @@ import (
 
 // Errors of New, AddGuard and AddRoute.
 var (
-	// ErrName: a Guard or a route has no name, so that nobody could tell it apart.
+	// ErrName: a Guard or a route has no name, so its metrics could not be
+	// distinguished.
 	ErrName = errors.New("weirprom: a name is required")
-	// ErrTaken: another Guard, or another Route, has that name.
+	// ErrTaken: another Guard or another Route has that name.
 	ErrTaken = errors.New("weirprom: the name is taken")
-	// ErrNil: there is no Guard, or no Route.
+	// ErrNil: the Guard or the Route is nil.
 	ErrNil = errors.New("weirprom: nil")
-	// ErrCache: Options has a Cache, and a Gateway with another one.
-	ErrCache = errors.New("weirprom: the gateway has another cache")
+	// ErrCache: Options has a Cache and a Gateway with a different one.
+	ErrCache = errors.New("weirprom: the gateway has a different cache")
 )
 
-// Options are what a Collector collects from. All of it may be left out.
+// Options are the sources that a Collector collects from. All are optional.
 type Options struct {
-	// Guards have names that are there, and differ.
+	// Guards must have names, all different.
 	Guards []weir.Inspector
-	// Routes by what the label route says.
+	// Routes by the value of the label route.
 	Routes map[string]Route
-	// Gateway with its routes, upstreams, servers and cache, as they are at a
-	// scrape.
+	// Gateway is reported with its routes, upstreams, servers and cache, as they are
+	// at a scrape.
 	Gateway *gateway.Gateway
-	// Cache is the one that Routes share. It may be left out where there is a
-	// Gateway, whose own it is.
+	// Cache is the cache that Routes share. With a Gateway it may be omitted: the
+	// Gateway's own cache is used.
 	Cache *weirhttp.Cache
 }
 
@@ -56,36 +57,37 @@ var (
 	_ Route                = (*weirhttp.Transport)(nil)
 )
 
-// A Collector tells Prometheus how Guards, HTTP handlers and a Gateway stand. All of
-// one registry belong into one Collector: it describes every name that it may
-// ever tell, so a registry refuses a second one (prometheus.AlreadyRegisteredError)
-// unless each is wrapped with a label of its own (prometheus.WrapRegistererWith).
+// A Collector reports Guards, HTTP handlers and a Gateway to Prometheus. All of one
+// registry belong in one Collector. It describes every name that it could report, so
+// a registry rejects any further Collector (prometheus.AlreadyRegisteredError) unless
+// each has been wrapped with a distinct label (prometheus.WrapRegistererWith).
 //
-// It reads on a scrape and does nothing in between. What has been closed is reported
-// as it stands until it is removed. The zero Collector is empty and ready. It is
-// safe for concurrent use and must not be copied.
+// It reads on a scrape and does nothing in between. Closed Guards and Routes are
+// reported in their final state until they are removed. The zero Collector is empty
+// and ready to use. It is safe for concurrent use and must not be copied.
 type Collector struct {
 	gateway *gateway.Gateway
 	cache   *weirhttp.Cache
 
 	mu     sync.Mutex
-	guards []guard // guarded by mu; in the order in which they came
+	guards []guard // guarded by mu; in the order in which they were added
 	routes []route // guarded by mu; as guards
 }
 
-// A guard and what it is called, in valid UTF-8.
+// A guard is a Guard with its name, in valid UTF-8.
 type guard struct {
 	name string
 	weir.Inspector
 }
 
-// A route and what it is called.
+// A route is a Route with its name.
 type route struct {
 	name string
 	Route
 }
 
-// New returns a Collector. Its error joins those of all that it could not take.
+// New returns a Collector. Its error joins the errors of all sources that it could
+// not add.
 func New(o Options) (*Collector, error) {
 	c := &Collector{gateway: o.Gateway, cache: o.Cache}
 	var faults []error
@@ -109,16 +111,16 @@ func New(o Options) (*Collector, error) {
 // AddGuard adds g. The error matches ErrNil, ErrName or ErrTaken.
 func (c *Collector) AddGuard(g weir.Inspector) error {
 	if g == nil {
-		return fmt.Errorf("%w: there is no Guard", ErrNil)
+		return fmt.Errorf("%w: the Guard is nil", ErrNil)
 	}
 	name := label(g.Name())
 	if name == "" {
-		return fmt.Errorf("%w: give the Guard one in its Options", ErrName)
+		return fmt.Errorf("%w: set Name in the Options of the Guard", ErrName)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.ContainsFunc(c.guards, func(other guard) bool { return other.name == name }) {
-		return fmt.Errorf("%w: there is a Guard %q", ErrTaken, name)
+		return fmt.Errorf("%w: there is already a Guard %q", ErrTaken, name)
 	}
 	c.guards = append(c.guards, guard{name, g})
 	return nil
@@ -137,15 +139,15 @@ func (c *Collector) RemoveGuard(name string) bool {
 // ErrTaken.
 func (c *Collector) AddRoute(name string, r Route) error {
 	if r == nil {
-		return fmt.Errorf("%w: there is no Route %q", ErrNil, name)
+		return fmt.Errorf("%w: the Route %q is nil", ErrNil, name)
 	}
 	if name = label(name); name == "" {
-		return fmt.Errorf("%w: a Route has none", ErrName)
+		return fmt.Errorf("%w: the Route has none", ErrName)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.ContainsFunc(c.routes, func(other route) bool { return other.name == name }) {
-		return fmt.Errorf("%w: there is a Route %q", ErrTaken, name)
+		return fmt.Errorf("%w: there is already a Route %q", ErrTaken, name)
 	}
 	c.routes = append(c.routes, route{name, r})
 	return nil
@@ -160,14 +162,14 @@ func (c *Collector) RemoveRoute(name string) bool {
 	return len(c.routes) < before
 }
 
-// Describe is of [prometheus.Collector]: it sends all that there can be.
+// Describe implements [prometheus.Collector]: it sends all possible descriptions.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range all {
 		ch <- m.desc
 	}
 }
 
-// Collect is of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	guards, routes := slices.Clone(c.guards), slices.Clone(c.routes)

@@ -47,36 +47,36 @@ func TestC8_GuardMetricsEqualItsStats(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(90 * time.Second)
 		l.Block("tea")
-		g.Get(ctx, "tea") // stale, and a refresh that is held
+		g.Get(ctx, "tea") // stale, and starts a refresh that blocks
 		synctest.Wait()
 
 		const want = `
-# HELP weir_guard_avoided_total Calls that needed no load of their own: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).
+# HELP weir_guard_avoided_total Calls that did not start a load: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).
 # TYPE weir_guard_avoided_total counter
 weir_guard_avoided_total{guard="prices",kind="hit"} 3
 weir_guard_avoided_total{guard="prices",kind="stale"} 1
 weir_guard_avoided_total{guard="prices",kind="negative"} 2
 weir_guard_avoided_total{guard="prices",kind="failure"} 3
 weir_guard_avoided_total{guard="prices",kind="join"} 2
-# HELP weir_guard_loads_total Runs of the load function, refreshes among them.
+# HELP weir_guard_loads_total Runs of the load function, including refreshes.
 # TYPE weir_guard_loads_total counter
 weir_guard_loads_total{guard="prices"} 6
 # HELP weir_guard_refreshes_total Loads in the background.
 # TYPE weir_guard_refreshes_total counter
 weir_guard_refreshes_total{guard="prices"} 1
-# HELP weir_guard_not_found_total Answers of loads that were not-found.
+# HELP weir_guard_not_found_total Results of loads that were not-found.
 # TYPE weir_guard_not_found_total counter
 weir_guard_not_found_total{guard="prices"} 1
-# HELP weir_guard_load_failures_total Answers of loads that were errors, not-found left out; one for each key of a bulk load.
+# HELP weir_guard_load_failures_total Results of loads that were errors, except not-found; one for each key of a bulk load.
 # TYPE weir_guard_load_failures_total counter
 weir_guard_load_failures_total{guard="prices"} 3
 # HELP weir_guard_panics_total Loads that panicked or called runtime.Goexit.
 # TYPE weir_guard_panics_total counter
 weir_guard_panics_total{guard="prices"} 1
-# HELP weir_guard_load_timeouts_total Loads that outlived LoadTimeout.
+# HELP weir_guard_load_timeouts_total Loads that exceeded LoadTimeout.
 # TYPE weir_guard_load_timeouts_total counter
 weir_guard_load_timeouts_total{guard="prices"} 1
-# HELP weir_guard_flights Keys that are being loaded and that a caller could join.
+# HELP weir_guard_flights Keys with a load in flight that a caller can join.
 # TYPE weir_guard_flights gauge
 weir_guard_flights{guard="prices"} 1
 # HELP weir_guard_loads_running Loads whose function has not returned.
@@ -85,7 +85,7 @@ weir_guard_loads_running{guard="prices"} 1
 # HELP weir_guard_refreshes_running Loads in the background whose function has not returned.
 # TYPE weir_guard_refreshes_running gauge
 weir_guard_refreshes_running{guard="prices"} 1
-# HELP weir_guard_entries Entries in memory, about.
+# HELP weir_guard_entries Entries in memory, approximately.
 # TYPE weir_guard_entries gauge
 weir_guard_entries{guard="prices"} 5
 `
@@ -98,7 +98,7 @@ weir_guard_entries{guard="prices"} 5
 	})
 }
 
-// compare compares what want has of c.
+// compare compares the metrics of c that are in want.
 func compare(c prometheus.Collector, want string) error {
 	var names []string
 	for line := range strings.Lines(want) {
@@ -110,7 +110,7 @@ func compare(c prometheus.Collector, want string) error {
 	return testutil.CollectAndCompare(c, strings.NewReader(want), names...)
 }
 
-// A timed Guard has told times.
+// A timed Guard reports given times.
 type timed struct {
 	weir.Inspector
 	loads, waits inspect.Durations
@@ -119,7 +119,7 @@ type timed struct {
 func (g timed) LoadTimes() inspect.Durations { return g.loads }
 func (g timed) WaitTimes() inspect.Durations { return g.waits }
 
-// A duration is counted from the first bucket on whose end it does not exceed.
+// A duration counts in every bucket whose end it does not exceed.
 func TestC8_HistogramsAreExact(t *testing.T) {
 	var h inspect.Histogram
 	for _, d := range []time.Duration{
@@ -161,11 +161,11 @@ weir_guard_load_duration_seconds_count{guard="prices"} 9
 	}
 	waits := gather(t, c)["weir_guard_wait_duration_seconds"].GetMetric()[0].GetHistogram()
 	if waits.GetSampleCount() != 0 || len(waits.GetBucket()) != 19 {
-		t.Errorf("nothing waited: %v; want no sample in 19 buckets", waits)
+		t.Errorf("without waits: %v; want no sample in 19 buckets", waits)
 	}
 }
 
-// A Guard's own histograms are the reported ones.
+// A Guard's histograms are reported.
 func TestC8_LoadAndWaitTimesOfAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t, func(context.Context, string) (string, error) {
@@ -189,7 +189,7 @@ func TestC8_LoadAndWaitTimesOfAGuard(t *testing.T) {
 	})
 }
 
-// Two of one name would be one metric, and a registry would refuse all.
+// Two Guards of one name would be one metric, and a registry would reject everything.
 func TestC8_NamesAreTakenOnce(t *testing.T) {
 	a, b := guard(t, same, weir.Options{Name: "prices"}), guard(t, same, weir.Options{Name: "prices"})
 	if _, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{a, b}}); !errors.Is(err, weirprom.ErrTaken) || !strings.Contains(err.Error(), `"prices"`) {
@@ -218,14 +218,14 @@ func TestC8_NamesAreTakenOnce(t *testing.T) {
 		}
 	}
 	if !c.RemoveGuard("prices") || c.RemoveGuard("prices") || !c.RemoveRoute("shop") || c.RemoveRoute("shop") {
-		t.Error("removing once and again: want true, and then false")
+		t.Error("removing twice: want true, and then false")
 	}
 	if err := c.AddGuard(b); err != nil {
-		t.Errorf("adding a Guard of the name of one that was removed: %v", err)
+		t.Errorf("adding a Guard with the name of a removed one: %v", err)
 	}
 }
 
-// A registry takes one Collector, and says so of a second one.
+// A registry accepts one Collector, and returns an error for a second one.
 func TestC8_RegisteredTwice(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	var already prometheus.AlreadyRegisteredError
@@ -246,7 +246,8 @@ func TestC8_RegisteredTwice(t *testing.T) {
 	}
 }
 
-// A name that no label could have is converted, and a closed Guard is reported.
+// A name that is not a valid label value is converted, and a closed Guard is
+// reported.
 func TestC8_NothingPanics(t *testing.T) {
 	g := guard(t, same, weir.Options{Name: "pri\xffces", TTL: time.Minute})
 	g.Get(t.Context(), "tea")
@@ -262,11 +263,11 @@ func TestC8_NothingPanics(t *testing.T) {
 		t.Error("RemoveGuard with the name that it was added with: false; want true")
 	}
 	if f := gather(t, new(weirprom.Collector)); len(f) != 0 {
-		t.Errorf("an empty Collector tells %v; want nothing", f)
+		t.Errorf("an empty Collector reports %v; want nothing", f)
 	}
 }
 
-// Scrapes and changes of what is collected may come at the same time.
+// Scrapes and changes of the sources may happen at the same time.
 func TestC8_ScrapesWhileGuardsComeAndGo(t *testing.T) {
 	var c weirprom.Collector
 	g := guard(t, same, weir.Options{Name: "prices"})
@@ -290,7 +291,7 @@ func TestC8_ScrapesWhileGuardsComeAndGo(t *testing.T) {
 	wg.Wait()
 }
 
-// handler returns a Handler before an origin.
+// handler returns a Handler in front of an origin.
 func handler(t *testing.T, o weirhttp.Options) *weirhttp.Handler {
 	t.Helper()
 	h, err := weirhttp.New(http.HandlerFunc(answer), o)
@@ -301,15 +302,15 @@ func handler(t *testing.T, o weirhttp.Options) *weirhttp.Handler {
 	return h
 }
 
-// A tripped Tier says that its breaker is open.
+// A tripped Tier reports that its breaker is open.
 type tripped struct{ fleet.Tier }
 
 func (tripped) Abilities() fleet.Abilities {
 	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
 }
 
-// Each Guard in a fleet tells whether it goes alone; one that is in none tells
-// nothing of a fleet.
+// Each Guard in a fleet reports whether its breaker is open. A Guard without a fleet
+// reports no metrics of a fleet.
 func TestGuardsTellOfTheBreaker(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string, tier fleet.Tier) weir.Inspector {

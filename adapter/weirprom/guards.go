@@ -2,7 +2,7 @@ package weirprom
 
 import "github.com/weir-go/weir"
 
-// guard sends how g stands, but for its limiters and its fleet.
+// guard sends the metrics of g, except those of its limiters and its fleet.
 func (s sink) guard(g guard, st weir.Stats) {
 	name := g.name
 	put(s, guardAvoided, st.Hits, name, "hit")

@@ -25,7 +25,7 @@ func collector(t *testing.T, o weirprom.Options) *weirprom.Collector {
 	return c
 }
 
-// guard returns one that loads what load does.
+// guard returns a Guard that loads with load.
 func guard(t *testing.T, load func(context.Context, string) (string, error), o weir.Options) *weir.Guard[string, string] {
 	t.Helper()
 	g, err := weir.New(load, o)
@@ -36,10 +36,10 @@ func guard(t *testing.T, load func(context.Context, string) (string, error), o w
 	return g
 }
 
-// same answers with the key.
+// same returns the key.
 func same(_ context.Context, key string) (string, error) { return key, nil }
 
-// origin is a server that answers what may be cached for a minute.
+// origin returns a server whose responses may be cached for a minute.
 func origin(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(answer))
@@ -63,7 +63,7 @@ func opened(t *testing.T, c gateway.Config) *gateway.Gateway {
 	return g
 }
 
-// ask sends a GET to h, which may abort it, as a net/http server lets it.
+// ask sends a GET to h, which may abort it, as in a net/http server.
 func ask(h http.Handler, url string) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
@@ -73,7 +73,7 @@ func ask(h http.Handler, url string) {
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, url, nil))
 }
 
-// gather returns what a registry that checks everything makes of c, by name.
+// gather returns the families of c by name, from a pedantic registry.
 func gather(t *testing.T, c prometheus.Collector) map[string]*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()

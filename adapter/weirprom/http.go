@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// route sends how r stands.
+// route sends the metrics of r.
 func (s sink) route(name string, r Route) {
 	s.counts(name, r.Stats())
 	putDurations(s, httpRequestDuration, r.RequestTimes(), name)
@@ -14,7 +14,7 @@ func (s sink) route(name string, r Route) {
 	putDurations(s, httpWaitDuration, r.WaitTimes(), name)
 }
 
-// counts sends what a route has done.
+// counts sends the counts of a route.
 func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpRequests, st.Requests, name)
 	put(s, httpAvoided, st.Hits, name, "hit")
@@ -46,7 +46,7 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpStreams, st.Streams, name)
 }
 
-// routes sends how those of a gateway stand, and takes their names.
+// routes sends the metrics of a gateway's routes, and marks their names as taken.
 func (s sink) routes(st gateway.Stats, called metrics.Names) {
 	for name, r := range st.Routes {
 		called[name] = true

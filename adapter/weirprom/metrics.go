@@ -11,16 +11,16 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// A Metric describes one of those that a Collector tells.
+// A Metric describes one metric of a Collector.
 type Metric struct {
 	Name   string   // of a histogram without _bucket, _sum and _count
 	Type   string   // "counter", "gauge" or "histogram"
 	Help   string   // what it counts
-	Labels []string // all that there can be
+	Labels []string // all possible labels
 }
 
 // Metrics returns all metrics that a [Collector] describes, by name, whatever it
-// collects from: for tests that dashboards and alerts use no other names.
+// collects from. It is meant for tests that dashboards and alerts use no other names.
 func Metrics() []Metric {
 	out := make([]Metric, 0, len(all))
 	for _, m := range all {
@@ -37,18 +37,18 @@ func Metrics() []Metric {
 	return out
 }
 
-// A metric is a Metric and what client_golang knows it by.
+// A metric is a Metric with its representation in client_golang.
 type metric struct {
 	Metric
 	desc  *prometheus.Desc
-	value prometheus.ValueType // but for a histogram
+	value prometheus.ValueType // unused for a histogram
 }
 
-// all are the metrics, as table.go and gateway/metrics declare them. It is not
-// altered after that.
+// all are the metrics that table.go and gateway/metrics declare. It is not altered
+// after that.
 var all []*metric
 
-// shared are those of gateway/metrics.
+// shared are the metrics of gateway/metrics.
 var shared = declareShared()
 
 func declareShared() map[*metrics.Metric]*metric {
@@ -63,7 +63,7 @@ func declareShared() map[*metrics.Metric]*metric {
 	return out
 }
 
-// sharedName is m's name by the conventions of Prometheus: with the unit, and
+// sharedName returns m's name by the conventions of Prometheus: with the unit, and
 // _total for a counter.
 func sharedName(m *metrics.Metric) string {
 	if m.Prometheus != "" {
@@ -94,7 +94,7 @@ func declare(kind string, value prometheus.ValueType, name, help string, labels 
 	return m
 }
 
-// A sink is where a scrape's metrics go.
+// A sink receives the metrics of a scrape.
 type sink chan<- prometheus.Metric
 
 // number is any type of a number in Stats.
@@ -111,7 +111,7 @@ func put[N number](s sink, m *metric, v N, labels ...string) {
 	s <- out
 }
 
-// bounds are the ends of the buckets of a histogram. An inspect.Histogram has
+// bounds are the upper bounds of a histogram's buckets. An inspect.Histogram has
 // buckets that end there too, so the counts are exact.
 var bounds = makeBounds()
 

@@ -1,59 +1,59 @@
 package weirprom
 
-// Metrics of Guards and routes; those of everything else are in gateway/metrics.
-// Their labels are names out of the program's configuration, and
-// constants: never a key, nor anything else that clients send.
+// Metrics of Guards and routes; all others are in gateway/metrics. Label values are
+// constants and names from the program's configuration: never a key, nor anything
+// else that clients send.
 
 // Guards.
 var (
 	guardAvoided = counter("weir_guard_avoided_total",
-		"Calls that needed no load of their own: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).",
+		"Calls that did not start a load: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).",
 		"guard", "kind")
-	guardCalls            = counter("weir_guard_calls_total", "Calls, each key of a GetMany one of them, whatever became of them.", "guard")
-	guardLoads            = counter("weir_guard_loads_total", "Runs of the load function, refreshes among them.", "guard")
+	guardCalls            = counter("weir_guard_calls_total", "Calls, whatever their result; each key of a GetMany counts as one.", "guard")
+	guardLoads            = counter("weir_guard_loads_total", "Runs of the load function, including refreshes.", "guard")
 	guardRefreshes        = counter("weir_guard_refreshes_total", "Loads in the background.", "guard")
-	guardFailures         = counter("weir_guard_load_failures_total", "Answers of loads that were errors, not-found left out; one for each key of a bulk load.", "guard")
-	guardNotFound         = counter("weir_guard_not_found_total", "Answers of loads that were not-found.", "guard")
-	guardTimeouts         = counter("weir_guard_load_timeouts_total", "Loads that outlived LoadTimeout.", "guard")
+	guardFailures         = counter("weir_guard_load_failures_total", "Results of loads that were errors, except not-found; one for each key of a bulk load.", "guard")
+	guardNotFound         = counter("weir_guard_not_found_total", "Results of loads that were not-found.", "guard")
+	guardTimeouts         = counter("weir_guard_load_timeouts_total", "Loads that exceeded LoadTimeout.", "guard")
 	guardPanics           = counter("weir_guard_panics_total", "Loads that panicked or called runtime.Goexit.", "guard")
-	guardAbandoned        = counter("weir_guard_abandoned_total", "Loads, queued ones too, that were canceled since nobody waited any more.", "guard")
-	guardSuperseded       = counter("weir_guard_superseded_total", "Answers of loads that were overtaken by a write, and not kept.", "guard")
-	guardStaleOnError     = counter("weir_guard_stale_on_error_total", "Calls that got a stale value in place of an error or a long wait.", "guard")
+	guardAbandoned        = counter("weir_guard_abandoned_total", "Loads, including queued ones, that were canceled because no caller waited any more.", "guard")
+	guardSuperseded       = counter("weir_guard_superseded_total", "Results of loads that a write superseded, and that were not kept.", "guard")
+	guardStaleOnError     = counter("weir_guard_stale_on_error_total", "Calls that got a stale value instead of an error or a long wait.", "guard")
 	guardRefused          = counter("weir_guard_refused_total", "Loads that were refused by the limiter (limit) or because of MaxStuck (stuck).", "guard", "reason")
 	guardEvictions        = counter("weir_guard_evictions_total", "Entries that were removed because memory was full.", "guard")
-	guardSkipped          = counter("weir_guard_refreshes_skipped_total", "Refreshes that did not start, for want of a place or a permit.", "guard")
-	guardEntries          = gauge("weir_guard_entries", "Entries in memory, about.", "guard")
-	guardFlights          = gauge("weir_guard_flights", "Keys that are being loaded and that a caller could join.", "guard")
+	guardSkipped          = counter("weir_guard_refreshes_skipped_total", "Refreshes that did not start for lack of a slot or a permit.", "guard")
+	guardEntries          = gauge("weir_guard_entries", "Entries in memory, approximately.", "guard")
+	guardFlights          = gauge("weir_guard_flights", "Keys with a load in flight that a caller can join.", "guard")
 	guardLoadsRunning     = gauge("weir_guard_loads_running", "Loads whose function has not returned.", "guard")
 	guardRefreshesRunning = gauge("weir_guard_refreshes_running", "Loads in the background whose function has not returned.", "guard")
 	guardLoadsStuck       = gauge("weir_guard_loads_stuck", "Loads beyond LoadTimeout whose function has not returned.", "guard")
 	guardLoadDuration     = histogram("weir_guard_load_duration_seconds", "How long the load function ran.", "guard")
-	guardWaitDuration     = histogram("weir_guard_wait_duration_seconds", "How long calls waited for a load, their own or another's.", "guard")
+	guardWaitDuration     = histogram("weir_guard_wait_duration_seconds", "How long calls waited for a load, started by themselves or by another call.", "guard")
 )
 
 // HTTP handlers and routes.
 var (
 	httpRequests = counter("weir_http_requests_total", "Requests.", "route")
 	httpAvoided  = counter("weir_http_avoided_total",
-		"Requests that needed no call of their own: answered by a fresh response (hit), a stale one (stale), another's call (joined), or after the origin sent no body (validated). Those of kind fleet, fetched by another instance, are among hit and stale.",
+		"Requests that did not need a call: answered by a fresh response (hit), a stale one (stale), another request's call (joined), or after the origin sent no body (validated). Those of kind fleet, fetched by another instance, are included in hit and stale.",
 		"route", "kind")
-	httpCalls           = counter("weir_http_calls_total", "Calls of what stands behind, refreshes among them.", "route")
+	httpCalls           = counter("weir_http_calls_total", "Upstream calls, including refreshes.", "route")
 	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")
-	httpFailures        = counter("weir_http_call_failures_total", "Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error). A call is of one kind only; what was cut off since nobody waited any more is of none.", "route", "kind")
-	httpStaleOnError    = counter("weir_http_stale_on_error_total", "Requests that got a stale response since a call failed, was answered with an error, or was refused by a limiter.", "route")
-	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were canceled since nobody waited any more.", "route")
-	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 for a client's rate (client).", "route", "reason")
-	httpLeft            = counter("weir_http_left_total", "Clients that went away before their answer.", "route")
-	httpMissed          = counter("weir_http_missed_total", "Requests that a call of their own has answered.", "route")
-	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error of weir's, other than a refusal: their call has failed, or they wanted only what is stored.", "route")
-	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that went away in the middle of their answer.", "route")
+	httpFailures        = counter("weir_http_call_failures_total", "Calls without a response (no_answer), those that broke off in the middle of one (broken), and those whose response had a status of 500 or more (server_error). A call has one kind only; calls canceled because no client waited any more have none.", "route", "kind")
+	httpStaleOnError    = counter("weir_http_stale_on_error_total", "Requests that got a stale response because a call failed, returned an error status, or was refused by a limiter.", "route")
+	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were canceled because no client waited any more.", "route")
+	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 because of a client's rate (client).", "route", "reason")
+	httpLeft            = counter("weir_http_left_total", "Clients that disconnected before their response.", "route")
+	httpMissed          = counter("weir_http_missed_total", "Requests that were answered by their own call.", "route")
+	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error from weir, other than a refusal: their call failed, or they accepted only a stored response.", "route")
+	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that disconnected in the middle of their response.", "route")
 	httpLagged          = counter("weir_http_lagged_total", "Readers that fell behind the window.", "route")
 	httpReadAhead       = counter("weir_http_read_ahead_total", "Request bodies that were read before admission (read), and those that were not, or not whole, for lack of memory (no_memory).", "route", "kind")
-	httpSlowClients     = counter("weir_http_slow_clients_cut_total", "Clients that were cut: their request body came below the minimum rate (sending), they read the response below it (reading), or they were the slowest of too many while others were queued (blocked).", "route", "reason")
-	httpInFlight        = gauge("weir_http_in_flight", "Calls now.", "route")
-	httpWaiting         = gauge("weir_http_waiting", "Requests that wait for another's call now.", "route")
-	httpStreams         = gauge("weir_http_streams", "Upgrades and event streams now.", "route")
-	httpRequestDuration = histogram("weir_http_request_duration_seconds", "How long requests took, to the end of their answer.", "route")
-	httpCallDuration    = histogram("weir_http_call_duration_seconds", "How long calls took, to the head of their answer.", "route")
-	httpWaitDuration    = histogram("weir_http_wait_duration_seconds", "How long requests waited for another's call, up to its head.", "route")
+	httpSlowClients     = counter("weir_http_slow_clients_cut_total", "Clients that were disconnected: their request body arrived below the minimum rate (sending), they read the response below it (reading), or they were the slowest of too many while others were queued (blocked).", "route", "reason")
+	httpInFlight        = gauge("weir_http_in_flight", "Calls in flight.", "route")
+	httpWaiting         = gauge("weir_http_waiting", "Requests that are waiting for another request's call.", "route")
+	httpStreams         = gauge("weir_http_streams", "Upgrades and event streams in progress.", "route")
+	httpRequestDuration = histogram("weir_http_request_duration_seconds", "How long requests took, to the end of their response.", "route")
+	httpCallDuration    = histogram("weir_http_call_duration_seconds", "How long calls took, to their response headers.", "route")
+	httpWaitDuration    = histogram("weir_http_wait_duration_seconds", "How long requests waited for another request's call, to its response headers.", "route")
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// contract are the names and labels that dashboards and alerts count on.
+// contract lists the names and labels that dashboards and alerts rely on.
 const contract = `
 weir_guard_avoided_total guard kind=hit|stale|negative|failure|join
 weir_guard_calls_total guard
@@ -103,7 +103,7 @@ weir_fleet_replayed_invalidations_total guard
 // A promise is a line of the contract.
 type promise struct {
 	labels []string
-	values map[string][]string // of those labels that have constants
+	values map[string][]string // of the labels with constant values
 }
 
 func promises() map[string]promise {
@@ -123,8 +123,8 @@ func promises() map[string]promise {
 	return out
 }
 
-// everything is a Collector over one of each there is, all of which have been
-// used with keys, URLs and headers that hold the word secret.
+// everything returns a Collector over one source of each kind, all used with keys,
+// URLs and headers that contain the word secret.
 func everything(t *testing.T) *weirprom.Collector {
 	t.Helper()
 	tier := fleet.WithBreaker(fleet.NewMemory(fleet.MemoryOptions{}), fleet.BreakerOptions{})
@@ -169,7 +169,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 	})
 }
 
-// The descriptions are those of the contract, and all of it is reported.
+// The descriptions match the contract, and all of its metrics are reported.
 func TestC8_EveryNameOfTheContractIsTold(t *testing.T) {
 	want := promises()
 	for _, m := range weirprom.Metrics() {
@@ -185,7 +185,7 @@ func TestC8_EveryNameOfTheContractIsTold(t *testing.T) {
 	for name, p := range want {
 		f, ok := got[name]
 		if !ok {
-			t.Errorf("%s: not told", name)
+			t.Errorf("%s: not reported", name)
 			continue
 		}
 		for label, values := range p.values {
@@ -198,12 +198,12 @@ func TestC8_EveryNameOfTheContractIsTold(t *testing.T) {
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			t.Errorf("%s: told, but not in the contract", name)
+			t.Errorf("%s: reported, but not in the contract", name)
 		}
 	}
 }
 
-// Types are those that Metrics tells.
+// Types are those that Metrics returns.
 func TestC8_TypesAreThoseOfMetrics(t *testing.T) {
 	got := gather(t, everything(t))
 	types := map[dto.MetricType]string{dto.MetricType_COUNTER: "counter", dto.MetricType_GAUGE: "gauge", dto.MetricType_HISTOGRAM: "histogram"}
@@ -214,7 +214,7 @@ func TestC8_TypesAreThoseOfMetrics(t *testing.T) {
 	}
 }
 
-// Labels are names of the configuration, and never what clients have sent.
+// Label values are names from the configuration, and never sent by clients.
 func TestC8_NoLabelHoldsAKey(t *testing.T) {
 	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result"}
 	for name, f := range gather(t, everything(t)) {
@@ -228,7 +228,7 @@ func TestC8_NoLabelHoldsAKey(t *testing.T) {
 	}
 }
 
-// However many keys there are, there are as many series as before.
+// The number of series does not grow with the number of keys.
 func TestC8_SeriesDoNotGrowWithKeys(t *testing.T) {
 	g := guard(t, same, weir.Options{Name: "prices", TTL: time.Minute})
 	h := handler(t, weirhttp.Options{})
@@ -240,7 +240,7 @@ func TestC8_SeriesDoNotGrowWithKeys(t *testing.T) {
 		ask(h, "http://"+name+"shop.example/"+name)
 	}
 	if after := testutil.CollectAndCount(c); after != before {
-		t.Errorf("%d series after 100 keys, %d before; want as many", after, before)
+		t.Errorf("%d series after 100 keys, %d before; want no change", after, before)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestC8_Lint(t *testing.T) {
 	}
 }
 
-// Routes and upstreams are those of the moment.
+// The reported routes and upstreams are the current ones.
 func TestC8_RoutesComeAndGo(t *testing.T) {
 	url := origin(t).URL
 	config := func(route, upstream string) gateway.Config {
@@ -285,8 +285,8 @@ func TestC8_RoutesComeAndGo(t *testing.T) {
 	gather(t, c) // nothing panics
 }
 
-// Of two with the same name, one is reported under another, instead of an error
-// for all.
+// Of two limiters with the same name, one is reported under another name, instead of
+// an error for all metrics.
 func TestC8_NamesThatMeet(t *testing.T) {
 	named := func(name string) limit.Limiter {
 		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: name, Limit: 3})
@@ -360,7 +360,7 @@ func rated(t *testing.T) limit.Limiter {
 	return l
 }
 
-// An uncomparable Limiter is one from elsewhere.
+// An uncomparable is a Limiter of another package that is not comparable.
 type uncomparable struct{ list []int }
 
 func (uncomparable) Acquire(context.Context) (limit.Permit, error) { return limit.Permit{}, nil }
@@ -418,7 +418,7 @@ func TestC8_RefusalsByReason(t *testing.T) {
 	}
 }
 
-// Failed calls of a route are counted by kind, and by what replaced them.
+// Failed calls of a route are counted by kind, and stale responses on errors too.
 func TestC8_FailuresOfARouteByKind(t *testing.T) {
 	failing := false
 	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -430,7 +430,7 @@ func TestC8_FailuresOfARouteByKind(t *testing.T) {
 		default:
 			w.Header().Set("Cache-Control", "max-age=0, stale-if-error=60")
 		}
-	}), weirhttp.Options{Cooling: -1}) // each failure is a call
+	}), weirhttp.Options{Cooling: -1}) // so that each failure is a call
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,18 +438,18 @@ func TestC8_FailuresOfARouteByKind(t *testing.T) {
 	ask(h, "http://shop.example/")
 	failing = true
 	for range 3 {
-		ask(h, "http://shop.example/") // what is stored
+		ask(h, "http://shop.example/") // the stored response
 		ask(h, "http://shop.example/other")
 	}
 	ask(h, "http://shop.example/gone")
 	ask(h, "http://shop.example/gone")
 	const want = `
-# HELP weir_http_call_failures_total Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error). A call is of one kind only; what was cut off since nobody waited any more is of none.
+# HELP weir_http_call_failures_total Calls without a response (no_answer), those that broke off in the middle of one (broken), and those whose response had a status of 500 or more (server_error). A call has one kind only; calls canceled because no client waited any more have none.
 # TYPE weir_http_call_failures_total counter
 weir_http_call_failures_total{kind="no_answer",route="all"} 2
 weir_http_call_failures_total{kind="broken",route="all"} 0
 weir_http_call_failures_total{kind="server_error",route="all"} 6
-# HELP weir_http_stale_on_error_total Requests that got a stale response since a call failed, was answered with an error, or was refused by a limiter.
+# HELP weir_http_stale_on_error_total Requests that got a stale response because a call failed, returned an error status, or was refused by a limiter.
 # TYPE weir_http_stale_on_error_total counter
 weir_http_stale_on_error_total{route="all"} 3
 `

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// BenchmarkOperations are round trips of one caller, with the percentiles of
-// each operation, and how long a push takes to another instance.
+// BenchmarkOperations measures round trips of one caller, with the percentiles of
+// each operation, and the time that a push takes to another instance.
 func BenchmarkOperations(b *testing.B) {
 	s := redistest.Start(b, redistest.Redis(b))
 	tier, other := open(b, s), open(b, s)
@@ -49,7 +49,7 @@ func BenchmarkOperations(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel are callers at once: what one connection carries.
+// BenchmarkParallel measures concurrent callers: the throughput of one connection.
 func BenchmarkParallel(b *testing.B) {
 	s := redistest.Start(b, redistest.Redis(b))
 	tier := open(b, s)

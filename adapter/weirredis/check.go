@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// The bounds that every Tier has. Beyond them there is no command.
+// The bounds that every Tier has. Calls outside them send no command.
 
 func checkNamespace(namespace string) error {
 	if len(namespace) > fleet.MaxName {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// follow keeps the feeds those of the Cluster's masters, until ctx ends.
+// follow keeps one feed for each of the Cluster's masters, until ctx ends.
 func (h *hub) follow(ctx context.Context, client rueidis.Client) {
 	for {
 		masters, err := h.masters(ctx, client)
@@ -27,9 +27,10 @@ func (h *hub) follow(ctx context.Context, client rueidis.Client) {
 	}
 }
 
-var errNoNode = errors.New("no node of the Cluster answers")
+var errNoNode = errors.New("no node of the Cluster responds")
 
-// masters asks one node after another which nodes have slots, until one answers.
+// masters queries the nodes, one after another, for the nodes that have slots, until
+// one responds.
 func (h *hub) masters(ctx context.Context, client rueidis.Client) ([]string, error) {
 	for address, node := range client.Nodes() { // in any order
 		ctx, cancel := context.WithTimeout(ctx, h.o.PingInterval)
@@ -45,8 +46,8 @@ func (h *hub) masters(ctx context.Context, client rueidis.Client) ([]string, err
 	return nil, errNoNode
 }
 
-// parseSlots returns the masters that CLUSTER SLOTS names, sorted. A node that
-// does not know its own address is the one that has answered.
+// parseSlots returns the masters that CLUSTER SLOTS names, sorted. A node listed
+// without an address is the node that responded.
 func parseSlots(m rueidis.RedisMessage, asked string) (masters []string) {
 	slots, err := m.ToArray()
 	if err != nil {
@@ -61,7 +62,7 @@ func parseSlots(m rueidis.RedisMessage, asked string) (masters []string) {
 		if err != nil || len(node) < 2 {
 			continue
 		}
-		host, _ := node[0].ToString() // nil: as asked
+		host, _ := node[0].ToString() // nil: the host of asked
 		port, err := node[1].AsInt64()
 		if err != nil || host == "?" {
 			continue

@@ -23,7 +23,7 @@ func inCluster(c *redistest.Cluster) func(*weirredis.Options) {
 	}
 }
 
-// names returns n names for each server, of keys that are there.
+// names returns n names for each server, of keys that it stores.
 func names(t *testing.T, tier fleet.Tier, servers []*redistest.Server, n int) map[*redistest.Server][]string {
 	t.Helper()
 	by := make(map[*redistest.Server][]string)
@@ -48,7 +48,7 @@ func slotOf(s *redistest.Server, name string) string {
 	return strconv.FormatInt(s.Int("CLUSTER", "KEYSLOT", "{ns/"+strings.ReplaceAll(name, " ", "%20")+"}"), 10)
 }
 
-// All masters are tracked, once, and no replica; a failover is reported, and
+// Each master is tracked once, and replicas are not. A failover is reported, and
 // pushes come from the new master.
 func TestClusterFailover(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, 1, time.Second)
@@ -56,7 +56,7 @@ func TestClusterFailover(t *testing.T) {
 	told := watch(t, b, "ns")
 	for _, s := range c.Masters {
 		if n := len(trackers(s)); n != 2 {
-			t.Errorf("%d connections track master %s; want one of each Tier", n, s.Addr)
+			t.Errorf("%d connections track master %s; want one per Tier", n, s.Addr)
 		}
 	}
 	if n := len(trackers(c.Replicas[0])); n != 0 {
@@ -78,7 +78,7 @@ func TestClusterFailover(t *testing.T) {
 	c.Masters[0].Kill()
 	told.await(t, "lost")
 	told.await(t, "reset")
-	eventually(t, "the new master to answer", func() bool {
+	eventually(t, "the new master to respond", func() bool {
 		ans, err := a.Acquire(t.Context(), key(name), fleet.Ask{Lease: time.Minute})
 		return err == nil && ans.Grant == fleet.GrantFresh && ans.Entry.Fence == fence
 	})
@@ -88,15 +88,15 @@ func TestClusterFailover(t *testing.T) {
 	}
 	told.await(t, fmt.Sprintf("changed %q %d true", name, again))
 
-	// It comes back as a replica, which is not tracked; the new master is, and
-	// gets the scripts.
+	// The old master comes back as a replica, which is not tracked. The new master is
+	// tracked, and gets the scripts.
 	c.Masters[0].Restart()
 	c.AwaitOK()
 	everythingOnce(t, b, "after")
-	// It may have been treated as a master until it knew that it is none.
-	<-time.After(time.Second) // the masters are looked up five times, if the machine is not busy
-	eventually(t, "the old master, a replica now, to be tracked by nobody", func() bool { return len(trackers(c.Masters[0])) == 0 })
-	eventually(t, "the new master to be tracked by each Tier", func() bool { return len(trackers(c.Replicas[0])) == 2 })
+	// It may have been treated as a master until it learned that it is a replica.
+	<-time.After(time.Second) // enough for five reads of the masters, if the machine is not busy
+	eventually(t, "no Tier to track the old master, now a replica", func() bool { return len(trackers(c.Masters[0])) == 0 })
+	eventually(t, "each Tier to track the new master", func() bool { return len(trackers(c.Replicas[0])) == 2 })
 }
 
 func everythingOnce(t *testing.T, tier *weirredis.Tier, round string) {
@@ -117,7 +117,7 @@ func everythingOnce(t *testing.T, tier *weirredis.Tier, round string) {
 	}
 }
 
-// A node that is added, and gets slots while the Tier is at work, is tracked.
+// A node that is added and gets slots during operation is tracked.
 func TestClusterGrows(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 2, 0, 5*time.Second)
 	tier := open(t, c.Masters[0], inCluster(c))
@@ -143,8 +143,8 @@ func TestClusterGrows(t *testing.T) {
 	}
 }
 
-// move moves a slot with its keys, as the engines' manuals say. In the middle of
-// it, keys of the slot are on both.
+// move moves a slot with its keys, as the engines' manuals describe. In the middle,
+// keys of the slot are on both servers.
 func move(t *testing.T, c *redistest.Cluster, from, to *redistest.Server, slot string) {
 	t.Helper()
 	source, target := from.Text("CLUSTER", "MYID"), to.Text("CLUSTER", "MYID")
@@ -160,7 +160,7 @@ func move(t *testing.T, c *redistest.Cluster, from, to *redistest.Server, slot s
 	}
 }
 
-// A Tier that was not told so says what is wrong.
+// A Tier without Options.Cluster reports that the server is in a Cluster.
 func TestClusterUnexpected(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 2, 0, 5*time.Second)
 	tier := open(t, c.Masters[0], func(o *weirredis.Options) { o.Breaker.Failures = 1 << 20 })

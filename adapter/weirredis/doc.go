@@ -1,5 +1,6 @@
-// Package weirredis is a [fleet.Tier], a [fleet.Meter] and a [fleet.Roster] on
-// Redis 7 or newer, or Valkey: one server, a Cluster, or a master that Sentinels watch.
+// Package weirredis is a [fleet.Tier], a [fleet.Meter] and a [fleet.Roster] on Redis
+// 7 or newer, or on Valkey: a single server, a Cluster, or a master monitored by
+// Sentinels.
 //
 //	tier, err := weirredis.New(ctx, weirredis.Options{Addresses: []string{"127.0.0.1:6379"}})
 //
@@ -8,21 +9,22 @@
 //
 // # Pushes
 //
-// Changes are pushed through client tracking in broadcast mode, on a separate connection
-// to each master: a script writes and deletes a key whose name is the message, and the
-// server sends the name to all clients that track the prefix. So a push takes a round
-// trip, and nothing has to be read. The connection gets a PING each PingInterval. When it
-// breaks or stays silent, Watchers get Lost, and Reset once all connections are back;
-// likewise after FLUSHALL and CLIENT KILL. In a Cluster all masters are tracked, and their
-// list is read each PingInterval.
+// Changes are pushed through client tracking in broadcast mode, on a separate
+// connection to each master: a script writes and deletes a key whose name is the
+// message, and the server sends the name to all clients that track the prefix. So a
+// push takes one round trip, and clients read nothing in response. The connection
+// gets a PING each PingInterval. When it breaks or stays silent, Watchers get Lost,
+// and Reset once all connections are back. The same happens after FLUSHALL and CLIENT
+// KILL. In a Cluster all masters are tracked, and their list is read each
+// PingInterval.
 //
 // # What is stored
 //
-// Each key has a hash with its state and one with its entry. The state contains the last
-// fence and lives ten minutes longer than the entry, the lease and the cooling. A load that
-// ends later than that is rejected, as is one whose state was lost. Names may contain any
-// bytes; they are escaped as in URLs, so that redis-cli can show them:
-// weir:e:{users/jane%20doe}. The instances that have announced themselves are one hash per
+// Each key has a hash with its state and one with its entry. The state contains the
+// last fence and lives ten minutes longer than the entry, the lease and the cooling.
+// A load that ends later than that is rejected, as is one whose state was lost. Names
+// may contain any bytes; they are escaped as in URLs, so that redis-cli can show
+// them: weir:e:{users/jane%20doe}. The announced instances are in one hash per
 // Prefix, weir:i:{|}, which is deleted with the last of them.
 //
 // A user of the engine needs these rights, with your Prefix instead of weir:
@@ -41,9 +43,9 @@
 // memory pressure, with one exception: invalidations by tag have no time to live, so set
 // maxmemory-policy to volatile-lru, volatile-lfu or volatile-ttl, not to an allkeys policy.
 //
-// Replication is asynchronous: a failover may lose the last writes of a master, including
-// acknowledged invalidations. The servers of a Cluster, and replicas, must have
-// synchronized clocks, because after a failover another clock measures what is left of a
-// lease. While a slot is moved, operations on several keys fail if only some of them have
-// moved.
+// Replication is asynchronous: a failover may lose the last writes of a master,
+// including acknowledged invalidations. The servers of a Cluster, and replicas, must
+// have synchronized clocks, because after a failover another clock measures the
+// remaining time of a lease. While a slot is moved, operations on several keys fail
+// if only some of them have moved.
 package weirredis

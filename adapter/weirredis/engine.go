@@ -11,17 +11,17 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// maxSent bounds the commands that wait for an answer. It is below the room that
-// rueidis has for them in one connection (2^ringScale): beyond that it waits for
-// room and minds no deadline.
+// maxSent bounds the commands that wait for a response. It is below rueidis' room for
+// them in one connection (2^ringScale): when that is full, rueidis waits for room and
+// ignores deadlines.
 const (
 	maxSent   = 256
 	ringScale = 9
 )
 
-// An engine is the Tier without its breaker: commands of it end with their
-// answer or their connection, whatever the context says, so that a lease which
-// is granted late can be given back.
+// An engine is the Tier without its breaker. Its commands end with their response or
+// their connection, whatever the context, so that a lease granted late can be given
+// back.
 type engine struct {
 	fleet.BaseTier
 
@@ -29,12 +29,12 @@ type engine struct {
 	hub  *hub
 	sent chan struct{} // has room for maxSent
 
-	cancel context.CancelFunc // ends what runs in the background
-	work   sync.WaitGroup     // that, and commands
+	cancel context.CancelFunc // ends the background work
+	work   sync.WaitGroup     // background work and commands
 
 	mu     sync.Mutex
-	client rueidis.Client // guarded by mu; nil until there is a connection
-	down   error          // guarded by mu: why there is none
+	client rueidis.Client // guarded by mu; nil until connected
+	down   error          // guarded by mu: the reason if client is nil
 	closed bool           // guarded by mu
 }
 
@@ -47,7 +47,7 @@ var (
 var (
 	errConnecting = errors.New("not connected yet")
 	errClosed     = errors.New("the Tier is closed")
-	errNoCluster  = errors.New("Options.Cluster is set, and the server is not one of a Cluster")
+	errNoCluster  = errors.New("Options.Cluster is set, but the server is not part of a Cluster")
 )
 
 func newEngine(o Options) *engine {
@@ -56,8 +56,9 @@ func newEngine(o Options) *engine {
 	return e
 }
 
-// start connects, and begins to track. It returns what the engine has said no
-// to; if it says nothing, the rest is done in the background.
+// start connects, and begins tracking. It returns an error if the server rejects the
+// connection. If the server does not respond in time, start continues in the
+// background.
 func (e *engine) start(ctx context.Context) error {
 	life, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
@@ -87,8 +88,8 @@ func (e *engine) start(ctx context.Context) error {
 	return nil
 }
 
-// connect makes the client, again and again until that succeeds. first gets
-// what came of the first time. rueidis itself connects again from then on.
+// connect creates the client, and retries until that succeeds. first gets the result
+// of the first attempt. After that rueidis reconnects automatically.
 func (e *engine) connect(ctx context.Context, first chan<- error) {
 	for wait := minInterval; ; wait = min(2*wait, e.o.PingInterval) {
 		client, err := e.dial()
@@ -100,7 +101,7 @@ func (e *engine) connect(ctx context.Context, first chan<- error) {
 		e.mu.Unlock()
 		select {
 		case first <- err:
-		default: // nobody waits for the second
+		default: // only the first attempt has a receiver
 		}
 		if err == nil || !sleep(ctx, wait) {
 			return
@@ -118,14 +119,14 @@ func (e *engine) dial() (rueidis.Client, error) {
 		}
 		return nil, err
 	}
-	if e.o.Cluster && client.Mode() != rueidis.ClientModeCluster { // rueidis makes do with what is there
+	if e.o.Cluster && client.Mode() != rueidis.ClientModeCluster { // rueidis accepts a single server
 		client.Close()
 		return nil, errNoCluster
 	}
 	return client, nil
 }
 
-// client is what all connections have in common.
+// client returns the options that all connections share.
 func (o Options) client() rueidis.ClientOption {
 	c := rueidis.ClientOption{
 		InitAddress: o.Addresses, TLSConfig: o.TLS,
@@ -134,11 +135,11 @@ func (o Options) client() rueidis.ClientOption {
 		PipelineMultiplex: -1, // one connection
 		RingScaleEachConn: ringScale, ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
 		DisableRetry: true,
-		// Someone reads each connection at all times, so that one which has ended
-		// while it was idle is replaced, and no command is lost on it.
+		// A goroutine reads each connection at all times, so that a connection that
+		// ended while idle is replaced, and no command is lost on it.
 		AlwaysPipelining: true,
-		ClientSetInfo:    rueidis.DisableClientSetInfo, // one right less to give
-		// A connection from which nothing comes for this long is given up.
+		ClientSetInfo:    rueidis.DisableClientSetInfo, // needs one ACL right less
+		// A connection that receives nothing for this long is closed.
 		ConnWriteTimeout: max(o.PingInterval, o.Breaker.Deadline, fleet.DefaultDeadline),
 		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 4},
 	}
@@ -159,8 +160,8 @@ func (o Options) client() rueidis.ClientOption {
 	return c
 }
 
-// refused reports whether err is an answer of the engine, and not one that it
-// gives for a while.
+// refused reports whether err is a permanent rejection by the server, and not a
+// temporary one.
 func refused(err error) bool {
 	r, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -169,8 +170,8 @@ func refused(err error) bool {
 	return !r.IsLoading() && !r.IsClusterDown() && !r.IsTryAgain()
 }
 
-// do runs one command, or one and its repetition where the first did nothing. It
-// minds ctx until it is sent.
+// do runs one command, and repeats it if the first did nothing. It observes ctx until
+// the command is sent.
 func (e *engine) do(ctx context.Context, op string, run func(rueidis.Client) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	fail := func(err error) (rueidis.RedisMessage, error) {
 		return rueidis.RedisMessage{}, &fleet.UnavailableError{Op: op, Err: err}
@@ -196,7 +197,7 @@ func (e *engine) do(ctx context.Context, op string, run func(rueidis.Client) rue
 	return m, nil
 }
 
-// begin returns the client to use. e.work.Done must be called then.
+// begin returns the client to use. The caller must then call e.work.Done.
 func (e *engine) begin() (rueidis.Client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -210,7 +211,7 @@ func (e *engine) begin() (rueidis.Client, error) {
 	return e.client, nil
 }
 
-// explain says what to do about an error that is one of the options.
+// explain adds a hint to an error that is caused by the options.
 func (e *engine) explain(err error) error {
 	if r, ok := rueidis.IsRedisErr(err); ok && !e.o.Cluster {
 		if _, moved := r.IsMoved(); moved {
@@ -234,7 +235,7 @@ func (e *engine) close() {
 	}
 	e.work.Wait()
 	e.hub.stop()
-	if e.client != nil { // nobody writes it any more
+	if e.client != nil { // no goroutine writes it any more
 		e.client.Close()
 	}
 }
@@ -251,8 +252,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Abilities is of fleet.Tier. The hub checks its own connections, by PINGs, and sends
-// Lost and Reset.
+// Abilities implements fleet.Tier. The hub checks its own connections with PINGs, and
+// sends Lost and Reset.
 func (e *engine) Abilities() fleet.Abilities {
 	return fleet.Abilities{Meter: e, Roster: e, Ping: e.Ping, KeepsPushes: true}
 }

@@ -39,8 +39,8 @@ func TestScriptFlush(t *testing.T) {
 	flushing.Wait()
 }
 
-// An operator may delete what there is: a load of before cannot settle, and
-// fences go on growing.
+// An operator may delete keys: a load that began before cannot settle, and fences
+// keep growing.
 func TestOperatorDeletes(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -53,7 +53,7 @@ func TestOperatorDeletes(t *testing.T) {
 	if ok, err := tier.Extend(t.Context(), key("k"), second, time.Minute); ok || err != nil {
 		t.Errorf("Extend without a register = %v, %v; want false", ok, err)
 	}
-	// The entry has a fence of the future, as of a clock that was set back.
+	// The entry has a fence from the future, as after a clock was set back.
 	const future = 1 << 52
 	s.Do("HSET", "weir:e:{ns/k}", "f", fmt.Sprint(uint64(future)))
 	third := granted(t, tier, key("k"))
@@ -71,7 +71,7 @@ func TestOperatorDeletes(t *testing.T) {
 	}
 }
 
-// With too little memory keys go, and everything goes on; the notes of
+// With too little memory keys are evicted and operations continue; the records of
 // invalidations by tag stay.
 func TestEviction(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t), "--maxmemory", "4mb", "--maxmemory-policy", "volatile-lru")
@@ -82,8 +82,8 @@ func TestEviction(t *testing.T) {
 	}
 	fence := granted(t, tier, key("first"))
 	value := entry(strings.Repeat("v", 4<<10))
-	// The engine's clock of last use ticks in seconds, so that among keys of one
-	// second it evicts at random: the lease goes sooner or later.
+	// The engine records last use in whole seconds, and evicts at random among keys
+	// of the same second, so the lease is evicted sooner or later.
 	for i := 0; s.Int("EXISTS", "weir:s:{ns/first}") != 0; i++ {
 		if i == 100_000 {
 			t.Fatal("the oldest lease was not evicted")
@@ -100,8 +100,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// Where memory is full and nothing may be evicted, entries and leases are refused
-// as a whole.
+// With full memory and no eviction, entries and leases are refused as a whole.
 func TestOutOfMemory(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s, func(o *weirredis.Options) { o.Breaker.Failures = 1 << 20 })
@@ -121,9 +120,9 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 	if a := acquire(t, tier, key("k"), fleet.Ask{}); a.Grant != fleet.GrantFresh || string(a.Entry.Data) != "v" || a.Entry.Fence != fence {
-		t.Errorf("Acquire = %+v; want what was there", a)
+		t.Errorf("Acquire = %+v; want the stored entry", a)
 	}
-	// What frees and what invalidates is let through.
+	// Operations that free memory or invalidate succeed.
 	settle(t, tier, key("k"), fence, fleet.Outcome{Cool: time.Minute, Remove: true}, true)
 	if a := acquire(t, tier, key("k"), fleet.Ask{}); a.Grant != fleet.GrantCooling || a.Entry != nil {
 		t.Errorf("Acquire = %+v; want cooling, and no entry", a)
@@ -131,13 +130,13 @@ func TestOutOfMemory(t *testing.T) {
 	write(t, tier, key("k"), fleet.Write{Expire: true})
 	write(t, tier, key("k"), fleet.Write{})
 	if _, err := tier.InvalidateTags(t.Context(), "ns", []string{"a"}, time.Hour); err != nil {
-		t.Errorf("InvalidateTags = %v; want it done", err)
+		t.Errorf("InvalidateTags = %v; want nil", err)
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// Ten thousand callers of one key and of many: one lease for each.
+// Ten thousand callers of one key and of many keys: one lease per key.
 func TestManyCallers(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	const callers, keys = 10_000, 100
@@ -166,7 +165,7 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// Old notes go as new ones come, a few at a time; young ones stay.
+// Expired records are deleted as new ones come, a few at a time; the others stay.
 func TestTagNotesArePruned(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -178,13 +177,13 @@ func TestTagNotesArePruned(t *testing.T) {
 		return seq
 	}
 	kept := invalidate(time.Hour, "kept")
-	invalidate(time.Nanosecond, "kept") // which does not shorten it
+	invalidate(time.Nanosecond, "kept") // does not shorten the first keep
 	for i := range 300 {
 		invalidate(time.Nanosecond, fmt.Sprint("old ", i), fmt.Sprint("older ", i))
 	}
 	last := invalidate(time.Hour, "")
 	if n := s.Int("HLEN", "weir:t:{|ns}"); n > 50 {
-		t.Errorf("%d notes of 600 that are over; want a few", n)
+		t.Errorf("%d of 600 expired records remain; want a few", n)
 	}
 	got, err := tier.Tags(t.Context(), "ns", []string{"kept", "", "never"})
 	if err != nil || got.Last != last || got.Each[0] <= kept || got.Each[1] != last || got.Each[2] != 0 {

@@ -12,23 +12,23 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Product is what the service of the examples serves.
+// A Product is a value of the service in the examples.
 type Product struct {
 	ID    string
 	Price int
 }
 
-// expensive stands for the query, or the call of another service.
+// expensive stands for a query, or a call of another service.
 func expensive(ctx context.Context, id string) (Product, error) {
 	log.Println("load", id)
 	return Product{ID: id, Price: 100}, nil
 }
 
-// A service that may run as often as it has to: all its instances make one load.
+// A service with any number of instances, which share one load.
 func Example() {
 	tier, err := weirredis.New(context.Background(), weirredis.Options{Addresses: []string{"127.0.0.1:6379"}})
 	if err != nil {
-		log.Fatal(err) // the options are wrong; a server that is down is no error
+		log.Fatal(err) // the options are wrong; a server that is down is not an error
 	}
 	defer tier.Close(context.Background())
 
@@ -50,17 +50,17 @@ func Example() {
 			return
 		}
 		w.Header().Set("X-From", p.Source.String())
-		_ = json.NewEncoder(w).Encode(p.Value) // a client that has left
+		_ = json.NewEncoder(w).Encode(p.Value) // fails if the client has left
 	})
 	http.HandleFunc("DELETE /products/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if err := products.Invalidate(r.Context(), r.PathValue("id")); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable) // done here only: try again
+			http.Error(w, err.Error(), http.StatusServiceUnavailable) // applied here only: try again
 		}
 	})
 	log.Println(http.ListenAndServe("127.0.0.1:8080", nil))
 }
 
-// The source takes 500 calls per second, of all instances together.
+// The source accepts 500 calls per second, from all instances together.
 func ExampleTier_limit() {
 	tier, err := weirredis.New(context.Background(), weirredis.Options{Addresses: []string{"127.0.0.1:6379"}})
 	if err != nil {
@@ -73,7 +73,7 @@ func ExampleTier_limit() {
 		Terms: fleet.Terms{
 			Name:      "products",
 			Rate:      fleet.Rate{Permits: 500, Per: time.Second, Burst: 100},
-			OnFailure: fleet.FailLocalShare, Instances: 3, // while Redis is away, a third for each
+			OnFailure: fleet.FailLocalShare, Instances: 3, // while Redis is unreachable, a third for each
 		},
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func scripted(t *testing.T, servers []*redistest.Server, do func(c rueidis.Clien
 	}
 }
 
-// A dumped is a key of a snapshot.
+// A dumped is a key in a snapshot.
 type dumped struct {
 	server *redistest.Server
 	key    string
@@ -39,8 +39,8 @@ type dumped struct {
 	left   int64 // milliseconds; 0: forever
 }
 
-// restore takes servers back to how they were before lost, as from a snapshot: all
-// keys go, and those of before come back.
+// restore resets servers to their state before lost, as from a snapshot: all keys are
+// deleted, and the earlier ones restored.
 func restore(t *testing.T, servers []*redistest.Server, lost func()) {
 	t.Helper()
 	var all []dumped
@@ -48,7 +48,7 @@ func restore(t *testing.T, servers []*redistest.Server, lost func()) {
 		scripted(t, []*redistest.Server{s}, func(c rueidis.Client, key string) {
 			data, err := c.Do(context.Background(), c.B().Dump().Key(key).Build()).ToString()
 			if err != nil {
-				return // it has gone meanwhile
+				return // it has expired since
 			}
 			left, _ := c.Do(context.Background(), c.B().Pttl().Key(key).Build()).AsInt64()
 			all = append(all, dumped{s, key, data, max(left, 0)})
@@ -63,8 +63,8 @@ func restore(t *testing.T, servers []*redistest.Server, lost func()) {
 	}
 }
 
-// stepClock does to all instants that servers keep what a step of their clock does:
-// when it goes back, all of them are so much further off.
+// stepClock changes all stored instants as a step of the servers' clock would: if the
+// clock goes back by d, they are d further in the future.
 func stepClock(t *testing.T, servers []*redistest.Server, d time.Duration) {
 	t.Helper()
 	by := strconv.FormatInt((-d).Microseconds(), 10)
@@ -82,7 +82,7 @@ func stepClock(t *testing.T, servers []*redistest.Server, d time.Duration) {
 	}
 }
 
-// foreign puts what is none of ours where a key has its state, and its entry.
+// foreign stores another program's values where a key has its state and its entry.
 func foreign(servers []*redistest.Server, k fleet.Key, set func(command ...string)) {
 	tag := "{" + strings.NewReplacer("/", "%2F", " ", "%20").Replace(k.Namespace) + "/" + k.Name + "}"
 	set("SET", "weir:s:"+tag, "another program's")
@@ -90,7 +90,7 @@ func foreign(servers []*redistest.Server, k fleet.Key, set func(command ...strin
 	_ = servers
 }
 
-// evict has servers evict until little is left.
+// evict makes servers evict until little is left.
 func evict(servers []*redistest.Server) {
 	for _, s := range servers {
 		s.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-random")

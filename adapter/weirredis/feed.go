@@ -8,19 +8,19 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A feed is the tracking connection to one master, or to the one that Sentinels
-// name.
+// A feed is the tracking connection to one master, or to the master that the
+// Sentinels name.
 type feed struct {
 	h       *hub
-	address string // "": of the options
+	address string // "": the addresses of the options
 	cancel  context.CancelFunc
 	up      bool // guarded by hub.telling
 
-	// broken says that what came before may be missing: the connection has
-	// ended, or all keys were flushed. Atomic, as it is set on rueidis' reading
-	// goroutine, which must not wait.
+	// broken reports that earlier pushes may be missing, because the connection has
+	// ended or all keys were flushed. Atomic, because it is set on rueidis' reading
+	// goroutine, which must not block.
 	broken atomic.Bool
-	look   chan struct{} // has room for one: broken was set
+	look   chan struct{} // buffer of one; signals that broken was set
 }
 
 // newFeedLocked starts a feed. h.telling must be held.
@@ -49,8 +49,8 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// session is one client. It ends when a PING is not answered, or with ctx, and
-// reports whether any was.
+// session runs one client. It ends when a PING fails or ctx ends, and reports whether
+// any PING succeeded.
 func (f *feed) session(ctx context.Context) (ok bool) {
 	client, err := rueidis.NewClient(f.options())
 	if err != nil {
@@ -60,12 +60,12 @@ func (f *feed) session(ctx context.Context) (ok bool) {
 		return false
 	}
 	defer client.Close()
-	f.broken.Store(true) // what came before this session
+	f.broken.Store(true) // pushes from before this session are missing
 	tick := time.NewTicker(f.h.o.PingInterval)
 	defer tick.Stop()
 	for {
-		// Taken down before the PING: one that is set while it runs is of a
-		// connection that ends just now, and is for the next round.
+		// Cleared before the PING: if it is set during the PING, a connection has
+		// just ended, and the next round handles it.
 		broken := f.broken.Swap(false)
 		if err := f.ping(ctx, client); err != nil {
 			return ok
@@ -83,8 +83,8 @@ func (f *feed) session(ctx context.Context) (ok bool) {
 	}
 }
 
-// ping asks for a sign of life. rueidis makes a new connection for it if the
-// last has ended; tracking is part of making one.
+// ping sends a PING. rueidis creates a new connection for it if the last one has
+// ended, and turns on tracking for each new connection.
 func (f *feed) ping(ctx context.Context, client rueidis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, f.h.o.PingInterval)
 	defer cancel()

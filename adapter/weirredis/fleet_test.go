@@ -13,11 +13,11 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// deadline is that of the suite's instances: the usual one is not kept by a
-// machine that runs all tests at once.
+// deadline is the deadline of the suite's instances. A machine that runs all tests at
+// once cannot meet the default.
 const deadline = slow * 500 * time.Millisecond
 
-// instance opens a Tier as another process would.
+// instance opens a Tier like another process.
 func instance(t *testing.T, change func(*weirredis.Options)) *weirredis.Tier {
 	t.Helper()
 	o := weirredis.Options{DialTimeout: 5 * time.Second, Breaker: fleet.BreakerOptions{Deadline: deadline}}
@@ -30,7 +30,7 @@ func instance(t *testing.T, change func(*weirredis.Options)) *weirredis.Tier {
 	return tier
 }
 
-// A single is one server, with a proxy before each instance.
+// A single is one server with a proxy for each instance.
 type single struct {
 	s       *redistest.Server
 	mu      sync.Mutex
@@ -82,7 +82,7 @@ func runSingle(t *testing.T, engine, path string) {
 	})
 }
 
-// rowsBut are the suite's rows without those that cannot be run here.
+// rowsBut returns the suite's rows without those that cannot run here.
 func rowsBut(not ...string) (rows []string) {
 	for _, r := range fleettest.Rows() {
 		if !slices.Contains(not, r) {
@@ -106,7 +106,7 @@ func TestFleetOnRedis(t *testing.T) { runSingle(t, "one", redistest.Redis(t)) }
 func TestFleetOnValkey(t *testing.T) {
 	path := redistest.Valkey()
 	if path == "" {
-		t.Skip("there is no valkey-server, which is not available everywhere")
+		t.Skip("no valkey-server, which is not available everywhere")
 	}
 	runSingle(t, "valkey", path)
 }
@@ -122,7 +122,7 @@ func TestFleetOnACluster(t *testing.T) {
 			Start:    func() { each(c.All(), (*redistest.Server).Restart); c.AwaitOK() },
 			Failover: c.Failover,
 			FailoverLosing: func(lost func()) {
-				for i, r := range c.Replicas { // they are cut off from their masters
+				for i, r := range c.Replicas { // disconnected from their masters
 					r.Do("CONFIG", "SET", "masterauth", "none-of-its")
 					c.Masters[i].Do("CLIENT", "KILL", "TYPE", "replica")
 				}

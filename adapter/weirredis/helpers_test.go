@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// open returns a Tier on a server, with deadlines that a busy machine keeps.
+// open returns a Tier on a server, with deadlines that a busy machine can meet.
 func open(t testing.TB, s *redistest.Server, change ...func(*weirredis.Options)) *weirredis.Tier {
 	t.Helper()
 	o := weirredis.Options{
@@ -29,7 +29,7 @@ func open(t testing.TB, s *redistest.Server, change ...func(*weirredis.Options))
 	return tier
 }
 
-// A recorder is a Watcher that keeps its calls, as text.
+// A recorder is a Watcher that records its calls as text.
 type recorder struct{ told chan string }
 
 var _ fleet.Watcher = (*recorder)(nil)
@@ -46,10 +46,10 @@ func (r *recorder) Lost()                          { r.told <- "lost" }
 func (r *recorder) Recovered()                     { r.Reset() }
 func (r *recorder) Reset()                         { r.told <- "reset" }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
-// await returns when r gets want; other things before it are not looked at.
+// await returns when r gets want; it ignores other calls before it.
 func (r *recorder) await(t testing.TB, want string) {
 	t.Helper()
 	timer := time.NewTimer(patience)
@@ -121,7 +121,7 @@ func entry(data string) *fleet.Entry {
 	return &fleet.Entry{Data: []byte(data), Fresh: time.Minute, Keep: time.Hour}
 }
 
-// settle settles and fails unless the answer is want.
+// settle calls Settle and fails unless its result is want.
 func settle(t testing.TB, tier fleet.Tier, k fleet.Key, fence uint64, o fleet.Outcome, want bool) {
 	t.Helper()
 	if ok, err := tier.Settle(t.Context(), k, fence, o); ok != want || err != nil {
@@ -138,7 +138,8 @@ func write(t testing.TB, tier fleet.Tier, k fleet.Key, w fleet.Write) uint64 {
 	return fence
 }
 
-// eventually waits until ok: for a server and its clients, in real time.
+// eventually waits until ok reports true, in real time, because servers and clients
+// run in it.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

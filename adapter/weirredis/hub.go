@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A hub tells Watchers what comes by the feeds, one for each master.
+// A hub passes pushes from the feeds, one for each master, to the Watchers.
 type hub struct {
 	o       Options
 	ready   chan struct{} // closed when all feeds are up for the first time
@@ -21,22 +21,22 @@ type hub struct {
 	// that Lost and Reset come in the order in which they happened:
 	//
 	//	A: a feed breaks: lost
-	//	B: the feed is back: not lost
-	//	B: tells Reset
-	//	A: tells Lost, and nothing would be reported ever after
+	//	B: the feed is back: not lost any more
+	//	B: sends Reset
+	//	A: sends Lost, after which no Reset would ever come
 	//
 	// It is taken before mu.
 	telling sync.Mutex
 	feeds   map[string]*feed // guarded by telling; by address
-	lost    bool             // guarded by telling: Reset is owed
-	known   bool             // guarded by telling: feeds has all masters
+	lost    bool             // guarded by telling: Lost was sent, and Reset must follow
+	known   bool             // guarded by telling: feeds covers all masters
 	once    bool             // guarded by telling: ready is closed
 
 	mu       sync.Mutex
 	watchers map[string][]*watcher // guarded by mu; by namespace; lists are never altered
 }
 
-// A watcher is a fleet.Watcher that can be left alone.
+// A watcher is a fleet.Watcher whose calls can be stopped.
 type watcher struct {
 	w fleet.Watcher
 
@@ -59,7 +59,7 @@ func newHub(o Options) *hub {
 	}
 }
 
-// start begins to track, until ctx ends or stop is called.
+// start begins tracking, which lasts until ctx ends or stop is called.
 func (h *hub) start(ctx context.Context, client rueidis.Client) {
 	ctx, h.cancel = context.WithCancel(ctx)
 	if h.o.Cluster {
@@ -69,7 +69,7 @@ func (h *hub) start(ctx context.Context, client rueidis.Client) {
 	h.want(ctx, []string{""})
 }
 
-// stop ends the tracking and waits for that.
+// stop ends the tracking and waits for its goroutines.
 func (h *hub) stop() {
 	if h.cancel != nil {
 		h.cancel()
@@ -91,8 +91,8 @@ func (e *engine) Watch(namespace string, w fleet.Watcher) (stop func(), err erro
 	return e.hub.watch(strings.Clone(namespace), w), nil
 }
 
-// watch adds a Watcher. If pushes may be missing now it gets Lost, and Reset
-// later.
+// watch adds a Watcher. If pushes may be missing at the moment, it gets Lost now and
+// Reset later.
 func (h *hub) watch(namespace string, fw fleet.Watcher) (stop func()) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -113,12 +113,12 @@ func (h *hub) unwatch(namespace string, w *watcher) {
 		delete(h.watchers, namespace)
 	}
 	h.mu.Unlock()
-	w.mu.Lock() // waits for the call that is being made
+	w.mu.Lock() // waits for the call in progress
 	defer w.mu.Unlock()
 	w.stopped = true
 }
 
-// pushed tells what the name of a key says.
+// pushed calls the Watchers with the push that is encoded in the name of a key.
 func (h *hub) pushed(name string) {
 	p, ok := parsePush(strings.TrimPrefix(name, h.o.Prefix+":p:"))
 	if !ok {
@@ -145,8 +145,7 @@ func (h *hub) tellAllLocked(call func(fleet.Watcher)) {
 	}
 }
 
-// up notes that a feed is up since a moment ago: it may have missed something
-// before.
+// up records that a feed has just come up: it may have missed pushes before.
 func (h *hub) up(f *feed) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -157,7 +156,7 @@ func (h *hub) up(f *feed) {
 	h.owedLocked()
 }
 
-// down notes that a feed has broken.
+// down records that a feed has broken.
 func (h *hub) down(f *feed) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -169,7 +168,7 @@ func (h *hub) down(f *feed) {
 	}
 }
 
-// owedLocked tells Reset if all that is wanted is up. h.telling must be held.
+// owedLocked sends Reset if all wanted feeds are up. h.telling must be held.
 func (h *hub) owedLocked() {
 	for _, f := range h.feeds {
 		if !f.up {
@@ -187,7 +186,7 @@ func (h *hub) owedLocked() {
 	}
 }
 
-// want makes it so that there are feeds of these masters, and no others.
+// want starts and stops feeds, so that exactly these masters have one.
 func (h *hub) want(ctx context.Context, addresses []string) {
 	h.telling.Lock()
 	defer h.telling.Unlock()

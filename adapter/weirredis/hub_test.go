@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// notes is a Watcher that keeps its calls.
+// notes is a Watcher that records its calls.
 type notes struct {
 	mu   sync.Mutex
 	told []string
@@ -46,7 +46,7 @@ func (n *notes) take() []string {
 	return told
 }
 
-// testHub is a hub whose feeds go up and down by hand.
+// testHub returns a hub whose feeds the test turns up and down.
 func testHub(addresses ...string) (*hub, []*feed) {
 	h := newHub(Options{Prefix: "weir"})
 	var feeds []*feed
@@ -59,13 +59,13 @@ func testHub(addresses ...string) (*hub, []*feed) {
 	return h, feeds
 }
 
-// Lost is called once, when the first feed breaks, and Reset when the last is
-// up; and for each that is up again while none is missing.
+// Lost is called once, when the first feed breaks, and Reset when the last one is up.
+// Reset is also called for each feed that comes up again while none is missing.
 func TestHubTellsLostAndReset(t *testing.T) {
 	h, f := testHub("a", "b")
 	n := &notes{t: t}
 	h.watch("ns", n)
-	other := &feed{h: h, address: "a"} // of an address that was given up meanwhile
+	other := &feed{h: h, address: "a"} // not the current feed of its address
 	steps := []struct {
 		name string
 		do   func()
@@ -85,17 +85,17 @@ func TestHubTellsLostAndReset(t *testing.T) {
 	for _, step := range steps {
 		step.do()
 		if got := n.take(); !slices.Equal(got, step.want) {
-			t.Errorf("%s: told %q; want %q", step.name, got, step.want)
+			t.Errorf("%s: got %q; want %q", step.name, got, step.want)
 		}
 	}
 	select {
 	case <-h.ready:
 	default:
-		t.Error("ready is open; want closed since all feeds were up")
+		t.Error("ready is open; want closed after all feeds were up")
 	}
 }
 
-// Calls come one after another, from however many feeds, and none after stop.
+// Calls come one after another, from any number of feeds, and none comes after stop.
 func TestHubStops(t *testing.T) {
 	h, f := testHub("a", "b", "c")
 	n := &notes{t: t}
@@ -138,11 +138,11 @@ func TestHubIgnoresOthers(t *testing.T) {
 		h.pushed(name)
 	}
 	if got := n.take(); len(got) != 0 {
-		t.Errorf("told %q; want nothing", got)
+		t.Errorf("got %q; want nothing", got)
 	}
 	h.pushed("weir:p:{ns/a%20b}:l:5")
 	if got := n.take(); !slices.Equal(got, []string{"released a b"}) {
-		t.Errorf("told %q; want the release of %q", got, "a b")
+		t.Errorf("got %q; want the release of %q", got, "a b")
 	}
 }
 
@@ -157,17 +157,17 @@ func TestHubStopsWhileTelling(t *testing.T) {
 	second.take()
 	var feed sync.WaitGroup
 	feed.Go(func() { h.pushed("weir:p:{ns/k}:l:1") })
-	<-first.entered // the push has both Watchers before it
+	<-first.entered // the push still has to reach both Watchers
 	stop()
 	close(first.leave)
 	feed.Wait()
 	if got := second.take(); len(got) != 0 {
-		t.Errorf("told %q after stop; want nothing", got)
+		t.Errorf("got %q after stop; want nothing", got)
 	}
 	stopFirst()
 }
 
-// blocking is a Watcher that takes its time for a release.
+// blocking is a Watcher that blocks in Released.
 type blocking struct {
 	notes
 	entered, leave chan struct{}

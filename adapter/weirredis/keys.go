@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// All keys of the engine that belong to one fleet.Key have the same part in
-// braces, by which a Cluster puts them in one slot:
+// All keys of the engine that belong to one fleet.Key have the same part in braces,
+// so that a Cluster puts them in one slot:
 //
 //	weir:s:{namespace/name}            state: fence register, lease, cooling
 //	weir:e:{namespace/name}            entry
@@ -16,14 +16,14 @@ import (
 //	weir:p:{namespace/name}:c:17       push: changed, with the fence
 //	weir:p:{namespace/name}:r:17       push: removed
 //	weir:p:{namespace/name}:l:17       push: released
-//	weir:t:{|namespace}                notes of invalidations by tag
+//	weir:t:{|namespace}                records of invalidations by tag
 //	weir:p:{|namespace}:t:17:tag       push: tagged, with the number
 //	weir:p:{|namespace}:x:17:tag       push: expired, with the number
 //	weir:i:{|}                         instances that have announced themselves
 //
-// Names are any bytes. Bytes of the frame, and those that are
-// not printable, are written as %XX, so that no two names look alike. A namespace
-// has its slashes escaped, too, so the first one in braces ends it.
+// Names are any bytes. Bytes used by this format, and those that are not printable,
+// are written as %XX, so that no two names look alike. In a namespace slashes are
+// escaped too, so the first slash in the braces ends it.
 
 const (
 	inName      = "%{}\"\\"
@@ -45,7 +45,8 @@ func appendEscaped(b []byte, s, special string) []byte {
 	return b
 }
 
-// unescape undoes appendEscaped. It reports false for what that does not write.
+// unescape reverses appendEscaped. It reports false for a string that appendEscaped
+// cannot have written.
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, true
@@ -69,7 +70,7 @@ func unescape(s string) (string, bool) {
 	return string(b), true
 }
 
-// keyTag is the part in braces for a key, with them.
+// keyTag returns the part of a key's names in braces, including the braces.
 func keyTag(k fleet.Key) string {
 	b := make([]byte, 0, len(k.Namespace)+len(k.Name)+3)
 	b = appendEscaped(append(b, '{'), k.Namespace, inNamespace)
@@ -77,7 +78,7 @@ func keyTag(k fleet.Key) string {
 	return string(append(b, '}'))
 }
 
-// namespaceTag is that for a whole namespace. It has no slash.
+// namespaceTag returns the same for a whole namespace. It has no slash.
 func namespaceTag(namespace string) string {
 	return string(append(appendEscaped([]byte("{|"), namespace, inNamespace), '}'))
 }
@@ -91,7 +92,7 @@ const (
 	pushExpired  = "x"
 )
 
-// A push is what the name of a key tells.
+// A push is the message in the name of a key.
 type push struct {
 	kind      string
 	namespace string
@@ -133,7 +134,7 @@ func parsePush(s string) (p push, ok bool) {
 	return p, okSpace && okName
 }
 
-// tell calls the method of w that p is about.
+// tell calls the method of w for p.
 func (p push) tell(w fleet.Watcher) {
 	switch p.kind {
 	case pushChanged, pushRemoved:

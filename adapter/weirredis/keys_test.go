@@ -10,8 +10,8 @@ import (
 
 var oddNames = []string{"", "a", "/", "|", "|a", "a/b", "{", "}", "{}", "}:", "%", "%2", "%25", "%2F", "a b", "\x00", "\xff", "ü", ":c:1", "{|ns}", "\"\\", strings.Repeat("}", 100)}
 
-// FuzzPush: the pushed names are those that a script writes, whatever they are,
-// and the place in braces is one that a Cluster finds.
+// FuzzPush: a push has the names that a script writes, whatever they are, and the
+// part in braces is one that a Cluster recognizes.
 func FuzzPush(f *testing.F) {
 	for i, a := range oddNames {
 		f.Add(a, oddNames[(i+7)%len(oddNames)], uint64(i))
@@ -30,14 +30,14 @@ func FuzzPush(f *testing.F) {
 				t.Errorf("parsePush(%q) = %+v, %v; want %+v", s, got, ok, want)
 			}
 			if open, end := strings.IndexByte(s, '{'), strings.IndexByte(s, '}'); open != 0 || end < 2 || strings.Count(s, "{") != 1 || strings.Count(s, "}") != 1 {
-				t.Errorf("%q: the braces are not one pair around something", s)
+				t.Errorf("%q: want one pair of braces around something", s)
 			}
 		}
 	})
 }
 
-// FuzzParsePush: no name of a key makes it fail, and what it takes has a name
-// that says the same.
+// FuzzParsePush: no key name makes parsePush panic, and a push that it accepts can be
+// written as a name that parses to the same push.
 func FuzzParsePush(f *testing.F) {
 	for _, s := range []string{"", "{", "{}", "{a/b}", "{a/b}:c:1", "{|a}:t:1:b", "{|a}:x:1:b", "{a/b}:t:1:b", "{|a}:c:1", "{a/b}:x:1", "{a/b}:c:-1", "{a/b%}:c:1", "{a%4/b}:c:1", "{a%zz/b}:c:1", "{|a}:t:1", "{a}:t:1:b", "{a/b}:c:99999999999999999999"} {
 		f.Add(s)
@@ -57,7 +57,7 @@ func FuzzParsePush(f *testing.F) {
 	})
 }
 
-// No two keys have one place.
+// No two keys have the same place.
 func TestKeysAreInjective(t *testing.T) {
 	seen := make(map[string]string)
 	note := func(tag, what string) {

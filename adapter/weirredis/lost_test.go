@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A command whose answer is lost is not sent again: nothing is done twice, and
-// permits that nobody has heard of are gone.
+// A command whose response is lost is not sent again: nothing is executed twice, and
+// permits in lost responses are lost.
 func TestAnswersLost(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	p := newProxy(t, s.Addr)
@@ -40,26 +40,26 @@ func TestAnswersLost(t *testing.T) {
 	}
 	p.lose.Store(false)
 	if lost < 15 {
-		t.Fatalf("%d answers were lost; want 15 at least", lost)
+		t.Fatalf("%d responses were lost; want at least 15", lost)
 	}
 	if sent := s.Calls()["evalsha"]; sent > 30 {
-		t.Errorf("30 Takes sent %d commands; want each once at most", sent)
+		t.Errorf("30 Takes sent %d commands; want each at most once", sent)
 	}
 	rest, err := tier.Take(t.Context(), key("k"), rate, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if sum := heard + rest.Permits; sum > rate.Burst || sum < rate.Burst-3*lost {
-		t.Errorf("%d permits in all, with %d answers lost; want at most %d", sum, lost, rate.Burst)
+		t.Errorf("%d permits in all, with %d responses lost; want at most %d", sum, lost, rate.Burst)
 	}
 
 	p.lose.Store(true)
 	if _, err := tier.Acquire(t.Context(), key("k"), fleet.Ask{Lease: time.Minute}); !unavailable(err) {
-		t.Errorf("Acquire whose answer is lost = %v; want unavailable", err)
+		t.Errorf("Acquire whose response is lost = %v; want unavailable", err)
 	}
 	p.lose.Store(false)
-	eventually(t, "an answer", func() bool {
+	eventually(t, "a response", func() bool {
 		a, err := tier.Acquire(t.Context(), key("k"), fleet.Ask{Lease: time.Minute})
-		return err == nil && a.Grant == fleet.GrantHeld // by nobody, until it runs out
+		return err == nil && a.Grant == fleet.GrantHeld // without a holder, until it expires
 	})
 }

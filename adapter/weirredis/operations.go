@@ -13,13 +13,14 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// maxExact is the highest number a script can tell from its neighbours.
+// maxExact is the largest number up to which a script represents all integers
+// exactly.
 const maxExact = 1 << 53
 
-// errAnswer is what a script never returns.
-var errAnswer = errors.New("an answer that is none of the scripts'")
+// errAnswer is the error of a response that no script returns.
+var errAnswer = errors.New("a response that no script returns")
 
-// names are of the engine's keys for a Key.
+// names are the names of the engine's keys for one Key.
 type names struct{ state, entry, push string }
 
 func (e *engine) names(k fleet.Key) names {
@@ -31,7 +32,7 @@ func (e *engine) script(ctx context.Context, op string, s *script, keys []string
 	return e.do(ctx, op, func(c rueidis.Client) rueidis.RedisResult { return s.run(ctx, c, keys, args) })
 }
 
-// Ping asks for a sign of life: in a Cluster, any node's.
+// Ping sends a PING. In a Cluster one responding node is enough.
 func (e *engine) Ping(ctx context.Context) error {
 	_, err := e.do(ctx, "ping", func(c rueidis.Client) (r rueidis.RedisResult) {
 		for _, node := range c.Nodes() { // in any order
@@ -66,7 +67,7 @@ func (e *engine) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.A
 	return ans, nil
 }
 
-// readAnswer reads what acquire.lua returns.
+// readAnswer reads the response of acquire.lua.
 func readAnswer(m rueidis.RedisMessage) (a fleet.Answer, err error) {
 	v, err := m.ToArray()
 	if err != nil || len(v) != 9 {
@@ -88,7 +89,7 @@ func readAnswer(m rueidis.RedisMessage) (a fleet.Answer, err error) {
 	return a, r.err
 }
 
-// A reader reads the parts of an answer, all of which are strings.
+// A reader reads the parts of a script's response, all of which are strings.
 type reader struct {
 	v   []rueidis.RedisMessage
 	err error // the first
@@ -212,7 +213,7 @@ func (e *engine) Tags(ctx context.Context, namespace string, tags []string) (fle
 			continue
 		}
 		note, err := v[i].ToString()
-		seq, _, _ := strings.Cut(note, " ") // until when it is kept follows
+		seq, _, _ := strings.Cut(note, " ") // its expiry time follows
 		n, errNumber := strconv.ParseUint(seq, 10, 64)
 		if err != nil || errNumber != nil {
 			return fleet.TagState{}, &fleet.UnavailableError{Op: "tags", Err: errAnswer}
@@ -266,7 +267,7 @@ func (e *engine) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fl
 	return fleet.Taken{Permits: int(v[0]), RetryAfter: time.Duration(min(v[1], most)) * time.Microsecond}, nil
 }
 
-// micros is d in microseconds, rounded up: half of one is not none.
+// micros returns d in microseconds, rounded up, so that a fraction does not become 0.
 func micros(d time.Duration) string {
 	n := d / time.Microsecond
 	if d%time.Microsecond > 0 {
@@ -283,7 +284,7 @@ func yes(m rueidis.RedisMessage, err error) (bool, error) {
 	return n == 1, err
 }
 
-// number reads a script's answer that is a fence.
+// number reads a script's response that is a number.
 func number(op string) func(rueidis.RedisMessage, error) (uint64, error) {
 	return func(m rueidis.RedisMessage, err error) (uint64, error) {
 		if err != nil {

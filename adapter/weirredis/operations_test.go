@@ -33,11 +33,12 @@ func TestLoadIsShared(t *testing.T) {
 	told.await(t, fmt.Sprintf("changed %q %d false", "k", fence))
 	got := acquire(t, b, key("k"), fleet.Ask{})
 	if got.Grant != fleet.GrantFresh || !bytes.Equal(got.Entry.Data, data) || got.Entry.Fence != fence || got.Entry.Fresh > time.Minute || got.Entry.Fresh < 30*time.Second {
-		t.Errorf("Acquire = %v with fence %d, %v left; want what was settled", got.Grant, got.Entry.Fence, got.Entry.Fresh)
+		t.Errorf("Acquire = %v with fence %d, %v left; want the settled entry", got.Grant, got.Entry.Fence, got.Entry.Fresh)
 	}
 }
 
-// An operation is one command from the instance: what scripts call is not.
+// An operation is one command from the instance, not counting the commands inside
+// scripts.
 func TestRoundTrips(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s, func(o *weirredis.Options) { o.PingInterval = time.Minute })
@@ -91,7 +92,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Names are any bytes, and no two of them are one.
+// Names can be any bytes, and no two names collide.
 func TestNamesAreAnyBytes(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -117,12 +118,12 @@ func TestNamesAreAnyBytes(t *testing.T) {
 		}
 	}
 	if n := s.Int("DBSIZE"); n < int64(2*len(keys)) {
-		t.Errorf("DBSIZE = %d; want two for each of %d keys at least", n, len(keys))
+		t.Errorf("DBSIZE = %d; want at least two for each of %d keys", n, len(keys))
 	}
 }
 
-// What is pushed is gone, and all that is kept has a time to live, but the
-// notes of invalidations by tag.
+// Push keys are deleted, and all stored keys have a time to live, except the records
+// of invalidations by tag.
 func TestWhatIsKept(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -146,10 +147,10 @@ func TestWhatIsKept(t *testing.T) {
 		"weir:s:{ns/removed}":  after,
 		"weir:s:{ns/held}":     time.Minute + after,
 		"weir:m:{ns/rate}":     2 * time.Minute,
-		"weir:t:{|ns}":         -time.Millisecond, // as PTTL says: none
+		"weir:t:{|ns}":         -time.Millisecond, // PTTL's -1: no time to live
 	}
 	if keys := s.Texts("KEYS", "*"); len(keys) != len(want) {
-		t.Errorf("KEYS = %q; want those of %v", keys, want)
+		t.Errorf("KEYS = %q; want the keys of %v", keys, want)
 	}
 	for k, ttl := range want {
 		got := time.Duration(s.Int("PTTL", k)) * time.Millisecond

@@ -26,32 +26,32 @@ const (
 
 // Options configure a [Tier]. Addresses is required.
 type Options struct {
-	// Addresses are host:port of the server; of some nodes of a Cluster, of
-	// which one must answer; or of the Sentinels.
+	// Addresses are host:port of the server; of some nodes of a Cluster, at least one
+	// of which must respond; or of the Sentinels.
 	Addresses []string
 
-	// Cluster says that the server is one of a Redis or Valkey Cluster.
+	// Cluster states that the server is part of a Redis or Valkey Cluster.
 	Cluster bool
 
-	// Sentinel, if not nil, says that Addresses are Sentinels'.
+	// Sentinel, if not nil, states that Addresses are those of Sentinels.
 	Sentinel *Sentinel
 
-	// Username and Password are of the ACL user. Without a Username it is the
-	// user "default".
+	// Username and Password are those of the ACL user. Without a Username, Password
+	// is that of the user "default".
 	Username, Password string
 
-	// Credentials, if not nil, is called for each new connection in place of
-	// Username and Password, so that they can change while the process runs.
-	// It must return soon, and is called on several goroutines at once.
+	// Credentials, if not nil, is called for each new connection instead of using
+	// Username and Password, so that they can change while the process runs. It must
+	// return soon, and be safe for concurrent use.
 	Credentials func() (username, password string, err error)
 
-	// TLS, if not nil, is used for all connections. Without a ServerName
-	// certificates must be for the host of each address.
+	// TLS, if not nil, is used for all connections. Without a ServerName, each
+	// server's certificate must match the host of its address.
 	TLS *tls.Config
 
-	// Prefix is what the name of each key begins with, up to 64 bytes of
-	// letters, digits and -_.: of which services that share an engine have one
-	// each. Default: DefaultPrefix.
+	// Prefix is the beginning of the name of each key: up to 64 letters, digits and
+	// -_.: characters. Services that share an engine must use different ones.
+	// Default: DefaultPrefix.
 	Prefix string
 
 	// ClientName is shown in CLIENT LIST. Default: DefaultClientName.
@@ -61,19 +61,18 @@ type Options struct {
 	// waits for the first one. Default: DefaultDialTimeout.
 	DialTimeout time.Duration
 
-	// PingInterval is how often the connections that bring the pushes are
-	// checked, and how long the answer to that may take; in a Cluster also how
-	// often its masters are looked up. Pushes can be missing for twice as long
-	// before Lost comes. From 10 ms to a minute. Default:
-	// DefaultPingInterval.
+	// PingInterval is how often the push connections are checked, and how long the
+	// response to a check may take. In a Cluster it is also how often the list of
+	// masters is read. Pushes can be missing for twice as long before Lost is sent.
+	// From 10 ms to a minute. Default: DefaultPingInterval.
 	PingInterval time.Duration
 
-	// Breaker has the deadline of each operation, 75 ms by default, and after
-	// how many missed ones instances go on alone.
+	// Breaker configures the deadline of each operation, 75 ms by default, and the
+	// number of failures after which instances work alone.
 	Breaker fleet.BreakerOptions
 }
 
-// Sentinel names the master that the Sentinels watch.
+// Sentinel names the master that the Sentinels monitor.
 type Sentinel struct {
 	MasterSet          string // its name, required
 	Username, Password string // for the Sentinels themselves
@@ -107,15 +106,15 @@ func (o Options) validate() error {
 	for i, a := range o.Addresses {
 		host, port, err := net.SplitHostPort(a)
 		f.Check(err == nil && host != "" && port != "" && !strings.Contains(host, "@"), fmt.Sprintf("Addresses[%d]", i), a[strings.LastIndexByte(a, '@')+1:],
-			"host:port; Username and Password have fields of their own")
+			"host:port; credentials go into Username and Password")
 	}
-	f.Check(!o.Cluster || o.Sentinel == nil, "Cluster", o.Cluster, "false, as Sentinel is set")
+	f.Check(!o.Cluster || o.Sentinel == nil, "Cluster", o.Cluster, "false, because Sentinel is set")
 	if o.Sentinel != nil {
 		f.Check(o.Sentinel.MasterSet != "", "Sentinel.MasterSet", o.Sentinel.MasterSet, "not empty")
 	}
 	f.Check(o.Credentials == nil || o.Username == "" && o.Password == "", "Credentials", "a function",
-		"nil, as Username or Password is set")
-	f.Check(o.Password != "" || o.Username == "", "Password", "nothing", "not empty, as Username is set")
+		"nil, because Username or Password is set")
+	f.Check(o.Password != "" || o.Username == "", "Password", "nothing", "not empty, because Username is set")
 	f.Check(isWord(o.Prefix) && len(o.Prefix) <= maxPrefix, "Prefix", o.Prefix,
 		"up to 64 letters, digits and -_.:")
 	f.Check(isWord(o.ClientName), "ClientName", o.ClientName, "letters, digits and -_.:")
@@ -127,8 +126,8 @@ func (o Options) validate() error {
 	return f.Err()
 }
 
-// isWord reports whether s has nothing that means something to Redis: spaces,
-// and the braces by which a Cluster finds a key's slot.
+// isWord reports whether s has no character with a meaning to Redis, such as spaces,
+// and the braces that select a key's slot in a Cluster.
 func isWord(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -16,7 +16,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	const good = "127.0.0.1:1"
 	tests := []struct {
 		o    weirredis.Options
-		want []string // what the error names, all of it
+		want []string // all texts that the error must contain
 	}{
 		{weirredis.Options{}, []string{"Addresses is [], must be at least one"}},
 		{weirredis.Options{Addresses: []string{good, good}}, []string{"Addresses is", "unless Cluster or Sentinel is set"}},
@@ -54,8 +54,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What is beyond every Tier's bounds is refused before it is sent, and is not
-// the engine's failure.
+// Calls outside the bounds of every Tier are rejected before they are sent, and do
+// not count as failures of the engine.
 func TestBounds(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -76,7 +76,7 @@ func TestBounds(t *testing.T) {
 		"no rate":        second(tier.Take(ctx, k, fleet.Rate{}, 1)),
 	} {
 		if err == nil || unavailable(err) || !strings.HasPrefix(err.Error(), "weirredis: ") {
-			t.Errorf("%s: %v; want an error of this package's that is not ErrUnavailable", name, err)
+			t.Errorf("%s: %v; want an error of this package that is not ErrUnavailable", name, err)
 		}
 	}
 	if n := s.Calls()["evalsha"] + s.Calls()["hmget"]; n != 0 {

@@ -17,14 +17,14 @@ import (
 
 func unavailable(err error) bool { return errors.Is(err, fleet.ErrUnavailable) }
 
-// A proxy stands between a Tier and a server: it counts commands, loses answers,
-// and cuts the line.
+// A proxy stands between a Tier and a server: it counts commands, drops responses,
+// and cuts connections.
 type proxy struct {
 	l        net.Listener
 	target   string
-	lose     atomic.Bool // the next answers to scripts, and their connections with them
-	deaf     atomic.Bool // connections that track bring nothing
-	cut      atomic.Bool // no connection is taken
+	lose     atomic.Bool // drops the next responses to scripts, and closes their connections
+	deaf     atomic.Bool // tracking connections deliver nothing
+	cut      atomic.Bool // no connection is accepted
 	commands atomic.Uint64
 	work     sync.WaitGroup
 
@@ -35,7 +35,7 @@ type proxy struct {
 // A proxied is one connection.
 type proxied struct {
 	near, far net.Conn
-	silent    atomic.Bool // swallows everything
+	silent    atomic.Bool // drops everything
 	tracks    atomic.Bool
 	asked     atomic.Bool // a script was sent
 }
@@ -101,7 +101,7 @@ func (p *proxy) end(c *proxied) {
 	delete(p.conns, c)
 }
 
-// commandsOf passes commands on, one by one.
+// commandsOf forwards commands, one by one.
 func (p *proxy) commandsOf(c *proxied) {
 	defer p.end(c)
 	r := bufio.NewReader(c.near)
@@ -151,7 +151,7 @@ func readCommand(r *bufio.Reader) (raw []byte, command []string, err error) {
 	return b.Bytes(), append(command, "", ""), err
 }
 
-// answersOf passes on what the server says.
+// answersOf forwards the server's responses.
 func (p *proxy) answersOf(c *proxied) {
 	defer p.end(c)
 	b := make([]byte, 64<<10)
@@ -161,7 +161,7 @@ func (p *proxy) answersOf(c *proxied) {
 			return
 		}
 		if p.lose.Load() && c.asked.Load() {
-			return // the command was done; nobody hears of it
+			return // the command was executed; its response is lost
 		}
 		if c.silent.Load() || c.tracks.Load() && p.deaf.Load() {
 			continue
@@ -172,10 +172,10 @@ func (p *proxy) answersOf(c *proxied) {
 	}
 }
 
-// silence swallows all that comes on the connections that there are.
+// silence drops everything on the existing connections.
 func (p *proxy) silence() { p.each(func(c *proxied) { c.silent.Store(true) }) }
 
-// cutOff ends all connections, and takes none until mend.
+// cutOff closes all connections, and accepts none until mend.
 func (p *proxy) cutOff() {
 	p.cut.Store(true)
 	p.each((*proxied).close)

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// trackers are the ids of the connections of s that track.
+// trackers returns the IDs of the tracking connections of s.
 func trackers(s *redistest.Server) (ids []string) {
 	for line := range strings.Lines(s.Text("CLIENT", "LIST")) {
 		m := trackerLine.FindStringSubmatch(line)
@@ -28,8 +28,8 @@ func trackers(s *redistest.Server) (ids []string) {
 
 var trackerLine = regexp.MustCompile(`^id=(\d+) .* name=weir .* flags=(\w+) `)
 
-// Every change of a key is pushed to all instances, the writer included, and
-// nothing else is.
+// Every change of a key, and nothing else, is pushed to all instances, including the
+// writer.
 func TestPushes(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	a, b := open(t, s), open(t, s)
@@ -56,7 +56,7 @@ func TestPushes(t *testing.T) {
 	settle(t, a, k, fence, fleet.Outcome{Cool: time.Millisecond, Remove: true}, true)
 	released := fmt.Sprintf("released %q", "k")
 	removed := fmt.Sprintf("changed %q %d true", "k", fence)
-	for _, r := range recorders { // one message of the server's: in the order of names
+	for _, r := range recorders { // one message of the server, in the order of names
 		r.next(t, released)
 		r.next(t, removed)
 	}
@@ -79,11 +79,11 @@ func TestPushes(t *testing.T) {
 		}
 	}
 	if keys := s.Texts("KEYS", "*:p:*"); len(keys) != 0 {
-		t.Errorf("keys of pushes that were left: %q; want none", keys)
+		t.Errorf("push keys that remain: %q; want none", keys)
 	}
 }
 
-// No call is made after stop, whatever comes.
+// No call is made after stop, whatever is pushed.
 func TestWatchStops(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -125,7 +125,7 @@ func (changed) Lost()                          {}
 func (changed) Recovered()                     {}
 func (changed) Reset()                         {}
 
-// The tracking connection is restored, reported, and works again.
+// The tracking connection is restored and works again, and the loss is reported.
 func TestClientKill(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s, func(o *weirredis.Options) { o.PingInterval = time.Minute })
@@ -133,10 +133,10 @@ func TestClientKill(t *testing.T) {
 	for range 5 {
 		ids := trackers(s)
 		if len(ids) != 1 {
-			t.Fatalf("connections that track: %q; want one", ids)
+			t.Fatalf("tracking connections: %q; want one", ids)
 		}
 		s.Do("CLIENT", "KILL", "ID", ids[0])
-		told.await(t, "reset") // without a PING's being due
+		told.await(t, "reset") // without waiting for a PING
 		fence := write(t, tier, key("k"), fleet.Write{})
 		told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
 	}
@@ -165,8 +165,8 @@ func TestFlushAllResets(t *testing.T) {
 	}
 }
 
-// A server that hangs is noticed by the PING, and nobody waits longer than the
-// deadline, however many there are.
+// A hanging server is detected by the PING, and no caller waits longer than the
+// deadline, however many callers there are.
 func TestHang(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	const deadline = 200 * time.Millisecond
@@ -195,7 +195,7 @@ func TestHang(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Where nothing else runs that is the deadline, and a little. One after another
+	// On an idle machine that is the deadline and slightly more. One after another
 	// they would wait for half an hour.
 	if d := time.Duration(longest.Load()); failed.Load() != callers || d > patience {
 		t.Errorf("%d of %d got ErrUnavailable, the last after %v; want all, within %v", failed.Load(), callers, d, deadline)
@@ -203,15 +203,16 @@ func TestHang(t *testing.T) {
 	told.await(t, "lost")
 	s.Resume()
 	told.await(t, "reset")
-	eventually(t, "the tier to answer", func() bool {
+	eventually(t, "the tier to respond", func() bool {
 		ok, err := tier.Extend(t.Context(), key("k"), fence, time.Minute)
 		return ok && err == nil
 	})
 	fence = write(t, tier, key("k"), fleet.Write{})
 	told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
-	// Most callers had gone before their command was sent: it is not done late.
+	// Most callers had left before their command was sent, so it is not executed
+	// late.
 	if n := s.Calls()["evalsha"]; n > 1000 {
-		t.Errorf("%d commands were done after the hang; want those that had been sent, a few hundred", n)
+		t.Errorf("%d commands were executed after the hang; want only those sent before, a few hundred", n)
 	}
 }
 
@@ -228,7 +229,7 @@ func TestRestartEmpty(t *testing.T) {
 	}
 	s.Restart()
 	told.await(t, "reset")
-	eventually(t, "the tier to refuse the fence of before", func() bool {
+	eventually(t, "the tier to reject the earlier fence", func() bool {
 		ok, err := tier.Settle(t.Context(), key("k"), fence, fleet.Outcome{Entry: entry("late")})
 		return !ok && err == nil
 	})
@@ -237,15 +238,16 @@ func TestRestartEmpty(t *testing.T) {
 	}
 }
 
-// A service starts without its engine, and uses it once it is there.
+// A service starts without its engine, and uses it once it is up.
 func TestStartsWithoutTheEngine(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	s.Kill()
 	begun := time.Now()
 	tier := open(t, s, func(o *weirredis.Options) { o.DialTimeout = time.Second })
-	// With what a busy machine adds. The engine comes only when New has returned.
+	// Including the delay of a busy machine. The engine starts only after New has
+	// returned.
 	if d := time.Since(begun); d > patience {
-		t.Errorf("New took %v; want DialTimeout at most", d)
+		t.Errorf("New took %v; want at most DialTimeout", d)
 	}
 	told := watch(t, tier, "ns")
 	told.await(t, "lost")
@@ -254,7 +256,7 @@ func TestStartsWithoutTheEngine(t *testing.T) {
 	}
 	s.Restart()
 	told.await(t, "reset")
-	eventually(t, "the tier to answer", func() bool {
+	eventually(t, "the tier to respond", func() bool {
 		_, err := tier.Write(t.Context(), key("k"), fleet.Write{})
 		return err == nil
 	})
@@ -262,8 +264,8 @@ func TestStartsWithoutTheEngine(t *testing.T) {
 	told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
 }
 
-// A connection that ends while it is idle costs no command: the first one after a
-// restart goes through.
+// A connection that ends while idle loses no command: the first one after a restart
+// succeeds.
 func TestIdleConnectionEnds(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s, func(o *weirredis.Options) { o.Breaker.Failures = 1 << 20 })
@@ -276,8 +278,8 @@ func TestIdleConnectionEnds(t *testing.T) {
 	}
 }
 
-// A black hole, as a firewall that has forgotten a connection, is noticed and
-// gone round.
+// A silent connection, as behind a firewall that has forgotten it, is detected and
+// replaced.
 func TestSilentConnection(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	p := newProxy(t, s.Addr)
@@ -286,7 +288,7 @@ func TestSilentConnection(t *testing.T) {
 		o.Breaker.Deadline = 200 * time.Millisecond
 	})
 	told := watch(t, tier, "ns")
-	p.silence() // connections that are there; new ones are good
+	p.silence() // the existing connections; new ones work
 	told.await(t, "lost")
 	told.await(t, "reset")
 	eventually(t, "commands to go through", func() bool {

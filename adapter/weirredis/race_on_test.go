@@ -2,5 +2,5 @@
 
 package weirredis_test
 
-// slow is how much longer everything may take.
+// slow is the factor for all time limits.
 const slow = 4

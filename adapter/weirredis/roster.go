@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// maxInstances bounds how many instances are returned.
+// maxInstances bounds how many instances Instances returns.
 const maxInstances = 10_000
 
-// roster is the engine's key of the instances. There is one for a Prefix.
+// roster returns the engine's key for the instances. There is one per Prefix.
 func (e *engine) roster() string { return e.o.Prefix + ":i:" + namespaceTag("") }
 
 // Announce is of fleet.Roster.
@@ -33,8 +33,8 @@ func (e *engine) Withdraw(ctx context.Context, id string) error {
 	return err
 }
 
-// Instances is of fleet.Roster. What another version of weir has said, and this
-// one cannot read, is left out.
+// Instances implements fleet.Roster. It leaves out instances of other versions of
+// weir that this version cannot read.
 func (e *engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	m, err := e.script(ctx, "instances", instancesScript, []string{e.roster()}, decimal(maxInstances))
 	if err != nil {

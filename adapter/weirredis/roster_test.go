@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// Instances that are gone leave nothing, whether somebody looks or not.
+// Expired instances are deleted, whether Instances is called or not.
 func TestRosterIsTrimmed(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -25,21 +25,21 @@ func TestRosterIsTrimmed(t *testing.T) {
 	}
 	announce("long", time.Minute)
 	<-time.After(60 * time.Millisecond)
-	for range 200 { // nobody looks, and one goes on
+	for range 200 { // without Instances, while one instance continues
 		announce("long", time.Minute)
 	}
 	if n := s.Int("HLEN", key); n > 5 {
-		t.Errorf("%d instances are kept, of which one is known; want the others gone", n)
+		t.Errorf("%d instances are stored, of which one is known; want the others deleted", n)
 	}
 	if all, err := tier.Instances(t.Context()); err != nil || len(all) != 1 || all[0].ID != "long" {
 		t.Errorf("Instances = %+v, %v; want the one that is known", all, err)
 	}
 	if n := s.Int("HLEN", key); n != 1 {
-		t.Errorf("%d instances are kept when somebody has looked; want 1", n)
+		t.Errorf("%d instances are stored after Instances; want 1", n)
 	}
 	announce("brief", 50*time.Millisecond)
 	if left := s.Int("PTTL", key); left < 50_000 || left > 60_000 {
-		t.Errorf("the roster is kept for %d ms; want as long as the one that is known longest", left)
+		t.Errorf("the roster lives for %d ms; want the time of its longest announcement", left)
 	}
 	for _, id := range []string{"long", "brief"} {
 		if err := tier.Withdraw(t.Context(), id); err != nil {
@@ -47,11 +47,11 @@ func TestRosterIsTrimmed(t *testing.T) {
 		}
 	}
 	if n := s.Int("EXISTS", key); n != 0 {
-		t.Errorf("there is still a roster without anybody in it")
+		t.Errorf("the roster still exists without an instance")
 	}
 }
 
-// What cannot be read, of another version, hides nobody.
+// An unreadable instance of another version does not hide the others.
 func TestRosterWithWhatIsNotOurs(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s)
@@ -60,6 +60,6 @@ func TestRosterWithWhatIsNotOurs(t *testing.T) {
 	}
 	s.Do("HSET", "weir:i:{|}", "b", "99999999999999999 1 [of a later version]")
 	if all, err := tier.Instances(t.Context()); err != nil || len(all) != 1 || all[0].ID != "a" {
-		t.Errorf("Instances = %+v, %v; want a alone", all, err)
+		t.Errorf("Instances = %+v, %v; want only a", all, err)
 	}
 }

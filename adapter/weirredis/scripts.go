@@ -49,19 +49,19 @@ var (
 	instancesScript  = newScript(instancesLua)
 )
 
-// A script is run by its hash, and sent whole to a server that does not know it.
+// A script is run by its hash. It is sent in full to a server that does not know it.
 type script struct{ text, hash string }
 
 func newScript(body string) *script {
 	s := &script{text: common + "\n" + body}
-	sum := sha1.Sum([]byte(s.text)) // which is how the engine names it
+	sum := sha1.Sum([]byte(s.text)) // the engine identifies a script by this
 	s.hash = hex.EncodeToString(sum[:])
 	return s
 }
 
-// run sends one command, and a second one where the first was refused for want
-// of the script: nothing has happened then. That is its difference to rueidis'
-// Lua: if the caller has gone meanwhile, the second is not sent.
+// run sends one command. If the server does not know the script, nothing has
+// happened, and run sends a second command with the full script. Unlike rueidis' Lua,
+// it sends no second command if the caller has left in the meantime.
 func (s *script) run(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
 	n := int64(len(keys))
 	r := c.Do(context.Background(), c.B().Evalsha().Sha1(s.hash).Numkeys(n).Key(keys...).Arg(args...).Build())

@@ -54,7 +54,7 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// leastRights is the ACL rule of the documentation.
+// leastRights returns the ACL rule of the documentation.
 func leastRights(prefix string) []string {
 	return strings.Fields("resetkeys resetchannels -@all ~" + prefix + ":* " +
 		"+evalsha +eval +hget +hmget +hset +hdel +hrandfield +pexpire +pttl +set +del +time +ping " +
@@ -68,9 +68,9 @@ func TestLeastRights(t *testing.T) {
 	everything(t, tier)
 	log := s.Do("ACL", "LOG")
 	if refused, err := log.ToArray(); err != nil || len(refused) > 0 {
-		t.Errorf("ACL LOG = %v, %v; want nothing refused", refused, err)
+		t.Errorf("ACL LOG = %v, %v; want no refusals", refused, err)
 	}
-	// Another service's keys are not for this user.
+	// This user has no access to another service's keys.
 	other, err := weirredis.New(t.Context(), weirredis.Options{Addresses: []string{s.Addr}, Username: "weir", Password: secret, Prefix: "other"})
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +151,12 @@ func TestTLS(t *testing.T) {
 	everything(t, tier)
 
 	stranger := open(t, s, func(o *weirredis.Options) {
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} // does not know the authority
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} // does not trust the authority
 		o.Breaker.Failures = 1 << 20
 	})
 	_, err := stranger.Write(t.Context(), key("k"), fleet.Write{})
 	if !unavailable(err) || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("Write to a server of an unknown authority = %v; want unavailable, for its certificate", err)
+		t.Errorf("Write to a server of an unknown authority = %v; want unavailable because of its certificate", err)
 	}
 }
 

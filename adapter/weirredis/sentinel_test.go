@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// Behind Sentinels the master is found, tracked, and followed when it moves.
+// With Sentinels the master is found and tracked, also after a failover.
 func TestSentinel(t *testing.T) {
 	path := redistest.Redis(t)
 	master := redistest.Start(t, path)
@@ -31,7 +31,7 @@ func TestSentinel(t *testing.T) {
 	told.await(t, "lost")
 	told.await(t, "reset")
 	var next uint64
-	eventually(t, "the new master to answer", func() bool {
+	eventually(t, "the new master to respond", func() bool {
 		var err error
 		next, err = tier.Write(t.Context(), key("k"), fleet.Write{})
 		return err == nil
@@ -46,7 +46,7 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// A watched pair is a master and its replica, with a Sentinel.
+// A watchedPair is a master and its replica, with a Sentinel.
 type watchedPair struct {
 	master, replica, sentinel *redistest.Server
 	spent                     bool // it has failed over
@@ -62,8 +62,8 @@ func startWatchedPair(t *testing.T) *watchedPair {
 	return w
 }
 
-// failover kills the master, and waits until the replica is one: the Sentinel names it
-// then.
+// failover kills the master, and waits until the Sentinel names the replica as the
+// master.
 func (w *watchedPair) failover(t *testing.T) {
 	t.Helper()
 	w.spent = true

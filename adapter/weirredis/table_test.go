@@ -12,16 +12,16 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-var update = flag.Bool("update", false, "write what the suite has measured into docs/explain/fleet.md")
+var update = flag.Bool("update", false, "write the suite's measurements into docs/explain/fleet.md")
 
-// tablePage has the table of failures, between two comments.
+// tablePage contains the table of failures, between two comments.
 const (
 	tablePage  = "../../docs/explain/fleet.md"
 	tableBegin = "<!-- failures: go test ./adapter/weirredis -run 'TestFleet|TestFailureTable' -update -->\n"
 	tableEnd   = "<!-- /failures -->\n"
 )
 
-// measured is what the suite's rows have come to, by engine.
+// measured holds the measurements of the suite's rows, by engine.
 var measured = struct {
 	sync.Mutex
 	rows map[string]map[string]fleettest.Measured
@@ -36,12 +36,12 @@ func note(engine string, m fleettest.Measured) {
 	measured.rows[engine][m.Row] = m
 }
 
-// The page's table has the suite's rows, with what they promise. The figures are
-// those of the run that wrote it. It comes after the suite.
+// The page's table has the suite's rows with their bounds. Its figures are those of
+// the run that wrote it. This test runs after the suite.
 func TestFailureTable(t *testing.T) {
 	page, err := os.ReadFile(tablePage)
 	if err != nil {
-		t.Skip("there is no docs/explain/fleet.md; the module stands alone")
+		t.Skip("no docs/explain/fleet.md: the module is used outside the repository")
 	}
 	head, rest, ok := strings.Cut(string(page), tableBegin)
 	old, tail, ok2 := strings.Cut(rest, tableEnd)
@@ -78,7 +78,7 @@ func table(one, cluster map[string]fleettest.Measured) string {
 	return b.String()
 }
 
-// figures are what was measured, beside its bound.
+// figures returns the measurements with their bounds.
 func figures(m fleettest.Measured) string {
 	if m.NotRun != "" {
 		return " – | – "

@@ -31,18 +31,18 @@ func TestTake(t *testing.T) {
 			t.Errorf("Take(%d) = %d permits; want %d", test.n, got.Permits, test.want)
 		}
 		if none := test.want == 0; none != (got.RetryAfter > 0) || got.RetryAfter > time.Hour {
-			t.Errorf("Take(%d) = %+v; want RetryAfter only without a permit, an hour at most", test.n, got)
+			t.Errorf("Take(%d) = %+v; want RetryAfter only without a permit, and at most an hour", test.n, got)
 		}
 	}
-	// Another rate keeps what was taken: none of twice the burst is left, and
-	// then half of it.
+	// A different rate keeps the number of permits taken: the 10 taken leave 10 of a
+	// burst of 20.
 	twice := fleet.Rate{Permits: 1, Per: time.Minute, Burst: 20}
 	if got := take(t, tier, k, twice, 100); got.Permits != 10 {
 		t.Errorf("Take with a burst of 20 after 10 = %d; want 10", got.Permits)
 	}
-	// What leaks is by the clock: a permit each millisecond, and one at least for who
-	// comes again when told to. How many are requested in a time depends on the
-	// machine.
+	// Permits leak by the clock: one per millisecond, and at least one for a caller
+	// that returns after RetryAfter. How many are requested in that time depends on
+	// the machine.
 	quick := fleet.Rate{Permits: 1000, Per: time.Second, Burst: 5}
 	begun, sum, told := time.Now(), 0, false
 	for time.Since(begun) < 300*time.Millisecond {
@@ -60,8 +60,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Never more than rate and burst allow, however callers take them, at rates
-// whose permits are no whole number of microseconds, and at large ones.
+// Callers never get more than rate and burst allow, in any order, at rates whose
+// permits do not take whole microseconds, and at large rates.
 func TestTakeNeverTooMuch(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tiers := []fleet.Meter{open(t, s), open(t, s), open(t, s)}
@@ -85,7 +85,7 @@ func TestTakeNeverTooMuch(t *testing.T) {
 				})
 			}
 			takers.Wait()
-			spent := time.Since(begun) + time.Microsecond // the engine's clock has whole ones
+			spent := time.Since(begun) + time.Microsecond // the engine's clock has whole microseconds
 			most := float64(r.Burst) + float64(spent)*float64(r.Permits)/float64(r.Per)
 			if got := sum.Load(); float64(got) > most || got < int64(min(r.Burst, 50)) {
 				t.Errorf("%+v: %d permits in %v; want at most %v", r, got, spent, most)

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Tier is what the instances of a service share, on Redis or Valkey, behind a
-// breaker. It is safe for concurrent use. Make one with New.
+// A Tier is a [fleet.Tier] on Redis or Valkey, behind a breaker. It is safe for
+// concurrent use. Create one with New.
 type Tier struct {
 	*fleet.Breaker // operations and State
 
@@ -24,10 +24,10 @@ var (
 	_ fleet.Roster = (*Tier)(nil)
 )
 
-// New returns a Tier. It waits for the first connection, at most DialTimeout; if
-// ctx ends before, it returns the cause. An engine that cannot be reached is no
-// error: the Tier is unavailable until it can, and goes on trying in the
-// background. What the engine says no to is an error, such as a wrong password.
+// New returns a Tier. It waits for the first connection for at most DialTimeout; if
+// ctx ends first, it returns the cause of ctx. An unreachable engine is not an error:
+// the Tier is unavailable until it can connect, and retries in the background. A
+// rejection by the engine, such as for a wrong password, is an error.
 func New(ctx context.Context, o Options) (*Tier, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -41,16 +41,16 @@ func New(ctx context.Context, o Options) (*Tier, error) {
 	return &Tier{Breaker: fleet.WithBreaker(e, o.Breaker), engine: e, closed: make(chan struct{})}, nil
 }
 
-// Close ends all connections; watches get nothing more. Operations from
-// then on fail with an error that matches fleet.ErrUnavailable. It waits for
-// commands that are on their way, which takes up to twice the PingInterval where
-// the engine hangs, until ctx ends, and then returns its cause. It may be called
-// again, and not from a Watcher.
+// Close closes all connections; Watchers get no more calls. Later operations fail
+// with an error that matches fleet.ErrUnavailable. Close waits for commands in
+// flight, which takes up to twice the PingInterval if the engine hangs. If ctx ends
+// first, Close returns the cause of ctx. It may be called again, but not from a
+// Watcher.
 func (t *Tier) Close(ctx context.Context) error {
 	t.closing.Do(func() {
 		go func() { // ends with the engine's commands
 			defer close(t.closed)
-			_ = t.Breaker.Close(context.Background()) // without an end of its context it returns nil
+			_ = t.Breaker.Close(context.Background()) // returns nil, because its context never ends
 			t.engine.close()
 		}()
 	})

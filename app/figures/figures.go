@@ -19,7 +19,7 @@ func Pad(s string, width int) string {
 	return blanks + s
 }
 
-// Bar draws a bar of share, 0 to 1, of room columns, to an eighth of a column. A share
+// Bar draws a bar for share, 0 to 1, in room columns, to an eighth of a column. A share
 // above 0 is always visible.
 func Bar(share float64, room int) string {
 	eighths := int(math.Round(share * float64(room) * 8))

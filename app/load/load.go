@@ -57,8 +57,8 @@ type Loop struct {
 	answered atomic.Int64 // good responses; an atomic so that Answered never delays a client
 
 	mu       sync.Mutex
-	hist     *hdrhistogram.Histogram // guarded by mu; good answers, in microseconds
-	slowest  time.Duration           // guarded by mu; exact, of good answers
+	hist     *hdrhistogram.Histogram // guarded by mu; good responses, in microseconds
+	slowest  time.Duration           // guarded by mu; exact, of good responses
 	requests int64                   // guarded by mu
 	failures int64                   // guarded by mu
 	first    error                   // guarded by mu; the first failure
@@ -87,7 +87,7 @@ const (
 // New returns a Loop of that many clients. Both numbers must be positive.
 func New(clients int, duration time.Duration, do Func) *Loop {
 	if clients < 1 || duration <= 0 || do == nil {
-		panic(fmt.Sprintf("load: New(%d, %v, do): both must be positive, and do not nil", clients, duration))
+		panic(fmt.Sprintf("load: New(%d, %v, do): the numbers must be positive, and do must not be nil", clients, duration))
 	}
 	return &Loop{
 		clients:  clients,

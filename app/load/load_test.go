@@ -15,7 +15,7 @@ var errBad = errors.New("bad answer")
 
 func TestRunMeasuresAClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Ten clients, an answer every 10 ms, one in a hundred after 50 ms.
+		// Ten clients, a response every 10 ms, and one in a hundred after 50 ms.
 		var n atomic.Int64
 		l := load.New(10, 10*time.Second, func(context.Context, int) error {
 			if n.Add(1)%100 == 0 {
@@ -30,7 +30,7 @@ func TestRunMeasuresAClosedLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Requests != n.Load() || r.Requests < 9_000 || r.Requests > 10_010 {
-			t.Errorf("Requests = %d; want the %d that were sent, about 9,600", r.Requests, n.Load())
+			t.Errorf("Requests = %d; want the %d sent, about 9,600", r.Requests, n.Load())
 		}
 		if r.P50 < 9990*time.Microsecond || r.P50 > 10010*time.Microsecond {
 			t.Errorf("P50 = %v; want 10ms", r.P50)
@@ -52,7 +52,7 @@ func TestRunCountsFailuresAndKeepsThemOutOfTheTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := load.New(2, time.Second, func(_ context.Context, client int) error {
 			if client == 1 {
-				time.Sleep(time.Millisecond) // a quick refusal
+				time.Sleep(time.Millisecond) // a quick rejection
 				return errBad
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -81,7 +81,7 @@ func TestRunWithNoGoodAnswerHasNoTimes(t *testing.T) {
 			return errBad
 		}).Run(t.Context())
 		if err != nil || r.Failures != r.Requests || r.P50 != 0 || r.P99 != 0 || r.Slowest != 0 {
-			t.Errorf("Run = %+v, %v; want failures only, and no times", r, err)
+			t.Errorf("Run = %+v, %v; want only failures, and no times", r, err)
 		}
 	})
 }

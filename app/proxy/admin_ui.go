@@ -28,7 +28,7 @@ type adminUI struct {
 	sessions *console.Sessions
 
 	console *console.Console // nil: none
-	keys    bool             // it shows them
+	keys    bool             // show keys
 	token   string           // with which its sessions were opened
 }
 
@@ -43,7 +43,7 @@ func (p *proxy) openAdmin() error {
 	p.adminUI = u
 	u.source = show.New(show.Options{Gateway: p.gateway, Queues: u.queues, Process: u.process})
 	o := metrics.Options{Queues: u.board.Queues, Program: u.program, Logger: p.logger}
-	if g, ok := p.gateway.(*gateway.Gateway); ok { // or a test's
+	if g, ok := p.gateway.(*gateway.Gateway); ok { // or a fake in tests
 		c, err := weirprom.New(weirprom.Options{Gateway: g})
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (p *proxy) openAdmin() error {
 	return err
 }
 
-// close ends all streams of events.
+// close ends all event streams.
 func (u *adminUI) close() {
 	if u == nil {
 		return
@@ -80,7 +80,7 @@ func (u *adminUI) handler(c Settings) http.Handler {
 		Metrics:  u.metrics,
 		Logger:   u.p.logger,
 	}
-	browsers := o // get keys only if they are enabled
+	browsers := o // see keys only if that is enabled
 	browsers.HideKeys = !c.Admin.ShowKeys
 	u.open(c.Admin, admin.Endpoints(u.p.gateway, browsers))
 	if u.console != nil {
@@ -113,7 +113,7 @@ func (u *adminUI) open(a Admin, endpoints http.Handler) {
 	}
 	c, err := console.New(o)
 	if err != nil {
-		u.p.logger.Error("there is no console", "error", err)
+		u.p.logger.Error("the console could not be started", "error", err)
 		return
 	}
 	u.console, u.keys, u.token = c, a.ShowKeys, a.Token

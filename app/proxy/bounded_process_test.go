@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// Whatever a setting names may be a file of any kind. memory is
-// what a program may take that reads one without an end, in KiB of addresses.
+// A setting can name a file of any kind, even one without an end. memory is how much
+// address space, in KiB, a program that reads one gets.
 const memory = 4 << 20
 
-// limited runs weir with that memory, and returns its exit code and what it wrote to
-// standard error.
+// limited runs weir with that memory limit, and returns its exit code and standard
+// error.
 func limited(t *testing.T, stdin io.Reader, args ...string) (code int, stderr string) {
 	t.Helper()
 	script := fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, memory)
 	if raced {
-		script = `exec "$0" "$@"` // the race detector takes more addresses than that at its start
+		script = `exec "$0" "$@"` // the race detector reserves more address space than that at startup
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, os.Args[0]}, args...)...)
 	cmd.Env = append(os.Environ(), asWeir+"=1")
@@ -42,7 +42,7 @@ func limited(t *testing.T, stdin io.Reader, args ...string) (code int, stderr st
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// file writes a file into a folder of the test.
+// file writes a file in a temporary folder.
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -112,10 +112,10 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// feed writes to a FIFO once somebody reads it.
+// feed writes to a FIFO once a reader has opened it.
 func feed(t *testing.T, name, text string) {
 	t.Helper()
-	go func() { // ends with the reader, or the test's process
+	go func() { // ends with the reader, or with the test's process
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
 			return // the test is over
@@ -125,8 +125,9 @@ func feed(t *testing.T, name, text string) {
 	}()
 }
 
-// A FIFO, as a shell gives for <(command), is read when it has something, however
-// often the program needs it; a reload finds what was there, or what is new.
+// A FIFO, which is what a shell passes for <(command), is read once it has content,
+// however often the program needs that content. A reload gets the earlier content, or
+// the new content if there is any.
 func TestSettingsFromFIFOs(t *testing.T) {
 	o := newOrigin(t, "a")
 	conf, token := fifo(t), fifo(t)
@@ -144,7 +145,7 @@ upstreams: [{name: a, servers: ["` + o.URL + `"]}]
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 1)
 	feed(t, conf, text+"name: other\n")
-	for n := 2; ; n++ { // the first ones may come before there is a writer
+	for n := 2; ; n++ { // the first reloads can happen before there is a writer
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, n)
 		resp, err := http.Get(p.listen[0])
@@ -160,7 +161,7 @@ upstreams: [{name: a, servers: ["` + o.URL + `"]}]
 	p.ends(0)
 }
 
-// A program that waits for its configuration can be ended.
+// A program that waits for its configuration can be stopped.
 func TestSignalsWhileTheConfigurationLoads(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		for args, code := range map[string]int{"proxy": 0, "proxy check": 1, "worker": 0} {
@@ -175,13 +176,13 @@ func TestSignalsWhileTheConfigurationLoads(t *testing.T) {
 			case w := <-opened:
 				defer w.Close()
 			case <-time.After(patience):
-				t.Fatal("nobody reads the configuration")
+				t.Fatal("the program does not read the configuration")
 			}
 			began := time.Now()
 			p.signal(sig)
 			p.ends(code)
 			if d := time.Since(began); d > 5*time.Second {
-				t.Errorf("weir %s ended %v after the signal; want at once", args, d)
+				t.Errorf("weir %s ended %v after the signal; want immediately", args, d)
 			}
 		}
 	}

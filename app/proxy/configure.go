@@ -72,7 +72,8 @@ func Configure(c *config.Config) (Settings, error) {
 	return s, nil
 }
 
-// listenConfig is one listener with the limits of all.
+// listenConfig returns the configuration of one listener, with the limits that apply to
+// all.
 func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config {
 	out := listen.Config{
 		Address:  l.Address,
@@ -97,8 +98,8 @@ func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config
 	return out
 }
 
-// adminHosts are the names that requests to the listener may use: those that
-// are configured, and the one it listens on.
+// adminHosts returns the host names that requests to the admin listener may use: the
+// configured ones, and the name it listens on.
 func adminHosts(a config.Admin) []string {
 	hosts := append([]string(nil), a.AllowedHosts...)
 	if host, _, err := net.SplitHostPort(a.Address); err == nil && host != "" && net.ParseIP(host) == nil {

@@ -83,6 +83,6 @@ cache: {memory: 2MiB}
 	var b strings.Builder
 	proxy.Summary(&b, s, nil)
 	if strings.Contains(b.String(), "0123456789abcdef") || !strings.Contains(b.String(), "other machines, too, with the token") {
-		t.Errorf("the summary is %s; want that there is a token, and not the token", b.String())
+		t.Errorf("the summary is %s; want it to mention a token but not contain it", b.String())
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// speak is a request with fields, and what came of it.
+// speak sends a request with these fields, and returns the response.
 func speak(t *testing.T, method, url, body string, fields ...string) (answer, http.Header) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -29,7 +29,7 @@ func speak(t *testing.T, method, url, body string, fields ...string) (answer, ht
 		name, value, _ := strings.Cut(f, ": ")
 		r.Header.Add(name, value)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r) // follows nothing
+	resp, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
 	if err != nil {
 		return answer{err: err}, nil
 	}
@@ -38,7 +38,7 @@ func speak(t *testing.T, method, url, body string, fields ...string) (answer, ht
 	return answer{resp.StatusCode, string(b), resp.Close, err}, resp.Header
 }
 
-// newLibrary is an origin whose answers are good for a minute.
+// newLibrary is an origin whose responses are fresh for a minute.
 func newLibrary(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=60")
@@ -48,7 +48,7 @@ func newLibrary(t *testing.T) *httptest.Server {
 	return s
 }
 
-// A shownUnit is what of a unit is compared.
+// A shownUnit contains the fields of a unit that are compared.
 type shownUnit struct {
 	Name     string
 	Kind     string
@@ -73,7 +73,7 @@ func snapshot(t *testing.T, p *process) (s shown) {
 	return s
 }
 
-// The numbers of the console are those of /stats and of /metrics.
+// The console shows the same numbers as /stats and /metrics.
 func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 	p := start(t, "--upstream", newLibrary(t).URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	for i := range 30 {
@@ -85,7 +85,7 @@ func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 		Upstreams map[string]struct{ Limit struct{ Admitted uint64 } }
 	}
 	var s shown
-	until(t, "the last request to be counted", func() bool { // a moment after its answer
+	until(t, "the last request to be counted", func() bool { // which can be a moment after its response
 		s = snapshot(t, p)
 		return len(s.Units) == 1 && s.Units[0].Time.Count == 30
 	})
@@ -97,7 +97,7 @@ func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 		u.Requests != r.Requests || u.Avoided.Hits != r.Hits || u.Calls != r.Calls ||
 		len(s.Stores) != 1 || s.Stores[0].Entries != stats.Cache.Responses ||
 		len(s.Limits) != 1 || s.Limits[0].Admitted != stats.Upstreams["default"].Limit.Admitted {
-		t.Errorf("the console shows %+v, /stats %+v; want the same, 30 requests with 25 hits", s, stats)
+		t.Errorf("the console shows %+v, /stats %+v; want the same in both: 30 requests with 25 hits", s, stats)
 	}
 	a := get(p.admin + "/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -111,7 +111,7 @@ func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 	} {
 		f := all[name]
 		if f == nil || len(f.Metric) != 1 {
-			t.Errorf("/metrics has %s = %v; want one", name, f)
+			t.Errorf("/metrics has %s = %v; want one metric", name, f)
 		} else if got := f.Metric[0].GetCounter().GetValue() + f.Metric[0].GetGauge().GetValue(); got != want {
 			t.Errorf("%s = %v; want %v", name, got, want)
 		}
@@ -124,7 +124,7 @@ func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 func TestBrowsersAreLedToTheConsole(t *testing.T) {
 	p := start(t, "--upstream", newLibrary(t).URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	if line := p.await(`"msg":"ready"`, 1); !strings.Contains(line, `"console":"`+p.admin+`/console/"`) {
-		t.Errorf("at the start it says %s; want where the console is", line)
+		t.Errorf("the line at startup is %s; want the console's URL", line)
 	}
 	a, h := speak(t, "GET", p.admin+"/", "", "Accept: text/html,*/*;q=0.8")
 	if a.status != 302 || h.Get("Location") != "/console/" {
@@ -135,9 +135,9 @@ func TestBrowsersAreLedToTheConsole(t *testing.T) {
 	}
 	a, h = speak(t, "GET", p.admin+"/console/", "")
 	if a.status != 200 || !strings.Contains(a.body, "<html") || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
-		t.Errorf("the console is %d %.80q with %v; want the page, and its policy", a.status, a.body, h)
+		t.Errorf("the console is %d %.80q with %v; want the page and its policy", a.status, a.body, h)
 	}
-	// The page asks for a purge and an explanation of the operators' endpoints.
+	// The page uses the operators' endpoints for purges and explanations.
 	if a, _ := speak(t, "POST", p.admin+"/console/api/purge", `{"all": true}`); a.status != 200 || !strings.Contains(a.body, `"responses"`) {
 		t.Errorf("a purge from the console = %+v", a)
 	}
@@ -149,7 +149,7 @@ func TestBrowsersAreLedToTheConsole(t *testing.T) {
 	}
 }
 
-// A stream is an open stream of the console's events.
+// An eventStream is an open stream of the console's events.
 type eventStream struct {
 	lines *bufio.Scanner
 	body  io.Closer
@@ -178,7 +178,7 @@ func openEvents(t *testing.T, p *process, fields ...string) *eventStream {
 	return s
 }
 
-// next returns the data of the next event of a name, "" at the end.
+// next returns the data of the next event with this name, "" at the end of the stream.
 func (s *eventStream) next(name string) string {
 	for s.lines.Scan() {
 		if s.lines.Text() == "event: "+name && s.lines.Scan() {
@@ -225,19 +225,19 @@ func TestC2_LoginCookieEvents(t *testing.T) {
 		t.Errorf("the first event is %.200q; want a hello with the route", hello)
 	}
 	if tick := s.next("tick"); tick == "" {
-		t.Error("there is no tick")
+		t.Error("got no tick")
 	}
-	// A session survives a reload, and another one that changes the admin
-	// listener.
+	// A session survives a reload, also one that changes the admin listener.
 	for i, more := range []string{"", ", allowed_hosts: [weir.example]", ", show_keys: true"} {
 		config(t, file, origin, admin(more))
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, i+1)
 		if a, _ := speak(t, "GET", p.admin+"/console/api/snapshot", "", "Cookie: "+cookie); a.status != 200 {
-			t.Errorf("after reload %d with %q the cookie gets %d; want 200", i+1, more, a.status)
+			t.Errorf("after reload %d with %q the cookie gets status %d; want 200", i+1, more, a.status)
 		}
 	}
-	// With another token nobody sees any more whom the old one has let in.
+	// After the token changes, clients that logged in with the old one see nothing any
+	// more.
 	watching := []*eventStream{openEvents(t, p, "Cookie: "+cookie), openEvents(t, p, "Authorization: Bearer 0123456789abcdef")}
 	if err := os.WriteFile(token, []byte("fedcba9876543210\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -250,13 +250,12 @@ func TestC2_LoginCookieEvents(t *testing.T) {
 	}
 	for _, field := range []string{"Cookie: " + cookie, "Authorization: Bearer 0123456789abcdef"} {
 		if a, _ := speak(t, "GET", p.admin+"/console/api/snapshot", "", field); a.status != 401 {
-			t.Errorf("after another token %s gets %d; want 401", field, a.status)
+			t.Errorf("after the token has changed %s gets %d; want 401", field, a.status)
 		}
 	}
 }
 
-// Routes come and go with a reload; the console goes on, with its streams and its
-// past.
+// Reloads add and remove routes. The console keeps its streams and its history.
 func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 	file, origin := filepath.Join(t.TempDir(), "weir.yaml"), newLibrary(t).URL
 	const listeners = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
@@ -285,7 +284,7 @@ func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 	until(t, "the new routes", func() bool {
 		var tick struct{ Snapshot shown }
 		if err := json.Unmarshal([]byte(s.next("tick")), &tick); err != nil {
-			t.Fatalf("the stream has ended, or tells nonsense: %v", err)
+			t.Fatalf("the stream has ended, or an event is malformed: %v", err)
 		}
 		names = nil
 		for _, u := range tick.Snapshot.Units {
@@ -298,12 +297,12 @@ func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now, was := len(again.Units["one"]["t"]), len(first.Units["one"]["t"]); now <= was {
-		t.Errorf("the history of a route has %d points after reloads, and had %d; want more", now, was)
+		t.Errorf("the history of a route has %d points after reloads, and had %d before; want more", now, was)
 	}
 	if u := snapshot(t, p).Units; u[1].Requests != 1 {
-		t.Errorf("after reloads the units are %+v; want one request of one", u)
+		t.Errorf("after reloads the units are %+v; want one request of route one", u)
 	}
-	// hot_keys is each route's own.
+	// Each route has its own hot_keys.
 	for route, want := range map[string]string{"one": `"enabled":true`, "new2": `"enabled":true`, "gone": "error"} {
 		if a := get(p.admin + "/console/api/hot?unit=" + route); !strings.Contains(a.body, want) {
 			t.Errorf("the hot keys of %s are %+v; want %s", route, a, want)
@@ -313,20 +312,21 @@ func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 4)
 	if a := get(p.admin + "/console/api/hot?unit=one"); !strings.Contains(a.body, `"enabled":false`) {
-		t.Errorf("with hot_keys: 0 the hot keys are %+v; want none", a)
+		t.Errorf("with hot_keys: 0 the hot keys are %+v; want them disabled", a)
 	}
-	// The console can be taken away.
+	// The console can be disabled.
 	config(t, file, origin, "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0', console: false}")
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 5)
 	if a := get(p.admin + "/console/"); a.status != 404 {
-		t.Errorf("with console: false it is %d; want 404", a.status)
+		t.Errorf("with console: false the console gets %d; want 404", a.status)
 	}
 	for s.next("tick") != "" { // until its end
 	}
 }
 
-// An open stream of events holds up neither the end nor a listener that is moved.
+// An open event stream delays neither the end of the program nor the move of a
+// listener.
 func TestC6_StreamsDoNotHoldUpTheDrain(t *testing.T) {
 	file, origin := filepath.Join(t.TempDir(), "weir.yaml"), newLibrary(t).URL
 	config(t, file, origin, "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '"+free(t)+"'}\ndrain: {timeout: 10m}")
@@ -343,20 +343,20 @@ func TestC6_StreamsDoNotHoldUpTheDrain(t *testing.T) {
 	s := openEvents(t, p)
 	s.next("hello")
 	p.signal(syscall.SIGTERM)
-	p.ends(0) // or it would wait out the drain, which is far longer than our patience
+	p.ends(0) // otherwise it would wait until the drain timeout, which is far longer than our patience
 	for s.next("tick") != "" {
 	}
 }
 
-// What clients ask for is a secret of theirs: it is in no answer of the console, in
-// no metric and in no log, but where keys are switched on.
+// The contents of clients' requests are secret. They appear in no response of the
+// console, no metric and no log, unless show_keys is set.
 func TestC4_NoKeyIsShown(t *testing.T) {
 	const secret = "sesame8472"
 	o := newOrigin(t, "origin")
 	for _, keys := range []bool{false, true} {
 		file := filepath.Join(t.TempDir(), "weir.yaml")
 		config(t, file, o.URL, fmt.Sprintf("listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0', show_keys: %v}\n"+
-			"log: {slow: 1h}\n"+ // of a request that is slow the access log has all
+			"log: {slow: 1h}\n"+ // the access log contains everything about a slow request
 			"routes: [{name: all, cache: {ttl: 1m, force: true}}]", keys))
 		p := start(t, "--config", file)
 		for range 5 {
@@ -383,7 +383,7 @@ func TestC4_NoKeyIsShown(t *testing.T) {
 			}
 		}
 		if keys && found != 2 {
-			t.Errorf("with show_keys the secret is in %d answers; want 2, the flights and the hot keys", found)
+			t.Errorf("with show_keys the secret is in %d responses; want 2, the flights and the hot keys", found)
 		}
 		if a := get(p.admin + "/console/api/units/all"); !strings.Contains(a.body, `"state":"running"`) {
 			t.Errorf("the route is %+v; want its flight", a)
@@ -395,7 +395,8 @@ func TestC4_NoKeyIsShown(t *testing.T) {
 	}
 }
 
-// Nor is that of a request that became a job, or whose it is; "weir jobs" sees it.
+// Nor do the contents of a request that became a job, or its owner. "weir jobs" shows
+// them.
 func TestC4_NoKeyOfAJobIsShown(t *testing.T) {
 	const secret = "sesame8472"
 	s := newShop(t)
@@ -410,7 +411,7 @@ func TestC4_NoKeyOfAJobIsShown(t *testing.T) {
 			Jobs []struct{ ID, Queue, Key, Owner string }
 		}
 		if err := json.Unmarshal([]byte(get(p.admin+"/jobs").body), &page); err != nil || len(page.Jobs) != 1 || page.Jobs[0].Key == "" || page.Jobs[0].Owner == "" {
-			t.Fatalf("/jobs has %+v, %v; want the job with its key and its owner", page, err)
+			t.Fatalf("/jobs has %+v, %v; want the job with its key and owner", page, err)
 		}
 		j := page.Jobs[0]
 		for _, path := range []string{"/jobs", "/jobs?queue=" + j.Queue, "/jobs?id=" + j.ID, "/jobs/" + j.Queue + "/" + j.ID} {
@@ -419,7 +420,7 @@ func TestC4_NoKeyOfAJobIsShown(t *testing.T) {
 				t.Errorf("/console/api%s is %+v; want the job", path, a)
 			}
 			if !keys && (strings.Contains(a.body, secret) || strings.Contains(a.body, j.Owner) || strings.Contains(a.body, `"key"`)) {
-				t.Errorf("/console/api%s shows whose the job is, or of what: %s", path, a.body)
+				t.Errorf("/console/api%s shows the job's owner or key: %s", path, a.body)
 			}
 			if keys && !strings.Contains(a.body, `"owner": "`+j.Owner) {
 				t.Errorf("with show_keys /console/api%s is %s; want the owner", path, a.body)

@@ -7,22 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// A countingHandler counts the requests in its handler, which can be replaced.
+// A countingHandler counts the requests in progress in its handler, which can be
+// replaced.
 type countingHandler struct {
 	handler atomic.Pointer[http.Handler]
 
-	// Atomics, as every request changes one of them and a lock would be
-	// contended for nothing else.
+	// Atomics, because every request changes one of them, and a lock would be contended
+	// for nothing else.
 	requests atomic.Int64
-	upgrades atomic.Int64 // those that asked for another protocol, and may stay for hours
+	upgrades atomic.Int64 // those that requested another protocol, which can last for hours
 
 	waits atomic.Bool
-	left  chan struct{} // with room for one; somebody was the last to leave
+	left  chan struct{} // with room for one; receives a token when the last request ends
 }
 
 func newCountingHandler() *countingHandler { return &countingHandler{left: make(chan struct{}, 1)} }
 
-// set replaces the handler, for requests that come from now on.
+// set replaces the handler for requests that arrive from now on.
 func (c *countingHandler) set(handler http.Handler) { c.handler.Store(&handler) }
 
 func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -35,8 +36,8 @@ func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*c.handler.Load()).ServeHTTP(w, r)
 }
 
-// leave tells wait about the last one. wait says first that it waits, and looks
-// at the counters then, so that it sees either the zero or the token:
+// leave notifies wait of the last request. wait sets waits before it looks at the
+// counters, so that it sees either the zero or the token. In the other order:
 //
 //	A: wait finds one request left
 //	B: leaves, and finds no waiter
@@ -50,7 +51,7 @@ func (c *countingHandler) leave(count *atomic.Int64) {
 	}
 }
 
-// wait returns when no request is left, or ctx ends. It is for one goroutine.
+// wait returns when no request is left, or ctx ends. Only one goroutine may call it.
 func (c *countingHandler) wait(ctx context.Context) {
 	c.waits.Store(true)
 	for c.requests.Load()+c.upgrades.Load() > 0 {

@@ -1,20 +1,20 @@
-// Package proxy is the program weir proxy: a gateway behind listeners, from its
-// start over reloads of its configuration to an end that loses no request.
+// Package proxy implements the program weir proxy: a gateway with its listeners, from
+// startup through configuration reloads to a shutdown that loses no request.
 //
 // # Life
 //
-// Start opens every listener before it accepts anything: either all of them
-// work, or the program ends and says which does not. A reload (SIGHUP) is the
-// same once more. The new configuration is read and checked, its new listeners
-// are opened, the gateway is updated, and only then anything old is let go; an
-// error before that leaves everything as it was. A listener whose address stays
-// keeps its socket, even if its other settings change.
+// At startup every listener is opened before any of them accepts a connection: either
+// all of them work, or the program exits and reports which ones failed. A reload
+// (SIGHUP) follows the same order. The new configuration is read and checked, its new
+// listeners are opened, the gateway is updated, and only then are the old listeners
+// closed; an error before that leaves everything as it was. A listener whose address
+// stays the same keeps its socket, even if its other settings change.
 //
-// The end (SIGTERM, SIGINT) has four steps: not ready any more, while
-// connections are still accepted for the drain delay; then sockets are closed,
-// and connections without a request half a second later, as one may be on its
-// way; requests that are being answered have the drain timeout to end; what is
-// left is cut, which makes the end a failure.
+// Shutdown (SIGTERM, SIGINT) has four steps. First the proxy reports that it is not
+// ready, but still accepts connections for the drain delay. Then it closes its sockets,
+// and half a second later the connections without a request, because one can be on its
+// way. Requests in progress have the drain timeout to finish. Those that are left are
+// cut off, and the program exits with an error.
 //
 // # Jobs
 //

@@ -10,16 +10,16 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// cutGrace is how long handlers that were cut have to return and be logged.
+// cutGrace is how long handlers have to return and be logged after they are cut off.
 const cutGrace = time.Second
 
-// lingering is how long connections without a request are kept once the sockets
-// are closed. net/http drops a request whose head it has read after Shutdown,
-// and one may be on its way.
+// lingering is how long connections without a request are kept after the sockets are
+// closed. net/http drops a request whose header it reads after Shutdown, and one can be
+// on its way.
 const lingering = 500 * time.Millisecond
 
-// linger has connections without a request closed after d, or at once if there
-// are no connections.
+// linger closes the connections without a request after d, or at once if there are no
+// connections.
 func (p *proxy) linger(d time.Duration) {
 	if p.slots.Taken() == 0 {
 		d = 0
@@ -27,11 +27,11 @@ func (p *proxy) linger(d time.Duration) {
 	time.AfterFunc(d, func() { close(p.closeIdle) })
 }
 
-// drain brings the proxy to its end, in the steps that the package's comment
-// names. A second signal ends the program before, which is its caller's doing.
+// drain shuts the proxy down, in the steps that the package comment describes. A second
+// signal ends the program early; the caller of Run implements that.
 func (p *proxy) drain() error {
-	// Not ready, and each response asks its client to leave. The log line
-	// that says so is true once it is there.
+	// Not ready, and each response asks its client to disconnect. When the log line
+	// appears, both are in effect.
 	p.state.Store(draining)
 	for _, d := range p.listeners {
 		if !d.admin {
@@ -40,18 +40,18 @@ func (p *proxy) drain() error {
 	}
 	s := p.settings
 	p.noteManager(p.manager.Stopping(fmt.Sprintf("draining for up to %v", s.DrainDelay+s.DrainTimeout)))
-	p.o.OnDrain("requests that are being answered")
+	p.o.OnDrain("requests in progress")
 	p.logger.Info("draining", "delay", s.DrainDelay.String(), "timeout", s.DrainTimeout.String(),
 		"requests", p.public.requests.Load(), "upgrades", p.public.upgrades.Load())
 
-	// New ones are still served.
+	// New requests are still served.
 	time.Sleep(s.DrainDelay)
 
 	// Clients that wait for a job get a response, and no more jobs start.
 	p.jobs.drain()
 
-	// The sockets are closed, and requests that have begun may finish. Requests
-	// left after the timeout are counted before they are cut.
+	// The sockets are closed, and requests that have begun can finish. Requests left
+	// after the timeout are counted before they are cut off.
 	var requests, upgrades atomic.Int64
 	timeout := time.AfterFunc(s.DrainTimeout, func() {
 		requests.Store(p.public.requests.Load())
@@ -62,11 +62,11 @@ func (p *proxy) drain() error {
 	p.linger(min(lingering, s.DrainTimeout/2))
 	for _, d := range p.listeners {
 		if !d.admin {
-			p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error says that it was cut, which is counted
+			p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error means that it was cut off, which is counted
 		}
 	}
 	p.retired.Wait()
-	p.public.wait(p.drainCtx) // upgraded connections, of which servers know nothing
+	p.public.wait(p.drainCtx) // upgraded connections, which the servers do not track
 
 	p.cut()
 	p.shutdown()
@@ -80,8 +80,8 @@ func (p *proxy) drain() error {
 	return nil
 }
 
-// shutdown closes the rest: the admin listener, which reported on the drain until
-// now, the gateway, the jobs and the fleet, as far as they were opened.
+// shutdown closes the rest, as far as it was opened: the admin listener, which reported
+// on the drain until now, the gateway, the jobs and the fleet.
 func (p *proxy) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
@@ -91,13 +91,13 @@ func (p *proxy) shutdown() {
 	p.adminUI.close()
 	for _, d := range p.listeners {
 		d.closeStreams()
-		_ = d.server.Close() // cut, or idle
+		_ = d.server.Close() // cut off, or idle
 	}
 	if p.gateway != nil {
 		var lost *fleet.PendingError
 		switch err := p.gateway.Close(ctx); {
 		case errors.As(err, &lost):
-			p.logger.Warn("purges are lost that the fleet has not acknowledged; other instances serve what was purged until it expires", "purges", lost.Pending)
+			p.logger.Warn("purges were lost because the fleet did not acknowledge them; other instances serve the purged entries until they expire", "purges", lost.Pending)
 		case err != nil:
 			p.logger.Warn("the gateway did not close in time", "error", err)
 		}

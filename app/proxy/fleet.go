@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// redis are the Options for what the configuration says of the fleet, nil for
-// none.
+// redis returns the Options for the fleet's part of the configuration, nil for no
+// fleet.
 func redis(c *config.Config) (*weirredis.Options, error) {
 	a, err := c.Redis()
 	if a == nil || err != nil {
@@ -30,8 +30,8 @@ func redis(c *config.Config) (*weirredis.Options, error) {
 	return o, nil
 }
 
-// fixedFleet is what of the fleet's configuration needs a restart, as text. It
-// has names of files, and nothing of what is in them.
+// fixedFleet returns the part of the fleet's configuration that needs a restart, as
+// text. It contains the names of files but not their contents.
 func fixedFleet(f *config.Fleet) string {
 	if f == nil {
 		return ""
@@ -40,20 +40,20 @@ func fixedFleet(f *config.Fleet) string {
 	fixed.RateFailure, fixed.Instances = "", 0
 	text, err := json.Marshal(fixed)
 	if err != nil {
-		return err.Error() // there is nothing in it that cannot be written
+		return err.Error() // nothing in it can fail to marshal
 	}
 	return string(text)
 }
 
-// A fleetClient is the proxy's connection to its fleet. The zero fleetClient has none.
+// A fleetClient is the proxy's connection to its fleet. The zero value has no fleet.
 type fleetClient struct {
-	tier *weirredis.Tier // nil: in none
+	tier *weirredis.Tier // nil: no fleet
 	stop func()          // ends the watch
 }
 
 // connectFleet connects to the fleet of s. An unreachable Redis is not an error: the
-// proxy works without the fleet until it is reachable. A Redis that refuses the
-// configuration is one.
+// proxy works without the fleet until Redis is reachable. A Redis that rejects the
+// configuration is an error.
 func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	if s.Fleet == nil || s.Gateway.Fleet == nil {
 		return nil
@@ -65,7 +65,7 @@ func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	w := &watcher{p: p, where: strings.Join(s.Fleet.Addresses, ", ")}
 	stop, err := tier.Watch(s.Gateway.Fleet.Namespace, w)
 	if err != nil {
-		_ = tier.Close(context.Background()) // it has done nothing yet
+		_ = tier.Close(context.Background()) // it is unused
 		return &ConfigError{fmt.Errorf("fleet: %w", err)}
 	}
 	if tier.State().Open {
@@ -76,8 +76,8 @@ func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	return nil
 }
 
-// keepFleet puts the current fleet into a new configuration: only its settings for
-// rates can change.
+// keepFleet puts the current fleet into a new configuration: a reload can only change
+// its settings for rates.
 func (p *proxy) keepFleet(s *Settings) {
 	was := p.settings.Gateway.Fleet
 	if was == nil {
@@ -91,16 +91,16 @@ func (p *proxy) keepFleet(s *Settings) {
 	s.Gateway.Fleet, s.Fleet = &now, p.settings.Fleet
 }
 
-// close leaves the fleet, after the gateway has.
+// close leaves the fleet, after the gateway has left it.
 func (c fleetClient) close() {
 	if c.tier == nil {
 		return
 	}
 	c.stop()
-	_ = c.tier.Close(context.Background()) // there is nothing to be done about it
+	_ = c.tier.Close(context.Background()) // the error does not matter any more
 }
 
-// roster knows the instances of the fleet, nil for none.
+// roster returns the list of the fleet's instances, nil for no fleet.
 func (c fleetClient) roster() fleet.Roster {
 	if c.tier == nil {
 		return nil
@@ -108,7 +108,7 @@ func (c fleetClient) roster() fleet.Roster {
 	return c.tier
 }
 
-// fleetSummary says in a few words what is shared where.
+// fleetSummary describes in a few words what is shared where.
 func fleetSummary(o *weirredis.Options, f *gateway.Fleet) string {
 	kind := "redis "
 	switch {
@@ -120,8 +120,8 @@ func fleetSummary(o *weirredis.Options, f *gateway.Fleet) string {
 	return kind + strings.Join(o.Addresses, ", ") + ", namespace " + f.Namespace
 }
 
-// A watcher has the log say when the proxy is on its own, and when it is not any
-// more.
+// A watcher logs when the proxy loses its connection to the fleet, and when the
+// connection is restored.
 type watcher struct {
 	p     *proxy
 	where string
@@ -137,28 +137,28 @@ func (*watcher) Released(string)              {}
 func (*watcher) Tagged(string, uint64)        {}
 func (*watcher) Expired(string, uint64)       {}
 
-// Lost is of fleet.Watcher.
+// Lost implements fleet.Watcher.
 func (w *watcher) Lost() {
 	if w.turn(true) {
 		w.p.logger.Warn("the fleet is out of reach, going on alone", "redis", w.where)
 	}
 }
 
-// Reset is of fleet.Watcher.
+// Reset implements fleet.Watcher.
 func (w *watcher) Reset() {
 	if w.turn(false) {
-		w.p.logger.Info("back in the fleet, what is in memory is checked", "redis", w.where)
+		w.p.logger.Info("back in the fleet, entries in memory are checked before use", "redis", w.where)
 	}
 }
 
-// Recovered is of fleet.Watcher.
+// Recovered implements fleet.Watcher.
 func (w *watcher) Recovered() {
 	if w.turn(false) {
 		w.p.logger.Info("back in the fleet", "redis", w.where)
 	}
 }
 
-// turn notes whether the fleet is lost, and reports whether that is news.
+// turn records whether the fleet is lost, and reports whether that has changed.
 func (w *watcher) turn(lost bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

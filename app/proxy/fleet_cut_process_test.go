@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A line is one proxy's way to Redis, which can be cut.
+// A line is one proxy's connection to Redis, which can be cut.
 type line struct {
 	l      net.Listener
 	target string
@@ -71,7 +71,7 @@ func pipe(to, from net.Conn) {
 	_ = from.Close()
 }
 
-// set cuts the line, or mends it.
+// set cuts the line, or restores it.
 func (n *line) set(cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,8 +82,8 @@ func (n *line) set(cut bool) {
 	n.conns = nil
 }
 
-// cutFleet starts three proxies before one origin, each with a line of its own to
-// one Redis. A POST to the origin makes a new version of all its pages.
+// cutFleet starts three proxies in front of one origin. Each has its own line to one
+// shared Redis. A POST to the origin creates a new version of all its pages.
 func cutFleet(t *testing.T) (lines []*line, all []*process) {
 	t.Helper()
 	program, addr := redisServer(t), free(t)
@@ -141,7 +141,7 @@ func send(t *testing.T, url string) {
 	}
 }
 
-// order purges through an admin listener, which does not reach the fleet.
+// order purges through an admin listener, which cannot reach the fleet.
 func order(t *testing.T, p *process, what string) {
 	t.Helper()
 	resp, err := http.Post(p.admin+"/purge", "application/json", strings.NewReader(what))
@@ -154,8 +154,8 @@ func order(t *testing.T, p *process, what string) {
 	}
 }
 
-// T12: a proxy that is cut off from Redis takes a POST. It never shows the version
-// from before again, and when it is back the others do not either.
+// T12: a proxy that is cut off from Redis receives a POST. It never serves the version
+// from before again, and once it is reconnected neither do the others.
 func TestT12_WhatAProxyPurgedWhileCutOffDoesNotComeBack(t *testing.T) {
 	for name, purge := range map[string]func(t *testing.T, p *process){
 		"POST": func(t *testing.T, p *process) { send(t, p.listen[0]+"/x") },
@@ -173,7 +173,7 @@ func TestT12_WhatAProxyPurgedWhileCutOffDoesNotComeBack(t *testing.T) {
 			shows := func(p *process, want string) {
 				t.Helper()
 				if a, h := ask(p.listen[0]+"/x", ""); a.body != want {
-					t.Fatalf("it shows %q, Cache-Status %q; want %q", a.body, h.Get("Cache-Status"), want)
+					t.Fatalf("the proxy serves %q, Cache-Status %q; want %q", a.body, h.Get("Cache-Status"), want)
 				}
 			}
 			for _, p := range all {
@@ -189,7 +189,7 @@ func TestT12_WhatAProxyPurgedWhileCutOffDoesNotComeBack(t *testing.T) {
 				t.Error("/metrics does not show that something is pending")
 			}
 			cut.await("purges are not acknowledged by the fleet", 1)
-			lines[1].set(true) // another is cut off when the first returns
+			lines[1].set(true) // another one is cut off when the first reconnects
 			lines[0].set(false)
 			until(t, "the purge is acknowledged", func() bool {
 				shows(cut, "/x v2")

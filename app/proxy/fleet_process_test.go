@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// redisServer is the program, from WEIR_TEST_REDIS_SERVER or PATH.
+// redisServer returns the program's path, from WEIR_TEST_REDIS_SERVER or PATH.
 func redisServer(t *testing.T) string {
 	t.Helper()
 	name := "redis-server"
@@ -29,14 +29,14 @@ func redisServer(t *testing.T) string {
 	switch {
 	case err == nil:
 	case os.Getenv("WEIR_TEST_ENGINES") == "required":
-		t.Fatalf("WEIR_TEST_ENGINES=required, and there is no redis-server: %v", err)
+		t.Fatalf("WEIR_TEST_ENGINES=required, but there is no redis-server: %v", err)
 	default:
 		t.Skipf("no redis-server: %v", err)
 	}
 	return path
 }
 
-// startRedis starts one that wants a password, and returns what ends it.
+// startRedis starts one that requires a password, and returns a function that kills it.
 func startRedis(t *testing.T, program, addr, password string) (kill func()) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(addr)
@@ -60,7 +60,7 @@ func startRedis(t *testing.T, program, addr, password string) (kill func()) {
 	}
 }
 
-// versions is an origin whose answers have the number of its call.
+// versions is an origin whose responses contain the number of the call.
 func versions(t *testing.T) (server *httptest.Server, calls *atomic.Int64) {
 	calls = new(atomic.Int64)
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,8 @@ func versions(t *testing.T) (server *httptest.Server, calls *atomic.Int64) {
 	return server, calls
 }
 
-// ask asks a proxy for a path of the one site that they all are.
+// ask sends a proxy a request for a path of shop.example, the site that all proxies
+// serve.
 func ask(url, cookie string) (answer, http.Header) {
 	r, err := http.NewRequest("GET", url, nil)
 	if err != nil {
@@ -98,7 +99,7 @@ func ask(url, cookie string) (answer, http.Header) {
 	return answer{resp.StatusCode, string(b), resp.Close, err}, resp.Header
 }
 
-// purged purges the shop's path through an admin listener.
+// purged purges a path of the shop through an admin listener.
 func purged(t *testing.T, admin, path string) (int, string) {
 	t.Helper()
 	resp, err := http.Post(admin+"/purge", "application/json", strings.NewReader(`{"url": "http://shop.example`+path+`"}`))
@@ -110,14 +111,14 @@ func purged(t *testing.T, admin, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// alone reads of /stats whether the breaker is open.
+// alone reads from /stats whether the breaker is open.
 func alone(t *testing.T, admin string) (open bool) {
 	t.Helper()
 	var v struct {
 		Cache struct{ Fleet *struct{ Open *bool } }
 	}
 	if err := json.Unmarshal([]byte(get(admin+"/stats").body), &v); err != nil || v.Cache.Fleet == nil || v.Cache.Fleet.Open == nil {
-		t.Fatalf("/stats tells nothing of the fleet: %v, %+v", err, v)
+		t.Fatalf("/stats shows nothing about the fleet: %v, %+v", err, v)
 	}
 	return *v.Cache.Fleet.Open
 }
@@ -132,8 +133,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// fleetOf starts n proxies before one origin, on one Redis that need not be
-// there.
+// fleetOf starts n proxies in front of one origin, with one Redis that need not be
+// running.
 func fleetOf(t *testing.T, n int, origin, addr, password string) []*process {
 	t.Helper()
 	file := fleetConfig(t, origin, addr, password)
@@ -144,7 +145,7 @@ func fleetOf(t *testing.T, n int, origin, addr, password string) []*process {
 	return all
 }
 
-// fleetConfig writes the configuration of a proxy of a fleet.
+// fleetConfig writes the configuration of a proxy in a fleet.
 func fleetConfig(t *testing.T, origin, addr, password string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,7 +204,7 @@ func TestThreeProxiesAreOne(t *testing.T) {
 		}
 	}
 	if fromFleet != 2 {
-		t.Errorf("%d answers say detail=fleet; want 2", fromFleet)
+		t.Errorf("%d responses have detail=fleet; want 2", fromFleet)
 	}
 
 	if status, body := purged(t, all[1].admin, "/later"); status != 200 || !strings.Contains(body, `"fleet": "purged"`) {
@@ -243,7 +244,7 @@ func TestThreeProxiesAreOne(t *testing.T) {
 		}
 	}
 	if in > 20 || in < 10 {
-		t.Errorf("%d of 60 requests were let in by three proxies together; want 20 at most", in)
+		t.Errorf("three proxies together admitted %d of 60 requests; want at most 20", in)
 	}
 
 	kill()
@@ -251,7 +252,7 @@ func TestThreeProxiesAreOne(t *testing.T) {
 		n := 0
 		until(t, "the breaker opens", func() bool {
 			n++
-			ask(p.listen[0]+fmt.Sprint("/miss/", n), "") // what is in memory asks nobody
+			ask(p.listen[0]+fmt.Sprint("/miss/", n), "") // a hit in memory makes no call
 			return alone(t, p.admin)
 		})
 		if a, _ := ask(p.listen[0]+"/cold", ""); a.status != 200 {
@@ -261,10 +262,10 @@ func TestThreeProxiesAreOne(t *testing.T) {
 			t.Errorf("readyz without Redis: %+v; want 200", a)
 		}
 		if status, body := purged(t, p.admin, "/cold"); status != 503 || !strings.Contains(body, `"fleet": "not reached"`) || !strings.Contains(body, `"responses": 1`) {
-			t.Errorf("purge without Redis = %d %s; want 503, and that it was done here", status, body)
+			t.Errorf("purge without Redis = %d %s; want 503, and the local purge reported", status, body)
 		}
 		if strings.Contains(p.stderr(), "secret-of-redis") {
-			t.Error("the log has the password")
+			t.Error("the log contains the password")
 		}
 		p.signal(syscall.SIGTERM)
 	}
@@ -287,20 +288,20 @@ func TestProxyStartsWithoutItsRedis(t *testing.T) {
 		}
 	}
 	if n := calls.Load(); n != 2 {
-		t.Errorf("the origin was called %d times; want 2, one for each", n)
+		t.Errorf("the origin was called %d times; want 2, one per proxy", n)
 	}
 	startRedis(t, program, addr, "secret-of-redis")
-	// Redis tells the proxy that it is there before the breaker has asked it.
+	// Redis notifies the proxy of its return before the breaker has tried it.
 	for _, p := range all {
 		p.await("back in the fleet", 1)
 		until(t, "the breaker closes", func() bool { return !alone(t, p.admin) })
 	}
 	for _, p := range all {
 		if a, h := ask(p.listen[0]+"/y", ""); a.body != "/y 3" {
-			t.Errorf("when it is back: %+v, Cache-Status %q; want the one call's answer", a, h.Get("Cache-Status"))
+			t.Errorf("with Redis back: %+v, Cache-Status %q; want the response of the one call", a, h.Get("Cache-Status"))
 		}
 	}
-	for _, p := range all { // a reload keeps the connection, and says what it cannot change
+	for _, p := range all { // a reload keeps the connection, and logs what it cannot change
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, 1)
 		if a, _ := ask(p.listen[0]+"/y", ""); a.body != "/y 3" || alone(t, p.admin) {
@@ -325,11 +326,11 @@ fleet: {redis: {addresses: ["` + addr + `"], password_file: password}}
 			t.Fatal(err)
 		}
 	}
-	p := run(t, nil, "proxy", "check", "--config", config) // it asks nobody
+	p := run(t, nil, "proxy", "check", "--config", config) // it connects to nothing
 	p.ends(0)
 	p = run(t, nil, "proxy", "--config", config)
 	p.ends(2)
 	if text := p.stderr(); !strings.Contains(text, "fleet: weirredis: connect") || strings.Contains(text, "another-secret") {
-		t.Errorf("it says\n%s\nwant what Redis says, and no password", text)
+		t.Errorf("stderr:\n%s\nwant the error of Redis, and no password", text)
 	}
 }

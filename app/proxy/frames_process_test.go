@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Between the listener and the start of a flight there are at most ten frames of
-// weir. A request that waits for its flight has as many: it called follow where it
-// called start before.
+// Between the listener and the start of a flight there are at most ten stack frames of
+// weir. The test looks at a request that waits for its flight. Its stack has the same
+// depth, because follow has taken the place of start.
 func TestARequestReachesItsFlightInTenFrames(t *testing.T) {
 	const most = 10
 	called, done := make(chan struct{}), make(chan struct{})
@@ -40,7 +40,7 @@ func TestARequestReachesItsFlightInTenFrames(t *testing.T) {
 			frames, inFlight = nil, false
 		case strings.HasPrefix(line, "net/http.(*conn).serve(") && inFlight:
 			if len(frames) > most {
-				t.Errorf("a request passes %d frames; want at most %d:\n%s", len(frames), most, strings.Join(frames, "\n"))
+				t.Errorf("a request has %d stack frames; want at most %d:\n%s", len(frames), most, strings.Join(frames, "\n"))
 			}
 			return
 		case strings.HasPrefix(line, "github.com/weir-go/weir/weirhttp.(*call).follow("):

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// A buffer is for several goroutines.
+// A buffer is safe for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu
@@ -38,8 +38,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// newRawOrigin answers each connection's first request with what respond returns for
-// its target, and ends the connection.
+// newRawOrigin answers the first request of each connection with the result of respond
+// for its target, and closes the connection.
 func newRawOrigin(t *testing.T, respond func(target string) string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func newRawOrigin(t *testing.T, respond func(target string) string) string {
 	return "http://" + l.Addr().String()
 }
 
-// raw sends a request as it stands, and returns all that comes back.
+// raw sends a request unchanged, and returns everything that comes back.
 func raw(t *testing.T, to, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(to, "http://"))
@@ -79,12 +79,13 @@ func raw(t *testing.T, to, request string) string {
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
-	b, _ := io.ReadAll(c) // the end may be a reset
+	b, _ := io.ReadAll(c) // the connection can end with a reset
 	return string(b)
 }
 
-// Whatever clients and origins send, in whichever part of a message, hides nowhere that
-// an operator looks: logs, endpoints, console, metrics, and the receipts.
+// Hidden characters that clients and origins send, in any part of a message, stay
+// hidden nowhere that an operator looks: they are escaped in logs, endpoints, the
+// console, metrics and receipts.
 func TestH21_NothingHidesFromOperators(t *testing.T) {
 	origin := newRawOrigin(t, func(target string) string {
 		var n int

@@ -12,16 +12,18 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// A jobBackend stores jobs and serves them. Its fields do not change.
+// A jobBackend stores jobs and serves the requests about them. Its fields do not
+// change.
 type jobBackend struct {
-	server  *embedded.Server // nil: the jobs are kept elsewhere
+	server  *embedded.Server // nil: the jobs are stored elsewhere
 	nc      *nats.Conn
 	store   *jobs.Store
 	service *jobshttp.Service
 	where   string
 }
 
-// openBackend also returns, with an error, what it has opened so far.
+// openBackend opens the backend. With an error, it also returns the parts opened so
+// far.
 func (p *proxy) openBackend(ctx context.Context, a config.JobsAccess) (b *jobBackend, err error) {
 	durability := durabilityOf(a)
 	b = &jobBackend{}
@@ -52,20 +54,20 @@ func (p *proxy) openBackend(ctx context.Context, a config.JobsAccess) (b *jobBac
 	return b, err
 }
 
-// close closes what is open of it.
+// close closes the parts of b that are open.
 func (b *jobBackend) close(l *slog.Logger) {
 	if b == nil {
 		return
 	}
 	if b.store != nil {
-		_ = b.store.Close(context.Background()) // nil, as the context does not end
+		_ = b.store.Close(context.Background()) // nil, because the context does not end
 	}
 	if b.nc != nil {
 		b.nc.Close()
 	}
 	if b.server != nil {
 		if err := b.server.Close(context.Background()); err != nil {
-			l.Warn("the jobs were not closed in good order", "error", err)
+			l.Warn("the job server did not shut down cleanly", "error", err)
 		}
 	}
 }

@@ -30,28 +30,28 @@ import (
 )
 
 const (
-	// connectTimeout is how long a start waits for the servers that keep jobs.
+	// connectTimeout is how long startup waits for the servers that store jobs.
 	connectTimeout = 15 * time.Second
-	// jobsTimeout bounds the requests to them at a start and a reload.
+	// jobsTimeout bounds the requests to these servers at startup and at a reload.
 	jobsTimeout = 10 * time.Second
 )
 
 // A jobService runs the jobs of a proxy. The nil jobService has none.
 type jobService struct {
 	p        *proxy
-	path     string // under which clients ask for jobs
+	path     string // the path prefix of requests about jobs
 	logLimit *rate.Limiter
 
-	// backend stores the jobs, nil during an outage. An atomic, as each
-	// request reads it.
+	// backend stores the jobs; nil during an outage. An atomic because each request
+	// reads it.
 	backend atomic.Pointer[jobBackend]
-	// outage is why there is none.
+	// outage is the reason why backend is nil or cannot be used.
 	outage outage
 	// orphans are the queues that no route serves.
 	orphans orphans
 
-	// routes are those with jobs, by name. An atomic, as each request reads it;
-	// activate replaces it.
+	// routes contains the routes with jobs, by name. An atomic because each request
+	// reads it; activate replaces it.
 	routes atomic.Pointer[map[string]*routeJobs]
 }
 
@@ -60,14 +60,14 @@ type routeJobs struct {
 	route   *jobshttp.Route
 	options jobshttp.RouteOptions
 
-	running     *jobshttp.Workers // nil: none; of the goroutine of Run, and read under mu by others
+	running     *jobshttp.Workers // nil: none; written on Run's goroutine, read under mu by others
 	concurrency int
 	mu          sync.Mutex
 }
 
-// openJobs opens what s says about jobs. Servers that cannot be reached are
-// waited for, and then an error. A folder that cannot be used is none: the routes
-// without jobs serve meanwhile.
+// openJobs opens the job backend that s configures. It waits for unreachable servers,
+// and returns an error if they stay unreachable. A folder that cannot be used is not an
+// error: jobs are refused until it can, and everything else is served.
 func (p *proxy) openJobs(ctx context.Context, s Settings) (*jobService, error) {
 	if s.Jobs == nil {
 		return nil, nil
@@ -81,7 +81,7 @@ func (p *proxy) openJobs(ctx context.Context, s Settings) (*jobService, error) {
 	return o, nil
 }
 
-// open opens the backend, or notes the outage that keeps it closed.
+// open opens the backend, or records the outage that prevents it.
 func (j *jobService) open(ctx context.Context, a config.JobsAccess) error {
 	v, err := j.p.openBackend(ctx, a)
 	if err == nil {
@@ -89,7 +89,7 @@ func (j *jobService) open(ctx context.Context, a config.JobsAccess) error {
 		return nil
 	}
 	if v.server != nil && v.server.Err() != nil {
-		err = v.server.Err() // it names the cause
+		err = v.server.Err() // it contains the cause
 	}
 	v.close(j.p.logger)
 	if !isOutage(err) {
@@ -99,7 +99,7 @@ func (j *jobService) open(ctx context.Context, a config.JobsAccess) error {
 	return nil
 }
 
-// durabilityOf is what an accepted job survives.
+// durabilityOf returns what an accepted job survives.
 func durabilityOf(a config.JobsAccess) jobs.Durability {
 	switch {
 	case a.Durability != 0:
@@ -112,7 +112,7 @@ func durabilityOf(a config.JobsAccess) jobs.Durability {
 	return jobs.DurabilityProcess
 }
 
-// placeOf says where jobs are kept.
+// placeOf describes where jobs are stored.
 func placeOf(a config.JobsAccess, worker bool) string {
 	switch {
 	case a.Dir != "" && worker:
@@ -123,9 +123,10 @@ func placeOf(a config.JobsAccess, worker bool) string {
 	return strings.Join(a.NATS, ", ")
 }
 
-// addressOf is where a proxy on this machine that listens there is reached.
+// addressOf returns the URL at which a proxy on this machine with that jobs.listen is
+// reached.
 func addressOf(listen string) string {
-	host, port, _ := net.SplitHostPort(listen) // checked
+	host, port, _ := net.SplitHostPort(listen) // the configuration has been checked
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
@@ -135,7 +136,7 @@ func addressOf(listen string) string {
 // connectJobs connects to NATS servers outside the program.
 func (p *proxy) connectJobs(ctx context.Context, a config.JobsAccess) (*nats.Conn, error) {
 	if a.Dir != "" && a.Listen == "" {
-		return nil, &ConfigError{errors.New("jobs.listen is missing: jobs in jobs.dir can be reached only where the proxy that has the folder listens")}
+		return nil, &ConfigError{errors.New("jobs.listen is missing: a worker reaches the jobs in jobs.dir only through the proxy that owns the folder")}
 	}
 	name := "weir proxy"
 	if p.o.Worker {
@@ -146,10 +147,10 @@ func (p *proxy) connectJobs(ctx context.Context, a config.JobsAccess) (*nats.Con
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond), nats.Timeout(2 * time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				p.logger.Warn("the servers that keep the jobs are out of reach", "error", err)
+				p.logger.Warn("the job servers are unreachable", "error", err)
 			}
 		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { p.logger.Info("the jobs can be reached again", "at", c.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { p.logger.Info("the job servers answer again", "at", c.ConnectedUrlRedacted()) }),
 	}
 	if a.Token != "" {
 		options = append(options, nats.Token(a.Token))
@@ -179,7 +180,7 @@ func (p *proxy) connectJobs(ctx context.Context, a config.JobsAccess) (*nats.Con
 	}
 }
 
-// front is gateway.Config.Front.
+// front implements gateway.Config.Front.
 func (j *jobService) front(route string) http.Handler {
 	if j.closed() != nil {
 		return j.outage.handler(route)
@@ -190,7 +191,8 @@ func (j *jobService) front(route string) http.Handler {
 	return nil
 }
 
-// with returns the handler for clients: the jobs' own path, then next.
+// with returns the handler for clients: it serves the jobs' own path, and passes other
+// requests to next.
 func (j *jobService) with(next http.Handler) http.Handler {
 	if j == nil {
 		return next
@@ -209,12 +211,13 @@ func (j *jobService) with(next http.Handler) http.Handler {
 	})
 }
 
-// owns reports whether r is for the jobs, and for no route. A nil jobService owns none.
+// owns reports whether r is about jobs rather than for a route. A nil jobService owns
+// no request.
 func (j *jobService) owns(r *http.Request) bool {
 	return j != nil && strings.HasPrefix(r.URL.Path, j.path)
 }
 
-// configure has the gateway pass requests through the jobService.
+// configure makes the gateway pass its requests through j.
 func (j *jobService) configure(c gateway.Config) gateway.Config {
 	if j != nil {
 		c.Front = j.front
@@ -222,9 +225,9 @@ func (j *jobService) configure(c gateway.Config) gateway.Config {
 	return c
 }
 
-// next answers a route's requests. Those of a route that was renamed meanwhile are
-// the new one's. What has no route, as while a reload takes it out, has not begun
-// and can be tried again.
+// next handles a route's requests. If the route has been renamed, its successor handles
+// them. A request without any route, for example during the reload that removes the
+// route, has not been started and can be retried.
 func (j *jobService) next(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if j.p.gateway.ServeRoute(w, r, name) {
@@ -238,8 +241,8 @@ func (j *jobService) next(name string) http.Handler {
 	})
 }
 
-// prepare creates the routeJobs of s, and reuses those that have not changed. The
-// new ones have no workers until activate.
+// prepare creates the routeJobs of s, and reuses those that have not changed. New ones
+// have no workers until activate.
 func (j *jobService) prepare(ctx context.Context, s Settings) (map[string]*routeJobs, error) {
 	if j == nil {
 		return nil, nil
@@ -272,7 +275,7 @@ func (j *jobService) prepare(ctx context.Context, s Settings) (map[string]*route
 	return now, nil
 }
 
-// all are the current routes with jobs.
+// all returns the current routes with jobs.
 func (j *jobService) all() map[string]*routeJobs {
 	if j == nil {
 		return nil
@@ -292,9 +295,8 @@ func (j *jobService) keep(routes map[string]*routeJobs) {
 	j.backend.Load().service.Keep(kept...)
 }
 
-// activate starts the workers of routes, and stops those of all other routes once
-// they have finished their jobs. If workers cannot be started, the old ones keep
-// running.
+// activate starts the workers of routes. Workers of all other routes stop once they
+// have finished their jobs. If workers cannot be started, the old ones keep running.
 func (j *jobService) activate(s Settings, routes map[string]*routeJobs) error {
 	if j == nil {
 		return nil
@@ -355,14 +357,14 @@ func (r *routeJobs) setWorkers(w *jobshttp.Workers, concurrency int) {
 	r.running, r.concurrency = w, concurrency
 }
 
-// retire stops workers in the background, until the end of the drain.
+// retire stops workers in the background. They have until the end of the drain.
 func (j *jobService) retire(w *jobshttp.Workers) {
 	if w != nil {
-		j.p.retired.Go(func() { _ = w.Close(j.p.drainCtx) }) // what it has not finished is handed back
+		j.p.retired.Go(func() { _ = w.Close(j.p.drainCtx) }) // unfinished jobs are handed back
 	}
 }
 
-// drain ends all waits for jobs, and starts no new ones.
+// drain ends all waits for jobs and starts no new jobs.
 func (j *jobService) drain() {
 	if j == nil || j.backend.Load() == nil {
 		return
@@ -373,7 +375,7 @@ func (j *jobService) drain() {
 	}
 }
 
-// close closes the backend. Workers have stopped, or do so at once.
+// close closes the backend. The workers have stopped, or stop at once.
 func (j *jobService) close() {
 	if j == nil {
 		return
@@ -386,7 +388,7 @@ func (j *jobService) close() {
 	}
 }
 
-// jobsStore is the Store of the running proxy, nil for none.
+// jobsStore returns the current Store, nil for none.
 func (j *jobService) jobsStore() *jobs.Store {
 	if j == nil || j.backend.Load() == nil {
 		return nil
@@ -394,29 +396,29 @@ func (j *jobService) jobsStore() *jobs.Store {
 	return j.backend.Load().store
 }
 
-// jobsLog logs what clients cannot see, at most a few lines per second.
+// A jobsLog logs failures that clients cannot see, at most a few lines per second.
 type jobsLog struct {
 	jobs.NopObserver
 	j *jobService
 }
 
-// AttemptEnd is of jobs.Observer.
+// AttemptEnd implements jobs.Observer.
 func (l jobsLog) AttemptEnd(ctx context.Context, a jobs.AttemptInfo, end jobs.AttemptEnd) {
 	l.Event(ctx, jobs.Event{Kind: end.Kind, Queue: a.Queue, ID: a.ID, Attempt: a.Attempt, Err: end.Err})
 }
 
-// Event is of jobs.Observer.
+// Event implements jobs.Observer.
 func (l jobsLog) Event(ctx context.Context, e jobs.Event) {
 	if (e.Kind == jobs.EventTrouble || e.Kind == jobs.EventEnded) && l.j.logLimit.Allow() {
-		text := "a job has failed"
+		text := "a job failed"
 		if e.Kind == jobs.EventTrouble {
-			text = "a worker cannot reach the jobs"
+			text = "a worker cannot reach the job server"
 		}
 		l.j.p.logger.Log(ctx, slog.LevelWarn, text, "queue", e.Queue, "job", e.ID, "attempt", e.Attempt, "error", e.Err)
 	}
 }
 
-// A deskInfo is what /stats tells of a route's jobs, in this program.
+// A routeJobsInfo is the part of /stats about one route's jobs in this process.
 type routeJobsInfo struct {
 	Submitted  uint64 `json:"submitted"`
 	Joined     uint64 `json:"joined"`
@@ -449,7 +451,7 @@ func (j *jobService) info() map[string]routeJobsInfo {
 	return all
 }
 
-// fixedJobs is what of the section jobs needs a restart, as text.
+// fixedJobs returns the part of the section jobs that needs a restart, as text.
 func fixedJobs(j *config.Jobs) string {
 	if j == nil {
 		return ""
@@ -458,13 +460,13 @@ func fixedJobs(j *config.Jobs) string {
 	fixed.Workers, fixed.Concurrency = false, 0
 	text, err := json.Marshal(fixed)
 	if err != nil {
-		return err.Error() // there is nothing in it that cannot be written
+		return err.Error() // nothing in it can fail to marshal
 	}
 	return string(text)
 }
 
-// keepJobs puts the current jobs into a new configuration: only the routes, whether
-// there are workers, and their number can change.
+// keepJobs puts the current jobs into a new configuration: a reload can only change the
+// routes, whether there are workers, and their concurrency.
 func (p *proxy) keepJobs(s *Settings) {
 	was, wanted := p.settings.Jobs, s.Jobs
 	s.Jobs = nil
@@ -479,7 +481,7 @@ func (p *proxy) keepJobs(s *Settings) {
 	s.Jobs = &now
 }
 
-// asyncSummary says which requests of a route become jobs.
+// asyncSummary describes which requests of a route become jobs.
 func asyncSummary(o jobshttp.RouteOptions) string {
 	if o.Budget > 0 {
 		return fmt.Sprintf("jobs of all, 202 after %v", o.Budget)
@@ -487,8 +489,8 @@ func asyncSummary(o jobshttp.RouteOptions) string {
 	return "jobs on request"
 }
 
-// jobsSummary says in a few words what an accepted job survives, and where it
-// is.
+// jobsSummary describes in a few words what an accepted job survives, and where it is
+// stored.
 func jobsSummary(a config.JobsAccess, where string) string {
 	kept := map[jobs.Durability]string{
 		jobs.DurabilityProcess:  "accepted survives a killed process (process)",

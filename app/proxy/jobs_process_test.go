@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// A shop is an origin that waits, and counts what it has finished by the
-// request's Idempotency-Key.
+// A shop is an origin that waits. It counts the requests that it has finished by
+// Idempotency-Key.
 type shop struct {
 	*httptest.Server
 	came chan string // paths
-	left chan string // of those whose client went away while they waited
+	left chan string // paths of requests whose client disconnected while they waited
 	may  chan struct{}
 
 	mu   sync.Mutex
@@ -59,12 +59,12 @@ func (s *shop) arrives(t *testing.T, n int) {
 		select {
 		case <-s.came:
 		case <-time.After(patience):
-			t.Fatal("no request came")
+			t.Fatal("no request arrived")
 		}
 	}
 }
 
-// jobsConfig writes a configuration with a route whose requests may be jobs.
+// jobsConfig writes a configuration with a route whose requests can become jobs.
 func jobsConfig(t *testing.T, dir, origin, more, async string) string {
 	t.Helper()
 	file := filepath.Join(dir, "weir.yaml")
@@ -84,7 +84,7 @@ jobs: {dir: jobs` + more + `}
 
 const brief = ", async: {lease: 1s, backoff: 100ms}"
 
-// A jobAnswer is what came of a request that may have become a job.
+// A jobAnswer is the response to a request that can have become a job.
 type jobAnswer struct {
 	answer
 	header http.Header
@@ -112,11 +112,11 @@ func jobCall(t *testing.T, method, url, body string, fields ...string) (a jobAns
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	a.answer, a.header = answer{resp.StatusCode, string(b), resp.Close, err}, resp.Header
-	_ = json.Unmarshal(b, &a.doc) // where it is JSON
+	_ = json.Unmarshal(b, &a.doc) // if it is JSON
 	return a
 }
 
-// later makes a job, and returns its path.
+// later submits a job, and returns its path.
 func later(t *testing.T, url string, fields ...string) string {
 	t.Helper()
 	a := jobCall(t, "POST", url, "in", append(fields, "Prefer: respond-async")...)
@@ -141,7 +141,7 @@ func TestH23_AKillLosesNothingThatWasAccepted(t *testing.T) {
 	file := jobsConfig(t, dir, s.URL, ", concurrency: 4", brief)
 	p := start(t, "--config", file)
 	if line := p.await(`"msg":"ready"`, 1); !strings.Contains(line, `"durability":"disk"`) || !strings.Contains(line, filepath.Join(dir, "jobs")) {
-		t.Errorf("at the start it says %s; want the durability, and where", line)
+		t.Errorf("the line at startup is %s; want the durability and the folder", line)
 	}
 	const n = 20
 	var paths []string
@@ -151,11 +151,11 @@ func TestH23_AKillLosesNothingThatWasAccepted(t *testing.T) {
 	s.arrives(t, 4)
 	p.signal(syscall.SIGKILL)
 	<-p.exited
-	for range 4 { // or one that has not noticed yet would be finished, too
+	for range 4 { // otherwise a request whose handler has not noticed the kill yet would be finished, too
 		select {
 		case <-s.left:
 		case <-time.After(patience):
-			t.Fatal("the calls of who was killed go on")
+			t.Fatal("the killed proxy's calls have not ended")
 		}
 	}
 
@@ -167,7 +167,7 @@ func TestH23_AKillLosesNothingThatWasAccepted(t *testing.T) {
 	}
 	for i, path := range paths {
 		if a := result(t, p.listen[0], path); a.status != 200 || !strings.HasPrefix(a.body, fmt.Sprint("/slow/", i, " attempt ")) {
-			t.Errorf("the result of %d = %+v; want what the origin said", i, a)
+			t.Errorf("the result of %d = %+v; want the origin's response", i, a)
 		}
 	}
 	s.mu.Lock()
@@ -214,7 +214,7 @@ func TestH23_WorkersApart(t *testing.T) {
 	worker := func() *process {
 		w := run(t, nil, "worker", "--config", file, "--concurrency", "2")
 		if line := w.await(`"msg":"ready"`, 1); !strings.Contains(line, addr) {
-			t.Errorf("the worker says %s; want where it has jobs from", line)
+			t.Errorf("the worker logs %s; want the address of its jobs", line)
 		}
 		return w
 	}
@@ -228,7 +228,7 @@ func TestH23_WorkersApart(t *testing.T) {
 	if took := time.Since(began); took > 12*time.Second {
 		t.Errorf("a killed worker's job was started again after %v; want the lease", took)
 	}
-	w.signal(syscall.SIGTERM) // it has a second, and hands the job back
+	w.signal(syscall.SIGTERM) // it has one second, and hands the job back
 	w.ends(0)
 	w = worker()
 	s.arrives(t, 1)
@@ -237,7 +237,7 @@ func TestH23_WorkersApart(t *testing.T) {
 		t.Errorf("the result = %+v; want that of the third attempt", a)
 	}
 
-	p.signal(syscall.SIGKILL) // the worker outlives the proxy, and its server
+	p.signal(syscall.SIGKILL) // the worker outlives the proxy and its job server
 	<-p.exited
 	p = start(t, "--config", file)
 	if a := result(t, p.listen[0], later(t, p.listen[0]+"/quick")); a.status != 200 {
@@ -246,7 +246,7 @@ func TestH23_WorkersApart(t *testing.T) {
 	w.signal(syscall.SIGTERM)
 	w.ends(0)
 	if strings.Contains(p.stderr()+w.stderr(), "0123456789abcdef") {
-		t.Error("a log has the token")
+		t.Error("a log contains the token")
 	}
 }
 
@@ -256,13 +256,13 @@ func TestH23_WorkerWithoutAnythingToDoDoesNotStart(t *testing.T) {
 	w := run(t, nil, "worker", "--config", file)
 	w.ends(2)
 	if text := w.stderr(); !strings.Contains(text, "no route has async") {
-		t.Errorf("it says %s; want why", text)
+		t.Errorf("stderr is %s; want the reason", text)
 	}
 	file = jobsConfig(t, dir, "http://127.0.0.1:1", "", brief)
 	w = run(t, nil, "worker", "--config", file)
 	w.ends(2)
 	if text := w.stderr(); !strings.Contains(text, "jobs.listen is missing") {
-		t.Errorf("it says %s; want why", text)
+		t.Errorf("stderr is %s; want the reason", text)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestH23_ReloadOfJobs(t *testing.T) {
 	file := jobsConfig(t, dir, s.URL, "", "")
 	p := start(t, "--config", file)
 	if a := jobCall(t, "POST", p.listen[0]+"/quick", "", "Prefer: respond-async"); a.status != 200 || a.header.Get("Vary") != "" {
-		t.Errorf("a route without async: %+v; want the answer", a)
+		t.Errorf("a route without async: %+v; want the response", a)
 	}
 	jobsConfig(t, dir, s.URL, ", concurrency: 2, namespace: other", brief)
 	p.signal(syscall.SIGHUP)
@@ -281,7 +281,7 @@ func TestH23_ReloadOfJobs(t *testing.T) {
 	s.arrives(t, 1)
 
 	jobsConfig(t, dir, s.URL, ", concurrency: 3", ", async: {lease: 1s, budget: 1ms, max_wait: 7s}")
-	p.signal(syscall.SIGHUP) // the job goes on
+	p.signal(syscall.SIGHUP) // the job continues
 	p.await(`"msg":"reloaded"`, 2)
 	if a := jobCall(t, "POST", p.listen[0]+"/slow", ""); a.status != http.StatusAccepted {
 		t.Errorf("beyond the new budget: %+v; want 202", a)
@@ -289,13 +289,13 @@ func TestH23_ReloadOfJobs(t *testing.T) {
 	s.arrives(t, 1)
 	close(s.may)
 	if a := result(t, p.listen[0], path); a.status != 200 || a.body != "/slow attempt 1" {
-		t.Errorf("the job of before: %+v; want the first attempt's result", a)
+		t.Errorf("the job from before the reload: %+v; want the first attempt's result", a)
 	}
 	if a := jobCall(t, "GET", p.listen[0]+path, "", "Prefer: wait=1000"); a.header.Get("Preference-Applied") != "wait=7" {
 		t.Errorf("Preference-Applied = %q; want the new max_wait", a.header.Get("Preference-Applied"))
 	}
 	if stats := get(p.admin + "/stats").body; !strings.Contains(stats, `"submitted"`) {
-		t.Errorf("/stats = %s; want counts of jobs", stats)
+		t.Errorf("/stats = %s; want job counters", stats)
 	}
 
 	jobsConfig(t, dir, s.URL, ", workers: false", ", async: {lease: 1s, max_wait: 1h}")
@@ -308,7 +308,7 @@ func TestH23_ReloadOfJobs(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 3)
 	if a := jobCall(t, "POST", p.listen[0]+"/quick", "", "Prefer: respond-async"); a.status != 200 {
-		t.Errorf("a route without async any more: %+v; want the answer", a)
+		t.Errorf("a route that is no longer async: %+v; want the response", a)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestH23_TheDrainAnswersThoseWhoWait(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	for range 2 {
 		if a := <-waits; a.status != 200 && a.status != 202 || a.doc.State != "running" {
-			t.Errorf("who waits gets %+v; want how it stands", a)
+			t.Errorf("a waiting client gets %+v; want the job's status", a)
 		}
 	}
 	for lines.Scan() { // the stream ends
@@ -352,8 +352,9 @@ func TestH23_TheDrainAnswersThoseWhoWait(t *testing.T) {
 	}
 }
 
-// A body that is announced as too large is neither requested nor awaited, and
-// the rest of one that turns out to be is not read; with jobs or without.
+// A body whose announced length is too large is refused without reading it. Of a body
+// that turns out to be too large, the rest is not read. Both hold with and without
+// jobs.
 func TestH23_HugeBodiesAreRefused(t *testing.T) {
 	s := newShop(t)
 	for _, async := range []string{", async: {max_body: 1KiB}", ", max_body: 1KiB"} {
@@ -385,7 +386,7 @@ func TestH23_HugeBodiesAreRefused(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.done) > 0 {
-		t.Error("the origin answered")
+		t.Error("the origin got a request")
 	}
 }
 
@@ -408,9 +409,9 @@ jobs: {nats: ["nats://` + free(t) + `"]}
 	select {
 	case <-p.exited:
 	case <-time.After(2 * patience):
-		t.Fatalf("it does not end:\n%s", p.stderr())
+		t.Fatalf("the program does not exit:\n%s", p.stderr())
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.stderr(), "jobs: nats: no servers available") {
-		t.Errorf("exit code %d: %s; want 1, and why", code, p.stderr())
+		t.Errorf("exit code %d: %s; want 1 and the reason", code, p.stderr())
 	}
 }

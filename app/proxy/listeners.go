@@ -16,14 +16,14 @@ type listener struct {
 	closeStreams context.CancelFunc // ends its event streams
 }
 
-// A change is what a new configuration does to the listeners.
+// A change describes what a new configuration does to the listeners.
 type change struct {
-	next  []listener // all that there will be
-	fresh []listener // of these, the new ones, which do not accept yet
-	stale []listener // those that are let go
+	next  []listener // all listeners after the change
+	fresh []listener // the new ones among them, which do not accept yet
+	stale []listener // those that are closed
 }
 
-// A listenerSpec is a listener that the configuration asks for.
+// A listenerSpec is a listener that the configuration requires.
 type listenerSpec struct {
 	config listen.Config
 	admin  bool
@@ -40,16 +40,16 @@ func listenerSpecs(s Settings) []listenerSpec {
 	return all
 }
 
-// open opens the listeners of s that are not open yet. A listener that changes
-// takes over the socket of its address. Nothing else is altered, and
-// after an error nothing at all.
+// open opens the listeners of s that are not open yet. A listener that changes takes
+// over the socket of its address. open alters nothing else, and after an error nothing
+// at all.
 func (p *proxy) open(s Settings) (change, error) {
 	var c change
 	var faults []error
 	kept, taken := map[*listen.Server]bool{}, map[*listen.Server]bool{}
 	for _, w := range listenerSpecs(s) {
 		i := slices.IndexFunc(p.listeners, func(d listener) bool {
-			return d.server.Config().Address == w.config.Address && !taken[d.server] // port 0 may be there twice
+			return d.server.Config().Address == w.config.Address && !taken[d.server] // port 0 can occur twice
 		})
 		var old *listen.Server
 		if i >= 0 {
@@ -86,13 +86,13 @@ func (p *proxy) open(s Settings) (change, error) {
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
 	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Stored: p.stored}
 	if operators {
-		// Operators get in when the clients have taken all slots.
+		// Operators can connect even if clients have taken all slots.
 		o.Handler, o.Slots, o.Stored = endStreams(streams, p.admin), nil, nil
 	}
 	return o
 }
 
-// stored is for listen.Options.Stored: p.public answers the request that it returns as the
+// stored is listen.Options.Stored. It returns a request that p.public answers as the
 // gateway does.
 func (p *proxy) stored(ctx context.Context, r *http.Request) (*http.Request, bool) {
 	if p.jobs.owns(r) {
@@ -105,6 +105,6 @@ func (p *proxy) stored(ctx context.Context, r *http.Request) (*http.Request, boo
 func closeAll(listeners []listener) {
 	for _, d := range listeners {
 		d.closeStreams()
-		_ = d.server.Close() // nobody has used it
+		_ = d.server.Close() // it is unused
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// catchStdlibLogs has what net/http says by itself go to a log, for the process: its
-// Transport, and HTTP/2 on either side, know of no other logger than the program's.
+// catchStdlibLogs redirects the standard library's default logger to l, for the whole
+// process: the Transport of net/http, and HTTP/2 on either side, can use no other
+// logger.
 func catchStdlibLogs(l *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(listen.Complaints(l))
 }
 
-// newLogger returns the program's own log, in the format of the access log; the
-// combined format is for requests only, so text stands in for it.
+// newLogger returns the program's own logger, in the format of the access log. The
+// combined format is for requests only; text is used instead.
 func newLogger(w io.Writer, f access.Format, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if f == access.JSON || f == "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// H25: a proxy whose upstream is itself answers with 508, also the jobs that it
-// makes of requests.
+// H25: a proxy that is its own upstream answers 508, also for requests that have become
+// jobs.
 func TestH25_AProxyThatIsItsOwnUpstream(t *testing.T) {
 	dir := t.TempDir()
 	address := free(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// eventsPerSecond is how many events of one kind are logged. The numbers in
-// /stats have all of them.
+// eventsPerSecond is how many events of one kind are logged per second. The counters in
+// /stats include all of them.
 const eventsPerSecond = 5
 
 var _ weirhttp.Observer = (*observer)(nil)
 
-// An observer logs what no line of the access log tells: the answers that would
-// have differed in observe mode, and panics of ours.
+// An observer logs events that the access log cannot show: responses that would have
+// differed in observe mode, and panics in the gateway.
 type observer struct {
 	weirhttp.NopObserver
 	logger   *slog.Logger
@@ -30,7 +30,7 @@ func newObserver(l *slog.Logger, noQuery bool) *observer {
 	return &observer{logger: plain.Logger(l), noQuery: noQuery, differed: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
 }
 
-// Event is of [weirhttp.Observer].
+// Event implements [weirhttp.Observer].
 func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 	switch e.Kind {
 	case weirhttp.EventDiffered:
@@ -39,16 +39,16 @@ func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 			if !o.noQuery && e.Request.URL.RawQuery != "" {
 				target += "?" + e.Request.URL.RawQuery
 			}
-			o.logger.Warn("observe: this answer differs from the one that would have been shared",
+			o.logger.Warn("observe: this response differs from the one that would have been shared",
 				"method", e.Request.Method, "host", plain.Authority(e.Request.Host), "target", target, "status", e.Status)
 		}
 	case weirhttp.EventPanicked:
-		o.logger.Error("a panic in the gateway", "error", e.Err)
+		o.logger.Error("the gateway panicked", "error", e.Err)
 	}
 }
 
-// observed returns c with p's observer, the same at each reload, so that what
-// has not changed is seen not to have.
+// observed returns c with p's observer. It is the same observer at each reload, so that
+// an unchanged configuration compares as equal.
 func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
 	if p.observer == nil {
 		log := newObserver(p.logger, noQuery)

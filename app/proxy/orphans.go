@@ -12,26 +12,27 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// orphans are the queues that have jobs and no route, such as those of a route that
-// was renamed. The zero orphans are none.
+// orphans are the queues that contain jobs but have no route, such as the queue of a
+// route that was renamed. The zero value contains none.
 type orphans struct {
-	// served are the names whose jobs the configuration's routes have. An atomic, as
-	// each scan reads it; nil before the first activate.
+	// served contains the names whose jobs belong to a configured route. An atomic
+	// because each scan reads it; nil before the first activate.
 	served atomic.Pointer[map[string]bool]
-	// found are those of the last scan, by queue. An atomic, as the console reads it.
+	// found contains the orphans of the last scan, by queue. An atomic because the
+	// console reads it.
 	found atomic.Pointer[map[string]orphan]
 }
 
 // An orphan is a queue that no route serves.
 type orphan struct {
 	jobs.Count
-	at time.Time // of the count
+	at time.Time // when the jobs were counted
 }
 
-// orphanAge is for how long a count is good for the console: a queue may be long.
+// orphanAge is how long the console uses a count: counting a long queue takes time.
 const orphanAge = time.Minute
 
-// serve says which routes there are.
+// serve sets the routes that exist.
 func (o *orphans) serve(routes map[string]jobshttp.RouteOptions) {
 	served := map[string]bool{}
 	for name, r := range routes {
@@ -43,8 +44,8 @@ func (o *orphans) serve(routes map[string]jobshttp.RouteOptions) {
 	o.served.Store(&served)
 }
 
-// scan finds the orphans among all queues, with counts that are not older than age. A
-// queue that cannot be a route's is a program's own.
+// scan finds the orphans among all queues. Their counts are no older than age. A queue
+// whose name is not a valid route name belongs to some other program and is skipped.
 func (o *orphans) scan(ctx context.Context, store *jobs.Store, all []jobs.QueueStatus, age time.Duration) (map[string]orphan, error) {
 	served := o.served.Load()
 	if served == nil {
@@ -70,7 +71,7 @@ func (o *orphans) scan(ctx context.Context, store *jobs.Store, all []jobs.QueueS
 	return found, nil
 }
 
-// last are those of the last scan.
+// last returns the orphans of the last scan.
 func (o *orphans) last() map[string]orphan {
 	if found := o.found.Load(); found != nil {
 		return *found
@@ -78,8 +79,8 @@ func (o *orphans) last() map[string]orphan {
 	return nil
 }
 
-// orphanCount returns the count of a queue that has jobs and no route, from any goroutine; nil
-// for another queue.
+// orphanCount returns the job count of a queue without a route, and nil for any other
+// queue. It is called from any goroutine.
 func (j *jobService) orphanCount(queue string) *jobs.Count {
 	if one := j.orphans.last()[queue]; one.Count != (jobs.Count{}) {
 		return &one.Count
@@ -87,8 +88,8 @@ func (j *jobService) orphanCount(queue string) *jobs.Count {
 	return nil
 }
 
-// warnOrphans has the log name the queues that have jobs and no route, once they are
-// known.
+// warnOrphans finds the queues that have jobs but no route, in the background, and logs
+// them.
 func (j *jobService) warnOrphans() {
 	store := j.jobsStore()
 	if store == nil {
@@ -103,7 +104,7 @@ func (j *jobService) warnOrphans() {
 			found, err = j.orphans.scan(ctx, store, all, 0)
 		}
 		if err != nil && j.p.drainCtx.Err() == nil && j.closed() == nil {
-			j.p.logger.Warn("it is not known whether there are jobs that no route has", "error", err)
+			j.p.logger.Warn("cannot check for jobs without a route", "error", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			if c := found[name].Count; c != (jobs.Count{}) {
@@ -114,12 +115,12 @@ func (j *jobService) warnOrphans() {
 	})
 }
 
-// adoptSetting is the setting by which a route takes over a queue.
+// adoptSetting returns the setting with which a route takes over a queue.
 func adoptSetting(queue string) string {
 	return fmt.Sprintf("async: {formerly: [%s]}", jobshttp.NameOf(queue))
 }
 
-// successor is the route that took over the jobs of a removed route; "" if none did.
+// successor returns the route that took over the jobs of a removed route, or "".
 func (j *jobService) successor(name string) string {
 	for successor, d := range *j.routes.Load() {
 		if slices.Contains(d.options.Formerly, name) {

@@ -17,30 +17,30 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// An outage is why jobs are refused, while all else is served. The zero outage is
-// none.
+// An outage makes the proxy refuse jobs while it serves everything else. The zero value
+// is no outage.
 type outage struct {
 	why atomic.Pointer[error]
-	// closed answer the routes' requests meanwhile. An atomic, as each request reads
-	// it.
+	// closed handles the routes' requests during the outage. An atomic because each
+	// request reads it.
 	closed atomic.Pointer[map[string]http.Handler]
 
 	mu    sync.Mutex
-	again *time.Ticker // guarded by mu; nil: what has to be done is an operator's
+	again *time.Ticker // guarded by mu; nil: an operator has to act
 }
 
-// outageRetry is how often a folder is tried again that could not be used.
+// outageRetry is how often the proxy retries a folder that could not be used.
 const outageRetry = 5 * time.Second
 
-// isOutage reports whether a start that failed with err is to go on without jobs.
+// isOutage reports whether the program starts without jobs after err.
 func isOutage(err error) bool {
 	_, damaged := errors.AsType[*embedded.DamageError](err)
 	_, store := errors.AsType[*embedded.StoreError](err)
 	return damaged || store || errors.Is(err, embedded.ErrNewer)
 }
 
-// begin notes an outage. What may be over by itself is tried again, but files are
-// not read again and again that nobody has mended.
+// begin records an outage. An outage that can end without an operator is retried;
+// damaged files are not, because they would be read over and over for nothing.
 func (u *outage) begin(l *slog.Logger, why error) {
 	if was := u.why.Swap(&why); was == nil || (*was).Error() != why.Error() {
 		l.Error("jobs are refused, all else is served", "error", why)
@@ -56,7 +56,7 @@ func (u *outage) begin(l *slog.Logger, why error) {
 	}
 }
 
-// end ends it.
+// end ends the outage.
 func (u *outage) end() {
 	u.why.Store(nil)
 	u.mu.Lock()
@@ -67,7 +67,7 @@ func (u *outage) end() {
 	}
 }
 
-// routes are those whose requests would become jobs.
+// routes sets the routes whose requests would become jobs.
 func (u *outage) routes(all map[string]jobshttp.RouteOptions, next func(string) http.Handler) {
 	closed := map[string]http.Handler{}
 	for name, o := range all {
@@ -76,7 +76,8 @@ func (u *outage) routes(all map[string]jobshttp.RouteOptions, next func(string) 
 	u.closed.Store(&closed)
 }
 
-// handler answers a route's requests; nil if none of them would become a job.
+// handler returns the handler for a route's requests; nil if none of them would become
+// a job.
 func (u *outage) handler(route string) http.Handler {
 	if all := u.closed.Load(); all != nil {
 		return (*all)[route]
@@ -84,7 +85,7 @@ func (u *outage) handler(route string) http.Handler {
 	return nil
 }
 
-// closed returns why no job can be accepted or asked for, or nil.
+// closed returns why jobs can be neither accepted nor queried, or nil.
 func (j *jobService) closed() error {
 	if why := j.outage.why.Load(); why != nil {
 		return *why
@@ -100,7 +101,7 @@ func (j *jobService) closed() error {
 	return nil
 }
 
-// ready returns what is wrong with the jobs, or nil, from any goroutine.
+// ready returns what is wrong with the jobs, or nil. It is called from any goroutine.
 func (j *jobService) ready() error {
 	if j == nil {
 		return nil
@@ -115,14 +116,14 @@ func (j *jobService) ready() error {
 	return nil
 }
 
-// suspend closes the backend for an outage.
+// suspend closes the backend because of an outage.
 func (j *jobService) suspend(why error) {
 	v := j.backend.Swap(nil)
 	j.outage.begin(j.p.logger, why)
 	v.close(j.p.logger)
 }
 
-// retry is when the jobs are to be tried again; nil: never.
+// retry fires when the jobs should be tried again; nil means never.
 func (j *jobService) retry() <-chan time.Time {
 	if j == nil {
 		return nil
@@ -135,7 +136,7 @@ func (j *jobService) retry() <-chan time.Time {
 	return j.outage.again.C
 }
 
-// reopen tries to end an outage, for a reload too.
+// reopen tries to end an outage. A reload calls it, too.
 func (j *jobService) reopen(ctx context.Context, a config.JobsAccess) {
 	if j == nil || j.closed() == nil {
 		return
@@ -147,7 +148,7 @@ func (j *jobService) reopen(ctx context.Context, a config.JobsAccess) {
 		j.outage.begin(j.p.logger, why)
 		for _, d := range routes {
 			if w := d.workers(); w != nil {
-				j.p.retired.Go(func() { _ = w.Close(done) }) // there is nothing that it could finish
+				j.p.retired.Go(func() { _ = w.Close(done) }) // it could not finish anything
 			}
 		}
 		j.backend.Store(nil)
@@ -178,14 +179,14 @@ func (p *proxy) reopenJobs() {
 	}
 	p.admin.set(p.adminUI.handler(p.settings))
 	if err != nil {
-		p.logger.Error("the jobs could not be opened again", "error", err)
+		p.logger.Error("jobs could not be reopened", "error", err)
 	} else if p.jobs.closed() == nil {
 		p.logger.Info("jobs are accepted again")
 	}
 }
 
-// Queues is of show.Keeper: during an outage nothing is known of them. It also looks
-// which of them belong to no route.
+// Queues implements show.Keeper. During an outage the queues are unknown. Queues also
+// finds those without a route.
 func (j *jobService) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
 	store := j.jobsStore()
 	if store == nil {
@@ -193,12 +194,13 @@ func (j *jobService) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
 	}
 	all, err := store.Queues(ctx)
 	if err == nil {
-		_, _ = j.orphans.scan(ctx, store, all, orphanAge) // the queues are known all the same
+		_, _ = j.orphans.scan(ctx, store, all, orphanAge) // its error does not concern the queues themselves
 	}
 	return all, err
 }
 
-// jobsFailure is what operators get who ask for jobs during an outage.
+// jobsFailure returns the error for operators' requests about jobs during an outage, or
+// nil.
 func (j *jobService) jobsFailure() *jobsctl.Failure {
 	if j == nil {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// outageConfig has a route with jobs, one without, and jobs in a folder.
+// outageConfig writes a configuration with jobs in a folder, and with routes with and
+// without jobs.
 func outageConfig(t *testing.T, dir, origin, more string) string {
 	t.Helper()
 	file := filepath.Join(dir, "weir.yaml")
@@ -33,7 +34,7 @@ jobs: {dir: jobs` + more + `}
 	return file
 }
 
-// operatorsGet asks the admin listener, which wants its own Host.
+// operatorsGet sends a GET request to the admin listener, which requires its own Host.
 func operatorsGet(t *testing.T, url string) answer {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -45,23 +46,23 @@ func operatorsGet(t *testing.T, url string) answer {
 	return answer{resp.StatusCode, string(b), resp.Close, err}
 }
 
-// wantOutage fails the test unless jobs are refused, /readyz says why, and all else is
-// served.
+// wantOutage fails the test unless jobs are refused, /readyz reports why, and
+// everything else is served.
 func (p *process) wantOutage(t *testing.T, why ...string) {
 	t.Helper()
 	base := p.listen[0]
 	if a := jobCall(t, "POST", base+"/later/x", "in", "Prefer: respond-async"); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-		t.Errorf("a job is answered with %d; want 503 with Retry-After", a.status)
+		t.Errorf("a job gets status %d; want 503 with Retry-After", a.status)
 	}
 	if a := jobCall(t, "GET", base+"/budget/x", ""); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a request of a route with a budget is answered with %d; want 503", a.status)
+		t.Errorf("a request for a route with a budget gets status %d; want 503", a.status)
 	}
 	if a := jobCall(t, "GET", base+"/.weir/jobs/"+strings.Repeat("0", 32), ""); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a job's status is answered with %d; want 503", a.status)
+		t.Errorf("a request for a job's status gets %d; want 503", a.status)
 	}
 	for _, path := range []string{"/plain", "/later/now"} {
 		if a := jobCall(t, "GET", base+path, ""); a.status != http.StatusOK {
-			t.Errorf("%s, which is no job, is answered with %d; want 200", path, a.status)
+			t.Errorf("%s, which is not a job, gets status %d; want 200", path, a.status)
 		}
 	}
 	ready := operatorsGet(t, p.admin+"/readyz")
@@ -70,7 +71,7 @@ func (p *process) wantOutage(t *testing.T, why ...string) {
 	}
 	for _, part := range append(why, "jobs") {
 		if !strings.Contains(ready.body, part) {
-			t.Errorf("/readyz says %q; want it to say %q", ready.body, part)
+			t.Errorf("/readyz is %q; want it to contain %q", ready.body, part)
 		}
 	}
 	if a := operatorsGet(t, p.admin+"/healthz"); a.status != http.StatusOK {
@@ -128,7 +129,7 @@ func TestH23_DamagedJobsAreRefusedUntilTheyAreRepaired(t *testing.T) {
 		}
 	}
 	if whole < len(paths)-1 {
-		t.Errorf("%d of %d jobs are there after the repair; want all but one", whole, len(paths))
+		t.Errorf("%d of %d jobs exist after the repair; want all but one", whole, len(paths))
 	}
 }
 
@@ -158,7 +159,7 @@ func TestH23_WithLittleDiskOnlyJobsAreRefused(t *testing.T) {
 func TestH23_AFolderThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	in := filepath.Join(dir, "jobs")
-	if err := os.WriteFile(in, nil, 0o600); err != nil { // what root may not use either
+	if err := os.WriteFile(in, nil, 0o600); err != nil { // which root cannot use either
 		t.Fatal(err)
 	}
 	p := start(t, "--config", outageConfig(t, dir, s.URL, ""))

@@ -10,27 +10,28 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// newID is the ID of a process.
+// newID returns an ID for this process.
 func newID() string { return rand.Text()[:16] }
 
-// A presence has the fleet know this program, until it is withdrawn.
+// A presence announces this program to the fleet until it is withdrawn.
 type presence struct {
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// announce begins. The fleet's watcher reports that it is out of reach.
+// announce starts the presence. If the fleet is out of reach, its watcher reports that.
 func announce(r fleet.Roster, tell func() fleet.Instance) *presence {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &presence{stop: cancel, done: make(chan struct{})}
-	go func() { // until withdraw, which waits for it
+	go func() { // ended by withdraw, which waits for it
 		defer close(a.done)
-		_ = fleet.Announce(ctx, r, tell, 0) // what cannot be withdrawn is forgotten soon
+		_ = fleet.Announce(ctx, r, tell, 0) // an entry that cannot be withdrawn expires soon
 	}()
 	return a
 }
 
-// withdraw ends it, and has the fleet forget the program. It waits until ctx ends.
+// withdraw ends the presence and removes the program from the fleet. It waits until ctx
+// ends.
 func (a *presence) withdraw(ctx context.Context) {
 	if a == nil {
 		return
@@ -42,7 +43,7 @@ func (a *presence) withdraw(ctx context.Context) {
 	}
 }
 
-// instance is what the program announces to the fleet.
+// instance returns what the program announces to the fleet.
 func (p *proxy) instance() fleet.Instance {
 	host, err := os.Hostname()
 	if err != nil {

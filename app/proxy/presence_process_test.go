@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// rosterOf is what a proxy's console shows of the fleet.
+// rosterOf returns what a proxy's console shows of the fleet.
 func rosterOf(t *testing.T, p *process) (f console.Fleet) {
 	t.Helper()
 	a := get(p.admin + "/console/api/fleet")
@@ -23,8 +23,7 @@ func rosterOf(t *testing.T, p *process) (f console.Fleet) {
 	return f
 }
 
-// sees waits until p shows those processes, and no others, and returns them in their
-// order.
+// sees waits until p shows exactly these processes, and returns them in this order.
 func sees(t *testing.T, p *process, all ...*process) (f console.Fleet, found []fleet.Instance) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d instances", len(all)), func() bool {
@@ -40,8 +39,8 @@ func sees(t *testing.T, p *process, all ...*process) (f console.Fleet, found []f
 	return f, found
 }
 
-// Each proxy of a fleet shows all of them, with their counts: one that ends is gone
-// at once, and one that was killed is soon.
+// Each proxy of a fleet shows all of them, with their counts. One that stops disappears
+// at once, and one that was killed disappears soon.
 func TestConsolesKnowTheFleet(t *testing.T) {
 	program, addr := redisServer(t), free(t)
 	kill := startRedis(t, program, addr, "secret-of-redis")
@@ -54,7 +53,7 @@ func TestConsolesKnowTheFleet(t *testing.T) {
 	for n, p := range all {
 		f, found := sees(t, p, all...)
 		if f.Self == "" || f.Self != found[n].ID || f.Error != "" {
-			t.Errorf("proxy %d shows %+v; want itself marked", n, f)
+			t.Errorf("proxy %d shows %+v; want it to mark itself", n, f)
 		}
 		ids[f.Self] = true
 		for m, i := range found {
@@ -76,16 +75,17 @@ func TestConsolesKnowTheFleet(t *testing.T) {
 	all[1].ends(0)
 	gone := time.Now()
 	sees(t, all[0], all[0], all[2])
-	// Without a word it would be known for three times that from when it last spoke.
+	// An instance that is not withdrawn disappears three of these intervals after it
+	// was last announced.
 	if took := time.Since(gone); took > 2*fleet.DefaultAnnounceEvery {
-		t.Errorf("who has ended was forgotten after %v; want it at once", took)
+		t.Errorf("the proxy that stopped disappeared after %v; want at once", took)
 	}
 	all[2].signal(syscall.SIGKILL)
 	<-all[2].exited
 	sees(t, all[0], all[0])
 
 	kill()
-	until(t, "the console to say that the fleet is away", func() bool { return rosterOf(t, all[0]).Error != "" })
+	until(t, "the console to report that the fleet is unreachable", func() bool { return rosterOf(t, all[0]).Error != "" })
 	if f := rosterOf(t, all[0]); f.Self == "" || f.Instances == nil || strings.Contains(f.Error, "secret-of-redis") {
 		t.Errorf("without Redis it shows %+v; want an error, and no secret", f)
 	}

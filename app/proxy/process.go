@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/console/build"
 )
 
-// A processInfo is what /stats tells of the process.
+// A processInfo is the process's part of /stats.
 type processInfo struct {
 	Version     string     `json:"version"`
 	PID         int        `json:"pid"`
@@ -18,7 +18,7 @@ type processInfo struct {
 	State       string     `json:"state"`
 	Goroutines  int        `json:"goroutines"`
 	Connections int        `json:"connections"` // of clients
-	Requests    int64      `json:"requests"`    // that are being answered
+	Requests    int64      `json:"requests"`    // in progress
 	Upgrades    int64      `json:"upgrades"`    // that are open
 	LinesLeft   uint64     `json:"log_lines_left_out"`
 	Reloads     reloadInfo `json:"reloads"`

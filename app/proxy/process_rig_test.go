@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/app/command"
 )
 
-// The tests run the program as a process: this binary, which is weir when this
-// variable is set.
+// The tests run the program as a process: this test binary, which acts as weir when
+// this variable is set.
 const asWeir = "WEIRTEST_IS_WEIR"
 
 func TestMain(m *testing.M) {
@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to come, on a machine that is
-// busy with something else.
+// patience is how long a test waits for an expected event, on a machine that is busy
+// with other work.
 const patience = 30 * time.Second
 
-// A process is weir at work.
+// A process is a running weir.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -47,13 +47,13 @@ type process struct {
 	moved chan struct{} // guarded by mu; closed and replaced with each line
 }
 
-// run starts weir without waiting for anything.
+// run starts weir and waits for nothing.
 func run(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return runProgram(t, os.Args[0], env, args...)
 }
 
-// runProgram is run for the program in a file.
+// runProgram is run with the program in a file.
 func runProgram(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program, args...), exited: make(chan struct{}), moved: make(chan struct{})}
@@ -73,11 +73,11 @@ func runProgram(t *testing.T, program string, env []string, args ...string) *pro
 			p.moved = make(chan struct{})
 			p.mu.Unlock()
 		}
-		_ = p.cmd.Wait() // the state tells
+		_ = p.cmd.Wait() // the state has the result
 		close(p.exited)
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Process.Kill() // it may have ended already
 		<-p.exited
 	})
 	return p
@@ -94,7 +94,7 @@ func startWith(t *testing.T, env []string, args ...string) *process {
 	return run(t, env, append([]string{"proxy"}, args...)...).ready()
 }
 
-// ready waits until a proxy is ready, and notes where it listens.
+// ready waits until a proxy is ready, and records its addresses.
 func (p *process) ready() *process {
 	p.t.Helper()
 	var ready struct {
@@ -108,14 +108,14 @@ func (p *process) ready() *process {
 	return p
 }
 
-// await waits for the nth line of standard error with a text, and returns it.
+// await waits for the nth line of standard error that contains text, and returns it.
 func (p *process) await(text string, nth int) string {
 	p.t.Helper()
 	deadline := time.After(patience)
 	for {
 		ended := false
 		select {
-		case <-p.exited: // all that it has said is there now
+		case <-p.exited: // everything that it logged has been read
 			ended = true
 		default:
 		}
@@ -124,19 +124,19 @@ func (p *process) await(text string, nth int) string {
 			return line
 		}
 		if ended {
-			p.t.Fatalf("weir ended without %q (%d):\n%s", text, nth, p.stderr())
+			p.t.Fatalf("weir exited without logging %q (%d):\n%s", text, nth, p.stderr())
 		}
 		select {
 		case <-moved:
 		case <-p.exited:
 		case <-deadline:
-			p.t.Fatalf("weir has not said %q (%d):\n%s", text, nth, p.stderr())
+			p.t.Fatalf("weir has not logged %q (%d):\n%s", text, nth, p.stderr())
 		}
 	}
 }
 
-// find returns the nth line with a text, "" if it is not there yet; then moved is
-// closed with the next line.
+// find returns the nth line that contains text, or "" if there is none yet; moved is
+// then closed with the next line.
 func (p *process) find(text string, nth int) (line string, moved <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,27 +163,28 @@ func (p *process) signal(sig os.Signal) {
 	}
 }
 
-// ends waits for the end, and fails the test if the exit code is another.
+// ends waits for the program to exit, and fails the test if the exit code differs.
 func (p *process) ends(code int) {
 	p.t.Helper()
 	select {
 	case <-p.exited:
 	case <-time.After(patience):
-		p.t.Fatalf("weir does not end:\n%s", p.stderr())
+		p.t.Fatalf("weir does not exit:\n%s", p.stderr())
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		p.t.Errorf("exit code %d; want %d:\n%s", got, code, p.stderr())
 	}
 }
 
-// An origin tells when a request has come, and answers when it may.
+// An origin signals that a request has arrived, and answers it when the test allows it.
 type origin struct {
 	*httptest.Server
 	came chan struct{}
 	may  chan struct{}
 }
 
-// newOrigin answers /wait when it may, and everything else with its name.
+// newOrigin returns an origin that holds /wait until the test releases it, and answers
+// everything else with its name.
 func newOrigin(t *testing.T, name string) *origin {
 	o := &origin{came: make(chan struct{}, 100), may: make(chan struct{})}
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +202,7 @@ func newOrigin(t *testing.T, name string) *origin {
 	return o
 }
 
-// An answer is what came of a request.
+// An answer is the response to a request.
 type answer struct {
 	status int
 	body   string
@@ -219,7 +220,7 @@ func get(url string) answer {
 	return answer{r.StatusCode, string(b), r.Close, err}
 }
 
-// going is a request that is under way.
+// going sends a request without waiting for its response.
 func going(url string) <-chan answer {
 	c := make(chan answer, 1)
 	go func() { c <- get(url) }()

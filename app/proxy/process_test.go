@@ -36,18 +36,19 @@ func TestTermFinishesWhatIsInFlight(t *testing.T) {
 		}
 	}
 	if !refused {
-		t.Error("connections are accepted while the last requests are answered")
+		t.Error("connections are still accepted while the last requests finish")
 	}
 	close(o.may)
 	if a := <-answered; a.status != 200 || a.body != "slow" {
-		t.Errorf("the request in flight got %+v; want its answer", a)
+		t.Errorf("the request in flight got %+v; want its response", a)
 	}
 	p.ends(0)
 	p.await(`"msg":"stopped"`, 1)
 }
 
-// In the delay the proxy says that it is not ready, and goes on. The delay that is
-// looked at is longer than any machine takes for that; another one ends by itself.
+// During the delay the proxy reports that it is not ready, but still accepts
+// connections. The delay that the test observes is longer than any machine needs for
+// that; a second, short one ends on its own.
 func TestDrainDelayGoesOnAccepting(t *testing.T) {
 	o := newOrigin(t, "origin")
 	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "10m")
@@ -57,7 +58,7 @@ func TestDrainDelayGoesOnAccepting(t *testing.T) {
 		t.Errorf("readyz in the delay = %+v; want 503", a)
 	}
 	if a := get(p.listen[0] + "/"); a.status != 200 || !a.closes {
-		t.Errorf("a new request in the delay got %+v; want an answer that ends the connection", a)
+		t.Errorf("a new request in the delay got %+v; want a response that closes the connection", a)
 	}
 	p = start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--drain-delay", "100ms")
 	p.signal(syscall.SIGINT)
@@ -73,7 +74,7 @@ func TestDrainTimeoutCutsAndSaysSo(t *testing.T) {
 	p.ends(1)
 	p.await("the drain timeout of 200ms was over: 1 request was cut", 1)
 	if a := <-answered; a.err == nil && a.status == 200 {
-		t.Errorf("the request that was cut got %+v; want none", a)
+		t.Errorf("the request that was cut off got %+v; want no response", a)
 	}
 }
 
@@ -99,7 +100,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 	slow := going(p.listen[0] + "/wait")
 	<-a.came
 	quit, names := make(chan struct{}), []string{"a", "b"}
-	var served [4][2]atomic.Int64 // what each client got of a and of b
+	var served [4][2]atomic.Int64 // responses that each client got from a and from b
 	var clients sync.WaitGroup
 	for i := range served {
 		clients.Go(func() {
@@ -119,7 +120,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 			}
 		})
 	}
-	// goesOn waits until each client has an answer more of an origin.
+	// goesOn waits until each client has received one more response from an origin.
 	goesOn := func(name string) {
 		t.Helper()
 		n := slices.Index(names, name)
@@ -131,7 +132,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 	goesOn("a")
 	origins := []*origin{b, a, b, a, b}
 	for i, o := range origins {
-		// The limits of the listener change, so that its server is replaced, too.
+		// The limits of the listener change, so that its server is replaced as well.
 		config(t, file, o.URL, listeners+fmt.Sprintf("server: {idle_timeout: %ds}", 50+i))
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, i+1)
@@ -142,7 +143,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 	}
 	close(a.may)
 	if r := <-slow; r.body != "a" {
-		t.Errorf("the request from before the reloads got %+v; want the old upstream's answer", r)
+		t.Errorf("the request from before the reloads got %+v; want the old upstream's response", r)
 	}
 	close(quit)
 	clients.Wait()
@@ -169,10 +170,10 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 		p.signal(syscall.SIGHUP)
 		p.await(tt.want, 1)
 		if line := p.await("the old one stays", i+1); !strings.Contains(line, file) {
-			t.Errorf("the log says %s; want the file's name", line)
+			t.Errorf("the log is %s; want the file's name", line)
 		}
 		if r := get(p.listen[0] + "/"); r.body != "origin" {
-			t.Errorf("after a bad reload: %+v; want the old upstream's", r)
+			t.Errorf("after a bad reload: %+v; want the old upstream's response", r)
 		}
 	}
 	var stats struct {
@@ -187,7 +188,7 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 	config(t, file, o.URL, listeners+"cache: {memory: 2MiB}")
 	p.signal(syscall.SIGHUP)
 	if line := p.await("a restart only", 1); !strings.Contains(line, "cache.memory") {
-		t.Errorf("the log says %s; want the name of the setting", line)
+		t.Errorf("the log is %s; want the name of the setting", line)
 	}
 	p.await(`"msg":"reloaded"`, 1)
 }
@@ -207,10 +208,10 @@ func TestReloadSaysWhatChanged(t *testing.T) {
 	}
 	p.signal(syscall.SIGHUP)
 	if line := p.await(`"msg":"reloaded"`, 2); !strings.Contains(line, `"changed":"nothing"`) {
-		t.Errorf("reloaded = %s; want that nothing has changed", line)
+		t.Errorf("reloaded = %s; want it to report no change", line)
 	}
 	if strings.Contains(p.stderr(), "sesame") {
-		t.Errorf("the log has a secret: %s", p.stderr())
+		t.Errorf("the log contains a secret: %s", p.stderr())
 	}
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
@@ -252,9 +253,9 @@ func TestReloadMovesAListener(t *testing.T) {
 	if r := get("http://" + next + "/"); r.body != "origin" {
 		t.Errorf("the new listener: %+v", r)
 	}
-	// The old socket is closed, and its connections told to leave, a moment after the
-	// new one is there: until then they are answered.
-	until(t, "an answer that ends a connection of the old listener", func() bool {
+	// A moment after the new socket is open, the old one is closed and its clients get
+	// Connection: close. Until then their requests are answered as before.
+	until(t, "a response that closes a connection of the old listener", func() bool {
 		r := ask()
 		if r.StatusCode != 200 {
 			t.Errorf("a connection of the old listener: %d; want 200", r.StatusCode)
@@ -291,7 +292,7 @@ func TestAllConfigurationFaultsAtOnce(t *testing.T) {
 		p.ends(2)
 		for _, want := range []string{"--upstream", "--listen", "--admin", "token_file"} {
 			if !strings.Contains(p.stderr(), want) {
-				t.Errorf("%v: stderr = %s; want a fault of %s", args, p.stderr(), want)
+				t.Errorf("%v: stderr = %s; want a fault about %s", args, p.stderr(), want)
 			}
 		}
 	}
@@ -311,12 +312,12 @@ func TestServiceManagerIsTold(t *testing.T) {
 			socket.SetReadDeadline(time.Now().Add(patience))
 			n, err := socket.Read(b)
 			if err != nil {
-				t.Fatalf("%q was not told: %v", want, err)
+				t.Fatalf("the service manager did not receive %q: %v", want, err)
 			}
 			if got := string(b[:n]); strings.HasPrefix(got, want) {
 				return
 			} else if got != "WATCHDOG=1" {
-				t.Fatalf("told %q; want %q", got, want)
+				t.Fatalf("the service manager received %q; want %q", got, want)
 			}
 		}
 	}
@@ -331,7 +332,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 	p.ends(0)
 }
 
-// A request that is still arriving when the end begins is one to be answered.
+// A request that is still arriving when the shutdown begins is answered.
 func TestTermWaitsForARequestThatArrives(t *testing.T) {
 	o := newOrigin(t, "origin")
 	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")

@@ -19,48 +19,49 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Options are what a proxy has from its surroundings.
+// Options contain what a proxy takes from its environment.
 type Options struct {
-	// Load reads the configuration, at the start and at each reload, on a goroutine
-	// of its own. Its error tells all faults, joined.
+	// Load reads the configuration at startup and at each reload, on a separate
+	// goroutine. Its error contains all faults, joined.
 	Load func() (Settings, error)
-	// Source says where the configuration comes from, for people.
+	// Source describes where the configuration comes from, for people.
 	Source string
-	// Stdout is given the access log, Stderr the program's own messages. Both
-	// must be safe for concurrent use.
+	// Stdout receives the access log, Stderr the program's own messages. Both must be
+	// safe for concurrent use.
 	Stdout, Stderr io.Writer
-	// Terminal says that a person reads Stderr.
+	// Terminal reports whether a person reads Stderr.
 	Terminal bool
-	// Getenv tells about the service manager. nil means that there is none.
+	// Getenv reads the service manager's environment variables. nil means there is
+	// none.
 	Getenv func(string) string
 	// Hangups delivers reload requests (SIGHUP).
 	Hangups <-chan struct{}
-	// OnDrain is called when the drain begins, with what would be cut off if the
-	// program ended at once. nil means no call.
+	// OnDrain is called when the drain begins. what describes the work that would be
+	// cut off if the program exited at once. nil means no call.
 	OnDrain func(what string)
-	// Worker has no listeners for clients: the program only executes jobs.
+	// Worker is set if the program has no listeners for clients and only executes jobs.
 	Worker bool
-	// New makes the gateway. nil means gateway.New.
+	// New creates the gateway. nil means gateway.New.
 	New func(gateway.Config) (Gateway, error)
 }
 
-// A ConfigError is a configuration that cannot be used.
+// A ConfigError reports a configuration that cannot be used.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// states of a proxy.
+// The states of a proxy.
 const (
 	starting int32 = iota
 	serving
 	draining
 )
 
-// A proxy is the running program. Its methods are for the goroutine of Run,
-// where they do not say otherwise.
+// A proxy is the running program. Its methods are called on Run's goroutine unless they
+// say otherwise.
 type proxy struct {
-	observer weirhttp.Observer // of the gateway, made once
+	observer weirhttp.Observer // of the gateway, created once
 	o        Options
 	id       string // of this process
 	settings Settings
@@ -80,27 +81,27 @@ type proxy struct {
 	slots         *listen.Slots
 	listeners     []listener
 	failed        chan error             // of a listener
-	adminURL      atomic.Pointer[string] // of the admin listener; an atomic, as the presence reads it
+	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
 
 	base      context.Context // of all requests; ends when they are cut
 	cut       context.CancelFunc
-	drainCtx  context.Context // ends when the drain timeout is over
+	drainCtx  context.Context // ends with the drain timeout
 	endDrain  context.CancelFunc
-	closeIdle chan struct{}  // closed when sockets are closed at the end
+	closeIdle chan struct{}  // closed some time after the sockets are closed at shutdown
 	retired   sync.WaitGroup // of retired servers
 
-	state   atomic.Int32 // an atomic, as /readyz reads it
+	state   atomic.Int32 // an atomic because /readyz reads it
 	reloads reloads
 }
 
-// Run runs a proxy until ctx ends, and then brings it to its end. The error is
-// a *ConfigError if it could not start because of its configuration, and nil
-// after an end that has cut nobody off.
+// Run runs a proxy until ctx ends, and then drains it. The error is a *ConfigError if
+// the proxy could not start because of its configuration. It is nil if the drain cut
+// off no request.
 func Run(ctx context.Context, o Options) error {
 	settings, err := load(ctx, o)
 	if err != nil && ctx.Err() != nil {
-		return nil // asked to end before there was anything to cut off
+		return nil // stopped before there was anything to cut off
 	}
 	if err != nil {
 		return &ConfigError{err}
@@ -121,14 +122,15 @@ func Run(ctx context.Context, o Options) error {
 		case <-p.jobs.retry():
 			p.reopenJobs()
 		case err := <-p.failed:
-			p.logger.Error("a listener has failed", "error", err)
+			p.logger.Error("a listener failed", "error", err)
 			return errors.Join(err, p.drain())
 		}
 	}
 }
 
-// load reads the configuration until ctx ends. It may be in files that give what
-// they have late: then it goes on by itself for as long as that is waited for.
+// load reads the configuration until ctx ends. The configuration can be in files that
+// are slow to read, such as pipes. In that case Load continues in the background after
+// load has returned.
 func load(ctx context.Context, o Options) (Settings, error) {
 	type result struct {
 		settings Settings
@@ -147,7 +149,7 @@ func load(ctx context.Context, o Options) (Settings, error) {
 	}
 }
 
-// start brings everything up, or nothing.
+// start brings up everything, or nothing.
 func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p := &proxy{
 		o:         o,
@@ -199,7 +201,7 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 }
 
 // buildGateway creates the gateway, the jobs, the adminUI and the telemetry. After an
-// error, shutdown closes what has been created.
+// error, shutdown closes the parts that have been created.
 func (p *proxy) buildGateway(ctx context.Context, s Settings) error {
 	if err := p.openTelemetry(ctx, s); err != nil {
 		return err
@@ -249,7 +251,7 @@ func (p *proxy) activate(s Settings, c change) {
 	}
 	for _, d := range c.stale {
 		d.closeStreams()
-		p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error says that it was cut, which drain sees
+		p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error means that it was cut off, which drain detects
 	}
 	p.listeners = c.next
 	reached := p.console()
@@ -259,8 +261,8 @@ func (p *proxy) activate(s Settings, c change) {
 	}
 }
 
-// fail is called by listeners that have failed, from any goroutine. One is
-// enough to end.
+// fail is called by listeners that have failed, from any goroutine. A single failure
+// ends the program.
 func (p *proxy) fail(err error) {
 	select {
 	case p.failed <- err:
@@ -268,15 +270,15 @@ func (p *proxy) fail(err error) {
 	}
 }
 
-// noteManager logs a failed message to the service manager.
+// noteManager logs an error from a message to the service manager.
 func (p *proxy) noteManager(err error) {
 	if err != nil {
-		p.logger.Warn("the service manager was not told", "error", err)
+		p.logger.Warn("cannot notify the service manager", "error", err)
 	}
 }
 
-// feedWatchdog feeds the manager's watchdog if it has one, on a goroutine of its own
-// until the function that it returns is called, which waits for it.
+// feedWatchdog starts a goroutine that feeds the service manager's watchdog, if there
+// is one. stop ends the goroutine and waits for it.
 func (p *proxy) feedWatchdog() (stop func()) {
 	every := p.manager.Watchdog()
 	if every <= 0 {
@@ -299,7 +301,8 @@ func (p *proxy) feedWatchdog() (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// ready tells why the proxy does not want traffic, from any goroutine.
+// ready returns why the proxy does not want traffic, or nil. It is called from any
+// goroutine.
 func (p *proxy) ready() error {
 	switch p.state.Load() {
 	case serving:
@@ -310,7 +313,7 @@ func (p *proxy) ready() error {
 	return errors.New("starting")
 }
 
-// status is a line for the service manager.
+// status returns a line for the service manager.
 func (p *proxy) status() string {
 	return fmt.Sprintf("serving %d routes on %d listeners", len(p.settings.Gateway.Routes), len(p.settings.Listen))
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// reloads remembers how the reloads went, for /stats.
+// reloads records the outcome of the reloads, for /stats.
 type reloads struct {
 	mu   sync.Mutex
 	info reloadInfo // guarded by mu
 }
 
-// reloadInfo is what /stats tells of the reloads.
+// reloadInfo is the part of /stats about reloads.
 type reloadInfo struct {
 	Done   int       `json:"done"`
 	Failed int       `json:"failed"`
@@ -44,8 +44,8 @@ func (r *reloads) get() reloadInfo {
 	return r.info
 }
 
-// reload reads the configuration again. If anything is wrong with it, the old
-// one stays, and the log says why.
+// reload reads the configuration again. If anything is wrong with it, the proxy keeps
+// the old one and logs why.
 func (p *proxy) reload(ctx context.Context) {
 	p.noteManager(p.manager.Reloading())
 	before := p.settings.Source
@@ -56,7 +56,7 @@ func (p *proxy) reload(ctx context.Context) {
 	p.reloads.note(err)
 	if err != nil {
 		for _, fault := range faults(err) {
-			p.logger.Error("the new configuration is bad, the old one stays", "source", p.o.Source, "error", fault)
+			p.logger.Error("the new configuration is bad, the old one stays in effect", "source", p.o.Source, "error", fault)
 		}
 		p.noteManager(p.manager.Ready(p.status() + "; the last reload failed"))
 		return
@@ -66,11 +66,11 @@ func (p *proxy) reload(ctx context.Context) {
 	p.noteManager(p.manager.Ready(p.status()))
 }
 
-// maxChanges is how many settings of a kind the log names after a reload.
+// maxChanges is how many settings of each kind the log names after a reload.
 const maxChanges = 30
 
-// changes are the settings that a reload has changed, for the log: names only, as
-// values may be secret.
+// changes returns the settings that a reload has changed, for the log. It returns only
+// names, because values can be secret.
 func changes(from, to *config.Config) []any {
 	if from == nil || to == nil {
 		return nil
@@ -104,14 +104,14 @@ func (p *proxy) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Sockets that a stale and a fresh listener share are open twice now, and only
-	// the stale one accepts.
+	// Sockets that a stale and a fresh listener share are now open twice, but only the
+	// stale one accepts connections.
 	s.Gateway.Cache = p.gateway.Cache()
 	p.keepFleet(&s)
 	p.keepJobs(&s)
 	s.Telemetry = p.settings.Telemetry
 	if s.Jobs != nil {
-		p.jobs.reopen(p.base, *s.Jobs) // readyz says why not
+		p.jobs.reopen(p.base, *s.Jobs) // /readyz reports why it failed
 	}
 	routes, err := p.jobs.prepare(p.base, s)
 	if err == nil {
@@ -127,7 +127,7 @@ func (p *proxy) renew(ctx context.Context) error {
 	s.Fixed = p.settings.Fixed
 	p.activate(s, c)
 	if err := p.jobs.activate(s, routes); err != nil {
-		p.logger.Error("workers could not be started, those of before go on", "error", err)
+		p.logger.Error("new workers could not be started, the old ones keep running", "error", err)
 	}
 	for _, d := range p.listeners {
 		d.server.ReloadCertificate()
@@ -135,7 +135,7 @@ func (p *proxy) renew(ctx context.Context) error {
 	return nil
 }
 
-// warnFixed names the settings that a reload cannot change.
+// warnFixed logs the settings that changed but need a restart.
 func (p *proxy) warnFixed(s Settings) {
 	for _, name := range slices.Sorted(maps.Keys(s.Fixed)) {
 		if was, now := p.settings.Fixed[name], s.Fixed[name]; was != now {
@@ -144,7 +144,7 @@ func (p *proxy) warnFixed(s Settings) {
 	}
 }
 
-// faults takes joined errors apart.
+// faults splits joined errors.
 func faults(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// renamedConfig has one route with jobs, of this name and with these settings.
+// renamedConfig writes a configuration with one route with jobs, with this name and
+// these settings.
 func renamedConfig(t *testing.T, dir, origin, route, async, jobs string) string {
 	t.Helper()
 	file := filepath.Join(dir, "weir.yaml")
@@ -30,8 +31,8 @@ jobs: {dir: jobs` + jobs + `}
 
 const noRoute = "no route has these jobs"
 
-// A start that finds jobs that no route has says so, and with which setting a route
-// takes them over. With it they are as they were.
+// If there are jobs without a route at startup, the log names them and the setting with
+// which a route takes them over. With that setting they are available again, unchanged.
 func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	file := renamedConfig(t, dir, s.URL, "old", "", "")
@@ -40,7 +41,7 @@ func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 	result(t, p.listen[0], done)
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
-	renamedConfig(t, dir, s.URL, "old", "", ", workers: false") // after a reload a worker might take one more
+	renamedConfig(t, dir, s.URL, "old", "", ", workers: false") // after a reload a worker could take one more
 	p = start(t, "--config", file)
 	var waiting []string
 	for i := range 3 {
@@ -50,7 +51,7 @@ func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
 	if strings.Contains(p.stderr(), noRoute) {
-		t.Errorf("with the route that has the jobs it says:\n%s", p.stderr())
+		t.Errorf("with the route that owns the jobs the log is:\n%s", p.stderr())
 	}
 
 	renamedConfig(t, dir, s.URL, "new", "", "")
@@ -60,21 +61,21 @@ func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 		`"queue":"old-once","queued":1,"started":0,"dead":0,"finished":0,"setting":"async: {formerly: [old]}"`,
 	} {
 		if line := p.await(noRoute, i+1); !strings.Contains(line, `"level":"WARN"`) || !strings.Contains(line, want) {
-			t.Errorf("it warns %s; want %s", line, want)
+			t.Errorf("the warning is %s; want %s", line, want)
 		}
 	}
 	if a := get(p.admin + "/readyz"); a.status != http.StatusOK {
 		t.Errorf("/readyz = %+v; want 200", a)
 	}
-	until(t, "the console knows that no route has the jobs", func() bool {
+	until(t, "the console shows that the jobs have no route", func() bool {
 		return strings.Count(get(p.admin+"/console/api/snapshot").body, `"orphan":{"queued":`) == 2
 	})
 	if a := jobCall(t, "GET", p.listen[0]+done, ""); a.status != http.StatusNotFound {
-		t.Errorf("a job that no route has = %+v; want 404", a)
+		t.Errorf("a job without a route = %+v; want 404", a)
 	}
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 1)
-	p.await(noRoute, 3) // and at each reload
+	p.await(noRoute, 3) // and again at each reload
 
 	renamedConfig(t, dir, s.URL, "new", ", formerly: [old]", "")
 	p.signal(syscall.SIGHUP)
@@ -87,11 +88,11 @@ func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 	if a := jobCall(t, "POST", p.listen[0]+"/quick", "in", "Prefer: respond-async", "Idempotency-Key: done"); a.status != http.StatusOK || a.body != "/quick attempt 1" {
 		t.Errorf("the same key = %+v; want the job's result", a)
 	}
-	until(t, "the console knows that a route has the jobs", func() bool {
+	until(t, "the console shows that the jobs have a route", func() bool {
 		return !strings.Contains(get(p.admin+"/console/api/snapshot").body, `"orphan":`)
 	})
 	if n := strings.Count(p.stderr(), noRoute); n != 4 {
-		t.Errorf("it warned %d times; want 4: of two queues, at the start and at the reload before", n)
+		t.Errorf("the log has %d warnings; want 4: about two queues, at startup and at the first reload", n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +103,8 @@ func TestH23_JobsOfARenamedRouteAreNamedAndAdopted(t *testing.T) {
 	}
 }
 
-// A reload that renames a route cuts no job off, neither one that runs nor one that a
-// worker has, and that waits for the route's limit.
+// A reload that renames a route does not cut off any job: neither a running one, nor
+// one that a worker holds while it waits for the route's limit.
 func TestH23_AReloadThatRenamesARouteKeepsItsJobsRunning(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	file := renamedConfig(t, dir, s.URL, "old", "", "")
@@ -111,7 +112,7 @@ func TestH23_AReloadThatRenamesARouteKeepsItsJobsRunning(t *testing.T) {
 	running := later(t, p.listen[0]+"/slow/1", "Idempotency-Key: k1")
 	s.arrives(t, 1)
 	refused := later(t, p.listen[0]+"/slow/2", "Idempotency-Key: k2")
-	until(t, "a worker has the second job", func() bool {
+	until(t, "a worker to take the second job", func() bool {
 		return jobCall(t, "GET", p.listen[0]+refused, "").doc.State == "running"
 	})
 	renamedConfig(t, dir, s.URL, "new", ", formerly: [old]", "")
@@ -121,7 +122,7 @@ func TestH23_AReloadThatRenamesARouteKeepsItsJobsRunning(t *testing.T) {
 	if a := result(t, p.listen[0], running); a.status != http.StatusOK || !strings.HasSuffix(a.body, " attempt 1") {
 		t.Errorf("the result of the job that ran = %+v; want that of the first attempt", a)
 	}
-	// The other one had not begun: the workers of the old name hand it back.
+	// The other job had not begun: the workers of the old name hand it back.
 	if a := result(t, p.listen[0], refused); a.status != http.StatusOK {
 		t.Errorf("the result of the job that was refused = %+v; want 200", a)
 	}
@@ -133,6 +134,6 @@ func TestH23_AReloadThatRenamesARouteKeepsItsJobsRunning(t *testing.T) {
 		}
 	}
 	if strings.Contains(p.stderr(), noRoute) {
-		t.Errorf("with the jobs adopted it says:\n%s", p.stderr())
+		t.Errorf("with the jobs adopted the log is:\n%s", p.stderr())
 	}
 }

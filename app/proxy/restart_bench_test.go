@@ -20,13 +20,13 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// queuedJobs are those with which a restart is measured.
+// queuedJobs is how many jobs are queued when the restart is measured.
 const queuedJobs = 100_000
 
-// BenchmarkRestart starts weir proxy on a folder with queued jobs, after a stop and
-// after kill -9: how long it takes until the first call of a job reaches the upstream,
-// and how much memory the process has had until then and after some thousand calls.
-// It needs /proc. Once is enough:
+// BenchmarkRestart starts weir proxy on a folder with queued jobs, after an orderly
+// stop and after kill -9. It measures how long it takes until the first call of a job
+// reaches the upstream, and the peak memory of the process until then and after some
+// thousand calls. It needs /proc. One run is enough:
 //
 //	go test ./proxy -run '^$' -bench Restart -benchtime 1x
 func BenchmarkRestart(b *testing.B) {
@@ -75,7 +75,7 @@ jobs: {dir: jobs}
 			}
 			fill(b, filepath.Join(dir, "jobs"))
 			if end.sig == syscall.SIGKILL {
-				restart() // so that the files are those that a kill leaves
+				restart() // so that the files are those that a kill leaves behind
 				fill(b, filepath.Join(dir, "jobs"))
 				restart()
 				first = 0
@@ -90,7 +90,7 @@ jobs: {dir: jobs}
 	}
 }
 
-// fill queues jobs until there are as many as a restart is measured with.
+// fill queues jobs until there are queuedJobs of them.
 func fill(b *testing.B, dir string) {
 	b.Helper()
 	server, err := embedded.Start(embedded.Options{Dir: dir})
@@ -140,7 +140,7 @@ func fill(b *testing.B, dir string) {
 	wg.Wait()
 }
 
-// peakOf is the most memory that a process has had, in KiB.
+// peakOf returns the peak memory of a process, in KiB.
 func peakOf(b *testing.B, pid int) int {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

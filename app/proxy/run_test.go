@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// stubborn is a gateway that refuses every update.
+// stubborn is a gateway that rejects every update.
 type stubborn struct{ *gateway.Gateway }
 
 func (stubborn) Update(gateway.Config) error { return errors.New("not today") }
@@ -24,7 +24,7 @@ func (stubborn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "stubborn")
 }
 
-// free is an address on which nobody listens.
+// free returns an address without a listener.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,8 +35,8 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// When the gateway refuses the new configuration, the listeners that were
-// opened for it are closed again, and the old ones serve on.
+// When the gateway rejects the new configuration, the listeners that were opened for it
+// are closed again, and the old ones keep serving.
 func TestRefusedUpdateLeavesNothingBehind(t *testing.T) {
 	first, second := free(t), free(t)
 	var loads atomic.Int32
@@ -65,10 +65,10 @@ func TestRefusedUpdateLeavesNothingBehind(t *testing.T) {
 	logs.await(t, "not today")
 	if c, err := net.Dial("tcp", second); err == nil {
 		c.Close()
-		t.Error("the listener of the refused configuration is open")
+		t.Error("the listener of the rejected configuration is open")
 	}
 	if r := get("http://" + first + "/"); r.body != "stubborn" || r.closes {
-		t.Errorf("the old listener answers %+v; want it to serve on", r)
+		t.Errorf("the old listener answers %+v; want it to keep serving", r)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -76,7 +76,7 @@ func TestRefusedUpdateLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// said passes on what is logged.
+// said passes on the log lines.
 type said struct{ lines chan string }
 
 func (s *said) Write(p []byte) (int, error) { s.lines <- string(p); return len(p), nil }

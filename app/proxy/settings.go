@@ -18,34 +18,35 @@ import (
 // Settings are a configuration that has been read and checked.
 type Settings struct {
 	Gateway gateway.Config
-	// Fleet is where Gateway.Fleet is shared, nil for none. Its Tier is built
-	// from this.
+	// Fleet configures the Tier of Gateway.Fleet, which is created from it. nil means
+	// no fleet.
 	Fleet *weirredis.Options
-	// Jobs is where the jobs of routes are kept, nil for none.
+	// Jobs describes where the jobs of routes are kept. nil means no jobs.
 	Jobs *config.JobsAccess
-	// Telemetry is where metrics and traces are sent, nil for nowhere.
+	// Telemetry describes where metrics and traces are sent. nil means nowhere.
 	Telemetry *config.TelemetryAccess
-	Listen    []listen.Config // at least one, each with another address
-	// MaxConnections bounds those of all Listen together. 0 means no bound.
+	Listen    []listen.Config // at least one, each with a different address
+	// MaxConnections bounds the connections of all listeners together. 0 means no
+	// bound.
 	MaxConnections int
 	Admin          Admin
 	Access         access.Options // without Out, Logger and Client
 	Level          slog.Level     // of the program's log
-	// DrainDelay is how long connections are accepted after the first signal.
+	// DrainDelay is how long connections are still accepted after the first signal.
 	DrainDelay time.Duration
-	// DrainTimeout is how long requests have to end after that.
+	// DrainTimeout is how long requests have to finish after that.
 	DrainTimeout time.Duration
-	// Fixed are settings that need a restart, by name, as text: a reload that
-	// changes them logs that.
+	// Fixed contains the settings that need a restart, by name, as text. A reload that
+	// changes one of them logs a warning.
 	Fixed map[string]string
-	// Source is what the settings were read from, nil if unknown: a reload
-	// tells by it what has changed.
+	// Source is the configuration from which the settings were created, nil if unknown.
+	// A reload compares it to find the changes.
 	Source *config.Config
-	// Warnings are what is allowed, and yet looks wrong.
+	// Warnings are about settings that are allowed but look wrong.
 	Warnings []string
 }
 
-// Admin is the listener for operators.
+// Admin configures the listener for operators.
 type Admin struct {
 	Address string // empty means none
 	Token   string // never shown
@@ -55,7 +56,7 @@ type Admin struct {
 	ShowKeys bool
 }
 
-// A Gateway is what answers: a *gateway.Gateway, or a test's.
+// A Gateway serves the requests: a *gateway.Gateway, or a fake in tests.
 type Gateway interface {
 	http.Handler
 	admin.Gateway

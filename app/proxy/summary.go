@@ -15,13 +15,13 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// welcome says that the proxy serves, and what: as a few lines for a person, as
-// one line of the log for a machine.
+// welcome reports that the proxy serves, and what: a few lines for a person, or one log
+// line for a machine.
 func (p *proxy) welcome() {
 	if p.o.Terminal {
 		fmt.Fprintf(p.o.Stderr, "%s %s: %s\n", p.name(), build.Version(), plain.Line(p.o.Source))
 		Summary(p.o.Stderr, p.settings, p.addresses())
-		fmt.Fprintln(p.o.Stderr, "Ready. Ctrl-C ends it, SIGHUP has it read its configuration again.")
+		fmt.Fprintln(p.o.Stderr, "Ready. Press Ctrl-C to stop; send SIGHUP to reload the configuration.")
 		return
 	}
 	var public []string
@@ -49,7 +49,7 @@ func (p *proxy) welcome() {
 	p.logger.Info("ready", args...)
 }
 
-// addresses are those of the listeners, in the order of listenerSpecs.
+// addresses returns the addresses of the listeners, in the order of listenerSpecs.
 func (p *proxy) addresses() []string {
 	var all []string
 	for _, d := range p.listeners {
@@ -58,7 +58,7 @@ func (p *proxy) addresses() []string {
 	return all
 }
 
-// console is where the console is, empty for none.
+// console returns the URL of the console, empty for none.
 func (p *proxy) console() string {
 	if a := p.settings.Admin; a.Address == "" || !a.Console {
 		return ""
@@ -66,8 +66,8 @@ func (p *proxy) console() string {
 	return consoleAddress(p.addresses()[len(p.settings.Listen)])
 }
 
-// Summary writes what s does, in a few lines. addresses are those of the
-// listeners and then the admin listener's; nil means as they are configured.
+// Summary describes what s does, in a few lines. addresses are those of the listeners,
+// followed by the admin listener's; nil means the configured ones.
 func Summary(w io.Writer, s Settings, addresses []string) {
 	if addresses == nil {
 		for _, d := range listenerSpecs(s) {
@@ -123,7 +123,7 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 	}
 }
 
-// named is what with its name before it, if it has one.
+// named prefixes what with its name, if it has one.
 func named(name, what string) string {
 	if name == "" {
 		return what
@@ -153,7 +153,7 @@ func adminAccess(a Admin) string {
 	return reach
 }
 
-// keyDisplay says how the console shows keys.
+// keyDisplay describes how the console shows keys.
 func keyDisplay(a Admin) string {
 	if a.ShowKeys {
 		return "shows keys"
@@ -168,7 +168,7 @@ func servers(u gateway.Upstream) string {
 	return strings.Join(u.Servers, ", ")
 }
 
-// calls says how many calls an upstream gets at once.
+// calls describes how many concurrent calls an upstream gets.
 func calls(u gateway.Upstream) string {
 	n, queue := cmp.Or(u.Concurrency, 256), cmp.Or(u.Queue, 1024)
 	switch {
@@ -201,7 +201,7 @@ func upstreamOf(r gateway.Route, all []gateway.Upstream) string {
 	return r.Upstream
 }
 
-// protection says what a route does beside forwarding.
+// protection describes what a route does besides forwarding.
 func protection(r gateway.Route) string {
 	if r.Observe {
 		return "observes"
@@ -226,7 +226,7 @@ func protection(r gateway.Route) string {
 	return strings.Join(does, ", ")
 }
 
-// counted is a number with its noun.
+// counted formats a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -20,10 +20,10 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// meterName says who tells of the jobs and the program.
+// meterName is the name of the meter for the jobs and the program.
 const meterName = "github.com/weir-go/weir/app/proxy"
 
-// flushGrace is how long the last metrics and traces have at the end.
+// flushGrace is how long shutdown waits for the last metrics and traces to be sent.
 const flushGrace = 3 * time.Second
 
 // A telemetry sends metrics and traces. The nil telemetry sends nothing.
@@ -32,7 +32,8 @@ type telemetry struct {
 	weirotel *weirotel.Telemetry
 }
 
-// openTelemetry begins what s says. It does not wait for the receiver.
+// openTelemetry starts the telemetry that s configures. It does not wait for the
+// receiver.
 func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 	a := s.Telemetry
 	if a == nil {
@@ -57,7 +58,7 @@ func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 	return nil
 }
 
-// watch has the counts of g sent, and those of the jobs and the program.
+// watch exports the counters of g, of the jobs and of the program.
 func (t *telemetry) watch(g Gateway, s *adminUI) error {
 	if t == nil {
 		return nil
@@ -67,13 +68,13 @@ func (t *telemetry) watch(g Gateway, s *adminUI) error {
 			return err
 		}
 	}
-	if real, ok := g.(*gateway.Gateway); ok { // or a test's
+	if real, ok := g.(*gateway.Gateway); ok { // or a fake in tests
 		return t.weirotel.AddGateway(real)
 	}
 	return nil
 }
 
-// with returns next with the recorders of requests.
+// with wraps next in the middleware that records requests.
 func (t *telemetry) with(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -81,23 +82,23 @@ func (t *telemetry) with(next http.Handler) http.Handler {
 	return t.weirotel.Middleware("")(next)
 }
 
-// close sends what is left. A receiver that takes none of it holds nobody up for
-// long.
+// close sends what is left. It does not wait long for a receiver that does not accept
+// it.
 func (t *telemetry) close() {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushGrace)
 	defer cancel()
-	_ = t.exporter.Close(ctx) // it has told the log what it could not send
-	_ = t.weirotel.Close()    // nothing is read any more
+	_ = t.exporter.Close(ctx) // it has logged what it could not send
+	_ = t.weirotel.Close()    // nothing reads it any more
 }
 
-// seed keeps values that are secret from being guessed by their hashes.
+// seed makes it impossible to guess secret values from their hashes.
 var seed = maphash.MakeSeed()
 
-// fixedTelemetry is the section telemetry as text, all of which needs a restart. It
-// has nothing of what the headers hold.
+// fixedTelemetry returns the section telemetry as text. All of it needs a restart. The
+// values of headers are included as hashes only.
 func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
 	if t == nil {
 		return ""
@@ -106,7 +107,7 @@ func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
 	fixed.OTLP.Headers = nil
 	text, err := json.Marshal(fixed)
 	if err != nil {
-		return err.Error() // there is nothing in it that cannot be written
+		return err.Error() // nothing in it can fail to marshal
 	}
 	var b strings.Builder
 	b.Write(text)
@@ -116,7 +117,7 @@ func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
 	return b.String()
 }
 
-// telemetrySummary says in a few words what is sent where.
+// telemetrySummary describes in a few words what is sent where.
 func telemetrySummary(a *config.TelemetryAccess) (where, what string) {
 	var all []string
 	if a.Metrics {
@@ -132,9 +133,9 @@ func telemetrySummary(a *config.TelemetryAccess) (where, what string) {
 			traces += fmt.Sprintf(", %g %% of those that begin here", *a.Sample*100)
 		}
 		if a.Trust {
-			traces += ", and those of clients as they say"
+			traces += ", and those that clients have sampled"
 		}
 		all = append(all, traces)
 	}
-	return cmp.Or(a.Endpoint, "where OTEL_EXPORTER_OTLP_ENDPOINT says"), strings.Join(all, ", ")
+	return cmp.Or(a.Endpoint, "the endpoint in OTEL_EXPORTER_OTLP_ENDPOINT"), strings.Join(all, ", ")
 }

@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A receiver is one of OTLP over HTTP.
+// A receiver accepts OTLP over HTTP.
 type receiver struct {
 	*httptest.Server
 	t *testing.T
@@ -57,7 +57,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case "/otlp/v1/traces":
 		var m traceservice.ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &m); err != nil {
-			r.t.Errorf("the traces are no protobuf: %v", err)
+			r.t.Errorf("the traces are not protobuf: %v", err)
 		}
 		for _, rs := range m.ResourceSpans {
 			resource = rs.Resource.Attributes
@@ -68,7 +68,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case "/otlp/v1/metrics":
 		var m metricsservice.ExportMetricsServiceRequest
 		if err := proto.Unmarshal(body, &m); err != nil {
-			r.t.Errorf("the metrics are no protobuf: %v", err)
+			r.t.Errorf("the metrics are not protobuf: %v", err)
 		}
 		for _, rm := range m.ResourceMetrics {
 			resource = rm.Resource.Attributes
@@ -87,7 +87,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// traced is a request with a trace of its own, whose ID and span it returns.
+// traced sends a request with a new trace, and returns its trace and span IDs.
 func traced(t *testing.T, url string, n int) (trace, span string, came <-chan answer) {
 	trace, span = fmt.Sprintf("%032x", 0xabc0+n), fmt.Sprintf("%016x", 0xdef0+n)
 	c := make(chan answer, 1)
@@ -98,9 +98,9 @@ func traced(t *testing.T, url string, n int) (trace, span string, came <-chan an
 	return trace, span, c
 }
 
-// Of clients that are trusted, one trace goes from the client over the span of the call to the server behind; who
-// has waited for that call has a span in its own trace, linked to the call's; what
-// memory answers has none. The metrics arrive, and no key with them.
+// With trusted clients, one trace leads from the client through the span of the call to
+// the upstream. A caller that waited for that call has a span in its own trace, linked
+// to the call's. A hit in memory has no span. The metrics arrive, and contain no key.
 func TestC9_TelemetryArrives(t *testing.T) {
 	const secret = "sesame8472"
 	r := newReceiver(t)
@@ -126,7 +126,7 @@ telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0
 	select {
 	case parent = <-parents:
 	case <-time.After(patience):
-		t.Fatal("no call came")
+		t.Fatal("the upstream got no call")
 	}
 	joined, joiner, second := traced(t, url, 2)
 	until(t, "the second request to wait for the first", func() bool {
@@ -140,9 +140,9 @@ telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0
 	}
 	_, _, third := traced(t, url, 3) // a hit
 	<-third
-	speak(t, "GET", p.listen[0]+"/b", "") // of a client without a trace: none is begun, with a share of 0
+	speak(t, "GET", p.listen[0]+"/b", "") // from a client without a trace: none is begun, because sample is 0
 	p.signal(syscall.SIGTERM)
-	p.ends(0) // all that there is has been sent
+	p.ends(0) // everything has been sent
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,17 +151,17 @@ telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0
 	}
 	i := slices.IndexFunc(r.spans, func(s *tracepb.Span) bool { return hex.EncodeToString(s.TraceId) == trace })
 	if i < 0 {
-		t.Fatalf("no span is of the trace of the client: %v", r.spans)
+		t.Fatalf("no span belongs to the client's trace: %v", r.spans)
 	}
 	call, wait := r.spans[i], r.spans[1-i]
 	if want := "00-" + trace + "-" + hex.EncodeToString(call.SpanId) + "-01"; hex.EncodeToString(call.ParentSpanId) != client || parent != want {
-		t.Errorf("the server behind got %s, the call is a child of %x; want %s, and %s", parent, call.ParentSpanId, want, client)
+		t.Errorf("the upstream got %s, the call is a child of %x; want %s and %s", parent, call.ParentSpanId, want, client)
 	}
 	if hex.EncodeToString(wait.TraceId) != joined || hex.EncodeToString(wait.ParentSpanId) != joiner || len(wait.Links) != 1 || !bytes.Equal(wait.Links[0].SpanId, call.SpanId) {
 		t.Errorf("the wait is %v; want it in the joiner's trace, linked to the call", wait)
 	}
 	if r.about["service.name"] != "shop-gateway" || r.about["deployment.environment"] != "test" || r.about["service.instance.id"] == "" {
-		t.Errorf("the resource is %v; want the name in the file, and what the variable says beside", r.about)
+		t.Errorf("the resource is %v; want the name from the file, and the other attributes from the variable", r.about)
 	}
 	if h := r.fields[0]; h.Get("Api-Key") != secret+"key" {
 		t.Errorf("the receiver got %v; want the header", h)
@@ -184,12 +184,12 @@ telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0
 		t.Error("there is no http.server.request.duration")
 	}
 	if strings.Contains(r.raw.String(), secret) || strings.Contains(p.stderr(), secret) {
-		t.Errorf("what clients ask for, or the receiver's key, is in what was sent or in the log:\n%s", p.stderr())
+		t.Errorf("a client's key, or the receiver's key, is in the telemetry or in the log:\n%s", p.stderr())
 	}
 }
 
-// A receiver that is away costs no request, fills no log, and holds up the end for a
-// few seconds at most. Only a restart changes what is sent.
+// An unavailable receiver costs no request, does not fill the log, and delays shutdown
+// by a few seconds at most. Only a restart changes what is sent.
 func TestTelemetryWithoutItsReceiver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	hangs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,30 +213,29 @@ func TestTelemetryWithoutItsReceiver(t *testing.T) {
 		config(t, file, newLibrary(t).URL, text("2s"))
 		p.signal(syscall.SIGHUP)
 		if line := p.await("a restart only", 1); !strings.Contains(line, `"setting":"telemetry"`) || strings.Contains(line, "sesame") {
-			t.Errorf("the log says %s; want the name of the section, and no secret", line)
+			t.Errorf("the log is %s; want the name of the section, and no secret", line)
 		}
 		ended := time.Now()
 		p.signal(syscall.SIGTERM)
 		p.ends(0)
 		if took := time.Since(ended); took > 15*time.Second {
-			t.Errorf("the end took %v; want it bounded", took)
+			t.Errorf("shutdown took %v; want it bounded", took)
 		}
-		most := 2 * (2 + int(time.Since(begun)/time.Minute)) // metrics and traces, a line a minute
+		most := 2 * (2 + int(time.Since(begun)/time.Minute)) // metrics and traces, one line per minute
 		if n := strings.Count(p.stderr(), "could not be sent"); n > most {
 			t.Errorf("the log has %d lines about it; want at most %d:\n%s", n, most, p.stderr())
 		}
 	}
 }
 
-// Nobody outside decides what is sampled, unless the operator says so: a trace that a
-// client names is linked to, and not gone on with. How long requests take is recorded
-// either way.
+// Clients do not decide what is sampled, unless the operator allows it: a client's
+// trace is linked to, but not continued. Request durations are recorded either way.
 func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 	for _, tt := range []struct {
 		more, flags string // of the configuration, and of the client's traceparent
 		spans       int
-		goesOn      bool // the client's trace
-		sampled     bool // says what the server behind gets
+		goesOn      bool // continues the client's trace
+		sampled     bool // the sampled flag that the upstream gets
 	}{
 		{"", "01", 1, false, true},
 		{"", "00", 1, false, true},
@@ -263,26 +262,26 @@ func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 		origin.Close()
 		parent := strings.Split(<-parents, "-")
 		if len(parent) != 4 || (parent[1] == trace) != tt.goesOn || (parent[3] == "01") != tt.sampled {
-			t.Errorf("%s: the server behind got traceparent %v; want the trace to go on: %v, sampled: %v", name, parent, tt.goesOn, tt.sampled)
+			t.Errorf("%s: the upstream got traceparent %v; want the trace continued: %v, sampled: %v", name, parent, tt.goesOn, tt.sampled)
 			continue
 		}
 		r.mu.Lock()
 		if p := r.metrics["http.server.request.duration"].GetHistogram().GetDataPoints(); len(p) != 1 || p[0].Count != 1 {
-			t.Errorf("%s: the duration of requests is recorded by %v; want one", name, p)
+			t.Errorf("%s: the request durations are %v; want one", name, p)
 		}
 		if len(r.spans) != tt.spans {
 			t.Errorf("%s: %d spans have arrived; want %d", name, len(r.spans), tt.spans)
 		}
 		for _, call := range r.spans {
 			if hex.EncodeToString(call.TraceId) != parent[1] || hex.EncodeToString(call.SpanId) != parent[2] {
-				t.Errorf("%s: the call is %v, the server behind got %v; want one", name, call, parent)
+				t.Errorf("%s: the call is %v, the upstream got %v; want one span", name, call, parent)
 			}
 			if tt.goesOn {
 				if hex.EncodeToString(call.ParentSpanId) != client || len(call.Links) != 0 {
-					t.Errorf("%s: the call is %v; want the client's span above it", name, call)
+					t.Errorf("%s: the call is %v; want the client's span as its parent", name, call)
 				}
 			} else if len(call.ParentSpanId) != 0 || len(call.Links) != 1 || hex.EncodeToString(call.Links[0].TraceId) != trace || hex.EncodeToString(call.Links[0].SpanId) != client {
-				t.Errorf("%s: the call is %v; want a trace of its own, linked to the client's span", name, call)
+				t.Errorf("%s: the call is %v; want a separate trace, linked to the client's span", name, call)
 			}
 		}
 		r.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// An upgrade is rolled out, and back, under load: three proxies over one Redis, one
-// JetStream and one configuration change from the earlier version to this one, one
-// after another, and then back. Every request is answered with what the origin said,
-// no accepted job is lost, results of one version can be read by the other, and a
-// purge at one reaches the others.
+// An upgrade is rolled out and rolled back under load. Three proxies with one Redis,
+// one JetStream and one configuration change from the earlier version to this one, one
+// after another, and then back. Every request gets the origin's response, no accepted
+// job is lost, each version can read the other's results, and a purge at one proxy
+// reaches the others.
 func TestVersionsUpgradeAndRollBackUnderLoad(t *testing.T) {
 	before := previous(t)
 	f := openFlotilla(t, before)
@@ -40,25 +40,25 @@ func TestVersionsUpgradeAndRollBackUnderLoad(t *testing.T) {
 	f.ends()
 }
 
-// A flotilla is three proxies of one configuration, under load.
+// A flotilla is three proxies with the same configuration, under load.
 type flotilla struct {
 	t       *testing.T
 	file    string
 	ports   []string
-	proxies []*process // the test's own goroutine's
+	proxies []*process // used only by the test's goroutine
 
 	origin *ledgerOrigin
 	stop   chan struct{} // closed when the load ends
 	load   sync.WaitGroup
-	served atomic.Int64 // requests answered as they should be
-	faults atomic.Int64 // others
+	served atomic.Int64 // requests with the expected response
+	faults atomic.Int64 // all other requests
 
 	mu   sync.Mutex
-	live []string // guarded by mu; URLs of the proxies that take requests
+	live []string // guarded by mu; URLs of the proxies that receive requests
 	jobs []string // guarded by mu; paths of the accepted jobs, by number
 }
 
-// steady is how often the load sends a request of each kind.
+// steady is the interval at which the load sends a request of each kind.
 const steady = 20 * time.Millisecond
 
 func openFlotilla(t *testing.T, program string) *flotilla {
@@ -123,8 +123,8 @@ func (f *flotilla) start(i int, program string) {
 	f.live = append(f.live, "http://"+f.ports[i])
 }
 
-// replace stops a proxy, as a balancer and a service manager do, and starts another
-// program in its place.
+// replace stops a proxy, as a load balancer and a service manager do, and starts
+// another program instead.
 func (f *flotilla) replace(i int, program string) {
 	f.t.Helper()
 	f.mu.Lock()
@@ -161,7 +161,7 @@ func (f *flotilla) halt() {
 	f.load.Wait()
 }
 
-// any returns a proxy that takes requests.
+// any returns a proxy that receives requests.
 func (f *flotilla) any(n int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,8 +174,8 @@ func (f *flotilla) fault(format string, args ...any) {
 	}
 }
 
-// read asks for one of a few pages. A request that meets the end of a connection is
-// sent again elsewhere, as every balancer does.
+// read requests one of a few pages. If the connection ends without a response, it sends
+// the request to another proxy, as every load balancer does.
 func (f *flotilla) read(n int) {
 	path := fmt.Sprintf("/pages/%d", n%7)
 	var a answer
@@ -191,7 +191,7 @@ func (f *flotilla) read(n int) {
 	f.served.Add(1)
 }
 
-// submit sends an order as a job. It is sent again, with the same key, until it is
+// submit sends an order as a job. It sends it again, with the same key, until it is
 // accepted.
 func (f *flotilla) submit(n int) {
 	for try := range 5 {
@@ -215,11 +215,11 @@ func (f *flotilla) submit(n int) {
 		f.served.Add(1)
 		return
 	}
-	f.fault("order %d was accepted nowhere", n)
+	f.fault("no proxy accepted order %d", n)
 }
 
-// holds waits until the load has made progress, and checks what the versions that run
-// now have to agree on.
+// holds waits until the load has made progress, and checks that the running versions
+// agree.
 func (f *flotilla) holds(phase string) {
 	t := f.t
 	t.Helper()
@@ -227,7 +227,7 @@ func (f *flotilla) holds(phase string) {
 	target := f.served.Load() + 100
 	until(t, phase+": progress", func() bool { return f.served.Load() >= target || f.faults.Load() > 0 })
 
-	// One load for all instances.
+	// One load per page for all instances.
 	cold := "/cold/" + strings.ReplaceAll(phase, " ", "-")
 	var crowd sync.WaitGroup
 	for _, p := range f.proxies {
@@ -258,7 +258,7 @@ func (f *flotilla) holds(phase string) {
 		}
 	}
 
-	// A result is read wherever one asks.
+	// A result can be read at every instance.
 	f.mu.Lock()
 	last := f.jobs[len(f.jobs)-1]
 	f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *flotilla) holds(phase string) {
 	}
 }
 
-// ends stops the load, and reads the result of every job.
+// ends stops the load and reads the result of every job.
 func (f *flotilla) ends() {
 	t := f.t
 	t.Helper()
@@ -281,14 +281,15 @@ func (f *flotilla) ends() {
 	for n, path := range all {
 		a := result(t, f.proxies[n%len(f.proxies)].listen[0], path)
 		if a.status != http.StatusOK || bodies[a.body] {
-			t.Errorf("the result of %s = %+v; want 200, and a different order for each", path, a)
+			t.Errorf("the result of %s = %+v; want 200, and a different order for each job", path, a)
 		}
 		bodies[a.body] = true
 	}
 	t.Logf("%d jobs, %d requests", len(all), f.served.Load())
 }
 
-// A ledgerOrigin answers pages with their version, and orders with their path.
+// A ledgerOrigin answers page requests with the page's version, and orders with their
+// path.
 type ledgerOrigin struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -324,7 +325,7 @@ func (o *ledgerOrigin) callsFor(path string) int {
 	return o.calls[path]
 }
 
-// change makes the next version of a page, and returns its number.
+// change creates the next version of a page, and returns its number.
 func (o *ledgerOrigin) change(path string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -333,7 +334,7 @@ func (o *ledgerOrigin) change(path string) int {
 }
 
 // J1: a proxy with its jobs in a folder is upgraded and rolled back. Jobs that are
-// queued, running or done at either step are there after it, and none runs twice
+// queued, running or finished at either step still exist after it, and none runs twice
 // after an orderly stop.
 func TestJ1_VersionsUpgradeAndRollBackAFolder(t *testing.T) {
 	before := previous(t)
@@ -365,16 +366,17 @@ func TestJ1_VersionsUpgradeAndRollBackAFolder(t *testing.T) {
 	defer s.mu.Unlock()
 	for key, n := range s.done {
 		if n != 1 {
-			t.Errorf("order %s was made %d times; want once", key, n)
+			t.Errorf("order %s was executed %d times; want once", key, n)
 		}
 	}
 	if len(s.done) != len(paths) {
-		t.Errorf("%d orders were made; want %d", len(s.done), len(paths))
+		t.Errorf("%d orders were executed; want %d", len(s.done), len(paths))
 	}
 }
 
-// J1: a folder that a newer version has written is not opened and not changed. Jobs get
-// 503, everything else is served, and the newer version finds all of them.
+// J1: a folder that a newer version has written is neither opened nor changed. Job
+// requests get 503, everything else is served, and the newer version still finds all
+// its jobs.
 func TestJ1_AFolderOfANewerVersionIsLeftAlone(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	file := outageConfig(t, dir, s.URL, "")
@@ -391,17 +393,17 @@ func TestJ1_AFolderOfANewerVersionIsLeftAlone(t *testing.T) {
 	}
 	newer := regexp.MustCompile(`"form": \d+`).ReplaceAll(known, []byte(`"form": 99`))
 	if bytes.Equal(newer, known) {
-		t.Fatalf("the mark has no form: %s", known)
+		t.Fatalf("the mark contains no form: %s", known)
 	}
 	if err := os.WriteFile(mark, newer, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p = start(t, "--config", file)
-	p.wantOutage(t, "newer version of weir", "form 99")
+	p.wantOutage(t, "newer version of weir", "format 99")
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
 	if now, _ := os.ReadFile(mark); !bytes.Equal(now, newer) {
-		t.Errorf("the mark is now %s; want it as it was", now)
+		t.Errorf("the mark is now %s; want it unchanged", now)
 	}
 
 	if err := os.WriteFile(mark, known, 0o600); err != nil {
@@ -409,6 +411,6 @@ func TestJ1_AFolderOfANewerVersionIsLeftAlone(t *testing.T) {
 	}
 	p = start(t, "--config", file)
 	if a := result(t, p.listen[0], path); a.status != http.StatusOK {
-		t.Errorf("the result = %+v; want it still to be there", a)
+		t.Errorf("the result = %+v; want it to still exist", a)
 	}
 }

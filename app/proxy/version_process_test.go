@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever says which version runs says the same, and never nothing.
+// Every place that reports the running version reports the same one, and it is never
+// empty.
 func TestH21_OneVersionEverywhere(t *testing.T) {
 	p := start(t, "--upstream", newLibrary(t).URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	ask := exec.CommandContext(t.Context(), os.Args[0], "--version")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// previous is the program of an earlier commit, which "gate tests" builds.
+// previous returns the program of an earlier commit, which "gate tests" builds.
 func previous(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("WEIR_TEST_PREVIOUS")
@@ -20,15 +20,15 @@ func previous(t *testing.T) string {
 	return program
 }
 
-// bothOrders runs a test with the earlier program first, and with this one first.
+// bothOrders runs a test with the earlier program first, and then with this one first.
 func bothOrders(t *testing.T, test func(t *testing.T, first, second string)) {
 	before := previous(t)
 	t.Run("upgrade", func(t *testing.T) { test(t, before, os.Args[0]) })
 	t.Run("downgrade", func(t *testing.T) { test(t, os.Args[0], before) })
 }
 
-// Two versions share an engine: what one has stored the other serves, and what
-// one purges the other does not serve any more.
+// Two versions share an engine: each serves what the other has stored, and neither
+// serves what the other has purged.
 func TestVersionsShareAnEngine(t *testing.T) {
 	bothOrders(t, func(t *testing.T, first, second string) {
 		program, addr := redisServer(t), free(t)
@@ -49,7 +49,7 @@ func TestVersionsShareAnEngine(t *testing.T) {
 			if status, text := purged(t, to.admin, path); status != http.StatusOK {
 				t.Errorf("the purge of %s is %d: %s", path, status, text)
 			}
-			for _, p := range []*process{to, from} { // the one that purged at once, the other after the push
+			for _, p := range []*process{to, from} { // the one that purged does so at once, the other after the push
 				until(t, path+" after its purge", func() bool {
 					got, _ := ask(p.listen[0]+path, "")
 					return got.status == 200 && got.body != stored.body
@@ -59,8 +59,8 @@ func TestVersionsShareAnEngine(t *testing.T) {
 	})
 }
 
-// J1: a version takes over the jobs that another has accepted and was killed with,
-// and goes on with them.
+// J1: a version takes over the jobs of another version that accepted them and was
+// killed, and finishes them.
 func TestJ1_VersionsShareAFolder(t *testing.T) {
 	bothOrders(t, func(t *testing.T, first, second string) {
 		s := newShop(t)
@@ -74,7 +74,7 @@ func TestJ1_VersionsShareAFolder(t *testing.T) {
 		for i := range 6 {
 			paths = append(paths, later(t, fmt.Sprint(p.listen[0], "/slow/", i), fmt.Sprint("Idempotency-Key: k", i)))
 		}
-		s.arrives(t, 3) // quick, and two that run
+		s.arrives(t, 3) // quick, and two that are running
 		p.signal(syscall.SIGKILL)
 		<-p.exited
 
@@ -86,14 +86,14 @@ func TestJ1_VersionsShareAFolder(t *testing.T) {
 			}
 		}
 		if a := jobCall(t, "POST", p.listen[0]+"/slow/0", "in", "Idempotency-Key: k0", "Prefer: respond-async, wait=20"); a.status != 200 {
-			t.Errorf("the same key in the other version is %+v; want the job's result", a)
+			t.Errorf("the same key at the other version gets %+v; want the job's result", a)
 		}
 		p.signal(syscall.SIGTERM)
 		p.ends(0)
 	})
 }
 
-// J1: a worker takes the jobs of a proxy of another version.
+// J1: a worker executes the jobs of a proxy of another version.
 func TestJ1_VersionsShareAServer(t *testing.T) {
 	bothOrders(t, func(t *testing.T, first, second string) {
 		s, dir := newShop(t), t.TempDir()

@@ -20,7 +20,7 @@ type Report struct {
 	CallMS    float64   `json:"call_ms"`        // mean time of a call during preparation, with one call per CPU
 	Gateway   bool      `json:"gateway"`        // protected from outside, by a gateway in front of the service
 	Clients   int       `json:"clients"`        // each sends its next request after the last response
-	Keys      int       `json:"keys"`           // different answers
+	Keys      int       `json:"keys"`           // different responses
 	Skew      float64   `json:"skew"`           // exponent of the Zipf law of the requested keys
 	Rows      int       `json:"rows,omitempty"` // in the PostgreSQL table
 	LevelS    float64   `json:"level_s"`        // how long a level sends requests
@@ -40,7 +40,7 @@ type Machine struct {
 	Go         string `json:"go"`
 }
 
-// ThisMachine describes the one that the program runs on.
+// ThisMachine describes the machine that the program runs on.
 func ThisMachine() Machine {
 	return Machine{
 		OS:         runtime.GOOS,

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/app/report"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func example() *report.Report {
 	r := &report.Report{

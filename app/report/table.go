@@ -17,10 +17,10 @@ type Style struct {
 	Color bool // bold and colour, as terminal control sequences
 }
 
-// MinWidth is the narrowest table, and that of output that is no terminal.
+// MinWidth is the width of the narrowest table, and of output that is not a terminal.
 const MinWidth = 80
 
-// Wider lines than maxWidth are hard to follow.
+// maxWidth is the width of the widest table: wider lines are hard to follow.
 const maxWidth = 120
 
 const (
@@ -29,8 +29,8 @@ const (
 	reset = "\x1b[0m"
 )
 
-// Table writes r for people: what was done, the levels as a table, the ratio
-// as bars, and what went wrong, if anything.
+// Table writes r for people: what was measured, the levels as a table, the ratios as
+// bars, and notes about problems, if any.
 func (r *Report) Table(w io.Writer, s Style) error {
 	s.Width = min(max(s.Width, MinWidth), maxWidth)
 	var b strings.Builder
@@ -48,15 +48,15 @@ func (r *Report) Table(w io.Writer, s Style) error {
 
 func (r *Report) intro(b *strings.Builder) {
 	fmt.Fprintf(b, "One call: %s, about %s.\n", r.Work, figures.Millis(r.CallMS))
-	fmt.Fprintf(b, "%s clients ask for %s keys, some far more often than others,\n%gs a level, each from a cold start.\n",
+	fmt.Fprintf(b, "%s clients request %s keys, some far more often than others,\n%gs per level, each from a cold start.\n",
 		figures.Count(int64(r.Clients)), figures.Count(int64(r.Keys)), r.LevelS)
 	if r.Gateway {
-		b.WriteString("From the second level on, weir's gateway stands before the service,\nwhich knows nothing of it.\n")
+		b.WriteString("From the second level on, weir's gateway runs in front of the service,\nwhich is unaware of it.\n")
 	}
 	fmt.Fprintf(b, "%s, %s/%s, %d CPUs.\n", r.Machine.Go, r.Machine.OS, r.Machine.Arch, r.Machine.GOMAXPROCS)
 }
 
-// columns are the table's, level first. A head of two words stands on two
+// columns are the columns of the table, level first. A two-word heading takes two
 // lines.
 var columns = []struct {
 	above, below string
@@ -73,8 +73,7 @@ var columns = []struct {
 	{"most at", "once", func(l *Level) string { return figures.Count(int64(l.MostAtOnce)) }},
 }
 
-// levels writes the table. What the width leaves free goes between the
-// columns.
+// levels writes the table. Free width goes between the columns.
 func (r *Report) levels(b *strings.Builder, s Style) {
 	rows := [][]string{make([]string, len(columns)), make([]string, len(columns))}
 	for c, col := range columns {
@@ -119,12 +118,12 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 	}
 }
 
-// notes writes what to make of the numbers: a source too slow to renew what is
-// kept, and the levels' first failures.
+// notes writes remarks about the numbers: a source too slow to renew the cached
+// responses, and the first failure of each level.
 func (r *Report) notes(b *strings.Builder) {
 	if renew := r.RenewS(); r.TTLS > 0 && renew > r.TTLS/2 {
-		fmt.Fprintf(b, "\nIt takes %s to renew all %s keys, and they are kept for %s. As busy as\n"+
-			"this machine is now, fewer --keys show more.\n",
+		fmt.Fprintf(b, "\nIt takes %s to renew all %s keys, and they are kept for %s. While\n"+
+			"this machine is so busy, fewer --keys show more.\n",
 			figures.Millis(1000*renew), figures.Count(int64(r.Keys)), figures.Millis(1000*r.TTLS))
 	}
 	for _, l := range r.Levels {
@@ -142,8 +141,8 @@ func (s Style) paint(code, text string) string {
 	return code + text + reset
 }
 
-// time is ms for a level that has good answers, and a dash for one that has
-// none.
+// time formats v milliseconds for a level with good responses, and returns a dash for
+// other levels.
 func (l *Level) time(v float64) string {
 	if l.Requests == l.Failures {
 		return "-"

@@ -33,7 +33,7 @@ type step struct {
 	done chan struct{}
 }
 
-// NewProgress returns a Progress that writes to w. live reports that w is a terminal, and
+// NewProgress returns a Progress that writes to w. live is whether w is a terminal, and
 // width is its width; 0 means DefaultWidth.
 func NewProgress(w io.Writer, live bool, width int) *Progress {
 	if width <= 0 {

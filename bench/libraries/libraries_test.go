@@ -161,7 +161,7 @@ func openSturdycPair(c config[pair]) subject[pair] {
 func newSturdyc(life, refresh time.Duration) *sturdyc.Client[string] {
 	o := []sturdyc.Option{
 		sturdyc.WithNoContinuousEvictions(),
-		sturdyc.WithEvictionInterval(time.Hour), // it must have one even so
+		sturdyc.WithEvictionInterval(time.Hour), // required even without evictions
 		sturdyc.WithLog(slog.New(slog.DiscardHandler)),
 	}
 	if refresh > 0 {
@@ -170,7 +170,7 @@ func newSturdyc(life, refresh time.Duration) *sturdyc.Client[string] {
 	return sturdyc.New[string](100_000, 10, life, 10, o...)
 }
 
-// lifetime is the time to live for libraries that must have one.
+// lifetime returns the time to live for libraries that require one.
 func lifetime[K comparable](c config[K]) time.Duration {
 	if c.NoStore {
 		return time.Nanosecond

@@ -14,10 +14,10 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// guarded is a Guard as a cache.
+// A guarded is a Guard that implements cache.
 type guarded struct {
 	g      *weir.Guard[int, int]
-	tagged bool // the loads give tags
+	tagged bool // whether loads set tags
 }
 
 func (c guarded) get(ctx context.Context, key int) (int, error) { return c.g.Get(ctx, key) }
@@ -43,7 +43,7 @@ func (c guarded) forget(ctx context.Context, key, how int) {
 	case how == 1:
 		_ = c.g.InvalidateTags(ctx, tagOf(key))
 	case how == 2:
-		_ = c.g.Expire(ctx, key) // without stale windows it serves nothing more
+		_ = c.g.Expire(ctx, key) // without stale windows, an expired entry is not served
 	default:
 		_ = c.g.InvalidateAll(ctx)
 	}
@@ -51,8 +51,8 @@ func (c guarded) forget(ctx context.Context, key, how int) {
 
 func tagOf(key int) string { return fmt.Sprintf("key-%d", key) }
 
-// sources are the ways to write a load, which lead through different code.
-// Only those of LoadEntry and LoadEntries give their entries tags.
+// sources returns the ways to write a load, each of which uses different code. Only
+// LoadEntry and LoadEntries set tags on their entries.
 func sources(src *source) []weir.Source[int, int] {
 	one := func(ctx context.Context, key int, _ weir.Previous[int]) (weir.Entry[int], error) {
 		v, err := src.load(ctx, key)
@@ -75,10 +75,10 @@ func sources(src *source) []weir.Source[int, int] {
 	}
 }
 
-// TestE6HistoriesAreLinearizable holds a Guard against a register: with values that live forever, every read
-// returns the last value written, or one of a write that overlaps it, whatever
-// the loads do. So no invalidation is lost (E6), no result comes back from the
-// dead (F4, B1), and no load gets between a commit and the table (F5).
+// TestE6HistoriesAreLinearizable checks a Guard against a register. With values that
+// live forever, every read returns the last written value, or that of an overlapping
+// write, whatever the loads do. So no invalidation is lost (E6), no outdated result
+// comes back (F4, B1), and no load gets between a commit and the table (F5).
 func TestE6HistoriesAreLinearizable(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {
@@ -98,7 +98,7 @@ func TestE6HistoriesAreLinearizable(t *testing.T) {
 	}
 }
 
-// newGuard makes a Guard whose features depend on the seed.
+// newGuard returns a Guard whose features depend on the seed.
 func newGuard(t *testing.T, src *source, seed uint64) (g *weir.Guard[int, int], tagged bool) {
 	o := weir.Options{TTL: 1000 * time.Hour, LoadTimeout: 40 * time.Millisecond, MaxStuck: 1000}
 	switch seed % 4 {
@@ -114,7 +114,7 @@ func newGuard(t *testing.T, src *source, seed uint64) (g *weir.Guard[int, int], 
 		o.Limiter = limiter
 	}
 	if seed%3 == 0 {
-		o.RefreshBeta = math.MaxFloat64 // every hit on what was loaded starts a refresh, which writes overtake
+		o.RefreshBeta = math.MaxFloat64 // every hit on a loaded value starts a refresh, which writes can overtake
 		o.RefreshRetry = time.Millisecond
 	}
 	kinds := sources(src)
@@ -139,7 +139,8 @@ func check(t *testing.T, seed uint64, history []porcupine.Operation) {
 	}
 }
 
-// closeGuard also waits for loads that hear nothing: the bubble must be empty.
+// closeGuard also waits for loads that ignore their context, because no goroutine may
+// be left in the bubble.
 func closeGuard(t *testing.T, g *weir.Guard[int, int]) {
 	t.Helper()
 	if err := g.Close(context.Background()); err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A cache is what the histories are run on.
+// A cache is what the histories run against.
 type cache interface {
 	get(ctx context.Context, key int) (int, error)
-	getMany(ctx context.Context, wanted []int) map[int]int // without those that failed
+	getMany(ctx context.Context, wanted []int) map[int]int // without the keys that failed
 	set(ctx context.Context, key, value int)
-	forget(ctx context.Context, key, how int) // by any of the ways that invalidate
+	forget(ctx context.Context, key, how int) // how selects one of the ways to invalidate
 }
 
-// input and output are a call as the model sees it.
+// An input and an output form a call as the model sees it.
 type input struct {
 	key   int
 	write bool
-	value int // of a write
+	value int // only for a write
 }
 
-// register is the model: a read returns what the last write wrote.
+// register is the model: a read returns the last written value.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		parts := make([][]porcupine.Operation, keys)
@@ -44,8 +44,8 @@ var register = porcupine.Model{
 	},
 }
 
-// A recorder notes when calls begin and end, by a count that all share: in a
-// bubble the clock stands still for long.
+// A recorder records when calls begin and end, using a shared counter, because the
+// clock of a bubble often stands still.
 type recorder struct {
 	clock atomic.Int64
 	mu    sync.Mutex
@@ -61,8 +61,8 @@ func (r *recorder) end(client int, began int64, in input, out int) {
 	r.ops = append(r.ops, op)
 }
 
-// play runs clients that call c at random and returns what they saw. Reads
-// that failed saw nothing and are left out.
+// play runs clients that make random calls of c, and returns the recorded operations.
+// Failed reads return no value and are left out.
 func play(seed uint64, src *source, c cache, clients, calls int) []porcupine.Operation {
 	var rec recorder
 	var wg sync.WaitGroup

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// naive is what is usually wired by hand: a map, and singleflight around the
-// load. It shows that the check can fail: an invalidation during a load is
-// lost, because the load stores its old value afterwards.
+// naive is the usual hand-written cache: a map, with singleflight around the load. It
+// shows that the check can fail: an invalidation during a load is lost, because the
+// load stores its old value afterwards.
 type naive struct {
 	src    *source
 	mu     sync.Mutex
@@ -44,7 +44,8 @@ func (c *naive) get(ctx context.Context, key int) (int, error) {
 	return out.Val.(int), nil
 }
 
-// loadMildly spares singleflight the loads that panic, exit and hang.
+// loadMildly turns loads that panic, exit or hang into errors, because singleflight
+// could not handle them.
 func (c *naive) loadMildly(ctx context.Context, key int) (v int, err error) {
 	done := make(chan struct{})
 	err = errors.New("the load did not return")
@@ -82,8 +83,8 @@ func (c *naive) forget(_ context.Context, key, _ int) {
 	c.group.Forget(strconv.Itoa(key))
 }
 
-// TestTheCheckCatchesALostInvalidation proves that the histories are wild
-// enough: on the naive cache some of them have no explanation.
+// TestTheCheckCatchesALostInvalidation proves that the histories are varied enough:
+// some of those on the naive cache have no explanation.
 func TestTheCheckCatchesALostInvalidation(t *testing.T) {
 	caught := 0
 	for seed := range uint64(40) {
@@ -96,6 +97,6 @@ func TestTheCheckCatchesALostInvalidation(t *testing.T) {
 		})
 	}
 	if caught < 10 {
-		t.Errorf("%d of 40 histories of a cache that loses invalidations were refused; want at least 10", caught)
+		t.Errorf("%d of 40 histories of a cache that loses invalidations were rejected; want at least 10", caught)
 	}
 }

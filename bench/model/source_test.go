@@ -11,12 +11,12 @@ import (
 
 const keys = 3
 
-// A source is what is cached: a number for each key, which only grows.
+// A source is the data that is cached: one number per key, which only grows.
 type source struct {
 	mu      sync.Mutex
 	version [keys]int        // guarded by mu
 	rng     *rand.Rand       // guarded by mu
-	writers [keys]sync.Mutex // one writer a key, as a row lock would have it
+	writers [keys]sync.Mutex // one writer per key, as with a row lock
 }
 
 var errSource = errors.New("source failed")
@@ -25,7 +25,7 @@ func newSource(seed uint64) *source {
 	return &source{rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// write raises the number of key and returns it.
+// write increments the number of key and returns it.
 func (s *source) write(key int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,9 +33,9 @@ func (s *source) write(key int) int {
 	return s.version[key]
 }
 
-// A fate is how one load goes.
+// A fate is how one load ends.
 type fate struct {
-	before, after time.Duration // around the look at the number
+	before, after time.Duration // before and after reading the number
 	end           int
 }
 
@@ -44,12 +44,12 @@ const (
 	endError
 	endPanic
 	endGoexit
-	endHang // until it is canceled
-	endDeaf // for ten minutes, whatever its context says, then a value
+	endHang // hangs until it is canceled
+	endDeaf // ignores its context for ten minutes, then returns a value
 )
 
-// draw draws a fate. Most loads succeed, and take a while after they have
-// looked: that is when a write overtakes them.
+// draw draws a fate. Most loads succeed, and take a while after they have read the
+// number: in that time a write can overtake them.
 func (s *source) draw() fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *source) draw() fate {
 	return f
 }
 
-// look returns the numbers of the keys as one load sees them.
+// look returns the numbers of the keys as seen by one load.
 func (s *source) look(ctx context.Context, wanted []int) (map[int]int, error) {
 	f := s.draw()
 	time.Sleep(f.before)
@@ -86,7 +86,7 @@ func (s *source) look(ctx context.Context, wanted []int) (map[int]int, error) {
 		runtime.Goexit()
 	case endHang:
 		<-ctx.Done()
-		return seen, nil // a value, though it comes too late
+		return seen, nil // a value, although it is late
 	case endDeaf:
 		time.Sleep(10 * time.Minute)
 	}

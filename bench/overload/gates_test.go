@@ -15,8 +15,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// gates are the rows of the table. The first is what the others are compared
-// with.
+// gates returns the rows of the table. The others are compared with the first one.
 func gates() []simulate.Contender {
 	return []simulate.Contender{
 		simulate.Ideal(0),
@@ -30,7 +29,7 @@ func gates() []simulate.Contender {
 	}
 }
 
-// budget is how long a caller may wait in a gate.
+// budget returns how long a caller may wait in a gate.
 func budget(s simulate.Scenario) time.Duration { return s.Source.ServiceAt(0) }
 
 func fixed() simulate.Contender {
@@ -46,8 +45,7 @@ func fixed() simulate.Contender {
 	}}
 }
 
-// weirs returns weir's adaptive limiter, with the queue's budget that the
-// others have.
+// weirs returns weir's adaptive limiter, with the same queue budget as the others.
 func weirs() simulate.Contender {
 	return simulate.Contender{Name: "weir", New: func(s simulate.Scenario) simulate.Gate {
 		l, err := limit.NewAdaptive(limit.AdaptiveOptions{MaxWait: budget(s)})
@@ -58,7 +56,7 @@ func weirs() simulate.Contender {
 	}}
 }
 
-// failsafe returns failsafe-go's limiter. Callers wait for budgets times the
+// failsafe returns failsafe-go's limiter. Callers wait for up to budgets times the
 // budget.
 func failsafe(name string, budgets time.Duration) simulate.Contender {
 	return simulate.Contender{Name: name, New: func(s simulate.Scenario) simulate.Gate {
@@ -81,12 +79,12 @@ func (g failsafeGate) Acquire(ctx context.Context) (func(limit.Outcome), error) 
 		if o == limit.Success {
 			p.Record()
 		} else {
-			p.Drop() // so its documents, for a call that timed out
+			p.Drop() // as its documentation says for a call that timed out
 		}
 	}, nil
 }
 
-// gradient2 returns go-concurrency-limits' limiter, behind its queue if wait.
+// gradient2 returns go-concurrency-limits' limiter, behind its queue if wait is true.
 func gradient2(name string, wait bool) simulate.Contender {
 	return simulate.Contender{Name: name, New: func(s simulate.Scenario) simulate.Gate {
 		const second = int64(time.Second)
@@ -114,7 +112,7 @@ type gradientGate struct {
 
 var errFull = errors.New("full")
 
-// Limit tells what the limit is.
+// Limit returns the current limit.
 func (g gradientGate) Limit() int { return g.l.EstimatedLimit() }
 
 // Acquire implements simulate.Gate.

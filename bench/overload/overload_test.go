@@ -8,10 +8,9 @@ import (
 	"github.com/weir-go/weir/internal/simulate"
 )
 
-var scenarios = flag.String("scenarios", "^load 2, (queueing|convoy)$", "a regular expression; run the scenarios whose names it matches")
+var scenarios = flag.String("scenarios", "^load 2, (queueing|convoy)$", "run the scenarios whose names match this regular expression")
 
-// TestTable prints the table, and a summary of it. It asserts nothing about
-// the peers.
+// TestTable prints the table and a summary of it. It checks nothing about the peers.
 func TestTable(t *testing.T) {
 	chosen := regexp.MustCompile(*scenarios)
 	var all [][]simulate.Report

@@ -10,10 +10,10 @@ import (
 	"github.com/weir-go/weir/internal/simulate"
 )
 
-var every = flag.Int("pauses", 41, "run one scenario with pauses in so many; 1 for all of them")
+var every = flag.Int("pauses", 41, "run one of this many scenarios with pauses; 1 runs all")
 
-// TestPauses prints the table of sources that pause, and of gates whose process
-// is not scheduled. The fixed limit is what the others are compared with.
+// TestPauses prints the table for sources that pause, and for gates whose process is
+// not scheduled. The others are compared with the fixed limit.
 func TestPauses(t *testing.T) {
 	contenders := slices.DeleteFunc(gates(), func(c simulate.Contender) bool { return c.Name == "ideal" || c.Name == "none" || c.Name == "fixed" })
 	contenders = append([]simulate.Contender{fixed()}, contenders...)
@@ -23,7 +23,7 @@ func TestPauses(t *testing.T) {
 			for _, s := range simulate.EveryNth(grid, *every) {
 				reports := simulate.Compare(t, s, contenders...)
 				for i := range reports {
-					reports[i].Phases = reports[i].Phases[1:] // the steady one
+					reports[i].Phases = reports[i].Phases[1:] // keep only the steady phase
 				}
 				all = append(all, reports)
 			}
@@ -35,8 +35,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// spread prints, of each gate, the least and the median goodput and the median
-// and the greatest p99, and how often it keeps up with the first one.
+// spread prints for each gate the least and the median goodput, the median and the
+// greatest p99, and how often it keeps up with the first gate.
 func spread(t *testing.T, all [][]simulate.Report) {
 	w := tabwriter.NewWriter(t.Output(), 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "gate\tscenarios\tgoodput: least\tmedian\tat least 0.95 in\tp99: median\tgreatest\tat most 1 in\tat most 1.1 in\t")

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A source is what the loads reach. Its content changes while they run.
+// A source is what the loads read. Its content changes while they run.
 type source struct{ content atomic.Value }
 
-// slowRead reads at once and takes 100 ms to bring the answer.
+// slowRead reads at once and takes 100 ms to return the value.
 func (s *source) slowRead(context.Context, int) (string, error) {
 	v := s.content.Load().(string)
 	time.Sleep(100 * ms)
@@ -44,7 +44,7 @@ func deletePresent(l Library) verdict {
 	if s.Forget == nil {
 		return notApplicable("nothing can be deleted")
 	}
-	for round := range 2 { // the second time is a hit, and starts a refresh
+	for round := range 2 { // in the second round, the call is a hit and starts a refresh
 		time.Sleep(time.Duration(round) * (refreshAge + time.Minute))
 		for _, key := range []string{"asked at once", "asked later"} {
 			if c := s.ask(context.Background(), key); !c.got("old") {
@@ -55,9 +55,10 @@ func deletePresent(l Library) verdict {
 	return deleteDuring(s, &src, 4)
 }
 
-// deleteDuring deletes two keys in the middle of their loads, when so many have
-// begun. One is requested at once, the other only when the old load has ended, so that no new value
-// covers what that has left.
+// deleteDuring deletes two keys in the middle of their loads, once the given number
+// of loads have begun. One key is requested at once. The other is requested only
+// after the old load has ended, so that no new value hides what the old load left
+// behind.
 func deleteDuring(s *stage, src *source, loads int64) verdict {
 	time.Sleep(50 * ms)
 	if n := s.loads.Load(); n != loads {
@@ -111,7 +112,7 @@ func storm(l Library, keys int) verdict {
 		done.Go(func() { s.Get(context.Background(), key(i)) })
 	}
 	done.Wait()
-	time.Sleep(ms) // those that have answered have ended
+	time.Sleep(ms) // goroutines that have returned their results have ended
 	extra := runtime.NumGoroutine() - before
 	if loads := int(s.loads.Load()); loads > min(keys, bound) || extra > min(keys, bound)+1 {
 		return broken(fmt.Sprintf("%d loads at once on %d goroutines", loads, extra))

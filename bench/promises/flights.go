@@ -91,12 +91,12 @@ func abandoned(l Library) verdict {
 	return kept()
 }
 
-// noZombie lets 64 callers ask again and again. A caller who came after another
-// had already been given a result must not be given the same one.
+// noZombie lets 64 callers call in a loop. A caller that came after another had
+// already received a result must not receive the same one.
 func noZombie(l Library) verdict {
 	const callers, length = 64, 700 * ms
 	var clock, old, asked atomic.Int64
-	handed := make([]atomic.Int64, 1<<20) // by load: when its result was first handed out
+	handed := make([]atomic.Int64, 1<<20) // indexed by load: when its result was first returned
 	s := set(l, Setup[string]{NoStore: true}, func(_ context.Context, n int) (string, error) {
 		time.Sleep(2 * ms)
 		return fmt.Sprint(n), nil
@@ -134,8 +134,8 @@ func goexits(l Library) verdict {
 	return ends(l, runtime.Goexit)
 }
 
-// ends is a load that does not return, with nine who wait for it, and one who
-// comes after.
+// ends tests a load that does not return, with nine waiting callers, and one that
+// comes later.
 func ends(l Library, end func()) verdict {
 	s := set(l, Setup[string]{}, func(_ context.Context, n int) (string, error) {
 		time.Sleep(50 * ms)

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A Library is an adapter. Its values are strings.
+// A Library is an adapter for a library whose values are strings.
 type Library struct {
-	// Name is for the results. Required.
+	// Name is used in the results. Required.
 	Name string
 
 	// Open returns the library, ready for use. It is called for each promise, with
-	// the load function that the library has to call. Required.
+	// the load function that the library must call. Required.
 	Open func(Setup[string]) Subject[string]
 
-	// OpenPair is Open for struct keys. Nil: the library has string keys only.
+	// OpenPair is Open for struct keys. Nil: the library supports string keys only.
 	OpenPair func(Setup[Pair]) Subject[Pair]
 
 	// Stores says that the library keeps values, and refreshes them in the
@@ -29,13 +29,13 @@ type Library struct {
 	Stores bool
 
 	// Expires says that the library cannot coalesce without keeping the value for an
-	// instant, so that Setup.NoStore is a very short time to live.
+	// instant. Setup.NoStore then means a very short time to live.
 	Expires bool
 }
 
-// A Setup is what a promise needs from a library.
+// A Setup is what a promise requires of a library.
 type Setup[K comparable] struct {
-	// Load is the function that the library calls on a miss, and for a refresh. The
+	// Load is the function that the library calls on a miss and for a refresh. Its
 	// context is the one that the library gives its loads.
 	Load func(ctx context.Context, key K) (string, error)
 
@@ -43,7 +43,7 @@ type Setup[K comparable] struct {
 	// is at least half of TTL. Zero: no refresh.
 	RefreshFrom time.Duration
 
-	// NoStore asks for coalescing alone: no value is kept.
+	// NoStore asks for coalescing only: no value is kept.
 	NoStore bool
 }
 
@@ -55,8 +55,8 @@ type Subject[K comparable] struct {
 	// Get returns the value of a key, from memory or by a load. Required.
 	Get func(ctx context.Context, key K) (string, error)
 
-	// Forget removes the value of a key, and makes the result of a load that is in
-	// flight unusable for later callers. Nil: the library has nothing of the kind.
+	// Forget removes the value of a key, and keeps later callers from getting the
+	// result of a load that is in flight. Nil: the library cannot do that.
 	Forget func(key K)
 }
 
@@ -64,16 +64,16 @@ type Subject[K comparable] struct {
 // same.
 type Pair struct{ A, B string }
 
-// String keeps the two apart.
+// String keeps such keys distinct.
 func (p Pair) String() string { return fmt.Sprintf("%q and %q", p.A, p.B) }
 
-// A Result is what became of one promise.
+// A Result is the outcome of one promise.
 type Result struct {
 	Promise string // its name, such as "leader-leaves"
 	Text    string // what is promised
 	Kept    bool
 	Skipped bool   // the promise does not apply; Kept is false
-	Notes   string // what was seen if it is not kept, or why it does not apply
+	Notes   string // why it is not kept, or why it does not apply
 }
 
 // Promises returns the names of all promises, in order, and what each promises.
@@ -84,11 +84,11 @@ func Promises() (names, texts []string) {
 	return names, texts
 }
 
-// Run checks each promise in a subtest, which fails if the library breaks it. Promises
-// in except are known to be broken: their subtests fail if they are kept.
+// Run checks each promise in a subtest, which fails if the library breaks it.
+// Promises in except are known to be broken: their subtests fail if they are kept.
 //
-// Run must be called from a top-level test, since that is what it starts again in the
-// processes of the promises.
+// Run must be called from a top-level test, because that is the test that it runs
+// again in the separate processes.
 func Run(t *testing.T, l Library, except ...string) {
 	t.Helper()
 	known := map[string]bool{}
@@ -112,12 +112,12 @@ func Run(t *testing.T, l Library, except ...string) {
 		})
 	}
 	for name := range known {
-		t.Errorf("there is no promise %q, or its subtest was not run", name)
+		t.Errorf("there is no promise %q, or its subtest did not run", name)
 	}
 }
 
-// Check returns the results of all promises, without judging them. Like Run it must be
-// called from a top-level test.
+// Check returns the results of all promises without judging them. Like Run, it must
+// be called from a top-level test.
 func Check(t *testing.T, l Library) []Result {
 	t.Helper()
 	var all []Result
@@ -127,16 +127,16 @@ func Check(t *testing.T, l Library) []Result {
 	return all
 }
 
-// cellVar names the promise and the library that this process is to check, in a
+// cellVar is the environment variable with the promise and the library to check, in a
 // process that check has started.
 const cellVar = "PROMISES_CELL"
 
 const verdictMark = "verdict: "
 
-// perPromise is how long the process of one promise may take.
+// perPromise is how long the process for one promise may take.
 const perPromise = 20 * time.Second
 
-// check has another process check one promise. In that process it does not return.
+// check lets another process check one promise. In that process it does not return.
 func check(t *testing.T, l Library, s story) Result {
 	t.Helper()
 	if strings.Contains(t.Name(), "/") {
@@ -159,7 +159,7 @@ func watch(t *testing.T, l Library, s story) verdict {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), cellVar+"="+s.name+" "+l.Name,
-		"GORACE=atexit_sleep_ms=0") // or the race detector makes each wait for a second
+		"GORACE=atexit_sleep_ms=0") // otherwise the race detector makes each process wait for a second
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if rest, ok := strings.CutPrefix(line, verdictMark); ok {
@@ -184,8 +184,8 @@ func watch(t *testing.T, l Library, s story) verdict {
 	return verdict{}
 }
 
-// perform checks one promise, prints the verdict and ends the process, so that nothing
-// waits for goroutines that the library has left behind.
+// perform checks one promise, prints the verdict, and exits the process, so that
+// nothing waits for goroutines that the library has left behind.
 func perform(t *testing.T, l Library, s story) {
 	tell := func(*testing.T) {
 		line, err := json.Marshal(s.tell(l))

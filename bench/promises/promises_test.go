@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/bench/promises"
 )
 
-// Each promise is broken by one of these caches, which are written as one would write
-// them in a hurry.
+// Each promise is broken by at least one of these caches, which are written as one
+// might write them in a hurry.
 var naive = []struct {
 	library promises.Library
 	breaks  []string
@@ -47,7 +47,8 @@ func TestEveryPromiseIsBrokenByANaiveCache(t *testing.T) {
 }
 
 // A locked cache holds its lock during a load, and prints its keys. The lock is a
-// channel: in a bubble, time stands still while a goroutine waits for a sync.Mutex.
+// channel, because in a bubble, time stands still while a goroutine waits for a
+// sync.Mutex.
 type locked[K comparable] struct {
 	promises.Setup[K]
 	mu     chan struct{}
@@ -82,7 +83,7 @@ func (l *locked[K]) forget(key K) {
 	clear(l.values)
 }
 
-// An unlocked cache loads for each caller, and stores whatever comes.
+// An unlocked cache loads for each caller, and stores every result.
 type unlocked struct {
 	promises.Setup[string]
 	values sync.Map
@@ -113,8 +114,8 @@ func (u *unlocked) fill(ctx context.Context, key string) (string, error) {
 	return v, err
 }
 
-// A shared cache coalesces by hand: it recovers without an error, and forgets a flight a
-// little late.
+// A shared cache coalesces by hand: it recovers from a panic without returning an
+// error, and forgets a flight slightly too late.
 type shared struct {
 	promises.Setup[string]
 	detached bool

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A story is one promise, and a way to find out whether a library keeps it.
+// A story is one promise, and a way to check whether a library keeps it.
 type story struct {
 	name    string
 	promise string
 	tell    func(Library) verdict
 
-	// spins says that callers never pause, so that a library whose values
-	// live for an instant needs a clock that runs.
+	// spins says that callers never pause. A library whose values live for an instant
+	// then needs a clock that runs.
 	spins bool
 }
 
@@ -24,29 +24,29 @@ type story struct {
 type verdict struct {
 	Kept  bool
 	NA    bool   // the promise does not apply
-	Notes string // what was seen
+	Notes string // what was observed
 }
 
 func kept() verdict { return verdict{Kept: true} }
 
 func notApplicable(why string) verdict { return verdict{NA: true, Notes: why} }
 
-// broken returns a verdict that is kept if there is nothing to note.
+// broken returns a verdict that counts as kept if there are no notes.
 func broken(notes ...string) verdict {
 	return verdict{Kept: len(notes) == 0, Notes: strings.Join(notes, ", ")}
 }
 
-// patience is how long a caller without a deadline is waited for. A caller that takes
-// longer in any of the stories waits forever.
+// patience is how long to wait for a caller without a deadline. In these stories, a
+// caller that takes longer waits forever.
 const patience = 10 * time.Minute
 
-// A stage is a subject with a count of its loads.
+// A stage is a subject that counts its loads.
 type stage struct {
 	Subject[string]
 	loads atomic.Int64
 }
 
-// set opens l for a story. The load gets its number, from 1.
+// set opens l for a story. load gets the number of the load, counted from 1.
 func set(l Library, c Setup[string], load func(ctx context.Context, n int) (string, error)) *stage {
 	s := &stage{}
 	c.Load = func(ctx context.Context, _ string) (string, error) {
@@ -56,7 +56,7 @@ func set(l Library, c Setup[string], load func(ctx context.Context, n int) (stri
 	return s
 }
 
-// A call is a caller on a goroutine of its own.
+// A call is one call on its own goroutine.
 type call struct {
 	done chan struct{}
 
@@ -85,7 +85,7 @@ func (s *stage) ask(ctx context.Context, key string) *call {
 	return c
 }
 
-// crowd is n callers of key who have all the time in the world.
+// crowd starts n calls for key without deadlines.
 func (s *stage) crowd(n int, key string) []*call {
 	calls := make([]*call, n)
 	for i := range calls {
@@ -94,7 +94,7 @@ func (s *stage) crowd(n int, key string) []*call {
 	return calls
 }
 
-// hangs waits for the answer and reports whether it never comes.
+// hangs waits for the result, and reports whether it never comes.
 func (c *call) hangs() bool {
 	select {
 	case <-c.done:
@@ -104,7 +104,7 @@ func (c *call) hangs() bool {
 	}
 }
 
-// outcome says how the call ended.
+// outcome describes how the call ended.
 func (c *call) outcome() string {
 	switch {
 	case c.hangs():
@@ -128,7 +128,7 @@ func (c *call) failed() bool {
 
 func (c *call) got(value string) bool { return c.outcome() == fmt.Sprintf("%q", value) }
 
-// unlike notes the outcomes of the calls that want does not hold for.
+// unlike describes the outcomes of the calls for which want returns false.
 func unlike(calls []*call, want func(*call) bool) []string {
 	var order, notes []string
 	counts := map[string]int{}
@@ -155,7 +155,7 @@ func unlike(calls []*call, want func(*call) bool) []string {
 	return notes
 }
 
-// wantLoads notes a number of loads other than n.
+// wantLoads returns a note unless there were n loads.
 func (s *stage) wantLoads(n int64) []string {
 	if got := s.loads.Load(); got != n {
 		return []string{fmt.Sprintf("%d loads", got)}
@@ -163,7 +163,7 @@ func (s *stage) wantLoads(n int64) []string {
 	return nil
 }
 
-// short is the error's first line.
+// short returns the first line of an error.
 func short(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -175,7 +175,7 @@ func short(err error) string {
 	return line
 }
 
-// pause takes d, or ends with ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -53,7 +53,7 @@ test('headers', () => {
   for (const line of ['', 'no colon', ': v', ':authority: a.example', 'a b: c']) assert.equal(headerOf(line), null, line);
 });
 
-// A generator of numbers that is the same in each run.
+// A generator of numbers that repeats in each run.
 function numbers(seed) {
   return (below) => {
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;

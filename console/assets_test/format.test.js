@@ -2,7 +2,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import * as f from '../assets/js/format.js';
 
-// Narrow no-break spaces, written as plain ones.
+// Replaces narrow no-break spaces by plain ones.
 const plain = (s) => s.replaceAll('\u202f', ' ');
 
 const table = (fn, rows) => {

@@ -16,7 +16,7 @@ import (
 
 const assets = "../assets"
 
-// files returns what is in the folder, by path.
+// files returns the files in the folder, by path.
 func files(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -34,7 +34,7 @@ func files(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// own are the files of the page that are written here.
+// own returns the page's files, without vendored ones.
 func own(t *testing.T) map[string]string {
 	t.Helper()
 	all := files(t, assets)
@@ -46,8 +46,8 @@ func own(t *testing.T) map[string]string {
 	return all
 }
 
-// node is that program, from WEIR_TEST_NODE or PATH. It may be missing where it is
-// one of those that are left out.
+// node returns a command that runs node, from WEIR_TEST_NODE or PATH. Without node it
+// skips the test, or fails it where engines are required and node is not excluded.
 func node(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	file, err := exec.LookPath(cmp.Or(os.Getenv("WEIR_TEST_NODE"), "node"))
@@ -55,15 +55,15 @@ func node(t *testing.T, args ...string) *exec.Cmd {
 	switch {
 	case err == nil:
 	case os.Getenv("WEIR_TEST_ENGINES") == "required" && !slices.Contains(without, "node"):
-		t.Fatalf("WEIR_TEST_ENGINES=required, and there is no node: %v", err)
+		t.Fatalf("WEIR_TEST_ENGINES=required, but node is missing: %v", err)
 	default:
 		t.Skipf("WITHOUT node, which Debian has in the package nodejs: %v", err)
 	}
 	return exec.CommandContext(t.Context(), file, args...)
 }
 
-// The scripts' own tests, which node runs. The files are read here first, so that
-// the test cache knows of them.
+// The scripts' own tests, run by node. The files are read here first, so that the
+// test cache depends on them.
 func TestScripts(t *testing.T) {
 	files(t, assets)
 	files(t, ".")
@@ -73,31 +73,31 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("node --test: %v\n%s", err, out)
 	}
 	if m := regexp.MustCompile(`(?m)^\S+ pass (\d+)$`).FindSubmatch(out); m == nil || string(m[1]) == "0" {
-		t.Errorf("node --test has run nothing:\n%s", out)
+		t.Errorf("node --test ran no tests:\n%s", out)
 	}
 }
 
-// C3: the policy of the page allows no script and no style but those of files, and
-// nothing of elsewhere. Markup is never made of text, so data cannot be markup.
+// C3: the page's policy allows only scripts and styles from files, and nothing from
+// other hosts. Markup is never built from text, so data cannot become markup.
 func TestC3_PagesKeepToTheirPolicy(t *testing.T) {
 	rules := []struct {
-		in   string // the end of names
+		in   string // the suffix of file names
 		what *regexp.Regexp
 		why  string
 	}{
 		{".html", regexp.MustCompile(`(?i)<script(?:\s[^>]*)?>\s*[^<\s]`), "a script in the page"},
 		{".html", regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:`), "a style or a listener in the page"},
-		{".html", regexp.MustCompile(`(?i)(?:src|href|action)="(?:[a-z]+:|//)`), "something from elsewhere"},
+		{".html", regexp.MustCompile(`(?i)(?:src|href|action)="(?:[a-z]+:|//)`), "something from another host"},
 		{".css", regexp.MustCompile(`(?i)url\(|@import`), "something that is loaded"},
-		{".js", regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`), "markup made of text"},
+		{".js", regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`), "markup built from text"},
 		{".js", regexp.MustCompile(`\beval\(|new Function|setTimeout\(['"]|setAttribute\('style'|\bstyle:`), "what the policy forbids"},
-		{".js", regexp.MustCompile(`(?:fetch|EventSource|import|assign|open)\(\s*['"` + "`" + `](?:[a-z]+:|/)`), "a request to elsewhere"},
-		{".js", regexp.MustCompile(`\bconsole\.[a-z]|\bdebugger\b`), "a word to the browser's console"},
+		{".js", regexp.MustCompile(`(?:fetch|EventSource|import|assign|open)\(\s*['"` + "`" + `](?:[a-z]+:|/)`), "a request to another host"},
+		{".js", regexp.MustCompile(`\bconsole\.[a-z]|\bdebugger\b`), "output to the browser's console"},
 	}
 	for name, body := range own(t) {
 		for _, r := range rules {
 			if m := r.what.FindString(body); strings.HasSuffix(name, r.in) && m != "" {
-				t.Errorf("%s has %q: %s", name, m, r.why)
+				t.Errorf("%s contains %q: %s", name, m, r.why)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestReferencesResolve(t *testing.T) {
 		}
 		for _, w := range wanted {
 			if _, ok := all[w]; !ok {
-				t.Errorf("%s refers to %s, which is not there", name, w)
+				t.Errorf("%s refers to %s, which does not exist", name, w)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// What comes from others is as it came: its README has the digests.
+// Vendored files are unmodified: their README has the digests.
 func TestVendoredFilesAreUnaltered(t *testing.T) {
 	all := files(t, path.Join(assets, "vendor"))
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|.*\\| `([0-9a-f]{64})` \\|$").FindAllStringSubmatch(all["README.md"], -1)
@@ -144,12 +144,12 @@ func TestVendoredFilesAreUnaltered(t *testing.T) {
 	for _, m := range rows {
 		listed[m[1]] = true
 		if got := fmt.Sprintf("%x", sha256.Sum256([]byte(all[m[1]]))); got != m[2] {
-			t.Errorf("%s has the digest %s; its README says %s", m[1], got, m[2])
+			t.Errorf("digest of %s = %s; the README has %s", m[1], got, m[2])
 		}
 	}
 	for name := range all {
 		if !listed[name] {
-			t.Errorf("vendor/%s is not in the README there", name)
+			t.Errorf("vendor/%s is not in its README", name)
 		}
 	}
 }

@@ -4,9 +4,9 @@ import { poll } from '../assets/js/poll.js';
 
 const settled = () => new Promise((resolve) => { setImmediate(resolve); });
 
-// mockTimeouts puts setTimeout and clearTimeout under the test's control until it ends, and
-// returns what lets time pass. Those of node:test differ between node 18, which Debian 12
-// has, and newer ones.
+// mockTimeouts replaces setTimeout and clearTimeout until the test ends, and returns a
+// function that lets time pass. The mocks of node:test differ between node 18, which
+// Debian 12 has, and newer versions.
 function mockTimeouts(t) {
   const real = { setTimeout, clearTimeout };
   const waiting = new Map();
@@ -42,7 +42,7 @@ test('a first request is sent, paused or not; no repeats follow then', async (t)
   p.now();
   assert.equal(await after(0), 2, 'a button that is pressed');
   paused = false;
-  assert.equal(await after(1000), 3, 'a page that goes on');
+  assert.equal(await after(1000), 3, 'a page that continues');
   p.stop();
   assert.equal(await after(5000), 3, 'a page that is left');
 });

@@ -43,7 +43,7 @@ test('requests are shown where they are timed, else calls', () => {
   assert.equal(r.timed([{ kind: 'guard' }]), 'call');
   assert.deepEqual(r.quickness(series, 'request'), { of: 'request', p50: 0.1, p99: 0.2 });
   assert.deepEqual(r.quickness(series, 'call'), { of: 'call', p50: 1, p99: 2 });
-  assert.ok(Number.isNaN(r.quickness({ call_p99: [2] }, 'request').p99), 'a route that nobody asks has none, not those of its calls');
+  assert.ok(Number.isNaN(r.quickness({ call_p99: [2] }, 'request').p99), 'a route without requests has no quantiles, not even those of its calls');
 });
 
 test('now is ten seconds, of which there are two points at least', () => {
@@ -57,5 +57,5 @@ test('a counter that began anew has no negative rate', () => {
 });
 
 test('avoided since the start', () => {
-  assert.equal(r.avoidedSince({ hits: 1, stale: 2, negative: 3, failures: 4, joined: 5, validated: 6, fleet: 7 }), 22, 'what was validated needed a call');
+  assert.equal(r.avoidedSince({ hits: 1, stale: 2, negative: 3, failures: 4, joined: 5, validated: 6, fleet: 7 }), 22, 'validated requests needed a call');
 });

@@ -1,4 +1,4 @@
-// H21: what strangers sent shows in the browser, too.
+// H21: hidden characters in untrusted text are visible in the browser too.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { visible } from '../assets/js/visible.js';

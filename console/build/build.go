@@ -1,4 +1,4 @@
-// Package build tells what the program was built from.
+// Package build reports what the program was built from.
 package build
 
 import (
@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// devel is a build of which no more is known than that it is no release.
+// devel is the version of a build that is not known to be a release.
 const devel = "devel"
 
-// Version is the version of the program's module. A build from a checkout is "devel"
-// with the revision that it was built from ("devel +0123456789ab", with ".dirty" if the
-// tree had changes), unless the revision has a version. It is never empty, and it is the
-// only place that says what runs: --version, logs, metrics, the console and the fleet.
+// Version returns the version of the program's module. A build from a checkout is
+// "devel" with the revision that it was built from ("devel +0123456789ab", with
+// ".dirty" if the tree had changes), unless the revision has a version. It is never
+// empty, and it is the only source of the version for --version, logs, metrics, the
+// console and the fleet.
 var Version = sync.OnceValue(func() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -22,7 +23,8 @@ var Version = sync.OnceValue(func() string {
 	return version(b)
 })
 
-// pseudo matches the version that the go command makes up for a revision without one.
+// pseudo matches the version that the go command generates for a revision without
+// one.
 var pseudo = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}(\+|$)`)
 
 func version(b *debug.BuildInfo) string {

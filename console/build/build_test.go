@@ -23,7 +23,7 @@ func TestVersion(t *testing.T) {
 		{"v0.0.0-20261123083000-0123456789ab", []debug.BuildSetting{revision}, "devel +0123456789ab"},
 		{"v1.2.4-0.20261123083000-0123456789ab+dirty", []debug.BuildSetting{revision, dirty}, "devel +0123456789ab.dirty"},
 		{"v1.3.0-rc.1.0.20261123083000-0123456789ab", []debug.BuildSetting{revision}, "devel +0123456789ab"},
-		{"v0.0.0-20261123083000-0123456789ab", nil, "v0.0.0-20261123083000-0123456789ab"}, // by go install …@main
+		{"v0.0.0-20261123083000-0123456789ab", nil, "v0.0.0-20261123083000-0123456789ab"}, // from go install …@main
 	} {
 		b := &debug.BuildInfo{Main: debug.Module{Version: c.main}, Settings: c.settings}
 		if got := version(b); got != c.want {

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-go/weir/console"
 )
 
-// A Price is what the page's function returns.
+// A Price is the result of queryPrice.
 type Price struct{ Cents int }
 
-// queryPrice stands for a slow query.
+// queryPrice stands in for a slow query.
 func queryPrice(_ context.Context, sku string) (Price, error) { return Price{100 * len(sku)}, nil }
 
-// mount is a program of the page's reader, as far as it shows its Guards.
+// mount is the reader's program, up to the console.
 func mount(mux *http.ServeMux) (unmount func()) {
 	prices := weir.Must(weir.New(queryPrice, weir.Options{
 		Name:    "prices", // the console and the metrics call it so
@@ -61,7 +61,7 @@ func watch(guards ...weir.Inspector) error {
 	return http.ListenAndServe("127.0.0.1:9090", c) // over loopback no token is needed
 }
 
-// watch is for the reader's eyes: it would take a port that somebody may have.
+// watch is compiled but not run: it would take a port that may be in use.
 var _ = watch
 
 func Example_console() {

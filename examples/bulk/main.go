@@ -1,6 +1,6 @@
-// Command bulk answers GET /products?id=1&id=2 with one query for all products
-// that are not in memory. When a product's TTL is over,
-// its row is sent again only if it has changed.
+// Command bulk serves GET /products?id=1&id=2 with one query for all products that
+// are not in memory. After a product's TTL, its row is sent again only if it has
+// changed.
 //
 //	DATABASE_URL=postgres://... go run ./bulk
 package main
@@ -28,11 +28,11 @@ type Product struct {
 	Cents int    `json:"cents"`
 }
 
-const maxProducts = 100 // of one request
+const maxProducts = 100 // per request
 
 func newProducts(db *pgxpool.Pool) (*weir.Guard[int, Product], error) {
-	// PostgreSQL's xmin is another after each update of the row: its version. A row
-	// whose version is the one we have comes without its columns.
+	// PostgreSQL's xmin changes with each update of the row, so it serves as the
+	// version. A row whose version we already have comes without its columns.
 	const query = `SELECT p.id, p.xmin::text, p.xmin::text = k.version,
 			CASE WHEN p.xmin::text = k.version THEN '' ELSE p.name END,
 			CASE WHEN p.xmin::text = k.version THEN 0 ELSE p.cents END
@@ -47,7 +47,7 @@ func newProducts(db *pgxpool.Pool) (*weir.Guard[int, Product], error) {
 			return nil, err
 		}
 		defer rows.Close()
-		found := make(map[int]weir.Entry[Product], len(ids)) // ids that are not in it are not found
+		found := make(map[int]weir.Entry[Product], len(ids)) // a missing id means not found
 		for rows.Next() {
 			var e weir.Entry[Product]
 			if err := rows.Scan(&e.Value.ID, &e.Version, &e.NotModified, &e.Value.Name, &e.Value.Cents); err != nil {

@@ -40,7 +40,7 @@ func TestBulk(t *testing.T) {
 	wantQueries("/products?id=1&id=2&id=9&id=3", "200 ["+pen+","+lamp+","+fork+"]", 0)
 	wantQueries("/products?id=x", "400 an id is not a number", 0)
 
-	// What has not changed is loaded by its version alone.
+	// For an unchanged row, only its version is loaded.
 	if _, err := db.Exec(t.Context(), "UPDATE products SET cents = 5000 WHERE id = 2"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-// Command job makes reports that take too long for a request: POST /reports
-// accepts one and returns its URL, a worker in the same program makes it, and GET
-// on the URL returns its progress and then the report. An accepted report is made
-// even if the program is killed: start it again, and the job goes on.
+// Command job generates reports that take too long for a request. POST /reports
+// accepts an order and returns the URL of its report. A worker in the same program
+// generates the report, and GET on the URL returns its progress and finally the
+// report. An accepted order survives if the program is killed: the job continues when
+// you start it again.
 //
 //	go run ./job
 //
@@ -25,7 +26,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// An Order says which report to make, a Report is one.
+// An Order says which Report to generate.
 type (
 	Order  struct{ Month string }
 	Report struct {
@@ -59,7 +60,7 @@ func (a api) order(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "month must be YYYY-MM", http.StatusBadRequest)
 		return
 	}
-	// The key makes all orders of one month one job, as long as its report is kept.
+	// With the key, all orders for a month share one job, as long as its report is kept.
 	job, err := a.reports.Submit(r.Context(), Order{month}, jobs.SubmitOptions{Key: month})
 	var full *jobs.FullError
 	switch {
@@ -87,7 +88,7 @@ func (a api) report(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		write(w, http.StatusAccepted, map[string]any{"state": status.State, "progress": status.Progress})
 	default:
-		report, err := job.Wait(r.Context()) // returns at once: the job is over
+		report, err := job.Wait(r.Context()) // returns at once: the job has ended
 		if err != nil {
 			http.Error(w, "the report could not be made", http.StatusInternalServerError)
 			return
@@ -109,7 +110,7 @@ func (a api) handler() http.Handler {
 	return mux
 }
 
-// open opens the store of jobs, and returns what closes it.
+// open opens the job store, and returns a function that closes it.
 func open(ctx context.Context, url, dir string) (store *jobs.Store, closeAll func(context.Context) error, err error) {
 	if url != "" {
 		conn, err := nats.Connect(url)
@@ -176,7 +177,7 @@ func run(ctx context.Context) error {
 
 	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// First the server, so that nothing is submitted any more. The worker finishes
-	// its reports, or hands them back: the next start goes on with them.
+	// Shut the server down first, so that no further orders are submitted. The worker
+	// finishes its reports or returns them to the queue for the next start.
 	return errors.Join(server.Shutdown(end), worker.Close(end), closeStore(end))
 }

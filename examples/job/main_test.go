@@ -32,7 +32,7 @@ func TestJob(t *testing.T) {
 	do("POST", "/reports?month=October", 400)
 	url := do("POST", "/reports?month=2026-10", 202).Header().Get("Location")
 	if again := do("POST", "/reports?month=2026-10", 202).Header().Get("Location"); again != url {
-		t.Errorf("a second order of the month is at %s; want %s", again, url)
+		t.Errorf("a second order for the month has URL %s; want %s", again, url)
 	}
 	do("GET", url, 202)
 	do("GET", "/reports/unknown", 404)

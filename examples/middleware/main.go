@@ -1,6 +1,6 @@
-// Command middleware puts a cache, coalescing and limits in front of an existing
-// mux, with traces and metrics by OpenTelemetry and a log by slog beside each
-// other. The handlers do not change: what they say in Cache-Control counts.
+// Command middleware puts a cache, coalescing and limits in front of an existing mux,
+// with OpenTelemetry traces and metrics and a slog log at the same time. The handlers
+// do not change: their Cache-Control headers control the cache.
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 go run ./middleware
 package main
@@ -22,7 +22,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// newMux is the service as it was before.
+// newMux returns the existing service.
 func newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /report", func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func newMux() *http.ServeMux {
 		fmt.Fprintln(w, "42 visitors")
 	})
 	mux.HandleFunc("GET /me", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "private") // shared with nobody
+		w.Header().Set("Cache-Control", "private") // never shared between clients
 		fmt.Fprintln(w, "your page")
 	})
 	return mux

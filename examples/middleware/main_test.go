@@ -16,7 +16,7 @@ import (
 )
 
 func TestMiddleware(t *testing.T) {
-	var calls sync.Map // path to number of calls, by the handler before weir
+	var calls sync.Map // path to the number of calls, counted by the handler behind weir
 	count := func(path string) int {
 		n, _ := calls.Load(path)
 		i, _ := n.(int)
@@ -69,10 +69,10 @@ func TestMiddleware(t *testing.T) {
 	down = true
 	mu.Unlock()
 	if w := get("/broken"); w.Code != 500 {
-		t.Errorf("a handler that panics: %d; want 500", w.Code)
+		t.Errorf("the status after a panic of the handler is %d; want 500", w.Code)
 	}
 
-	if err := s.close(context.Background()); err != nil { // all Observers have returned then
+	if err := s.close(context.Background()); err != nil { // waits for all Observers
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "the database is gone") {

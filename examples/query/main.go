@@ -1,6 +1,6 @@
-// Command query answers GET /products/{id} from PostgreSQL through a Guard: one
-// query per product for all requests that arrive together, fresh for ten seconds,
-// and the last known product while the database is slow or down.
+// Command query serves GET /products/{id} from PostgreSQL through a Guard. Concurrent
+// requests for a product share one query, and the result is fresh for ten seconds.
+// While the database is slow or down, the last known product is served.
 //
 //	DATABASE_URL=postgres://... go run ./query
 package main
@@ -55,8 +55,8 @@ func newProducts(db *pgxpool.Pool) (*weir.Guard[int, Product], error) {
 	})
 }
 
-// newHandler serves the products. The client's context ends the wait for a query,
-// not the query itself, which other clients may be waiting for.
+// newHandler returns a handler that serves the products. The client's context ends the
+// wait for a query, but not the query itself, because other clients may wait for it.
 func newHandler(products *weir.Guard[int, Product]) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /products/{id}", func(w http.ResponseWriter, r *http.Request) {

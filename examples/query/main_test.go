@@ -43,8 +43,8 @@ func TestQuery(t *testing.T) {
 		}
 	}
 
-	// The database fails: the product is served past its TTL, an unknown one is an
-	// error.
+	// When the database fails, the known product is served past its TTL, and an unknown
+	// one gives an error.
 	if _, err := db.Exec(t.Context(), "ALTER TABLE products RENAME TO gone"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Command tags serves the products of a category from PostgreSQL. Changing a
-// product invalidates every page that shows it, and the pages tell browsers and
-// CDNs how long they are still fresh.
+// Command tags serves the products of a category from PostgreSQL. Changing a product
+// invalidates every page that shows it. The pages have a max-age with the time for
+// which browsers and CDNs can still treat them as fresh.
 //
 //	DATABASE_URL=postgres://... go run ./tags
 package main
@@ -30,7 +30,7 @@ type Product struct {
 	Cents int    `json:"cents"`
 }
 
-// A shop is the service: a database, and the pages that are cached from it.
+// A shop is the service: a database and the cached pages.
 type shop struct {
 	db    *pgxpool.Pool
 	pages *weir.Guard[string, []Product] // by category
@@ -47,8 +47,8 @@ func newShop(db *pgxpool.Pool) (*shop, error) {
 	return s, err
 }
 
-// load returns the products of a category, tagged with each of them and with the
-// category, which a new product would change.
+// load returns the products of a category. They are tagged with each product, and with
+// the category, because a new product would change the page.
 func (s *shop) load(ctx context.Context, category string, _ weir.Previous[[]Product]) (weir.Entry[[]Product], error) {
 	rows, err := s.db.Query(ctx, "SELECT id, name, cents FROM products WHERE category = $1 ORDER BY id", category)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(page.Value)
 }
 
-// setPrice writes first and invalidates then: a load that began in between has
-// read the old price, and is not kept.
+// setPrice writes first and then invalidates. A load that began before the invalidation
+// may have read the old price, and its result is not stored.
 func (s *shop) setPrice(w http.ResponseWriter, r *http.Request) {
 	id, err1 := strconv.Atoi(r.PathValue("id"))
 	cents, err2 := strconv.Atoi(r.FormValue("cents"))

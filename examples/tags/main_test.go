@@ -27,7 +27,7 @@ func TestTags(t *testing.T) {
 	shows := func(category, text string) {
 		t.Helper()
 		if body := do("GET", "/categories/"+category).Body.String(); !strings.Contains(body, text) {
-			t.Errorf("%s = %s; want %q in it", category, body, text)
+			t.Errorf("%s = %s; want it to contain %q", category, body, text)
 		}
 	}
 
@@ -35,7 +35,7 @@ func TestTags(t *testing.T) {
 	shows("kitchen", `"cents":700`)
 	age := do("GET", "/categories/desk").Header().Get("Cache-Control")
 	if age != "max-age=59" && age != "max-age=60" {
-		t.Errorf("Cache-Control = %q; want what is left of a minute", age)
+		t.Errorf("Cache-Control = %q; want the rest of a minute", age)
 	}
 
 	before := db.Queries.Load()
@@ -43,6 +43,6 @@ func TestTags(t *testing.T) {
 	shows("desk", `"cents":300`)
 	shows("kitchen", `"cents":700`)
 	if n := db.Queries.Load() - before; n != 2 {
-		t.Errorf("%d queries after the price changed; want 2: the update, and the one page that shows it", n)
+		t.Errorf("%d queries after the price changed; want 2: the update and the page that shows the product", n)
 	}
 }

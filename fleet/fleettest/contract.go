@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A sentence of the interface's documentation, and its test.
+// A sentence pairs a sentence of the interface's documentation with its test.
 type sentence struct {
 	name string
 	test func(*suite)
@@ -80,8 +80,8 @@ func (s *suite) oneIsGranted() {
 	}
 }
 
-// patient asks until the engine answers: 64 at once may be too slow for one's
-// deadline on a small machine.
+// patient calls Acquire until the engine responds: on a small machine 64 callers at
+// once can take longer than the deadline of one.
 func (s *suite) patient(t fleet.Tier, k fleet.Key) fleet.Answer {
 	for end := time.Now().Add(s.f.Recovery); ; time.Sleep(s.f.Deadline) {
 		a, err := t.Acquire(context.Background(), k, fleet.Ask{Lease: time.Minute})
@@ -130,10 +130,10 @@ func (s *suite) fencesGrowOverARestart() {
 	}
 }
 
-// recover waits until the engine answers t again.
+// recover waits until the engine responds to t again.
 func (s *suite) recover(t fleet.Tier) {
 	s.Helper()
-	s.eventually(s.f.Recovery, "the engine answers again", func() bool {
+	s.eventually(s.f.Recovery, "the engine responds again", func() bool {
 		_, err := t.Tags(context.Background(), s.namespace, []string{""})
 		return err == nil
 	})
@@ -155,7 +155,7 @@ func (s *suite) extendProlongs() {
 	if ans := s.expect(t, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, 30*time.Second) {
 		s.Errorf("%v left after Extend; want 30s", ans.Remaining)
 	}
-	s.extend(t, k, fence, 10*time.Second, true) // from now, not at least
+	s.extend(t, k, fence, 10*time.Second, true) // d counts from now: a shorter one shortens the lease
 	if ans := s.expect(t, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, 10*time.Second) {
 		s.Errorf("%v left after Extend; want 10s", ans.Remaining)
 	}
@@ -192,13 +192,13 @@ func (s *suite) settleStores() {
 	if ans.Entry != nil && !s.near(ans.Entry.Fresh, time.Minute) {
 		s.Errorf("fresh for %v; want a minute", ans.Entry.Fresh)
 	}
-	s.expect(b, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantLease) // the lease has ended
+	s.expect(b, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantLease) // Settle has ended the lease
 
 	empty := s.key("empty")
 	fence = s.grant(a, empty, fleet.Ask{})
 	s.settle(a, empty, fence, stored(""), true)
 	if ans := s.expect(b, empty, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || len(ans.Entry.Data) != 0 {
-		s.Errorf("the entry is %+v; want one of no bytes", ans.Entry)
+		s.Errorf("the entry is %+v; want an empty one", ans.Entry)
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *suite) settleIsRefused() {
 	s.settle(t, k, first, stored("late"), false)
 	s.settle(t, k, first, failed("late", time.Minute, time.Minute), false)
 	s.settle(t, k, first, fleet.Outcome{Remove: true}, false)
-	ans := s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantHeld) // nothing has changed
+	ans := s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantHeld) // the refused Settle changed nothing
 	if ans.Fence != second {
 		s.Errorf("held by %d; want %d", ans.Fence, second)
 	}
@@ -221,7 +221,7 @@ func (s *suite) settleIsRefused() {
 		s.write(t, k, w)
 		s.settle(t, k, fence, stored("late"), false)
 		if ans := s.acquire(t, k, fleet.Ask{}); ans.Entry != nil && string(ans.Entry.Data) == "late" {
-			s.Errorf("a load of before a Write (%s) was stored; want refused", name)
+			s.Errorf("a load from before a Write (%s) was stored; want refused", name)
 		}
 	}
 	s.settle(t, s.key("never asked for"), 1, stored("v"), false)
@@ -266,7 +266,7 @@ func (s *suite) joined() {
 	}
 	s.expect(t, k, fleet.Ask{Joined: ans.Fence}, fleet.GrantHeld)
 	s.write(t, k, fleet.Write{Expire: true})
-	fence := s.grant(t, k, fleet.Ask{Joined: first}) // nobody may share it any more
+	fence := s.grant(t, k, fleet.Ask{Joined: first}) // no instance may share it any more
 	s.settle(t, k, fence, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("new"), Fresh: -time.Second, Keep: time.Hour}}, true)
 	s.expect(t, k, fleet.Ask{Joined: fence}, fleet.GrantFresh)
 	s.write(t, k, fleet.Write{})
@@ -279,7 +279,7 @@ func (s *suite) newerThan() {
 	s.settle(t, k, first, stored("v"), true)
 	s.expect(t, k, fleet.Ask{NewerThan: first - 1}, fleet.GrantFresh)
 	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantLease).Entry, "v", first)
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "v", first) // others may use it
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "v", first) // others may still use it
 	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantHeld).Entry, "v", first)
 }
 
@@ -322,7 +322,7 @@ func (s *suite) bounds() {
 			s.Errorf("%s = %v; want an error that is not ErrUnavailable", what, err)
 		}
 	}
-	for range 2 * fleet.DefaultFailures { // and no breaker opens
+	for range 2 * fleet.DefaultFailures { // and the breaker stays closed
 		_, err := t.Acquire(ctx, s.key(long), fleet.Ask{Lease: time.Second})
 		check("Acquire of a long name", err)
 		_, err = t.Acquire(ctx, fleet.Key{Namespace: long}, fleet.Ask{Lease: time.Second})

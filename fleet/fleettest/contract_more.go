@@ -45,7 +45,7 @@ func (s *suite) coolingGrows() {
 func (s *suite) coolingEnds() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	cool := s.f.Lease
-	for _, cools := range []time.Duration{cool, 2 * cool} { // the second in a row is longer
+	for _, cools := range []time.Duration{cool, 2 * cool} { // the second one in a row is longer
 		fence := s.grant(a, k, fleet.Ask{})
 		start := time.Now()
 		s.settle(a, k, fence, failed("no", cool, 10*cool), true)
@@ -71,7 +71,7 @@ func (s *suite) cooled() {
 	s.expect(t, k, fleet.Ask{}, fleet.GrantHeld)
 	s.expect(t, k, fleet.Ask{Cooled: true}, fleet.GrantHeld)
 	s.settle(t, k, fence, fleet.Outcome{}, true)
-	s.expect(t, k, fleet.Ask{}, fleet.GrantCooling) // giving up changes nothing
+	s.expect(t, k, fleet.Ask{}, fleet.GrantCooling) // abandoning the load changes nothing
 	fence = s.grant(t, k, fleet.Ask{Cooled: true})
 	s.settle(t, k, fence, stored("v"), true)
 	s.expect(t, k, fleet.Ask{}, fleet.GrantFresh)
@@ -169,8 +169,8 @@ func (s *suite) tagsCount() {
 	}
 }
 
-// tagsExpire: what has expired is noted apart from what was invalidated, and
-// counts with it.
+// tagsExpire: expiries are recorded separately from invalidations, with numbers from
+// the same sequence.
 func (s *suite) tagsExpire() {
 	a, b, ns := s.f.Instance(), s.f.Instance(), s.namespace
 	e := s.listen(b, ns)
@@ -203,8 +203,8 @@ func (s *suite) tagsOverARestart() {
 	s.f.Stop()
 	s.f.Start()
 	s.recover(t)
-	// Else a load that knows of the number before would count as newer than
-	// invalidations that come after it.
+	// Otherwise a load that knows the number from before would count as newer than
+	// later invalidations.
 	if after := s.invalidate(t, s.namespace, "x"); after <= before {
 		s.Errorf("InvalidateTags after a restart = %d; want more than %d", after, before)
 	}
@@ -271,7 +271,7 @@ func (s *suite) watchEnds() {
 	}
 }
 
-// names are keys that engines are known to trip over.
+// names returns keys that are known to cause errors in engines.
 func names() []string {
 	every := make([]byte, 256)
 	for i := range every {
@@ -295,7 +295,7 @@ func (s *suite) anyBytes() {
 		s.wantEntry(s.expect(t, s.key(name), fleet.Ask{}, fleet.GrantFresh).Entry, fmt.Sprint("value ", i), fences[i])
 		s.hears(e, changed(name, fences[i], false))
 	}
-	for i, name := range all { // and as namespaces, which a shared engine may have seen
+	for i, name := range all { // and as namespaces, which a shared engine may already contain
 		k := fleet.Key{Namespace: name, Name: s.namespace}
 		fences[i] = s.write(t, k, fleet.Write{Entry: entry(fmt.Sprint("value ", i))})
 		s.invalidate(t, name, s.namespace)
@@ -305,14 +305,14 @@ func (s *suite) anyBytes() {
 		s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, fmt.Sprint("value ", i), fences[i])
 		s.write(t, k, fleet.Write{})
 		if st := s.tags(t, name, s.namespace); st.Each[0] == 0 {
-			s.Errorf("the namespace %.80q has no note of a tag", name)
+			s.Errorf("the namespace %.80q has no record of a tag", name)
 		}
 	}
 }
 
 func (s *suite) namespacesAreApart() {
 	t := s.f.Instance()
-	// Put together without care, these are one.
+	// Concatenated carelessly, these are the same key.
 	pairs := []fleet.Key{
 		{Namespace: s.namespace + "a", Name: "b:c"}, {Namespace: s.namespace + "a:b", Name: "c"}, {Namespace: s.namespace + "a:b:c"},
 		{Namespace: s.namespace + "a{b", Name: "c}"}, {Namespace: s.namespace + "a", Name: "{bc}"}, {Namespace: s.namespace + "a{", Name: "bc}"},
@@ -340,8 +340,8 @@ func (s *suite) largeData() {
 		for i := range data {
 			data[i] = byte(rand.Uint32())
 		}
-		// Set, as it may be done again where a busy machine needs longer than the
-		// deadline for so much.
+		// A Write that sets, because it can be repeated if a busy machine needs
+		// longer than the deadline for so much data.
 		set := fleet.Write{Entry: &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Minute}}
 		_, err := a.Write(context.Background(), k, set)
 		for range 5 {
@@ -353,7 +353,7 @@ func (s *suite) largeData() {
 			s.Fatalf("Write of %d bytes = %v; want nil", size, err)
 		}
 		if ans := s.expect(b, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || !bytes.Equal(ans.Entry.Data, data) {
-			s.Errorf("%d bytes came back changed", size)
+			s.Errorf("%d bytes were returned changed", size)
 		}
 	}
 }
@@ -374,7 +374,7 @@ func (s *suite) meters(n int) []fleet.Meter {
 	for range n {
 		m := s.f.Instance().Abilities().Meter
 		if m == nil {
-			s.Log("not run: the engine counts no permits")
+			s.Log("not run: the engine does not count permits")
 			return nil
 		}
 		all = append(all, m)
@@ -382,8 +382,8 @@ func (s *suite) meters(n int) []fleet.Meter {
 	return all
 }
 
-// takeNeverAbove has callers take as much as they can, and counts. Whatever the
-// order, it is never above rate * time + burst.
+// takeNeverAbove makes callers take as much as they can, and counts. In any order,
+// the total never exceeds rate * time + burst.
 func (s *suite) takeNeverAbove() {
 	meters := s.meters(4)
 	if meters == nil {
@@ -409,9 +409,9 @@ func (s *suite) takeNeverAbove() {
 		})
 	}
 	wg.Wait()
-	most := int(time.Since(start).Seconds()*100) + 10 + 1 // one for the fraction
+	most := int(time.Since(start).Seconds()*100) + 10 + 1 // one more for the fraction
 	if got > most || got < most/4 {                       // how many are requested depends on the machine
-		s.Errorf("%d permits in %v; want %d at most, and a quarter of that at least", got, time.Since(start), most)
+		s.Errorf("%d permits in %v; want at most %d, and at least a quarter of that", got, time.Since(start), most)
 	}
 }
 
@@ -434,7 +434,7 @@ func (s *suite) takeRetry() {
 	}
 	taken := take(1)
 	if taken.Permits != 0 || !s.near(taken.RetryAfter, 500*time.Millisecond) {
-		s.Errorf("Take(1) = %+v; want none, again after 500ms", taken)
+		s.Errorf("Take(1) = %+v; want none, and RetryAfter 500ms", taken)
 	}
 	time.Sleep(taken.RetryAfter + time.Millisecond)
 	if taken := take(5); taken.Permits != 1 {
@@ -445,8 +445,8 @@ func (s *suite) takeRetry() {
 	}
 }
 
-// takeOtherRate: another rate keeps what was taken as a number of permits, and has it
-// come back in its own time.
+// takeOtherRate: a different rate keeps the number of permits taken, which then come
+// back at the new rate.
 func (s *suite) takeOtherRate() {
 	meters := s.meters(2)
 	if meters == nil {
@@ -466,7 +466,7 @@ func (s *suite) takeOtherRate() {
 	} {
 		got, err := meters[row.by].Take(context.Background(), s.key("other rate"), row.rate, 20)
 		if err != nil || got.Permits != row.permits || got.RetryAfter < row.least || got.RetryAfter > row.most {
-			s.Errorf("Take at %+v = %+v, %v; want %d permits, and to wait from %v to %v", row.rate, got, err, row.permits, row.least, row.most)
+			s.Errorf("Take at %+v = %+v, %v; want %d permits, and RetryAfter from %v to %v", row.rate, got, err, row.permits, row.least, row.most)
 		}
 	}
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// rosters returns n instances' views of the Roster, nil if the engine has none. An
-// engine may be shared by subtests, so IDs are made by id, and only these are
-// looked at.
+// rosters returns the Rosters of n instances, nil if the engine has none. Subtests
+// can share an engine, so they create IDs with id and look only at those.
 func (s *suite) rosters(n int) []fleet.Roster {
 	var all []fleet.Roster
 	for range n {
 		r := s.f.Instance().Abilities().Roster
 		if r == nil {
-			s.Log("not run: the engine knows no instances")
+			s.Log("not run: the engine keeps no roster of instances")
 			return nil
 		}
 		all = append(all, r)
@@ -36,7 +35,8 @@ func (s *suite) announce(r fleet.Roster, i fleet.Instance, ttl time.Duration) {
 	}
 }
 
-// known are the IDs of the subtest's instances that r knows, without what id adds.
+// known returns the IDs of the subtest's instances that r knows, without the prefix
+// that id adds.
 func (s *suite) known(r fleet.Roster) (ids []string) {
 	s.Helper()
 	for _, i := range s.instances(r) {
@@ -62,12 +62,12 @@ func (s *suite) instances(r fleet.Roster) (all []fleet.Instance) {
 func (s *suite) wantKnown(r fleet.Roster, want ...string) {
 	s.Helper()
 	if got := s.known(r); fmt.Sprint(got) != fmt.Sprint(want) {
-		s.Errorf("known are %q; want %q", got, want)
+		s.Errorf("the known instances are %q; want %q", got, want)
 	}
 }
 
-// announced: all know what one has announced last, as it was, by name, and when it
-// was seen; until it is withdrawn.
+// announced: all instances see the last announcement, unchanged, sorted by name, and
+// with the time when it was made, until it is withdrawn.
 func (s *suite) announced() {
 	all := s.rosters(2)
 	if all == nil {
@@ -81,7 +81,7 @@ func (s *suite) announced() {
 	}
 	s.announce(all[0], fleet.Instance{ID: i.ID, Name: "old"}, time.Minute)
 	s.announce(all[0], i, time.Minute)
-	delete(counts, "requests") // which is the caller's
+	delete(counts, "requests") // the caller's map is not shared
 	s.announce(all[1], fleet.Instance{ID: s.id("3"), Name: "c"}, time.Minute)
 	s.announce(all[1], fleet.Instance{ID: s.id("2"), Name: "a"}, time.Minute)
 	for n, r := range all {
@@ -91,7 +91,7 @@ func (s *suite) announced() {
 			fmt.Sprint(got.Counts) != fmt.Sprint(map[string]uint64{"requests": 1<<64 - 1, "a \"b\"\n": 7}) {
 			s.Errorf("instance %d knows %+v; want what was announced, %+v", n, got, i)
 		}
-		got.Counts["requests"] = 0 // which is nobody else's
+		got.Counts["requests"] = 0 // the reader's map is not shared
 	}
 	first := s.instances(all[0])[1].Seen
 	if age := time.Since(first); age < -time.Hour || age > time.Hour {
@@ -102,7 +102,7 @@ func (s *suite) announced() {
 	if again := s.instances(all[1])[1].Seen; !again.After(first) {
 		s.Errorf("it was seen at %v, and then at %v; want later", first, again)
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second time does nothing
 		if err := all[1].Withdraw(context.Background(), i.ID); err != nil {
 			s.Errorf("Withdraw = %v; want nil", err)
 		}
@@ -110,8 +110,8 @@ func (s *suite) announced() {
 	s.wantKnown(all[0], "2", "3")
 }
 
-// announcementsEnd: who does not announce itself again is forgotten, and nobody
-// else.
+// announcementsEnd: an instance that stops announcing itself is forgotten, and no
+// other.
 func (s *suite) announcementsEnd() {
 	all := s.rosters(1)
 	if all == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// Faults is a Tier in front of another one, usually a [fleet.Memory], that fails
-// as engines do: one instance's connection. It has no deadline of its own; put
-// [fleet.WithBreaker] in front. The methods that make faults may be called at any
+// Faults is a Tier in front of another one, usually a [fleet.Memory], that fails like
+// an engine: it stands for one instance's connection. It has no deadline; put
+// [fleet.WithBreaker] in front. The methods that cause faults may be called at any
 // time.
 type Faults struct {
 	fleet.BaseTier
@@ -33,13 +33,13 @@ var (
 	_ fleet.Roster = (*Faults)(nil)
 )
 
-// NewFaults returns a Faults without any.
+// NewFaults returns a Faults in front of t that has no faults yet.
 func NewFaults(t fleet.Tier) *Faults { return &Faults{inner: t} }
 
-// ErrFault is why a Faults is unavailable.
+// ErrFault is the cause of errors from a Faults that is unavailable.
 var ErrFault = errors.New("fleettest: a fault was injected")
 
-// Hang lets operations wait for Unhang, or for the end of their context.
+// Hang makes operations wait for Unhang or the end of their context.
 func (f *Faults) Hang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *Faults) Hang() {
 	}
 }
 
-// Unhang ends Hang: operations that wait for it are done now.
+// Unhang ends Hang: the waiting operations run now.
 func (f *Faults) Unhang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,8 +58,7 @@ func (f *Faults) Unhang() {
 	}
 }
 
-// Cut makes operations fail at once, and tells Watchers Lost, and nothing more
-// until Mend.
+// Cut makes operations fail at once. Watchers get Lost, and nothing more until Mend.
 func (f *Faults) Cut() {
 	f.mu.Lock()
 	f.cut = true
@@ -70,7 +69,7 @@ func (f *Faults) Cut() {
 	}
 }
 
-// Mend ends Cut and tells Watchers Reset.
+// Mend ends Cut. Watchers get Reset.
 func (f *Faults) Mend() {
 	f.mu.Lock()
 	f.cut = false
@@ -81,15 +80,15 @@ func (f *Faults) Mend() {
 	}
 }
 
-// Deafen drops what Watchers should get, silently, or stops doing so.
+// Deafen starts or stops dropping the calls of Watchers silently.
 func (f *Faults) Deafen(deaf bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.deaf = deaf
 }
 
-// Before has fn called before each operation, with its name; nil ends that. What
-// fn does to the Faults is felt by that operation.
+// Before makes f call fn before each operation, with the operation's name; nil ends
+// that. A fault that fn causes affects that operation.
 func (f *Faults) Before(fn func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,8 +102,8 @@ func (f *Faults) Commands() uint64 {
 	return f.commands
 }
 
-// Replace puts another Tier behind f, as when an engine restarts empty. Watchers
-// move to it; Mend sends them Reset.
+// Replace replaces the Tier behind f, like an engine that restarts empty. Watchers
+// move to the new Tier; Mend sends them Reset.
 func (f *Faults) Replace(t fleet.Tier) error {
 	f.mu.Lock()
 	f.inner = t
@@ -121,7 +120,7 @@ func (f *Faults) Replace(t fleet.Tier) error {
 	return nil
 }
 
-// pass lets an operation through to the Tier behind, or says why not.
+// pass returns the inner Tier for an operation, or the error of a fault.
 func (f *Faults) pass(ctx context.Context, op string) (fleet.Tier, error) {
 	f.mu.Lock()
 	f.commands++
@@ -163,7 +162,7 @@ func (f *Faults) Ping(ctx context.Context) error {
 	return err
 }
 
-// Acquire is of [fleet.Tier].
+// Acquire implements [fleet.Tier].
 func (f *Faults) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
 	t, err := f.pass(ctx, "acquire")
 	if err != nil {
@@ -172,7 +171,7 @@ func (f *Faults) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.A
 	return t.Acquire(ctx, k, a)
 }
 
-// Extend is of [fleet.Tier].
+// Extend implements [fleet.Tier].
 func (f *Faults) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
 	t, err := f.pass(ctx, "extend")
 	if err != nil {
@@ -181,7 +180,7 @@ func (f *Faults) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.D
 	return t.Extend(ctx, k, fence, d)
 }
 
-// Settle is of [fleet.Tier].
+// Settle implements [fleet.Tier].
 func (f *Faults) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	t, err := f.pass(ctx, "settle")
 	if err != nil {
@@ -190,7 +189,7 @@ func (f *Faults) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.
 	return t.Settle(ctx, k, fence, o)
 }
 
-// Write is of [fleet.Tier].
+// Write implements [fleet.Tier].
 func (f *Faults) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	t, err := f.pass(ctx, "write")
 	if err != nil {
@@ -199,7 +198,7 @@ func (f *Faults) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64,
 	return t.Write(ctx, k, w)
 }
 
-// Tags is of [fleet.Tier].
+// Tags implements [fleet.Tier].
 func (f *Faults) Tags(ctx context.Context, namespace string, tags []string) (fleet.TagState, error) {
 	t, err := f.pass(ctx, "tags")
 	if err != nil {
@@ -208,7 +207,7 @@ func (f *Faults) Tags(ctx context.Context, namespace string, tags []string) (fle
 	return t.Tags(ctx, namespace, tags)
 }
 
-// InvalidateTags is of [fleet.Tier].
+// InvalidateTags implements [fleet.Tier].
 func (f *Faults) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	t, err := f.pass(ctx, "invalidate tags")
 	if err != nil {
@@ -217,7 +216,7 @@ func (f *Faults) InvalidateTags(ctx context.Context, namespace string, tags []st
 	return t.InvalidateTags(ctx, namespace, tags, keep)
 }
 
-// ExpireTags is of [fleet.Tier].
+// ExpireTags implements [fleet.Tier].
 func (f *Faults) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	t, err := f.pass(ctx, "expire tags")
 	if err != nil {
@@ -226,8 +225,8 @@ func (f *Faults) ExpireTags(ctx context.Context, namespace string, tags []string
 	return t.ExpireTags(ctx, namespace, tags, keep)
 }
 
-// Abilities is of [fleet.Tier]: a Ping, and the Meter and Roster of the Tier behind,
-// with the faults. It keeps no pushes, as a fault may swallow them.
+// Abilities implements [fleet.Tier]: a Ping, and the inner Tier's Meter and Roster
+// with the faults applied. KeepsPushes is false, because a fault can drop pushes.
 func (f *Faults) Abilities() fleet.Abilities {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,7 +241,7 @@ func (f *Faults) Abilities() fleet.Abilities {
 	return own
 }
 
-// Take is of [fleet.Meter].
+// Take implements [fleet.Meter].
 func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Taken, error) {
 	t, err := f.pass(ctx, "take")
 	if err != nil {
@@ -255,7 +254,7 @@ func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fl
 	return m.Take(ctx, k, r, n)
 }
 
-// roster is pass, to a Roster.
+// roster is pass for a Roster.
 func (f *Faults) roster(ctx context.Context, op string) (fleet.Roster, error) {
 	t, err := f.pass(ctx, op)
 	if err != nil {
@@ -267,7 +266,7 @@ func (f *Faults) roster(ctx context.Context, op string) (fleet.Roster, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Announce is of [fleet.Roster].
+// Announce implements [fleet.Roster].
 func (f *Faults) Announce(ctx context.Context, i fleet.Instance, ttl time.Duration) error {
 	r, err := f.roster(ctx, "announce")
 	if err != nil {
@@ -276,7 +275,7 @@ func (f *Faults) Announce(ctx context.Context, i fleet.Instance, ttl time.Durati
 	return r.Announce(ctx, i, ttl)
 }
 
-// Withdraw is of [fleet.Roster].
+// Withdraw implements [fleet.Roster].
 func (f *Faults) Withdraw(ctx context.Context, id string) error {
 	r, err := f.roster(ctx, "withdraw")
 	if err != nil {
@@ -285,7 +284,7 @@ func (f *Faults) Withdraw(ctx context.Context, id string) error {
 	return r.Withdraw(ctx, id)
 }
 
-// Instances is of [fleet.Roster].
+// Instances implements [fleet.Roster].
 func (f *Faults) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	r, err := f.roster(ctx, "instances")
 	if err != nil {
@@ -294,7 +293,7 @@ func (f *Faults) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	return r.Instances(ctx)
 }
 
-// Watch is of [fleet.Tier].
+// Watch implements [fleet.Tier].
 func (f *Faults) Watch(namespace string, w fleet.Watcher) (func(), error) {
 	t, err := f.pass(context.Background(), "watch")
 	if err != nil {
@@ -320,14 +319,14 @@ func (f *Faults) unwatch(fw *faultyWatcher) {
 	fw.gone = true
 }
 
-// A faultyWatcher is between the Tier behind and a Watcher.
+// A faultyWatcher stands between the inner Tier and a Watcher.
 type faultyWatcher struct {
 	f         *Faults
 	namespace string
 	w         fleet.Watcher
 	stop      func()
 
-	turn chan struct{} // has room for one: the call that is being made, so that they come one after another
+	turn chan struct{} // holds the call in progress, so that calls come one after another
 	gone bool          // under turn
 }
 

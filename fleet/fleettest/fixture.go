@@ -11,72 +11,72 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Fixture is an engine under test, and what can be done to it. Only Instance is
-// required. A function that is nil is something that this engine, or this test of
-// it, cannot do: rows that need it are reported as not run.
+// A Fixture is an engine under test, with the faults that a test can cause in it.
+// Only Instance is required. A nil function means that this engine, or this test of
+// it, cannot cause the fault: rows that need it are reported as not run.
 type Fixture struct {
-	// Instance is a new connection to the engine, as another process would have
-	// it: with its own deadlines, and a [fleet.Breaker] in front. The Fixture
-	// ends it.
+	// Instance returns a new connection to the engine, like one of another process:
+	// with its own deadlines, and a [fleet.Breaker] in front. The Fixture closes it.
 	Instance func() fleet.Tier
 
-	// Hang stops the engine's answers but not its connections, as a stopped
-	// process does; Unhang lets it go on.
+	// Hang stops the engine's responses but not its connections, like a stopped
+	// process. Unhang resumes it.
 	Hang, Unhang func()
 	// Stop ends the engine; Start starts it again, empty.
 	Stop, Start func()
-	// CutOff takes an Instance off the net; Mend puts it back.
+	// CutOff disconnects an Instance from the network; Mend reconnects it.
 	CutOff, Mend func(fleet.Tier)
-	// Deafen makes pushes for an Instance vanish, silently.
+	// Deafen silently drops the pushes for an Instance.
 	Deafen func(fleet.Tier)
-	// Failover makes a replica the master that has not seen the last writes, as
-	// far as that can be forced, and returns when it answers.
+	// Failover promotes a replica that lacks the last writes, as far as that can be
+	// forced, and returns when it responds.
 	Failover func()
-	// Restore runs lost, and takes the engine back to a snapshot from before.
+	// Restore runs lost, and then restores the engine from an earlier snapshot.
 	Restore func(lost func())
-	// FailoverLosing runs lost, and makes a replica the master that has seen nothing
-	// of it.
+	// FailoverLosing runs lost, and then promotes a replica that has none of its
+	// effects.
 	FailoverLosing func(lost func())
-	// StepClock sets the engine's clock by d.
+	// StepClock moves the engine's clock by d.
 	StepClock func(d time.Duration)
-	// Foreign puts values that are none of the Tier's under the places of a key.
+	// Foreign stores values that the Tier did not write in the places of a key.
 	Foreign func(k fleet.Key)
-	// Evict has the engine evict what it likes, for want of memory.
+	// Evict limits the engine's memory, so that it evicts keys of its choice.
 	Evict func()
-	// ClockWrong are two instances on one engine, whose clocks are wrong by d.
+	// ClockWrong returns two instances of one engine whose clocks are wrong by d.
 	ClockWrong func(d time.Duration) (a, b fleet.Tier)
-	// Commands is how many commands the engine has had so far, of all instances.
+	// Commands returns how many commands the engine has received so far from all
+	// instances.
 	Commands func() uint64
 
-	// Deadline is that of an Instance's operation. Default: fleet.DefaultDeadline.
+	// Deadline is the deadline of an Instance's operations. Default:
+	// fleet.DefaultDeadline.
 	Deadline time.Duration
-	// Slack is how much later than it should, or how much less than it should be
-	// left, anything may come. Default: 5 ms.
+	// Slack is the tolerance for times: how late an event may be, or how much shorter
+	// a remaining time may be. Default: 5 ms.
 	Slack time.Duration
-	// Recovery is how long after the engine is back an Instance works again, at
-	// most. Default: 5 s.
+	// Recovery is the maximum time from the engine's return until an Instance works
+	// again. Default: 5 s.
 	Recovery time.Duration
-	// Lease is that of the rows. Default: 600 ms.
+	// Lease is the lease that the rows use. Default: 600 ms.
 	Lease time.Duration
 
-	// Must are the names of rows that have to run; one of them that cannot is a
-	// failure.
+	// Must names the rows that must run; a row of these that cannot run is a failure.
 	Must []string
-	// Report, if not nil, gets what each row has measured.
+	// Report, if not nil, is called with the measurements of each row.
 	Report func(Measured)
 }
 
-// Measured is what one row of the table of failures has come to.
+// Measured holds the measurements of one row of the table of failures.
 type Measured struct {
 	Row    string // the subtest's name
-	NotRun string // why it was not run; empty if it was
+	NotRun string // why it was not run; empty if it ran
 
 	Failure, Bound string // the table's text
 
 	Instances        int
-	Loads, MostLoads int           // begun at the source, and the bound
-	Longest, Limit   time.Duration // that a caller waited, and the bound
-	Commands         int           // that the engine had; -1: not counted
+	Loads, MostLoads int           // loads begun at the source, and their bound
+	Longest, Limit   time.Duration // the longest wait of a caller, and its bound
+	Commands         int           // commands that the engine received; -1: not counted
 }
 
 func (f Fixture) withDefaults() Fixture {
@@ -91,15 +91,14 @@ func (f Fixture) withDefaults() Fixture {
 	return f
 }
 
-// Run tests an engine: every sentence of [fleet.Tier] that can be tested, and
-// the table of failures. open is called for each subtest; engines may be shared
-// by them, as each has namespaces of its own. It runs in real time; see
-// [RunInBubbles].
+// Run tests an engine: every sentence of [fleet.Tier] that can be tested, and the
+// table of failures. It calls open for each subtest. Subtests may share an engine,
+// because each has its own namespaces. It runs in real time; see [RunInBubbles].
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	run(t, open, func(t *testing.T, fn func(*testing.T)) { fn(t) })
 }
 
-// RunInBubbles is Run with each subtest in a bubble of its own (package
+// RunInBubbles is Run with each subtest in a separate bubble (package
 // testing/synctest), for engines in memory.
 func RunInBubbles(t *testing.T, open func(t *testing.T) Fixture) { run(t, open, synctest.Test) }
 
@@ -116,7 +115,7 @@ func run(t *testing.T, open func(t *testing.T) Fixture, in func(*testing.T, func
 	}
 }
 
-// Rows are the names of the table's rows, in its order.
+// Rows returns the names of the table's rows, in its order.
 func Rows() []string {
 	names := make([]string, len(rows))
 	for i, r := range rows {
@@ -125,7 +124,7 @@ func Rows() []string {
 	return names
 }
 
-// A suite is one subtest's.
+// A suite is the state of one subtest.
 type suite struct {
 	*testing.T
 	f         Fixture
@@ -136,7 +135,7 @@ func newSuite(t *testing.T, open func(t *testing.T) Fixture) *suite {
 	return &suite{T: t, f: open(t).withDefaults(), namespace: fmt.Sprintf("%s %x", t.Name(), rand.Uint64())}
 }
 
-// run runs a row, or reports why it cannot be.
+// run runs a row, or reports why it cannot run.
 func (r row) run(s *suite) {
 	m := Measured{Row: r.name, Failure: r.failure, Bound: r.bound, Commands: -1}
 	if r.needs != nil {
@@ -145,10 +144,10 @@ func (r row) run(s *suite) {
 	if m.NotRun == "" {
 		r.test(s, &m)
 		if m.Loads > m.MostLoads {
-			s.Errorf("%d loads; want %d at most: %s", m.Loads, m.MostLoads, r.bound)
+			s.Errorf("%d loads; want at most %d: %s", m.Loads, m.MostLoads, r.bound)
 		}
 		if m.Longest > m.Limit+s.f.Slack {
-			s.Errorf("a caller waited %v; want %v at most: %s", m.Longest, m.Limit, r.bound)
+			s.Errorf("a caller waited %v; want at most %v: %s", m.Longest, m.Limit, r.bound)
 		}
 	} else if slices.Contains(s.f.Must, r.name) {
 		s.Errorf("not run, but it must be: %s", m.NotRun)
@@ -160,10 +159,10 @@ func (r row) run(s *suite) {
 	}
 }
 
-// key is a key of the subtest's namespace.
+// key returns a key in the subtest's namespace.
 func (s *suite) key(name string) fleet.Key { return fleet.Key{Namespace: s.namespace, Name: name} }
 
-// eventually waits until ok, for d and the slack at most.
+// eventually waits until ok reports true, for at most d plus the slack.
 func (s *suite) eventually(d time.Duration, what string, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(d + s.f.Slack); !ok(); time.Sleep(time.Millisecond) {
@@ -173,7 +172,7 @@ func (s *suite) eventually(d time.Duration, what string, ok func() bool) {
 	}
 }
 
-// near reports whether a time that is left is d, less the slack at most.
+// near reports whether the remaining time is d, minus at most the slack.
 func (s *suite) near(left, d time.Duration) bool {
 	return left <= d+time.Millisecond && left >= d-s.f.Slack // engines may round up to a millisecond
 }

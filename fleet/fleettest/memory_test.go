@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// engine is a Memory as if it were elsewhere: instances reach it through
+// An engine is a Memory that acts like a remote one: instances reach it through
 // connections that fail.
 type engine struct {
 	t      *testing.T
@@ -43,7 +43,7 @@ func (e *engine) each(fn func(*fleettest.Faults)) func() {
 	}
 }
 
-// renew is a restart, which takes a while: fences go on by the clock.
+// renew simulates a restart, which takes a while: fences continue from the clock.
 func (e *engine) renew() {
 	<-time.After(time.Millisecond)
 	old := e.memory
@@ -63,7 +63,7 @@ func (e *engine) start() {
 
 func (e *engine) failover() {
 	e.each((*fleettest.Faults).Cut)()
-	e.start() // the replica has seen nothing
+	e.start() // the replica is empty
 }
 
 func (e *engine) commands() (n uint64) {
@@ -89,7 +89,7 @@ func openMemory(t *testing.T, report func(fleettest.Measured)) fleettest.Fixture
 		Deafen:   func(t fleet.Tier) { e.of[t].Deafen(true) },
 		Failover: e.failover,
 		ClockWrong: func(d time.Duration) (fleet.Tier, fleet.Tier) {
-			e.clock = func() time.Time { return time.Now().Add(-d) } // the engine's is right
+			e.clock = func() time.Time { return time.Now().Add(-d) } // the engine's clock is right
 			e.renew()
 			return e.instance(), e.instance()
 		},
@@ -101,7 +101,7 @@ func openMemory(t *testing.T, report func(fleettest.Measured)) fleettest.Fixture
 	}
 }
 
-// rowsOfMemory are the rows without those of engines beside the process.
+// rowsOfMemory returns the rows that an engine inside the process can run.
 func rowsOfMemory() []string {
 	return slices.DeleteFunc(fleettest.Rows(), func(row string) bool {
 		return slices.Contains([]string{"SnapshotRestored", "FailoverLosesWrites", "ForeignValue", "Evicted"}, row)
@@ -121,7 +121,7 @@ func TestFleet(t *testing.T) {
 	for _, row := range rowsOfMemory() {
 		m, ok := measured[row]
 		if !ok || m.NotRun != "" {
-			t.Errorf("the row %s was not measured: %q", row, m.NotRun)
+			t.Errorf("the row %s did not run: %q", row, m.NotRun)
 			continue
 		}
 		t.Logf("%-25s %2d instances, %d of %d loads, %v of %v, %d commands", row, m.Instances, m.Loads, m.MostLoads, m.Longest, m.Limit, m.Commands)

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// A source is what is loaded from: each load takes a while, and is counted.
+// A source is the origin of loads: each load takes a while, and is counted.
 type source struct {
 	takes time.Duration
 	fail  atomic.Bool
@@ -30,7 +30,7 @@ func (src *source) load() (string, error) {
 	return fmt.Sprint("load ", n), nil
 }
 
-// A node is one instance of a service: the protocol without a memory.
+// A node is one instance of a service: it follows the protocol, but has no memory.
 type node struct {
 	s      *suite
 	tier   fleet.Tier
@@ -38,7 +38,7 @@ type node struct {
 	resets atomic.Int64
 }
 
-// nodes are n instances that watch the subtest's namespace.
+// nodes returns n instances that watch the subtest's namespace.
 func (s *suite) nodes(n int) []*node {
 	all := make([]*node, n)
 	for i := range all {
@@ -62,7 +62,7 @@ func (s *suite) node(t fleet.Tier) *node {
 	return n
 }
 
-// value is what a node stores.
+// value returns the Outcome with which a node stores text.
 func value(text string, seq uint64) fleet.Outcome {
 	v := fleet.Value{TTL: time.Minute, Codec: "test", Data: []byte(text), TagSeq: seq}
 	data, err := v.AppendBinary(nil)
@@ -72,8 +72,8 @@ func value(text string, seq uint64) fleet.Outcome {
 	return fleet.Outcome{Entry: &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Hour}}
 }
 
-// get is a Guard's get of the key "k": it loads under a lease, waits for who
-// does, or loads on its own without the engine.
+// get does what a Guard does for the key "k": it loads under a lease, waits for the
+// holder of the lease, or, without the engine, loads alone.
 func (n *node) get(src *source) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -108,11 +108,11 @@ func (n *node) load(l *fleetclient.Lease, src *source) (string, error) {
 	if err == nil {
 		o = value(text, seq)
 	}
-	_, _ = l.Settle(o) // refused, or not heard: the value is for this caller
+	_, _ = l.Settle(o) // if Settle is refused or fails, this caller still gets the value
 	return text, err
 }
 
-// all has each node get the key, once, and measures.
+// all makes each node get the key once, and measures.
 func (m *Measured) all(nodes []*node, src *source) (texts []string, errs []error) {
 	texts, errs = make([]string, len(nodes)), make([]error, len(nodes))
 	var mu sync.Mutex
@@ -132,7 +132,7 @@ func (m *Measured) all(nodes []*node, src *source) (texts []string, errs []error
 	return texts, errs
 }
 
-// same wants that all were given this, and no error.
+// same fails unless all instances got want, and no error.
 func (s *suite) same(texts []string, errs []error, want string) {
 	s.Helper()
 	for i, text := range texts {

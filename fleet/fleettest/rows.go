@@ -7,10 +7,10 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A row of the table of failures.
+// A row is a row of the table of failures.
 type row struct {
 	name, failure, bound string
-	needs                func(Fixture) string // why it cannot be run; nil: it always can
+	needs                func(Fixture) string // returns why it cannot run; nil: it always can
 	test                 func(*suite, *Measured)
 }
 
@@ -60,14 +60,14 @@ func needsCutOff(f Fixture) string {
 func needsClock(f Fixture) string { return unless(f.ClockWrong != nil, "clocks cannot be set here") }
 
 const (
-	maxJitter = 50 * time.Millisecond // of a waiter at a lease's end
+	maxJitter = 50 * time.Millisecond // of a waiter's wake-up at a lease's end
 	loadTakes = 100 * time.Millisecond
 )
 
 func (s *suite) holderDies(m *Measured) {
 	nodes, src := s.nodes(5), &source{takes: loadTakes}
 	s.grant(nodes[0].tier, s.key("k"), fleet.Ask{Lease: s.f.Lease})
-	src.loads.Add(1) // it began, and its process is gone
+	src.loads.Add(1) // the load began, but its process died
 	texts, errs := m.all(nodes[1:], src)
 	s.same(texts, errs, "load 2")
 	m.MostLoads, m.Limit = 2, s.f.Lease+maxJitter+loadTakes
@@ -78,7 +78,7 @@ func (s *suite) holderPaused(m *Measured) {
 	k := s.key("k")
 	paused := s.grant(nodes[0].tier, k, fleet.Ask{Lease: s.f.Lease})
 	src.loads.Add(1)
-	during := time.AfterFunc(2*s.f.Lease, func() { // while the second loads
+	during := time.AfterFunc(2*s.f.Lease, func() { // while the second node loads
 		s.settle(nodes[0].tier, k, paused, value("late", 0), false)
 	})
 	defer during.Stop()
@@ -101,14 +101,14 @@ func (s *suite) holderHangs(m *Measured) {
 	}
 	src.loads.Add(1)
 	deadline := 5 * s.f.Lease / 2
-	lease := sub.Hold(a.Fence, func() { s.Error("the lease was lost; want that heartbeats keep it") })
+	lease := sub.Hold(a.Fence, func() { s.Error("the lease was lost, in spite of its heartbeats") })
 	ends := time.AfterFunc(deadline, func() { lease.GiveUp(fleet.Outcome{}) })
 	defer ends.Stop()
 	start := time.Now()
 	texts, errs := m.all(nodes[1:], src)
 	s.same(texts, errs, "load 2")
 	if took := time.Since(start); took < deadline {
-		s.Errorf("others loaded after %v; want not before the deadline of %v", took, deadline)
+		s.Errorf("others loaded after %v; want no load before the deadline of %v", took, deadline)
 	}
 	m.MostLoads, m.Limit = 2, deadline+loadTakes
 }
@@ -116,7 +116,7 @@ func (s *suite) holderHangs(m *Measured) {
 func (s *suite) sourceFails(m *Measured) {
 	nodes, src := s.nodes(8), &source{takes: loadTakes}
 	src.fail.Store(true)
-	for range 3 { // all in one cooling period
+	for range 3 { // all within one cooling period
 		_, errs := m.all(nodes, src)
 		for i, err := range errs {
 			if err == nil || err.Error() != errSource.Error() {
@@ -132,7 +132,7 @@ func (s *suite) sourceFails(m *Measured) {
 	texts, errs := after.all(nodes, again)
 	s.same(texts, errs, "load 1")
 	if after.Loads != 1 {
-		s.Errorf("%d loads when the cooling was over; want 1", after.Loads)
+		s.Errorf("%d loads after the cooling; want 1", after.Loads)
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *suite) invalidationDuringALoad(m *Measured) {
 		}
 	}
 	if old > 1 {
-		s.Errorf("%d instances have the load of before the invalidation; want its own caller at most", old)
+		s.Errorf("%d instances have the load from before the invalidation; want at most its own caller", old)
 	}
 	text, err := nodes[0].get(src)
 	s.same([]string{text}, []error{err}, "load 2")
@@ -163,7 +163,7 @@ func (s *suite) invalidationDuringALoad(m *Measured) {
 }
 
 func (s *suite) wakeUpLost(m *Measured) {
-	nodes, src := s.nodes(4), &source{takes: s.f.Lease / 4} // no extension before it ends
+	nodes, src := s.nodes(4), &source{takes: s.f.Lease / 4} // the load ends before the first renewal
 	for _, n := range nodes {
 		s.f.Deafen(n.tier)
 	}
@@ -171,7 +171,7 @@ func (s *suite) wakeUpLost(m *Measured) {
 	s.same(texts, errs, "load 1")
 	m.MostLoads, m.Limit = 1, s.f.Lease+maxJitter
 	if m.Longest < s.f.Lease/2 {
-		s.Errorf("all were served after %v; want that a push is lost", m.Longest)
+		s.Errorf("all were served after %v, so no push was lost; want one lost", m.Longest)
 	}
 }
 
@@ -181,9 +181,9 @@ func (s *suite) engineHung(m *Measured) {
 	_, errs := m.all(nodes, src)
 	s.same(make([]string, len(errs)), errs, "")
 	m.MostLoads = len(nodes)
-	// Two operations before the load, each with the deadline: how the
-	// invalidations stand, and the lease.
-	m.Limit = 2*s.f.Deadline + loadTakes + 2*s.f.Deadline // and the Settle is not waited for beyond it
+	// Two operations precede the load, each with the deadline: the state of the
+	// invalidations, and the lease.
+	m.Limit = 2*s.f.Deadline + loadTakes + 2*s.f.Deadline // the wait for Settle is bounded by the deadline
 	for range fleet.DefaultFailures {
 		_, _ = nodes[0].get(src)
 	}
@@ -195,7 +195,7 @@ func (s *suite) engineHung(m *Measured) {
 	s.works(nodes)
 }
 
-// works waits until all nodes share one load again, and have got Reset.
+// works waits until all nodes have got Reset and share one load again.
 func (s *suite) works(nodes []*node) {
 	s.Helper()
 	for _, n := range nodes {
@@ -207,7 +207,7 @@ func (s *suite) works(nodes []*node) {
 	texts, errs := m.all(nodes, src)
 	s.same(texts, errs, "load 1")
 	if m.Loads != 1 {
-		s.Errorf("%d loads when the engine is back; want 1", m.Loads)
+		s.Errorf("%d loads after the engine is back; want 1", m.Loads)
 	}
 }
 
@@ -283,7 +283,7 @@ func (s *suite) clientClockWrong(m *Measured) {
 		k := s.key(d.String())
 		fence := s.grant(a, k, fleet.Ask{Lease: s.f.Lease})
 		if ans := s.expect(b, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, s.f.Lease) {
-			s.Errorf("%v left; want %v", ans.Remaining, s.f.Lease)
+			s.Errorf("%v remain; want %v", ans.Remaining, s.f.Lease)
 		}
 		time.Sleep(s.f.Lease + s.f.Slack)
 		next := s.grant(b, k, fleet.Ask{})
@@ -303,7 +303,7 @@ func (s *suite) clientClockWrong(m *Measured) {
 }
 
 func (s *suite) manyWaiters(m *Measured) {
-	s.f.Lease = max(s.f.Lease, 4*loadTakes) // no extension
+	s.f.Lease = max(s.f.Lease, 4*loadTakes) // no renewal
 	nodes, src := s.nodes(16), &source{takes: loadTakes}
 	var before uint64
 	if s.f.Commands != nil {
@@ -314,7 +314,7 @@ func (s *suite) manyWaiters(m *Measured) {
 	if s.f.Commands != nil {
 		m.Commands = int(s.f.Commands() - before)
 		if m.Commands > 4*len(nodes) {
-			s.Errorf("%d commands for %d instances; want 4 for each at most", m.Commands, len(nodes))
+			s.Errorf("%d commands for %d instances; want at most 4 for each", m.Commands, len(nodes))
 		}
 	}
 	m.MostLoads, m.Limit = 1, loadTakes

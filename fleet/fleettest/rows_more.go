@@ -12,7 +12,7 @@ func needsSteps(f Fixture) string {
 	return unless(f.StepClock != nil, "the engine's clock cannot be set here")
 }
 
-// remove invalidates "k", which a restored or busy engine may refuse at first.
+// remove invalidates "k", which a restored or busy engine can reject at first.
 func (s *suite) remove(n *node) {
 	s.Helper()
 	if _, err := n.m.Write(context.Background(), "k", fleet.Write{}); err != nil {
@@ -31,7 +31,7 @@ func (s *suite) writeDuringAPartition(m *Measured) {
 	}
 	texts, errs = m.all(nodes, src)
 	s.same(texts[:1], errs[:1], "load 2")
-	s.same(texts[1:], errs[1:], "load 1") // nobody has told them
+	s.same(texts[1:], errs[1:], "load 1") // the invalidation has not reached them
 	s.f.Mend(nodes[0].tier)
 	s.eventually(s.f.Recovery, "the invalidation is acknowledged", func() bool { return nodes[0].m.Stats().Pending == 0 })
 	texts, errs = m.all(nodes, src)
@@ -39,7 +39,7 @@ func (s *suite) writeDuringAPartition(m *Measured) {
 	m.MostLoads, m.Limit = 3, 2*s.f.Deadline+loadTakes
 }
 
-// historyLost is of an engine that goes back to before an invalidation.
+// historyLost tests an engine whose state reverts to before an invalidation.
 func (s *suite) historyLost(m *Measured, lose func(lost func())) {
 	nodes, src := s.nodes(3), &source{takes: loadTakes}
 	texts, errs := m.all(nodes, src)
@@ -66,7 +66,7 @@ func (s *suite) clockSteps(m *Measured, d time.Duration) {
 	nodes, src := s.nodes(4), &source{takes: loadTakes}
 	k := s.key("k")
 	first := s.grant(nodes[0].tier, k, fleet.Ask{Lease: s.f.Lease})
-	src.loads.Add(1) // it began, and its process is gone
+	src.loads.Add(1) // the load began, but its process died
 	s.f.StepClock(d)
 	texts, errs := m.all(nodes[1:], src)
 	s.same(texts, errs, "load 2")

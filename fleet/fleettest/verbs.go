@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// acquire asks for a key, with a lease of a minute unless a has one.
+// acquire calls Acquire, with a lease of one minute unless a has one.
 func (s *suite) acquire(t fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answer {
 	s.Helper()
 	if a.Lease == 0 {
@@ -23,7 +23,7 @@ func (s *suite) acquire(t fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answer {
 	return ans
 }
 
-// grant is acquire, and wants a lease. It returns its fence.
+// grant is acquire for a caller that must get a lease. It returns its fence.
 func (s *suite) grant(t fleet.Tier, k fleet.Key, a fleet.Ask) uint64 {
 	s.Helper()
 	ans := s.acquire(t, k, a)
@@ -33,7 +33,7 @@ func (s *suite) grant(t fleet.Tier, k fleet.Key, a fleet.Ask) uint64 {
 	return ans.Fence
 }
 
-// expect is acquire, and wants this answer.
+// expect is acquire, and fails unless the grant is want.
 func (s *suite) expect(t fleet.Tier, k fleet.Key, a fleet.Ask, want fleet.Grant) fleet.Answer {
 	s.Helper()
 	ans := s.acquire(t, k, a)
@@ -43,7 +43,7 @@ func (s *suite) expect(t fleet.Tier, k fleet.Key, a fleet.Ask, want fleet.Grant)
 	return ans
 }
 
-// settle wants a Settle to be taken, or refused.
+// settle calls Settle and fails unless its result is want.
 func (s *suite) settle(t fleet.Tier, k fleet.Key, fence uint64, o fleet.Outcome, want bool) {
 	s.Helper()
 	if ok, err := t.Settle(context.Background(), k, fence, o); ok != want || err != nil {
@@ -94,7 +94,7 @@ func (s *suite) tags(t fleet.Tier, namespace string, tags ...string) fleet.TagSt
 	return st
 }
 
-// entry is one that is fresh for a minute and kept for an hour.
+// entry returns an Entry that is fresh for a minute and kept for an hour.
 func entry(data string) *fleet.Entry {
 	return &fleet.Entry{Data: []byte(data), Fresh: time.Minute, Keep: time.Hour}
 }
@@ -105,7 +105,7 @@ func failed(text string, cool, most time.Duration) fleet.Outcome {
 	return fleet.Outcome{Failure: fleet.Failure{Kind: "kind", Text: text}, Cool: cool, MaxCool: most}
 }
 
-// wantEntry wants what is stored to be data; an empty one means nothing.
+// wantEntry fails unless the stored entry is data; an empty data means none.
 func (s *suite) wantEntry(e *fleet.Entry, data string, fence uint64) {
 	s.Helper()
 	switch {
@@ -119,12 +119,12 @@ func (s *suite) wantEntry(e *fleet.Entry, data string, fence uint64) {
 	}
 }
 
-// An ear is a Watcher that notes its calls.
+// An ear is a Watcher that records its calls.
 type ear struct {
 	mu    sync.Mutex
 	calls []string
-	inUse bool // a call is being made
-	twice bool // two were made at once
+	inUse bool // a call is in progress
+	twice bool // two calls overlapped
 }
 
 func (e *ear) note(format string, args ...any) {
@@ -133,7 +133,7 @@ func (e *ear) note(format string, args ...any) {
 	e.inUse = true
 	e.calls = append(e.calls, fmt.Sprintf(format, args...))
 	e.mu.Unlock()
-	time.Sleep(10 * time.Microsecond) // another call would come now
+	time.Sleep(10 * time.Microsecond) // gives an overlapping call time to arrive
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.inUse = false
@@ -156,7 +156,7 @@ func (e *ear) Lost()                          { e.note("lost") }
 func (e *ear) Recovered()                     { e.note("recovered") }
 func (e *ear) Reset()                         { e.note("reset") }
 
-// has reports whether it got all of these, in this order, maybe with others
+// has reports whether e got all of these calls in this order, possibly with others in
 // between.
 func (e *ear) has(calls ...string) bool {
 	e.mu.Lock()
@@ -188,13 +188,13 @@ func (s *suite) listen(t fleet.Tier, namespace string) *ear {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.twice {
-			s.Error("a Watcher had two calls at once; want one after another")
+			s.Error("a Watcher had overlapping calls; want one after another")
 		}
 	})
 	return e
 }
 
-// hears waits until e has got all of these, in this order.
+// hears waits until e has got all of these calls, in this order.
 func (s *suite) hears(e *ear, calls ...string) {
 	s.Helper()
 	for end := time.Now().Add(time.Second); !e.has(calls...); time.Sleep(time.Millisecond) {

@@ -1,20 +1,20 @@
-// Package compat has the API of golang.org/x/sync/singleflight on package
+// Package compat provides the API of golang.org/x/sync/singleflight on top of package
 // flight. A program that uses singleflight compiles with the import
 //
 //	singleflight "github.com/weir-go/weir/flight/compat"
 //
-// and nothing else changed. Three things behave differently:
+// and no other change. Three things behave differently:
 //
 //   - A panic does not end the process while a caller of DoChan waits: the channel
 //     receives it as a [*flight.PanicError], and runtime.Goexit as
-//     [flight.ErrGoexit]. Do panics and exits in each caller, as singleflight's
-//     does; the value of the panic is a *flight.PanicError.
-//   - The function runs on its own goroutine, also for the first caller of Do.
+//     [flight.ErrGoexit]. Do panics and exits in each caller, like singleflight;
+//     the value of the panic is a *flight.PanicError.
+//   - The function always runs on its own goroutine, even for the first caller of Do.
 //   - A caller that arrives after the function has returned starts a new run. It
 //     never gets a result that is older than its call.
 //
-// Callers have no context here, so callers cannot stop waiting: [flight.Group]
-// has that, and a typed result.
+// This API has no context, so a caller cannot stop waiting. [flight.Group] has one,
+// and typed results.
 package compat
 
 import (
@@ -24,30 +24,30 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// A Group runs one call per key at a time. The zero Group is ready to use. It is
+// A Group runs one function per key at a time. The zero Group is ready to use. It is
 // safe for concurrent use, must not be copied after first use, and needs no Close.
 type Group struct {
 	calls flight.Group[string, outcome]
 }
 
-// An outcome is what a function returned. Its error stays apart from those of
-// package flight, since the function may use another Group.
+// An outcome holds the results of a function. Its error is kept separate from errors
+// of package flight, because the function may itself use another Group and return one.
 type outcome struct {
 	val any
 	err error
 }
 
-// A Result is what the channel of DoChan receives.
+// A Result is received from the channel of DoChan.
 type Result struct {
 	Val    any
 	Err    error
 	Shared bool // whether several callers got Val
 }
 
-// Do runs fn for key, or waits for the run that is in flight, and returns what fn
-// returned. shared reports whether several callers got it. If fn panicked or
-// called runtime.Goexit, Do does so in each caller. An fn that calls Do for its
-// own key waits forever.
+// Do runs fn for key, or waits for the run that is in flight, and returns the results
+// of fn. shared reports whether several callers got them. If fn panics or calls
+// runtime.Goexit, Do does the same in each caller. If fn calls Do for its own key, it
+// waits forever.
 func (g *Group) Do(key string, fn func() (any, error)) (v any, err error, shared bool) {
 	r := result(g.calls.DoResult(context.Background(), key, adapt(fn)))
 	if r.fault == flight.ErrGoexit {
@@ -59,9 +59,9 @@ func (g *Group) Do(key string, fn func() (any, error)) (v any, err error, shared
 	return r.Val, r.Err, r.Shared
 }
 
-// DoChan is Do for callers that wait for several things: the channel receives the
-// one Result and is not closed. The call is joined before DoChan returns. A panic
-// of fn is the Result's Err.
+// DoChan is Do for callers that wait for several events. The channel receives exactly
+// one Result and is not closed. The caller has joined the run when DoChan returns. If
+// fn panics, the Result's Err is the panic.
 func (g *Group) DoChan(key string, fn func() (any, error)) <-chan Result {
 	calls := g.calls.DoChan(context.Background(), key, adapt(fn))
 	ch := make(chan Result, 1)
@@ -76,7 +76,7 @@ func (g *Group) DoChan(key string, fn func() (any, error)) <-chan Result {
 }
 
 // Forget makes the next caller of key start a new run, even while one is in
-// flight. Callers that wait for that one still get its result.
+// flight. Callers that already wait still get the result of the old run.
 func (g *Group) Forget(key string) { g.calls.Forget(key) }
 
 func adapt(fn func() (any, error)) func(context.Context) (outcome, error) {
@@ -86,7 +86,7 @@ func adapt(fn func() (any, error)) func(context.Context) (outcome, error) {
 	}
 }
 
-// An ended is a Result, or the fault that took the place of one.
+// An ended is a Result, or the fault because of which there is none.
 type ended struct {
 	Result
 	fault error

@@ -16,7 +16,7 @@ var abandonCases = []testCase{
 		s.at(3*time.Second - 1)
 		s.wantJoinable(1)
 		if len(ends) > 0 {
-			s.Error("canceled while somebody waits")
+			s.Error("the load was canceled while a caller waits")
 		}
 		s.at(3 * time.Second)
 		s.wantJoinable(0)
@@ -27,7 +27,7 @@ var abandonCases = []testCase{
 	}},
 	{name: "F3LastOfAThousandLeavesCancels", tell: func(s *story) {
 		ends := make(chan run, 1)
-		ctx := s.until(time.Second) // all at one instant
+		ctx := s.until(time.Second) // all callers leave at the same instant
 		for range 1000 {
 			go func() { _, _, _ = s.Do(ctx, "k", s.load(time.Hour, 42, ends)) }()
 		}

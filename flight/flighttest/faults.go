@@ -13,7 +13,7 @@ import (
 
 func explode(v any) { panic(v) }
 
-// A fault is a way for a load not to return.
+// A fault is a way in which a load can end without returning.
 type fault struct {
 	name string
 	do   func()
@@ -63,7 +63,7 @@ var faults = []fault{
 	},
 }
 
-// panicked reports whether err is that of a panic with value, in explode.
+// panicked reports whether err is a PanicError for a panic with value in explode.
 func panicked(err error, value any) bool {
 	var p *flight.PanicError
 	return errors.As(err, &p) && p.Value == value && strings.Contains(string(p.Stack), "flighttest.explode")
@@ -91,7 +91,7 @@ func (f fault) reachesEveryJoiner(s *story) {
 	for i, a := range answers {
 		<-a.done
 		if a.value != 0 || !f.is(a.err) || a.err != answers[0].err || a.at != 2*ms {
-			s.Errorf("caller %d: %d, %v at %v; want 0 and the fault, the same for all, at 2ms", i, a.value, a.err, a.at)
+			s.Errorf("caller %d: %d, %v at %v; want 0 and the same error for all callers at 2ms", i, a.value, a.err, a.at)
 		}
 	}
 	s.wantJoinable(0)
@@ -105,7 +105,7 @@ func (f fault) afterAbandonment(s *story) {
 		return 1, nil
 	}), 0, context.DeadlineExceeded, ms)
 	next := s.ask(s.Context(), "k", deaf(9*ms, 42))
-	s.at(5 * ms) // the process is alive
+	s.at(5 * ms) // the process is still alive
 	s.want(next, 42, nil, 10*ms)
 }
 
@@ -122,10 +122,10 @@ var failureCases = []testCase{
 		for _, a := range answers {
 			s.want(a, 0, down, 300*ms)
 			if a.err != down {
-				s.Errorf("error = %v; want the load's own, for all", a.err)
+				s.Errorf("error = %v; want the load's error for all callers", a.err)
 			}
 		}
 		s.wantJoinable(0)
-		s.want(s.ask(s.Context(), "k", deaf(ms, 42)), 42, nil, 301*ms) // not remembered
+		s.want(s.ask(s.Context(), "k", deaf(ms, 42)), 42, nil, 301*ms) // the error is not stored
 	}},
 }

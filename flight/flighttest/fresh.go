@@ -15,7 +15,7 @@ var freshCases = []testCase{
 		s.wantJoinable(0)
 		s.at(2 * time.Second)
 		second := s.ask(s.Context(), "k", deaf(18*time.Second, 2))
-		s.at(11 * time.Second) // the first load has returned: it takes nothing with it
+		s.at(11 * time.Second) // the first load has returned, and must not remove the second
 		s.wantJoinable(1)
 		third := s.ask(s.Context(), "k", s.unwanted)
 		s.want(second, 2, nil, 20*time.Second)
@@ -24,8 +24,8 @@ var freshCases = []testCase{
 			s.Errorf("joined = %v, %v; want false, true", second.joined, third.joined)
 		}
 	}},
-	// A caller that comes at the very instant of the abandonment gets a healthy
-	// result, whether it was in time to save the load or not.
+	// A caller that arrives at the instant of the abandonment gets a correct result,
+	// whether it joined the load in time or started a new one.
 	{name: "F4JoinerAtTheInstantOfAbandonment", tell: func(s *story) {
 		for range 500 {
 			left := s.now() + ms
@@ -36,14 +36,14 @@ var freshCases = []testCase{
 				s.Fatalf("Do = %d, %v; want 42, nil", v, err)
 			}
 			if wait := s.now() - left; wait != ms && wait != 2*ms {
-				s.Fatalf("Do took %v; want 1ms (saved) or 2ms (anew)", wait)
+				s.Fatalf("Do took %v; want 1ms (joined) or 2ms (new load)", wait)
 			}
 		}
 	}},
 	{name: "F4NoDoomedJoin", tell: func(s *story) {
 		var wg sync.WaitGroup
 		for range 32 {
-			wg.Go(func() { // these hang up too early, again and again
+			wg.Go(func() { // these callers keep leaving too early
 				for s.now() < 200*ms {
 					ctx, cancel := context.WithTimeout(s.Context(), time.Duration(rand.IntN(3))*ms/2)
 					s.Do(ctx, "k", s.load(2*ms, 42, nil))
@@ -64,7 +64,7 @@ var freshCases = []testCase{
 	}},
 
 	{name: "F4NoResultIsOlderThanItsCaller", tell: func(s *story) {
-		var loads, seen atomic.Int64 // seen: the last load whose result a caller has
+		var loads, seen atomic.Int64 // seen: the latest load whose result a caller has
 		var ends [1024]time.Duration
 		load := func(context.Context) (int, error) {
 			n := loads.Add(1)
@@ -80,10 +80,10 @@ var freshCases = []testCase{
 					before, called := seen.Load(), s.now()
 					n, _, err := s.Do(s.Context(), "k", load)
 					if err != nil || int64(n) <= before || ends[n] < called {
-						s.Errorf("caller %d: result %d of %v, %v; called at %v, after a caller had %d", i, n, ends[n], err, called, before)
+						s.Errorf("caller %d: result %d from %v, %v; it called at %v, after another caller had result %d", i, n, ends[n], err, called, before)
 					}
 					if took := s.now() - called; took > 2*ms {
-						s.Errorf("caller %d: %v; want at most 2ms", i, took)
+						s.Errorf("caller %d: Do took %v; want at most 2ms", i, took)
 					}
 					for v := before; v < int64(n) && !seen.CompareAndSwap(v, int64(n)); v = seen.Load() {
 					}
@@ -92,7 +92,7 @@ var freshCases = []testCase{
 		}
 		wg.Wait()
 		if n := loads.Load(); n < 100 || n > 351 {
-			s.Errorf("%d loads; want at most one at a time", n)
+			s.Errorf("%d loads; want 100 to 351: at most one at a time", n)
 		}
 	}},
 }

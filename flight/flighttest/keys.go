@@ -16,7 +16,7 @@ type (
 	point struct{ x, y float64 }
 )
 
-// keyRows are keys of concurrent calls, and how many loads these make.
+// keyRows are the keys of concurrent calls, and how many loads those start.
 var keyRows = []struct {
 	name string
 	want int
@@ -34,7 +34,7 @@ var pointed = [2]int{1, 1}
 var keyCases = []testCase{
 	{name: "F7KeysAreComparedNotPrinted", tell: func(s *story) {
 		if a, b := keyRows[0].keys[0], keyRows[0].keys[1]; fmt.Sprint(a) != fmt.Sprint(b) {
-			s.Fatalf("%v and %v print differently: the case proves nothing", a, b)
+			s.Fatalf("%v and %v print differently, so this case tests nothing", a, b)
 		}
 		for _, row := range keyRows {
 			var answers []*answer
@@ -66,8 +66,8 @@ var keyCases = []testCase{
 		}
 		s.wantJoinable(0)
 	}},
-	// A slice in an interface has no ==, which panics in a map as well. The caller
-	// gets the panic, and the Group stays usable.
+	// Comparing a slice in an interface with == panics, and so does its use as a map
+	// key. The caller gets the panic, and the Group stays usable.
 	{name: "F7IncomparableKeyPanicsInTheCaller", tell: func(s *story) {
 		func() {
 			defer func() {
@@ -94,7 +94,7 @@ var contextCases = []testCase{
 				s.Errorf("Value() = %v; want first", v)
 			}
 			if ctx.Err() != nil || context.Cause(ctx) != nil {
-				s.Errorf("Err, Cause = %v, %v; want nil: only the first caller has gone", ctx.Err(), context.Cause(ctx))
+				s.Errorf("Err, Cause = %v, %v; want nil: only the first caller has left", ctx.Err(), context.Cause(ctx))
 			}
 			return 42, nil
 		})

@@ -29,7 +29,7 @@ var leavingCases = []testCase{
 		s.wantEnd(ends, nil, time.Second)
 	}},
 	{name: "F2JoinersLeaveAtTheirOwnDeadline", tell: func(s *story) {
-		// The load ignores its context, and outlasts all but the last.
+		// The load ignores its context, and outlasts all callers but the last.
 		first := s.ask(s.until(30*ms), "k", deaf(time.Hour, 42))
 		var joiners []*answer
 		for i := range 10 {
@@ -54,7 +54,7 @@ var leavingCases = []testCase{
 		s.want(first, 0, hungUp, time.Second)
 		s.want(second, 0, tooLate, 2*time.Second)
 		if second.err != tooLate || first.err != hungUp {
-			s.Errorf("errors = %v, %v; want the causes themselves", first.err, second.err)
+			s.Errorf("errors = %v, %v; want the causes, not wrapped", first.err, second.err)
 		}
 		s.at(time.Minute)
 	}},
@@ -72,7 +72,7 @@ var leavingCases = []testCase{
 	{name: "F2ReadyResultWinsOverCancel", tell: func(s *story) {
 		over := make(chan struct{})
 		close(over)
-		for range 64 { // a select between the two would be right half the time
+		for range 64 { // a plain select would pass half the time
 			ready := make(chan struct{})
 			first := s.ask(s.Context(), "k", deaf(ms, 42))
 			second := s.ask(lateContext{s.Context(), ready, over}, "k", s.unwanted)
@@ -81,8 +81,8 @@ var leavingCases = []testCase{
 			s.want(second, 42, nil, first.at)
 		}
 	}},
-	// The deadline and the load's end fall on one instant, so that they race. Either
-	// may win, but what the caller gets is whole.
+	// The deadline and the load's end fall on the same instant, so that they race.
+	// Either can win, but the caller never gets a mix of both.
 	{name: "F2DeadlineAtTheInstantOfTheResult", tell: func(s *story) {
 		for range 500 {
 			end := s.now() + ms
@@ -104,8 +104,8 @@ var leavingCases = []testCase{
 	}},
 }
 
-// A lateContext ends after its caller has joined, and before the caller begins
-// to wait: Done blocks until the flight's result is there.
+// A lateContext ends after its caller has joined and before the caller begins to wait:
+// Done blocks until the flight's result is available.
 type lateContext struct {
 	context.Context
 	ready <-chan struct{} // closed when another caller has the result

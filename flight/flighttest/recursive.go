@@ -17,7 +17,7 @@ func (s *story) asks(key any, load Load) Load {
 
 type tag struct{}
 
-// derived are ways to derive a context that a load may take before it asks.
+// derived are ways in which a load can derive a context before it calls Do.
 var derived = map[string]func(context.Context) context.Context{
 	"WithValue":     func(ctx context.Context) context.Context { return context.WithValue(ctx, tag{}, 1) },
 	"WithoutCancel": context.WithoutCancel,
@@ -74,8 +74,8 @@ var recursiveCases = []testCase{
 		})
 		s.want(a, 0, flight.ErrRecursive, 0)
 	}},
-	// Nobody waits for a load that has ended, so what it left behind may ask for
-	// its key.
+	// No caller waits for a load that has ended, so code that still has its context
+	// can call Do for its key.
 	{name: "F9AfterTheLoad", tell: func(s *story) {
 		var left context.Context
 		s.want(s.ask(s.Context(), "k", func(ctx context.Context) (int, error) {
@@ -90,17 +90,17 @@ var recursiveCases = []testCase{
 			defer close(done)
 			time.Sleep(2 * time.Second)
 			if v, err := s.asks("k", s.unwanted)(ctx); v != 0 || err != flight.ErrAbandoned {
-				s.Errorf("Do with the load's context = %d, %v; want 0 and its cause", v, err)
+				s.Errorf("Do with the load's context = %d, %v; want 0 and the context's cause", v, err)
 			}
 			if v, err := s.asks("k", deaf(time.Second, 2))(context.WithoutCancel(ctx)); v != 2 || err != nil {
-				s.Errorf("Do without its cancellation = %d, %v; want 2, nil", v, err)
+				s.Errorf("Do with context.WithoutCancel = %d, %v; want 2, nil", v, err)
 			}
 			return 1, nil
 		})
 		<-done
 	}},
-	// Each of two loads asks for the other's key, so neither context descends from
-	// the other. Their callers still leave at their own deadlines.
+	// Two loads call Do for each other's key, and neither context descends from the
+	// other. Their callers still leave at their own deadlines.
 	{name: "F9CycleOverTwoCallersEndsByTimeout", tell: func(s *story) {
 		// A load that does not bound its own wait would wait forever.
 		asks := func(key string) Load {

@@ -10,7 +10,7 @@ import (
 
 const ms = time.Millisecond
 
-// A story is one case, told along the clock of its bubble.
+// A story is one case, whose steps happen at given times on the clock of its bubble.
 type story struct {
 	*testing.T
 	Group
@@ -19,8 +19,7 @@ type story struct {
 
 func (s *story) now() time.Duration { return time.Since(s.start) }
 
-// at sleeps until d after the start, and until everything that is due then has
-// happened.
+// at sleeps until d after the start, and then until all other goroutines block.
 func (s *story) at(d time.Duration) {
 	time.Sleep(d - s.now())
 	synctest.Wait()
@@ -33,8 +32,8 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// cancelable returns a context and its cancel function, which also runs at the
-// story's end.
+// cancelable returns a context and its cancel function, which also runs at the end of
+// the story.
 func (s *story) cancelable() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	s.Cleanup(func() { cancel(nil) })
@@ -47,10 +46,10 @@ type answer struct {
 	joined bool
 	err    error
 	at     time.Duration
-	done   chan struct{} // closed when the rest is there
+	done   chan struct{} // closed once the other fields are set
 }
 
-// ask calls Do on a goroutine of its own, and returns when the call waits.
+// ask calls Do on a new goroutine, and returns when the call waits.
 func (s *story) ask(ctx context.Context, key any, load Load) *answer {
 	a := &answer{done: make(chan struct{})}
 	go func() {
@@ -62,7 +61,7 @@ func (s *story) ask(ctx context.Context, key any, load Load) *answer {
 	return a
 }
 
-// want waits for the answer and compares it.
+// want waits for the answer and checks it.
 func (s *story) want(a *answer, value int, err error, at time.Duration) {
 	s.Helper()
 	<-a.done
@@ -71,14 +70,14 @@ func (s *story) want(a *answer, value int, err error, at time.Duration) {
 	}
 }
 
-// A run is what a load saw of its end.
+// A run describes the end of a load.
 type run struct {
 	at    time.Duration // when it ended
-	cause error         // of its context's end, nil if that had not ended
+	cause error         // of its context, nil if that had not ended
 }
 
-// load returns a Load that takes d and returns v, unless it is canceled before
-// that. It sends how it ended to ends, if that is not nil.
+// load returns a Load that takes d and returns v, unless it is canceled earlier. It
+// reports its end to ends, if that is not nil.
 func (s *story) load(d time.Duration, v int, ends chan<- run) Load {
 	return func(ctx context.Context) (int, error) {
 		select {
@@ -109,21 +108,21 @@ func (s *story) unwanted(context.Context) (int, error) {
 	return 0, nil
 }
 
-// wantEnd compares how a load ended.
+// wantEnd checks when and why a load ended.
 func (s *story) wantEnd(ends <-chan run, cause error, at time.Duration) {
 	s.Helper()
 	synctest.Wait()
 	select {
 	case r := <-ends:
 		if r.cause != cause || r.at != at {
-			s.Errorf("the load ended at %v, its context because of %v; want %v, %v", r.at, r.cause, at, cause)
+			s.Errorf("the load ended at %v, with cause %v; want %v, %v", r.at, r.cause, at, cause)
 		}
 	default:
 		s.Errorf("at %v: the load is still running; want its end at %v", s.now(), at)
 	}
 }
 
-// wantJoinable compares the number of flights that a caller could join.
+// wantJoinable checks the number of flights that a caller could join.
 func (s *story) wantJoinable(want int) {
 	s.Helper()
 	if n := s.Joinable(); n != want {

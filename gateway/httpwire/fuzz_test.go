@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// counting counts what was read of a stream.
+// counting counts the bytes read from a stream.
 type counting struct {
 	r io.Reader
 	n int
@@ -20,8 +20,8 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ends scans text, and returns it without what is blank, up to its fault, and
-// where messages end in that.
+// ends scans text up to the first fault. It returns the text passed, without
+// blank lines, and the offsets in it at which messages end.
 func ends(s *Scanner, text []byte) (passed []byte, ends []int) {
 	for i := 0; i <= len(text); {
 		n, e, err := s.Next(text[i:])
@@ -41,8 +41,8 @@ func ends(s *Scanner, text []byte) (passed []byte, ends []int) {
 	return passed, ends
 }
 
-// Whatever the Scanner takes for a whole request, net/http refuses or takes for
-// the same bytes.
+// If the Scanner reads a complete request, net/http either rejects it or reads
+// the same bytes as the request.
 func FuzzRequests(f *testing.F) {
 	for _, c := range good {
 		f.Add([]byte(c.text), 3)
@@ -63,7 +63,7 @@ func FuzzRequests(f *testing.F) {
 		for _, end := range want {
 			r, err := http.ReadRequest(br)
 			if err != nil {
-				return // it refuses more
+				return // net/http rejects more
 			}
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return
@@ -75,7 +75,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// The same of answers.
+// The same for responses.
 func FuzzResponses(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", "HTTP/1.1 200 OK\nContent-Length: 2\n\nabHTTP/1.1 204 None\r\n\r\n",
@@ -102,7 +102,7 @@ func FuzzResponses(f *testing.F) {
 				return
 			}
 			if r.StatusCode < 200 && r.StatusCode != 101 {
-				r.Body = http.NoBody // which the transport knows
+				r.Body = http.NoBody // the transport knows that
 			}
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return
@@ -114,7 +114,7 @@ func FuzzResponses(f *testing.F) {
 	})
 }
 
-// sameInPieces checks that it makes no difference how the bytes come.
+// sameInPieces checks that the result does not depend on how the input is split.
 func sameInPieces(t *testing.T, k Kind, text []byte, piece int) {
 	if piece = piece % 64; piece < 1 {
 		piece = 1

@@ -39,13 +39,13 @@ const (
 	MaxExtensions = 16 << 10
 )
 
-// A Head is the framing that the head of a message declares.
+// A Head is the framing that a message head declares.
 type Head struct {
 	Major, Minor int
 	Status       int   // of a response
 	Length       int64 // of the body; -1 if it is not declared
 	Chunked      bool
-	// UntilClose: the body ends with the connection.
+	// UntilClose means that the body ends with the connection.
 	UntilClose bool
 }
 
@@ -58,7 +58,7 @@ type Scanner struct {
 	fault error
 
 	begun   bool // a message has already begun
-	nobody  bool // the response answers a HEAD
+	nobody  bool // a response to HEAD
 	trailer bool // the fields are trailers
 	preface bool // so far this may be the preface of HTTP/2
 	blanks  int  // empty lines before this request

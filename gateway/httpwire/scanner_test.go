@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// read scans text in pieces of so many bytes, and tells what came of it: the
-// bytes of each head and each body, and the fault.
+// read scans text in pieces of piece bytes. It returns the bytes of each head and
+// each body, and the fault.
 func read(s *Scanner, text string, piece int) (parts []string, passed string, fault error) {
 	part := ""
 	for len(text) > 0 {
@@ -67,7 +67,7 @@ var good = []struct {
 	{"bytes that are no ASCII", "GET /\xff HTTP/1.1\r\nHost: h\r\nX: \xe4\t\r\n\r\n", []string{"H GET /\xff HTTP/1.1\r\nHost: h\r\nX: \xe4\t\r\n\r\n", "B "}},
 }
 
-// H18: messages end where RFC 9112 says, however the bytes come.
+// H18: messages end where RFC 9112 defines, however the input is split.
 func TestH18_WhereRequestsEnd(t *testing.T) {
 	for _, c := range good {
 		for _, piece := range []int{1, 2, 3, 7, 1 << 20} {
@@ -85,7 +85,7 @@ func TestH18_WhereRequestsEnd(t *testing.T) {
 	}
 }
 
-// A row is a message at fault, with what of it is no fault yet.
+// A row is an invalid message, with the part before the fault.
 type row struct {
 	name, text, passed string
 	fault              error
@@ -157,7 +157,7 @@ func TestH18_FaultsOfRequests(t *testing.T) {
 	})
 }
 
-// H5: what an answer may not look like, and what it may.
+// H5: responses that are rejected, and responses that are accepted.
 func TestH5_FaultsOfAnswers(t *testing.T) {
 	ok := "HTTP/1.1 200 OK\r\n"
 	chunked := ok + "Transfer-Encoding: chunked\r\n\r\n"

@@ -8,25 +8,26 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Shared is a call that several callers wait for, on its way to a permit.
+// A Shared is a call that several callers wait for, and that needs a permit.
 type Shared interface {
-	// Locker guards the callers, and the call's end.
+	// Locker guards the callers and the end of the call.
 	sync.Locker
-	// QueueLocked says where callers who join are queued from now on.
+	// QueueLocked sets where callers that join from now on are queued.
 	QueueLocked(at *limit.Place)
-	// DemandLocked returns the demand of the callers that wait now. It returns
-	// false once the call's end is decided.
+	// DemandLocked returns the combined demand of the current callers. It returns
+	// false once the end of the call is decided.
 	DemandLocked() (d Demand, open bool)
-	// Ask asks the limiter, which may be the user's code, without the lock.
+	// Ask requests a permit from the limiter, which may be the user's code,
+	// without the lock.
 	Ask(ctx context.Context) (limit.Permit, error)
 	// RefusedLocked ends the call with the limiter's error. It runs in the same
-	// step that has found the error to hold for everybody, so that no caller joins
-	// in between and is refused on another's account.
+	// critical section that found the error to apply to all callers, so that no
+	// caller joins in between and is refused because of another's limits.
 	RefusedLocked(err error)
 }
 
-// Acquire returns a permit for c. It asks the limiter again when callers have
-// joined in the meantime for whom its refusal does not hold: those with a later
+// Acquire returns a permit for c. After a refusal, it asks the limiter again if
+// callers have joined to which the refusal does not apply: those with a later
 // deadline or a higher priority (F3, H6).
 func Acquire(ctx context.Context, c Shared) (limit.Permit, error) {
 	for {
@@ -51,8 +52,8 @@ func queue(c Shared, at *limit.Place) Demand {
 	return d
 }
 
-// ended ends c with a refusal, unless it does not hold for the callers that
-// wait now.
+// ended ends c with a refusal, unless the refusal does not apply to the current
+// callers.
 func ended(c Shared, asked Demand, refusal error) bool {
 	judged := asRefusal(refusal)
 	c.Lock()
@@ -64,8 +65,8 @@ func ended(c Shared, asked Demand, refusal error) bool {
 	return true
 }
 
-// asRefusal returns the *limit.Error that err is or wraps, nil if there is none. The
-// methods of err are the user's code, and must not run with a lock held.
+// asRefusal returns the *limit.Error that err is or wraps, or nil. The methods of
+// err are the user's code, and must not run with a lock held.
 func asRefusal(err error) *limit.Error {
 	var e *limit.Error
 	if errors.As(err, &e) {

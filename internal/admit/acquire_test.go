@@ -11,7 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A load is a call as Acquire sees it. Each element of says answers one question.
+// A load is a Shared for tests. Each element of says is the limiter's reply to
+// one request.
 type load struct {
 	sync.Mutex
 	t       *testing.T
@@ -41,7 +42,8 @@ func (l *load) locked() {
 	}
 }
 
-// F3: a refusal ends the call only if it holds for everybody who waits by then.
+// F3: a refusal ends the call only if it applies to all callers that wait by
+// then.
 func TestF3AcquireAsksAgainForThoseWhoJoined(t *testing.T) {
 	tooLong, down := error(&limit.Error{Reason: limit.WaitTooLong}), errors.New("down")
 	patient := func(l *load) error { l.demand.Until = later; return tooLong }
@@ -60,7 +62,7 @@ func TestF3AcquireAsksAgainForThoseWhoJoined(t *testing.T) {
 	} {
 		l := &load{t: t, demand: admit.Demand{Until: soon}, says: tt.says}
 		if _, err := admit.Acquire(t.Context(), l); !errors.Is(err, tt.want) || !errors.Is(l.refused, tt.want) {
-			t.Errorf("%s: Acquire = %v, and the call was ended with %v; want %v", tt.name, err, l.refused, tt.want)
+			t.Errorf("%s: Acquire = %v, and the call ended with %v; want %v", tt.name, err, l.refused, tt.want)
 		}
 		if len(l.asked) != tt.asked || l.queued != tt.asked || tt.asked == 2 && l.asked[1] != later {
 			t.Errorf("%s: asked for %v, queued %d times; want %d, the last for %v", tt.name, l.asked, l.queued, tt.asked, later)

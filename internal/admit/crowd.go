@@ -5,29 +5,29 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Crowd is the callers who wait for one call now. Its zero value is empty. It
-// is guarded by a lock of the owner's.
+// A Crowd is the set of callers that wait for one call. Its zero value is empty.
+// The owner must guard it with a lock.
 type Crowd struct {
 	first *Joiner
 	n     int
-	top   limit.Priority // the highest
-	atTop int            // how many have it
+	top   limit.Priority // the highest priority
+	atTop int            // number of callers with that priority
 
-	until   Demand // the latest deadline, unless it has to be looked for
+	until   Demand // the latest deadline, unless it must be searched for
 	unknown bool
 }
 
-// A Joiner is one caller of a Crowd. It must not be moved or used again while it is in
-// one.
+// A Joiner is one caller of a Crowd. It must not be moved or reused while it is
+// in one.
 type Joiner struct {
 	Demand Demand
-	Edge   *lend.Edge // nil: the caller is no call of ours
+	Edge   *lend.Edge // nil: the caller is not within a Call
 
 	in         bool
 	prev, next *Joiner
 }
 
-// Add puts m into c. m must be in no other.
+// Add puts m into c. m must not be in another Crowd.
 func (c *Crowd) Add(m *Joiner) {
 	m.in, m.prev, m.next = true, nil, c.first
 	if c.first != nil {
@@ -49,8 +49,8 @@ func (c *Crowd) Add(m *Joiner) {
 	}
 }
 
-// Remove takes m out of c, and reports whether that has lowered its priority, or
-// left nobody.
+// Remove takes m out of c. It reports whether that lowered the priority or left c
+// empty.
 func (c *Crowd) Remove(m *Joiner) (lower bool) {
 	if !m.in {
 		return false
@@ -84,10 +84,12 @@ func (c *Crowd) Remove(m *Joiner) (lower bool) {
 	return true
 }
 
-// Priority returns the highest of the callers, and whether there are any.
+// Priority returns the highest priority of the callers, and whether there are
+// any.
 func (c *Crowd) Priority() (limit.Priority, bool) { return c.top, c.n > 0 }
 
-// Demand returns what all who are there bring, and whether there are any.
+// Demand returns the combined demand of the current callers, and whether there
+// are any.
 func (c *Crowd) Demand() (Demand, bool) {
 	if c.n == 0 {
 		return Demand{}, false
@@ -103,7 +105,7 @@ func (c *Crowd) Demand() (Demand, bool) {
 	return Demand{Until: c.until.Until, Priority: c.top}, true
 }
 
-// Move notes that those of c wait for another call now.
+// Move records that the callers of c now wait for another call.
 func (c *Crowd) Move(to *lend.Call) {
 	for m := c.first; m != nil; m = m.next {
 		m.Edge.Move(to)

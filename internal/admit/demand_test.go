@@ -14,8 +14,8 @@ var (
 	later = time.Unix(200, 0)
 )
 
-// F3: several callers ask with the latest of their deadlines, none if one has
-// none, and the highest of their priorities.
+// F3: several callers request with the latest of their deadlines (none if one has
+// none) and the highest of their priorities.
 func TestF3DemandOfSeveralCallers(t *testing.T) {
 	for _, tt := range []struct{ a, b, want admit.Demand }{
 		{admit.Demand{Until: soon}, admit.Demand{Until: later}, admit.Demand{Until: later}},
@@ -31,7 +31,7 @@ func TestF3DemandOfSeveralCallers(t *testing.T) {
 	}
 }
 
-// F3: admission is retried only for callers for which a rejection may not hold.
+// F3: admission is retried only for callers to which a rejection may not apply.
 func TestF3DemandRevisesARefusal(t *testing.T) {
 	tooLong, full := &limit.Error{Reason: limit.WaitTooLong}, &limit.Error{Reason: limit.QueueFull}
 	for _, tt := range []struct {
@@ -52,7 +52,7 @@ func TestF3DemandRevisesARefusal(t *testing.T) {
 	}
 }
 
-// F3: the limiter sees the demand, and the call's own end.
+// F3: the limiter sees the demand, and the end of the call.
 func TestF3DemandContext(t *testing.T) {
 	call, cancel := context.WithCancel(context.Background())
 	ctx := admit.Demand{Until: soon, Priority: limit.High}.Context(call, new(limit.Place))

@@ -1,25 +1,25 @@
-// Package chain calls several observers as one. Each has its turn whatever
-// another does: a panic of one goes on once all have been called, and
-// runtime.Goexit ends the goroutine after that.
+// Package chain calls several observers as one. Each is called regardless of the
+// others: a panic of one is re-raised after all have been called, and
+// runtime.Goexit ends the goroutine only then.
 package chain
 
 import "context"
 
-// A Links is the contexts that the observers of a chain have returned at a start,
-// for what they are called with afterwards. It is the key's value in the context
-// that Start returns.
+// Links holds the contexts that the observers of a chain returned at a start, for
+// their later calls. It is the value of a key in the context that Start returns.
 type Links struct {
 	each     []context.Context
 	panicked bool
-	fault    any // with panicked: the first
+	fault    any // with panicked: the first panic value
 }
 
-// A key is for the chain of an observer, so that nested chains are kept apart.
+// A key identifies the chain of an observer, so that nested chains are kept
+// apart.
 type key struct{ of any }
 
 // Start calls start for each of n observers in order, each with the context that
-// the one before it returned. A panic is kept for End, because the others'
-// contexts could not be returned with it.
+// the previous one returned. A panic is kept for End, because re-raising it here
+// would lose the contexts of the other observers.
 func Start(ctx context.Context, of any, n int, start func(i int, ctx context.Context) context.Context) context.Context {
 	l := &Links{each: make([]context.Context, n)}
 	l.start(0, ctx, start)
@@ -47,8 +47,8 @@ func (l *Links) start(i int, ctx context.Context, start func(i int, ctx context.
 	returned = true
 }
 
-// End calls end for each of n observers, the last first, each with its own
-// context of the Start that ctx comes from, less its cancellation.
+// End calls end for each of n observers, in reverse order, each with its own
+// context from the Start that ctx comes from, without its cancellation.
 func End(ctx context.Context, of any, n int, end func(i int, ctx context.Context)) {
 	l, _ := ctx.Value(key{of}).(*Links)
 	defer func() {
@@ -63,7 +63,7 @@ func End(ctx context.Context, of any, n int, end func(i int, ctx context.Context
 }
 
 // Own returns the context of the ith observer in the Start that ctx comes from,
-// less its cancellation; ctx itself if there was none.
+// without its cancellation. If there was no Start, it returns ctx.
 func Own(ctx context.Context, of any, i int) context.Context {
 	if ctx == nil {
 		return nil
@@ -74,7 +74,7 @@ func Own(ctx context.Context, of any, i int) context.Context {
 	return ctx
 }
 
-// Each calls call with each number below n, in order.
+// Each calls call with 0 to n-1, in order.
 func Each(n int, call func(i int)) { each(0, n, call) }
 
 func each(i, n int, call func(i int)) {

@@ -1,5 +1,5 @@
-// Package checkout tells which commit is measured by what runs from a checkout, where
-// `go run` leaves no revision in the program.
+// Package checkout determines the commit of a checkout that is being measured,
+// because `go run` leaves no revision in the program.
 package checkout
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Commit names the commit of the checkout in the working directory, with -dirty if
-// files are changed that git knows, those below results excepted: a path from the
-// root of the checkout. Without a checkout it is "unknown".
+// Commit returns the commit of the checkout in the working directory. It appends
+// -dirty if tracked files are modified, ignoring those below results, a path
+// relative to the root of the checkout. Without a checkout it returns "unknown".
 func Commit(ctx context.Context, results string) string {
 	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {

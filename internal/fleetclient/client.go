@@ -1,6 +1,7 @@
-// Package fleetclient is one instance's part in a fleet, for one namespace: it asks
-// the Tier, holds leases, waits for pushes, and knows which answers were overtaken
-// before they could be used. Package weir's Guards and weirhttp are built on it.
+// Package fleetclient is one instance's part in a fleet, for one namespace: it
+// calls the Tier, holds leases, waits for pushes, and detects answers that were
+// overtaken before they could be used. Package weir's Guards and weirhttp are
+// built on it.
 package fleetclient
 
 import (
@@ -14,85 +15,88 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// Options configure a Client. All are required but Hooks' functions.
+// Options configure a Client. Everything except the functions in Hooks is
+// required.
 type Options struct {
 	Tier      fleet.Tier
 	Namespace string
-	Lease     time.Duration // of loads; extended every third of it
-	Keep      time.Duration // entries are in the Tier for so long at most
-	TagKeep   time.Duration // invalidations by tag are noted for so long: longer than Keep and the longest load
-	Recheck   time.Duration // what is known of them is believed for so long: a push may be lost without a trace
-	Codec     string        // name of the codec: entries of others are not used
+	Lease     time.Duration // of loads; renewed every third of it
+	Keep      time.Duration // the longest time that an entry stays in the Tier
+	TagKeep   time.Duration // how long invalidations by tag are recorded: longer than Keep and the longest load
+	Recheck   time.Duration // how long the known invalidations are trusted, because a push can be lost without a trace
+	Codec     string        // name of the codec: entries of other codecs are not used
 	Hooks     Hooks
 
 	// MaxPending bounds the bytes of invalidations that the engine has not
-	// acknowledged. 0: DefaultMaxPending.
+	// acknowledged. 0 means DefaultMaxPending.
 	MaxPending int
 }
 
-// Hooks tell the owner what others have done, and, if a push comes before the
-// answer, what it has done itself. They are called one after
-// another, without a lock of the Client's.
+// Hooks notify the owner of changes by other instances and, if a push arrives
+// before the reply, of its own. They are called one at a time, without a lock of
+// the Client.
 type Hooks struct {
-	// Changed: what memory holds for name with a lower fence is out of date; if
-	// removed it must not be served in any way.
+	// Changed reports that entries in memory for name with a lower fence are out
+	// of date; if removed is set, they must not be served at all.
 	Changed func(name string, fence uint64, removed bool)
-	// Tagged: entries with the tag are out of date, with "" all are.
+	// Tagged reports that entries with the tag are out of date; "" means all
+	// entries.
 	Tagged func(tag string)
-	// Expired: entries with the tag are stale from now on, with "" all are.
+	// Expired reports that entries with the tag are now stale; "" means all
+	// entries.
 	Expired func(tag string)
-	// Reset: what memory holds counts as stale, since something may have been
-	// missed.
+	// Reset reports that a change may have been missed, so everything in memory
+	// counts as stale.
 	Reset func()
-	// Pending: there are invalidations that the engine has not acknowledged, or
-	// none any more. Called once for each turn.
+	// Pending reports that some invalidations are unacknowledged, or that none
+	// are any more. It is called once per transition.
 	Pending func(Pending)
 }
 
-// A Client is safe for concurrent use. Make one with New.
+// A Client is safe for concurrent use. Create one with New.
 type Client struct {
 	o     Options
-	given fleet.Tier // the one within Options.Tier
+	given fleet.Tier // the Tier that Options.Tier wraps
 	stop  func()     // ends Watch
 	count counters
-	owed  atomic.Int64 // how many invalidations are pending; written under mu
+	owed  atomic.Int64 // number of pending invalidations; written under mu
 
 	mu      sync.Mutex
 	subs    map[string][]*Subscription // guarded by mu
-	lastTag uint64                     // guarded by mu: number of the last invalidation by tag, as far as known
-	tagSeq  uint64                     // guarded by mu: the same, as far as known since the last Reset
-	cleared uint64                     // guarded by mu: of the last of all the namespace
-	expired uint64                     // guarded by mu: of the last time that all of it has expired
+	lastTag uint64                     // guarded by mu: number of the last known invalidation by tag
+	tagSeq  uint64                     // guarded by mu: the same, as known since the last Reset
+	cleared uint64                     // guarded by mu: number of the last invalidation of the whole namespace
+	expired uint64                     // guarded by mu: number of the last expiry of the whole namespace
 	closed  bool                       // guarded by mu
-	own     map[change]bool            // guarded by mu: changes of our own, of which the push is still to come
+	own     map[change]bool            // guarded by mu: this Client's changes whose push has not arrived yet
 
 	synced   bool      // guarded by mu: both numbers were read since the last Reset
-	syncedAt time.Time // guarded by mu: when they were requested
-	syncing  *tagRead  // guarded by mu: nil while nobody reads them
-	missed   uint64    // guarded by mu: how often something was
+	syncedAt time.Time // guarded by mu: when that read was sent
+	syncing  *tagRead  // guarded by mu: nil if no read is in flight
+	missed   uint64    // guarded by mu: how often changes may have been missed
 
-	busy int           // guarded by mu: what runs in the background, such as leases that are given up
-	idle chan struct{} // guarded by mu: not nil while Close waits for it
+	busy int           // guarded by mu: number of background tasks, such as giving up leases
+	idle chan struct{} // guarded by mu: not nil while Close waits for busy to be 0
 
 	backlog backlog
 	history history
 }
 
-// A change is a Write, or with no fence an invalidation by tag.
+// A change is a Write, or if fence is 0, an invalidation by tag.
 type change struct {
 	name       string
 	fence, tag uint64
 }
 
-// maxOwn bounds the changes of our own that are remembered. The push of a forgotten
+// maxOwn bounds the remembered changes of this Client. The push of a forgotten
 // one is treated as another instance's, which costs a load.
 const maxOwn = 1 << 12
 
-// noteOwn notes a change of our own.
+// noteOwn records a change of this Client.
 func (c *Client) noteOwn(ch change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.own) >= maxOwn { // pushes that came before noteOwn leave theirs here for good
+	if len(c.own) >= maxOwn { // a push that came before noteOwn leaves its change here for good
 		for old := range c.own {
 			delete(c.own, old)
 			break
@@ -101,7 +105,8 @@ func (c *Client) noteOwn(ch change) {
 	c.own[ch] = true
 }
 
-// isOwnLocked reports whether a pushed change is our own. c.mu must be held.
+// isOwnLocked reports whether a pushed change is this Client's. c.mu must be
+// held.
 func (c *Client) isOwnLocked(ch change) bool {
 	own := c.own[ch]
 	delete(c.own, ch)
@@ -122,10 +127,10 @@ func New(o Options) (*Client, error) {
 	return c, err
 }
 
-// Close stops the watching, sends what is pending a last time, and waits, until
-// ctx ends, for that and for leases that are being given up. Loads must have
-// ended, or been canceled, before. If invalidations are still pending, the error
-// is a *fleet.PendingError: they are lost.
+// Close stops watching, sends the pending invalidations one last time, and waits,
+// until ctx ends, for that and for leases being given up. Loads must have ended
+// or been canceled before. If invalidations are still pending, they are lost and
+// the error is a *fleet.PendingError.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
@@ -156,7 +161,8 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
-// inBackground runs fn, which the Tier's deadline bounds. Close waits for it.
+// inBackground runs fn on a goroutine; the Tier's deadline bounds it. Close waits
+// for it.
 func (c *Client) inBackground(fn func()) {
 	c.mu.Lock()
 	c.busy++
@@ -167,7 +173,7 @@ func (c *Client) inBackground(fn func()) {
 	}()
 }
 
-// idled ends what busy counts.
+// idled records the end of a background task.
 func (c *Client) idled() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,21 +194,22 @@ func (c *Client) key(name string) fleet.Key {
 	return fleet.Key{Namespace: c.o.Namespace, Name: name}
 }
 
-// Tier returns the Tier that New was given.
+// Tier returns the Tier passed to New.
 func (c *Client) Tier() fleet.Tier { return c.given }
 
-// Write changes name for everybody. An answer that was read before is overtaken.
-// If the engine does not acknowledge it, an invalidation is pending (an Expire
-// stays one) and the error is a *fleet.PendingError. What is pending of the key
-// goes first: others must not have the value from before it as a stale one.
+// Write changes name for the whole fleet. An answer read before is overtaken. If
+// the engine does not acknowledge the write, an invalidation becomes pending (for
+// an Expire, an expiry) and the error is a *fleet.PendingError. A pending
+// invalidation of the key is sent first; otherwise, other instances could serve
+// the value from before it as stale.
 func (c *Client) Write(ctx context.Context, name string, w fleet.Write) (fence uint64, err error) {
 	c.count.writes.Add(1)
 	if len(name) > fleet.MaxName {
-		return c.o.Tier.Write(ctx, c.key(name), w) // says what is wrong with it; nothing can be stored there
+		return c.o.Tier.Write(ctx, c.key(name), w) // returns the Tier's error; such a name cannot be stored
 	}
 	about := subject{name: name}
 	expire := w.Expire && w.Entry == nil
-	owes := true // ctx is a user's, and may panic
+	owes := true // ctx comes from the user, and may panic
 	defer func() {
 		if owes {
 			err = c.owe(c.counted(err), expire, about)
@@ -216,8 +223,8 @@ func (c *Client) Write(ctx context.Context, name string, w fleet.Write) (fence u
 	return fence, err
 }
 
-// Put is Write for what a load has brought. If the engine does not acknowledge
-// it, that is all: nothing has become invalid.
+// Put is Write for the result of a load. If the engine does not acknowledge it,
+// nothing becomes pending, because nothing has become invalid.
 func (c *Client) Put(ctx context.Context, name string, w fleet.Write) (uint64, error) {
 	c.count.writes.Add(1)
 	if err := c.yield(ctx, subject{name: name}, everything); err != nil {
@@ -243,13 +250,13 @@ func (c *Client) put(ctx context.Context, name string, w fleet.Write) (uint64, e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seenLocked(name, fence, !w.Expire || w.Entry != nil)
-	for _, s := range c.subs[name] { // the push may come much later
+	for _, s := range c.subs[name] { // the push may arrive much later
 		s.pushed = max(s.pushed, fence)
 	}
 	return fence, nil
 }
 
-// counted counts an error of the Tier.
+// counted counts an error of the Tier and returns it.
 func (c *Client) counted(err error) error {
 	if errors.Is(err, fleet.ErrUnavailable) {
 		c.count.unavailable.Add(1)
@@ -257,7 +264,7 @@ func (c *Client) counted(err error) error {
 	return err
 }
 
-// watcher is the Client as the Tier sees it.
+// watcher is the Client as a fleet.Watcher.
 type watcher Client
 
 var _ fleet.Watcher = (*watcher)(nil)
@@ -298,8 +305,8 @@ func (w *watcher) Expired(tag string, seq uint64) {
 	c.told(c.o.Hooks.Expired, tag, seq, true)
 }
 
-// told notes a push about a tag, and passes it to the owner's hook if it is of
-// another instance.
+// told records a push about a tag, and calls the owner's hook if the push comes
+// from another instance.
 func (c *Client) told(hook func(string), tag string, seq uint64, expired bool) {
 	c.count.pushes.Add(1)
 	c.tagged(tag, seq, expired)
@@ -313,7 +320,8 @@ func (c *Client) told(hook func(string), tag string, seq uint64, expired bool) {
 
 func (w *watcher) Lost() { (*Client)(w).wakeAll(false) }
 
-// Recovered: who waited was woken at Lost, and pushes came all the time.
+// Recovered only sends what is pending: waiters were woken at Lost, and no push
+// was missed.
 func (w *watcher) Recovered() { (*Client)(w).hurry() }
 
 func (w *watcher) Reset() {
@@ -326,8 +334,8 @@ func (w *watcher) Reset() {
 	c.hurry()
 }
 
-// wakeAll wakes who waits. If something may have been missed, what subscriptions have
-// read before counts as overtaken.
+// wakeAll wakes all waiters. If changes may have been missed, everything that
+// subscriptions have read so far counts as overtaken.
 func (c *Client) wakeAll(missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,12 +352,12 @@ func (c *Client) wakeAll(missed bool) {
 	}
 }
 
-// maxJitter bounds how much longer waiters wait than for the lease's end, so
-// that they do not all ask at once.
+// maxJitter bounds the extra time that waiters wait beyond the lease's end, so
+// that they do not all call the Tier at once.
 const maxJitter = 50 * time.Millisecond
 
-// Jitter is by how much longer one waits who does so for d. It is a variable for
-// the simulator, whose histories have no other chance than their seed's.
+// Jitter returns the extra time added to a wait of d. It is a variable for the
+// simulator, whose only randomness is its seed.
 var Jitter = func(d time.Duration) time.Duration {
 	return time.Duration(rand.Float64() * float64(min(d/4+time.Millisecond, maxJitter)))
 }

@@ -2,36 +2,37 @@ package fleetclient
 
 import "github.com/weir-go/weir/fleet"
 
-// A View is what an answer of the Tier means to the callers of one load here: whether
-// its entry can be used, and what they can wait for.
+// A View is what an answer of the Tier means to the callers of one load on this
+// instance: whether they can use its entry, and what they can wait for.
 type View struct {
-	Fresh   bool // the entry answers them
-	Stale   bool // it may be served now, instead of waiting
-	OnError bool // it may be served instead of a failure
-	Foreign bool // it is for others, and a load of our own would not replace it
+	Fresh   bool // the entry satisfies them
+	Stale   bool // the entry may be served now, instead of waiting
+	OnError bool // the entry may be served instead of a failure
+	Foreign bool // the entry is for other callers, and a load here would not replace it
 
 	Hurried bool // they cannot wait for another instance's load
-	Insists bool // a failure of another instance is no answer for them
-	Asked   bool // with Insists: the Tier was called for a lease in spite of it, or for a load that has failed
+	Insists bool // another instance's failure does not satisfy them
+	Asked   bool // with Insists: a lease was already requested despite the failure, or after a failed load
 }
 
-// A Step is what follows from an answer of the Tier.
+// A Step is the next action after an answer of the Tier.
 type Step uint8
 
 // The steps.
 const (
-	LoadAlone    Step = iota // load, without a lease
-	Load                     // load, under the lease that the answer grants
-	Serve                    // the entry is the answer
-	ServeAndLoad             // it is, and a load under the lease follows behind it
-	Wait                     // for the holder of the lease, then ask again
-	AskPast                  // ask for what is newer than the entry
-	AskCooled                // ask for a lease although the key cools
-	Fail                     // the failure is the answer
+	LoadAlone    Step = iota // load without a lease
+	Load                     // load under the granted lease
+	Serve                    // serve the entry
+	ServeAndLoad             // serve the entry, and load under the granted lease in the background
+	Wait                     // wait for the holder of the lease, then call the Tier again
+	AskPast                  // ask for something newer than the entry
+	AskCooled                // ask for a lease although the key is cooling
+	Fail                     // return the failure
 )
 
-// Decide returns what follows from a for callers with view v. Guards and Handlers
-// decide alike; how they serve, wait and load is their own.
+// Decide returns the next step after answer a, for callers with view v. Guards
+// and Handlers share these decisions; each implements serving, waiting and
+// loading itself.
 func Decide(a fleet.Answer, v View) Step {
 	switch a.Grant {
 	case fleet.GrantFresh:

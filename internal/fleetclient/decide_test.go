@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// What follows from an answer of the Tier, for Guards and for Handlers.
+// The next step after each answer of the Tier, for Guards and for Handlers.
 func TestDecide(t *testing.T) {
 	type view = fleetclient.View
 	for _, tt := range []struct {

@@ -25,12 +25,12 @@ type instance struct {
 	hooks []string
 
 	// asking is held while the instance changes something. Its pushes wait for
-	// that: if they came before the answer, it would be notified of its own
+	// that: if they came before the reply, the hooks would report its own
 	// changes.
 	asking sync.RWMutex
 }
 
-// patient is a Tier whose pushes come after the answer.
+// patient is a Tier whose pushes arrive after the reply.
 type patient struct {
 	fleet.Tier
 	asking *sync.RWMutex
@@ -63,7 +63,7 @@ func (in *instance) hook(format string, args ...any) {
 	in.hooks = append(in.hooks, fmt.Sprintf(format, args...))
 }
 
-// told wants these hooks to have been called since the last time.
+// told expects exactly these hook calls since the last check.
 func (in *instance) told(calls ...string) {
 	in.t.Helper()
 	synctest.Wait()
@@ -75,7 +75,7 @@ func (in *instance) told(calls ...string) {
 	in.hooks = nil
 }
 
-// instances are n Client on one Memory.
+// instances returns n Clients on one Memory.
 func instances(t *testing.T, n int) []*instance {
 	t.Helper()
 	m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -107,12 +107,13 @@ func instances(t *testing.T, n int) []*instance {
 	return all
 }
 
-// entry is one with this text, loaded when so many invalidations were known.
+// entry returns an entry with this text, loaded when seq was the last known
+// invalidation.
 func entry(text string, seq uint64, tags ...string) *fleet.Entry {
 	v := fleet.Value{Codec: "test", Data: []byte(text), TagSeq: seq, Tags: tags}
 	data, err := v.AppendBinary(nil)
 	if err != nil {
-		panic(err) // no duration is negative
+		panic(err) // unreachable: no duration is negative
 	}
 	return &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Hour}
 }
@@ -121,7 +122,7 @@ func stored(text string, seq uint64, tags ...string) fleet.Outcome {
 	return fleet.Outcome{Entry: entry(text, seq, tags...)}
 }
 
-// ask asks, and wants this grant and this text; "" for no value.
+// ask calls Ask and expects this grant and this text; "" for no value.
 func ask(t *testing.T, s *fleetclient.Subscription, a fleet.Ask, grant fleet.Grant, text string) fleetclient.Answer {
 	t.Helper()
 	ans, err := s.Ask(t.Context(), a)
@@ -135,7 +136,7 @@ func ask(t *testing.T, s *fleetclient.Subscription, a fleet.Ask, grant fleet.Gra
 	return ans
 }
 
-// load has in load the key "k" under a lease.
+// load loads the key "k" under a lease.
 func (in *instance) load(text string, tags ...string) {
 	in.t.Helper()
 	s := in.Subscribe("k")

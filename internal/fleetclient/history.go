@@ -8,32 +8,32 @@ import (
 )
 
 // An engine may lose history: it is restored from a snapshot, or fails over to a
-// replica that had not received the last writes. What was replaced or invalidated
-// in the lost stretch is there again. Numbers tell: fences of a key, and those of
-// invalidations by tag, only grow. Where one is lower than one that this instance
-// has seen before it asked, the engine has lost history, and everything in it is
-// invalidated.
+// replica that lacks the last writes. Entries that were replaced or invalidated
+// in the lost period are back. The numbers reveal this: the fences of a key, and
+// the numbers of invalidations by tag, only grow. If one is lower than a number
+// that this instance had seen before the call, the engine has lost history.
+// Everything in it is then invalidated.
 
-// rememberedKeys is of how many keys the fences are remembered, at most. Of two
-// that share a place the newer one stays.
+// rememberedKeys is the largest number of keys whose fences are remembered. If
+// two keys share a slot, the one with the higher fence stays.
 const rememberedKeys = 1 << 11
 
-// A history is what a Client has seen of the engine's numbers. Its fields are
+// A history holds the engine's numbers that a Client has seen. Its fields are
 // guarded by Client.mu.
 type history struct {
 	seed  maphash.Seed
 	keys  []floor // rememberedKeys of them, or nil
-	turns uint64  // how often the engine has lost its history
+	turns uint64  // how often the engine has lost history
 }
 
-// A floor is what is known of one key.
+// A floor holds what is known of one key.
 type floor struct {
 	hash    uint64
 	removed uint64 // every entry has a higher fence
-	seen    uint64 // every fresh entry, and every lease, has this one or a higher one
+	seen    uint64 // every fresh entry and every lease has at least this fence
 }
 
-// errHistory is why everything is invalidated then.
+// errHistory is the reason for invalidating everything after lost history.
 var errHistory = errors.New("the engine has lost history")
 
 func (h *history) place(name string) (*floor, uint64) {
@@ -44,8 +44,8 @@ func (h *history) place(name string) (*floor, uint64) {
 	return &h.keys[hash%rememberedKeys], hash
 }
 
-// seenLocked notes a fence of a key. gone: entries with lower ones are gone. c.mu
-// must be held.
+// seenLocked records a fence of a key. If gone is set, entries with lower fences
+// no longer exist. c.mu must be held.
 func (c *Client) seenLocked(name string, fence uint64, gone bool) {
 	f, hash := c.history.place(name)
 	if f.hash != hash {
@@ -60,7 +60,7 @@ func (c *Client) seenLocked(name string, fence uint64, gone bool) {
 	}
 }
 
-// A view is what was known before a question.
+// A view holds what was known before a call to the Tier.
 type view struct {
 	floor
 	turns uint64
@@ -76,8 +76,9 @@ func (c *Client) view(name string) view {
 	return v
 }
 
-// contradicts reports whether an answer is of a history that has gone back. An
-// entry that was expired keeps its fence, so only a fresh one tells.
+// contradicts reports whether an answer shows that the engine lost history. An
+// expired entry keeps its fence, so only a fresh entry proves this by the fence
+// last seen.
 func (v view) contradicts(a fleet.Answer) bool {
 	switch {
 	case a.Entry != nil && (a.Entry.Fence < v.removed || a.Grant == fleet.GrantFresh && a.Entry.Fence < v.seen):
@@ -90,18 +91,18 @@ func (v view) contradicts(a fleet.Answer) bool {
 	return false
 }
 
-// lose handles that the engine has lost history, as seen at a turn: everything is
-// invalidated, here and in the engine. Nothing of memory is written back: it may
-// have been invalidated in the lost stretch.
+// lose handles lost history, discovered at the given turn: everything is
+// invalidated, here and in the engine. Nothing in memory is written back, because
+// it may have been invalidated in the lost period.
 func (c *Client) lose(turn uint64) {
 	c.mu.Lock()
 	if c.history.turns != turn {
 		c.mu.Unlock()
-		return // another question has found out
+		return // another call found out first
 	}
 	c.history.turns++
 	clear(c.history.keys)
-	c.lastTag, c.tagSeq, c.cleared, c.expired = 0, 0, 0, 0 // numbers of the lost history say nothing
+	c.lastTag, c.tagSeq, c.cleared, c.expired = 0, 0, 0, 0 // numbers of the lost history are meaningless
 	c.mu.Unlock()
 	c.count.histories.Add(1)
 	_ = c.owe(errHistory, false, everything)

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// restored has all instances find an engine that has only what the snapshot has.
+// restored points all instances at an engine that has only what the snapshot has.
 func restored(t *testing.T, all []*instance, snapshot fleet.Tier) {
 	t.Helper()
 	for _, in := range all {
@@ -34,8 +34,8 @@ func (in *instance) has(name, text string, grant fleet.Grant) {
 	}
 }
 
-// T13: an engine whose numbers have gone back has lost history. Everything in it
-// is invalidated, for all instances, and nothing is written back.
+// T13: an engine whose numbers have gone back has lost history. All instances
+// treat everything in it as invalidated, and write nothing back.
 func TestT13_AnEngineThatLostHistoryIsCleared(t *testing.T) {
 	for what, lost := range map[string]func(all []*instance){
 		"a key that was replaced": func(all []*instance) { all[0].writes(fleet.Write{Entry: entry("new", 0)}) },
@@ -83,14 +83,14 @@ func TestT13_AnEngineThatLostHistoryIsCleared(t *testing.T) {
 				all[1].has("tagged", "", fleet.GrantLease)
 				in.has(name, "", fleet.GrantLease)
 				if n := in.Stats(); n.Histories != 1 || n.Pending != 0 {
-					t.Errorf("Stats = %+v; want one lost history, none pending", n)
+					t.Errorf("Stats = %+v; want one lost history, nothing pending", n)
 				}
 			})
 		})
 	}
 }
 
-// T13: an engine that is as it was, or empty, is no reason.
+// T13: an unchanged or an empty engine does not count as lost history.
 func TestT13_NothingIsLostWhereNumbersGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := instances(t, 2)
@@ -103,7 +103,7 @@ func TestT13_NothingIsLostWhereNumbersGrow(t *testing.T) {
 			all[1].writes(fleet.Write{})
 		}
 		time.Sleep(time.Millisecond)
-		restored(t, all, fleet.NewMemory(fleet.MemoryOptions{})) // empty: fences go on by the clock
+		restored(t, all, fleet.NewMemory(fleet.MemoryOptions{})) // empty: fences continue from the clock
 		all[1].load("three")
 		all[0].has("k", "three", fleet.GrantFresh)
 		for _, in := range all {
@@ -114,7 +114,7 @@ func TestT13_NothingIsLostWhereNumbersGrow(t *testing.T) {
 	})
 }
 
-// T13: what was loaded under a lease of the lost history is not stored.
+// T13: a load under a lease from the lost history is not stored.
 func TestT13_LeasesOfALostHistoryStoreNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		snapshot := fleet.NewMemory(fleet.MemoryOptions{})

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Lease is the right to load a key, extended every third of its length until
-// it is settled.
+// A Lease is the right to load a key. It is renewed every third of its duration
+// until it is settled.
 type Lease struct {
 	c     *Client
 	name  string
 	fence uint64
-	lost  func() // nil: nothing is reported
+	lost  func() // called if the lease is lost; may be nil
 	since time.Time
 	turn  uint64 // of the engine's history
 
@@ -24,8 +24,8 @@ type Lease struct {
 	gone  bool        // guarded by mu: lost
 }
 
-// Hold begins to extend the lease that Ask was granted. lost, if not nil, is
-// called once if an extension is refused.
+// Hold starts renewing the lease that Ask was granted. lost, if not nil, is
+// called once if a renewal is refused.
 func (s *Subscription) Hold(fence uint64, lost func()) *Lease {
 	l := &Lease{c: s.c, name: s.name, fence: fence, lost: lost, since: time.Now()}
 	_, l.turn = s.c.numbers()
@@ -35,17 +35,18 @@ func (s *Subscription) Hold(fence uint64, lost func()) *Lease {
 	return l
 }
 
-// Fence is the lease's.
+// Fence returns the lease's fence.
 func (l *Lease) Fence() uint64 { return l.fence }
 
-// Lost reports whether an extension was refused.
+// Lost reports whether a renewal was refused.
 func (l *Lease) Lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gone
 }
 
-// extend runs on a goroutine of its timer, at most one at a time.
+// extend renews the lease. It runs on the timer's goroutine, at most one call at
+// a time.
 func (l *Lease) extend() {
 	l.mu.Lock()
 	over := l.over || l.gone
@@ -55,7 +56,7 @@ func (l *Lease) extend() {
 	}
 	l.c.count.extended.Add(1)
 	ok, err := l.c.o.Tier.Extend(context.Background(), l.c.key(l.name), l.fence, l.c.o.Lease)
-	_ = l.c.counted(err) // the next one may succeed; if not, the lease runs out
+	_ = l.c.counted(err) // the next renewal may succeed; if not, the lease expires
 	l.mu.Lock()
 	if l.over {
 		l.mu.Unlock()
@@ -74,7 +75,7 @@ func (l *Lease) extend() {
 	}
 }
 
-// end ends the extending. It reports false if that was done before.
+// end stops the renewals. It returns false if they were already stopped.
 func (l *Lease) end() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,37 +85,37 @@ func (l *Lease) end() bool {
 	return first
 }
 
-// Settle ends the lease with what came of the load. It reports whether that was
-// taken; false with no error means that the key was written, or loaded under
-// another lease, since. Only the first Settle or GiveUp counts.
+// Settle ends the lease with the outcome of the load, and reports whether the
+// Tier accepted it. False without an error means that the key was written, or
+// loaded under another lease, in between. Only the first Settle or GiveUp counts.
 func (l *Lease) Settle(o fleet.Outcome) (bool, error) {
 	if !l.end() {
 		return false, nil
 	}
-	// An invalidation by tag that the load does not know of may be forgotten by
-	// now, so that nobody would see that the entry is out of date.
+	// The Tier may have dropped an invalidation by tag that the load does not
+	// know of. Then no instance could tell that the entry is out of date.
 	if o.Entry != nil && time.Since(l.since) > l.c.o.TagKeep-l.c.o.Keep {
 		o = fleet.Outcome{}
 	}
-	if _, turn := l.c.numbers(); turn != l.turn { // the numbers that it knows are of a lost history
+	if _, turn := l.c.numbers(); turn != l.turn { // the load's numbers belong to a lost history
 		o = fleet.Outcome{}
 	}
 	return l.c.settle(l.name, l.fence, o)
 }
 
-// GiveUp is Settle in the background, for loads that are given up while they
+// GiveUp is Settle in the background, for loads that are abandoned while they
 // run.
 func (l *Lease) GiveUp(o fleet.Outcome) {
 	if l.end() {
-		l.c.inBackground(func() { _, _ = l.c.settle(l.name, l.fence, o) }) // else it runs out
+		l.c.inBackground(func() { _, _ = l.c.settle(l.name, l.fence, o) }) // if it fails, the lease expires
 	}
 }
 
-// settle is not bound to a caller's context: the load is over, and the Tier has
-// a deadline of its own.
+// settle does not use a caller's context: the load is over, and the Tier has its
+// own deadline.
 func (c *Client) settle(name string, fence uint64, o fleet.Outcome) (bool, error) {
 	void := o.Entry != nil && c.touches(subject{name: name}, everything) != nil
-	if void { // it was written since, here, of which the engine does not know yet
+	if void { // it was written here since, and the engine does not know yet
 		o = fleet.Outcome{}
 	}
 	if o.Entry != nil {

@@ -15,7 +15,7 @@ func TestLeaseIsExtended(t *testing.T) {
 		holder, other := all[0].Subscribe("k"), all[1].Subscribe("k")
 		defer holder.Close()
 		defer other.Close()
-		l := holder.Hold(ask(t, holder, fleet.Ask{}, fleet.GrantLease, "").Fence, func() { t.Error("lost; want that it is kept") })
+		l := holder.Hold(ask(t, holder, fleet.Ask{}, fleet.GrantLease, "").Fence, func() { t.Error("lost; want it kept") })
 		for range 10 {
 			time.Sleep(lease / 3)
 			synctest.Wait()
@@ -26,7 +26,7 @@ func TestLeaseIsExtended(t *testing.T) {
 		settles(t, l, stored("v", 0), true)
 		time.Sleep(10 * lease)
 		if st := all[0].Stats(); st.Extended != 10 || st.Settled != 1 || st.LostLeases != 0 {
-			t.Errorf("Stats = %+v; want 10 extensions, none after Settle", st)
+			t.Errorf("Stats = %+v; want 10 renewals, none after Settle", st)
 		}
 		ask(t, other, fleet.Ask{}, fleet.GrantFresh, "v")
 	})
@@ -42,18 +42,18 @@ func TestLeaseIsLostByAWrite(t *testing.T) {
 		all[1].writes(fleet.Write{})
 		time.Sleep(lease/3 - 1)
 		if l.Lost() || lost.Load() != 0 {
-			t.Error("lost before an extension; want not")
+			t.Error("lost before a renewal")
 		}
 		time.Sleep(10 * lease)
 		if !l.Lost() || lost.Load() != 1 {
-			t.Errorf("Lost = %v, told %d times; want true, once", l.Lost(), lost.Load())
+			t.Errorf("Lost = %v, callback called %d times; want true, once", l.Lost(), lost.Load())
 		}
 		settles(t, l, stored("late", 0), false)
 		if !l.Lost() {
 			t.Error("Lost = false after Settle; want true still")
 		}
 		if st := all[0].Stats(); st.Extended != 1 || st.LostLeases != 1 || st.Refused != 1 {
-			t.Errorf("Stats = %+v; want 1 extension, lost, refused", st)
+			t.Errorf("Stats = %+v; want 1 renewal, lost, refused", st)
 		}
 		ask(t, s, fleet.Ask{}, fleet.GrantLease, "")
 	})
@@ -64,13 +64,13 @@ func TestLeaseOutlivesAnOutageOfTheEngine(t *testing.T) {
 		a := instances(t, 1)[0]
 		s := a.Subscribe("k")
 		defer s.Close()
-		l := s.Hold(ask(t, s, fleet.Ask{}, fleet.GrantLease, "").Fence, func() { t.Error("lost; want that it is tried again") })
+		l := s.Hold(ask(t, s, fleet.Ask{}, fleet.GrantLease, "").Fence, func() { t.Error("lost; want another attempt") })
 		a.link.Cut()
 		time.Sleep(lease/3 + 1)
 		a.link.Mend()
 		time.Sleep(3 * lease)
 		if st := a.Stats(); st.Unavailable != 1 || st.Extended != 10 {
-			t.Errorf("Stats = %+v; want 10 extensions, 1 of them failed", st)
+			t.Errorf("Stats = %+v; want 10 renewals, 1 of them failed", st)
 		}
 		settles(t, l, stored("v", 0), true)
 	})

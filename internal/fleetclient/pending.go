@@ -10,32 +10,32 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// An invalidation that the engine has not acknowledged is pending. Until it is,
-// no answer of the engine that it touches is used here:
+// An invalidation that the engine has not acknowledged is pending. While it is,
+// this instance uses no answer of the engine that it affects:
 //
 //	A: is cut off; invalidates k, and the engine does not learn of it
-//	A: is back, and asks for k; the engine still has the value from before
+//	A: is back, and asks for k; the engine still has the old value
 //
-// So Ask sends what touches its key first, and fails if the engine does not take
-// it. The rest is sent in the background. Of a tag, or of everything, it is the
-// same.
+// So Ask first sends the pending invalidations that affect its key, and fails if
+// the engine does not accept them. The rest is sent in the background.
+// Invalidations of a tag, or of everything, work in the same way.
 //
-// Sending one again does no harm: an invalidation of old that arrives twice, or
-// late, costs a load. That is why a Write that sets a value is never repeated as
-// such: it would undo a newer one.
+// Sending one again does no harm: an old invalidation that arrives twice, or
+// late, costs a load. This is not true of a Write that sets a value, which could
+// undo a newer one. So a failed Write is repeated only as an invalidation.
 
 // DefaultMaxPending bounds the bytes of the pending invalidations of a Client.
-// With more of them, one of everything takes their place.
+// Beyond it, a single invalidation of everything replaces them.
 const DefaultMaxPending = 16 << 20
 
 const (
-	pendingCost   = 160 // bytes that one takes besides its name
+	pendingCost   = 160 // bytes per invalidation in addition to its name
 	minReplay     = 100 * time.Millisecond
 	maxReplay     = 2 * time.Second
 	replaysAtOnce = 32
 )
 
-// A subject is what an invalidation is about: a key, or a tag, with "" for
+// A subject is what an invalidation affects: a key or a tag, with the tag "" for
 // everything.
 type subject struct {
 	name string
@@ -48,35 +48,35 @@ var everything = subject{tag: true}
 // are guarded by Client.mu.
 type pending struct {
 	subject
-	expire bool          // it only ends the freshness
-	round  uint64        // how often it was requested: an answer counts for requests from before it was sent
-	done   chan struct{} // closed when the attempt under way has ended; nil while there is none
+	expire bool          // it ends only the freshness
+	round  uint64        // number of requests for it; an attempt acknowledges only earlier ones
+	done   chan struct{} // closed when the current attempt ends; nil if there is none
 	err    error         // of the last attempt
 }
 
-// backlog is the part of a Client that keeps what is pending.
+// backlog is the part of a Client that keeps the pending invalidations.
 type backlog struct {
 	pending    map[subject]*pending // guarded by Client.mu
 	bytes      int                  // guarded by Client.mu
-	overflowed bool                 // guarded by Client.mu: everything stands for what had no room
+	overflowed bool                 // guarded by Client.mu: replaced by an invalidation of everything
 	timer      *time.Timer          // guarded by Client.mu: of the next replay
-	every      time.Duration        // guarded by Client.mu: until then
+	every      time.Duration        // guarded by Client.mu: time until the next replay
 	replaying  bool                 // guarded by Client.mu
-	again      bool                 // guarded by Client.mu: as soon as the replay under way has ended
+	again      bool                 // guarded by Client.mu: replay again as soon as the current replay ends
 
 	telling sync.Mutex // held while Hooks.Pending is called; taken before Client.mu
-	told    bool       // guarded by telling: what the hook received last
+	told    bool       // guarded by telling: the last state reported to the hook
 }
 
-// Pending says how the invalidations stand that the engine has not acknowledged.
+// Pending describes the invalidations that the engine has not acknowledged.
 type Pending struct {
-	Count   int   // of them
-	Blocked bool  // one of them is of everything: nothing of the engine is used
-	Err     error // why the last attempt failed; nil if there is none left
+	Count   int   // number of invalidations
+	Blocked bool  // one of them is of everything: no answer of the engine is used
+	Err     error // why the last attempt failed; nil if none is left
 }
 
-// owe notes that the engine has not acknowledged an invalidation of these, and
-// returns the error for the caller.
+// owe records that the engine has not acknowledged an invalidation of the
+// subjects, and returns the error for the caller.
 func (c *Client) owe(cause error, expire bool, about ...subject) error {
 	c.mu.Lock()
 	for _, s := range about {
@@ -89,7 +89,8 @@ func (c *Client) owe(cause error, expire bool, about ...subject) error {
 	return e
 }
 
-// oweLocked is owe for one. What was read before is overtaken. c.mu must be held.
+// oweLocked is owe for one subject. What was read before is overtaken. c.mu must
+// be held.
 func (c *Client) oweLocked(s subject, expire bool, cause error) {
 	b := &c.backlog
 	if b.pending == nil {
@@ -103,7 +104,7 @@ func (c *Client) oweLocked(s subject, expire bool, cause error) {
 	} else if s == everything {
 		c.overtakeLocked()
 	}
-	if b.overflowed { // and so everything is pending already
+	if b.overflowed { // then everything is pending already
 		s = everything
 	}
 	p := b.pending[s]
@@ -121,7 +122,7 @@ func (c *Client) oweLocked(s subject, expire bool, cause error) {
 	p.err = cause
 }
 
-// overflowLocked replaces what is pending by an invalidation of everything. c.mu
+// overflowLocked replaces all pending invalidations with one of everything. c.mu
 // must be held.
 func (c *Client) overflowLocked(cause error) {
 	b := &c.backlog
@@ -139,8 +140,8 @@ func (c *Client) overflowLocked(cause error) {
 	c.overtakeLocked()
 }
 
-// overtakeLocked makes what subscriptions have read before count as overtaken. c.mu must
-// be held.
+// overtakeLocked marks everything that subscriptions have read so far as
+// overtaken. c.mu must be held.
 func (c *Client) overtakeLocked() {
 	for _, subs := range c.subs {
 		for _, s := range subs {
@@ -149,7 +150,7 @@ func (c *Client) overtakeLocked() {
 	}
 }
 
-// touches returns a pending invalidation of one of these; nil for none.
+// touches returns a pending invalidation of one of the subjects, or nil.
 func (c *Client) touches(about ...subject) *pending {
 	if c.owed.Load() == 0 {
 		return nil
@@ -164,7 +165,8 @@ func (c *Client) touches(about ...subject) *pending {
 	return nil
 }
 
-// yield sends what is pending about these, and returns nil when nothing is.
+// yield sends the pending invalidations of the subjects, and returns nil once
+// there are none.
 func (c *Client) yield(ctx context.Context, about ...subject) error {
 	for {
 		p := c.touches(about...)
@@ -177,7 +179,7 @@ func (c *Client) yield(ctx context.Context, about ...subject) error {
 	}
 }
 
-// yieldTags is yield for tags of a value, of which there may be many.
+// yieldTags is yield for the tags of a value, of which there may be many.
 func (c *Client) yieldTags(ctx context.Context, tags []string) error {
 	if c.owed.Load() == 0 {
 		return nil
@@ -190,8 +192,9 @@ func (c *Client) yieldTags(ctx context.Context, tags []string) error {
 	return nil
 }
 
-// deliver sends p, or waits for the attempt that is under way. It returns nil
-// when p is not pending any more, or has been requested again meanwhile.
+// deliver sends p, or waits for the current attempt. It returns nil once p is no
+// longer pending. If p was requested again during the attempt, p stays pending
+// and the result is the attempt's error.
 func (c *Client) deliver(ctx context.Context, p *pending) error {
 	c.mu.Lock()
 	if c.backlog.pending[p.subject] != p {
@@ -223,7 +226,7 @@ func (c *Client) deliver(ctx context.Context, p *pending) error {
 
 // send makes one attempt.
 func (c *Client) send(p *pending, round uint64, w fleet.Write) {
-	ctx := context.Background() // the Tier has a deadline of its own
+	ctx := context.Background() // the Tier has its own deadline
 	c.count.writes.Add(1)
 	var err error
 	if p.tag {
@@ -249,7 +252,7 @@ func (c *Client) send(p *pending, round uint64, w fleet.Write) {
 	c.tellPending(err)
 }
 
-// paidLocked: the engine has acknowledged p. c.mu must be held.
+// paidLocked removes p after the engine has acknowledged it. c.mu must be held.
 func (c *Client) paidLocked(p *pending) {
 	b := &c.backlog
 	delete(b.pending, p.subject)
@@ -266,7 +269,8 @@ func (c *Client) paidLocked(p *pending) {
 	c.owed.Store(int64(len(b.pending)))
 }
 
-// scheduleLocked sees to a replay after d at the latest. c.mu must be held.
+// scheduleLocked schedules a replay after d plus jitter, unless one is scheduled
+// already. If d is 0, it makes that one due now. c.mu must be held.
 func (c *Client) scheduleLocked(d time.Duration) {
 	b := &c.backlog
 	switch {
@@ -278,7 +282,7 @@ func (c *Client) scheduleLocked(d time.Duration) {
 	}
 }
 
-// hurry has what is pending sent at once: the engine is said to be back.
+// hurry sends everything pending at once: the engine is reported to be back.
 func (c *Client) hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +291,8 @@ func (c *Client) hurry() {
 	c.scheduleLocked(0)
 }
 
-// replay sends what is pending, on the timer's goroutine. There is one at a time.
+// replay sends everything pending, on the timer's goroutine. Only one replay runs
+// at a time.
 func (c *Client) replay() {
 	c.mu.Lock()
 	b := &c.backlog
@@ -312,8 +317,8 @@ func (c *Client) replay() {
 	c.scheduleLocked(b.every)
 }
 
-// drain sends all that is pending, some at a time. It gives up when none of some
-// was taken.
+// drain sends everything pending, in batches. It gives up after a batch in which
+// every attempt failed.
 func (c *Client) drain(ctx context.Context) {
 	c.mu.Lock()
 	all := make([]*pending, 0, len(c.backlog.pending))
@@ -336,8 +341,8 @@ func (c *Client) drain(ctx context.Context) {
 	}
 }
 
-// tellPending tells the owner when something is pending, and when nothing is any
-// more: once each time. cause is why.
+// tellPending calls the owner's hook when the first invalidation becomes pending
+// and when none is left, once per transition. cause is the reason.
 func (c *Client) tellPending(cause error) {
 	if c.o.Hooks.Pending == nil {
 		return
@@ -353,27 +358,27 @@ func (c *Client) tellPending(cause error) {
 		if now {
 			state.Err = cause
 		}
-		defer func() { _ = recover() }() // it is the owner's, and often on a goroutine of ours
+		defer func() { _ = recover() }() // the hook is the owner's code, and often runs on a goroutine of the Client
 		c.o.Hooks.Pending(state)
 	}
 }
 
-// pendingLocked is how it stands. c.mu must be held.
+// pendingLocked returns the current state. c.mu must be held.
 func (c *Client) pendingLocked() Pending {
 	return Pending{Count: len(c.backlog.pending), Blocked: c.backlog.pending[everything] != nil}
 }
 
-// errNotSent is why what is pending at Close is lost.
-var errNotSent = errors.New("closed before the engine has acknowledged them")
+// errNotSent is the error for invalidations still pending at Close.
+var errNotSent = errors.New("closed before the engine acknowledged them")
 
-// settleUp sends what is pending for the last time. What is left is lost with
-// this instance, and the error says so.
+// settleUp sends everything pending one last time. What remains is lost with this
+// instance, and the error reports it.
 func (c *Client) settleUp(ctx context.Context) error {
 	if c.owed.Load() == 0 {
 		return nil
 	}
 	c.drain(ctx)
-	c.drain(ctx) // the first may have waited for attempts from before
+	c.drain(ctx) // the first may have waited for attempts that were already in flight
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.backlog.pending); n > 0 {

@@ -15,14 +15,14 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// A writeless is a Tier that answers reads and refuses writes while
-// refuses is set. It notes the writes that it received.
+// A writeless is a Tier that answers reads, but fails writes while refuses is
+// set. It records the writes that it received.
 type writeless struct {
 	fleet.Tier
 
 	mu      sync.Mutex
 	refuses bool
-	holds   chan struct{} // not nil: writes wait for it to be closed, and succeed
+	holds   chan struct{} // if not nil, writes wait for it to be closed, and succeed
 	asked   []string
 }
 
@@ -46,7 +46,7 @@ func (w *writeless) note(what string) error {
 	return nil
 }
 
-// writes returns the writes since the last time.
+// writes returns the writes since the last call.
 func (w *writeless) writes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,11 +82,11 @@ func (w *writeless) ExpireTags(ctx context.Context, namespace string, tags []str
 	return w.Tier.ExpireTags(ctx, namespace, tags, keep)
 }
 
-// A keeper is a Client on a writeless Tier, and the calls of its hook.
+// A keeper is a Client on a writeless Tier, with the calls of its hook.
 type keeper struct {
 	*fleetclient.Client
 	tier *writeless
-	told []fleetclient.Pending // of one goroutine at a time, see Hooks
+	told []fleetclient.Pending // hooks run one at a time, see Hooks
 }
 
 func newKeeper(t *testing.T, m fleet.Tier, most int) *keeper {
@@ -103,7 +103,7 @@ func newKeeper(t *testing.T, m fleet.Tier, most int) *keeper {
 	return k
 }
 
-// stock puts entries of three keys into the engine: one with a tag.
+// stock puts entries of three keys, one of them tagged, into the engine.
 func stock(t *testing.T, m fleet.Tier) {
 	t.Helper()
 	for name, tags := range map[string][]string{"k": nil, "other": nil, "tagged": {"t", "u"}} {
@@ -113,7 +113,7 @@ func stock(t *testing.T, m fleet.Tier) {
 	}
 }
 
-// gets returns what is had of a key: its text, "lease", or "alone".
+// gets returns what Ask yields for a key: its text, "lease", or "alone".
 func (k *keeper) gets(t *testing.T, name string) string {
 	t.Helper()
 	s := k.Subscribe(name)
@@ -140,12 +140,13 @@ func wants[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// T12: while the engine has not acknowledged an invalidation, nothing of it is
-// used that the invalidation touches, and all else is. Then it goes first.
+// T12: while an invalidation is unacknowledged, no answer of the engine that it
+// affects is used, and all others are. The invalidation is sent before the next
+// call.
 func TestT12_WhatIsPendingIsRejectedAndNothingElse(t *testing.T) {
 	for what, c := range map[string]struct {
 		do                  func(k *keeper, ctx context.Context) error
-		k, tagged, other    string // while it is pending
+		k, tagged, other    string // while the invalidation is pending
 		k2, tagged2, other2 string
 		sent                string
 	}{
@@ -172,7 +173,7 @@ func TestT12_WhatIsPendingIsRejectedAndNothingElse(t *testing.T) {
 				err := c.do(k, t.Context())
 				var pending *fleet.PendingError
 				if !errors.As(err, &pending) || !errors.Is(err, fleet.ErrUnavailable) || pending.Pending != 1 {
-					t.Errorf("the error is %v; want a PendingError of 1", err)
+					t.Errorf("error = %v; want a PendingError of 1", err)
 				}
 				k.tier.writes()
 				wants(t, "pending", []string{k.gets(t, "k"), k.gets(t, "tagged"), k.gets(t, "other")}, []string{c.k, c.tagged, c.other})
@@ -181,14 +182,14 @@ func TestT12_WhatIsPendingIsRejectedAndNothingElse(t *testing.T) {
 				}
 				k.tier.refuse(false)
 				k.tier.writes()
-				time.Sleep(4 * time.Second) // nobody asks
+				time.Sleep(4 * time.Second) // no calls in this time
 				wants(t, "sent", k.tier.writes(), []string{c.sent})
 				wants(t, "afterwards", []string{k.gets(t, "k"), k.gets(t, "tagged"), k.gets(t, "other")}, []string{c.k2, c.tagged2, c.other2})
 				if s := k.Stats(); s.Pending != 0 || s.Queued != 1 || s.Replayed != 1 || s.Blocked {
 					t.Errorf("Stats = %+v; want none pending", s)
 				}
 				if len(k.told) != 2 || k.told[0].Count != 1 || k.told[0].Err == nil || k.told[1].Count != 0 {
-					t.Errorf("the hook got %+v; want one pending, and none", k.told)
+					t.Errorf("hook calls: %+v; want one pending, then none", k.told)
 				}
 				wants(t, "Close", k.Close(t.Context()), nil)
 			})
@@ -196,7 +197,8 @@ func TestT12_WhatIsPendingIsRejectedAndNothingElse(t *testing.T) {
 	}
 }
 
-// T12: who asks for the key has it sent at once, however far off the next attempt.
+// T12: a call for the key sends the invalidation at once, however far off the
+// next attempt is.
 func TestT12_AQuestionSendsWhatIsPendingOfItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -215,15 +217,15 @@ func TestT12_AQuestionSendsWhatIsPendingOfItsKey(t *testing.T) {
 	})
 }
 
-// T12: what is pending of a key goes before the instance's own writes of it, and a
-// write that fails is sent again as an invalidation, never as itself.
+// T12: a pending invalidation of a key is sent before the instance's own writes
+// of the key. A failed write is repeated as an invalidation, never as a write.
 func TestT12_PendingGoesBeforeOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		k := newKeeper(t, m, 0)
 		k.tier.refuse(true)
 		_, _ = k.Write(t.Context(), "k", fleet.Write{Expire: true})
-		_, _ = k.Write(t.Context(), "k", fleet.Write{Entry: entry("one", 0)}) // an Expire and a Set make an Invalidate
+		_, _ = k.Write(t.Context(), "k", fleet.Write{Entry: entry("one", 0)}) // together, an Expire and a Set become an Invalidate
 		k.tier.refuse(false)
 		k.tier.writes()
 		if _, err := k.Write(t.Context(), "k", fleet.Write{Entry: entry("two", 0)}); err != nil {
@@ -243,7 +245,7 @@ func TestT12_PendingGoesBeforeOwnWrites(t *testing.T) {
 	})
 }
 
-// T12: an answer to an attempt counts for requests from before it was sent.
+// T12: an acknowledgement covers only requests made before the attempt was sent.
 func TestT12_AnAttemptUnderWayDoesNotCountForWhatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -255,12 +257,12 @@ func TestT12_AnAttemptUnderWayDoesNotCountForWhatComesLater(t *testing.T) {
 		k.tier.mu.Lock()
 		k.tier.holds = hold
 		k.tier.mu.Unlock()
-		time.Sleep(time.Second) // an attempt is under way
+		time.Sleep(time.Second) // an attempt is in flight
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := k.Write(ctx, "k", fleet.Write{}) // it is requested again
+		_, err := k.Write(ctx, "k", fleet.Write{}) // requests it again
 		if !errors.Is(err, fleet.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-			t.Errorf("Write = %v; want pending, since its context has ended", err)
+			t.Errorf("Write = %v; want pending, because its context has ended", err)
 		}
 		k.tier.writes()
 		close(hold)
@@ -271,7 +273,7 @@ func TestT12_AnAttemptUnderWayDoesNotCountForWhatComesLater(t *testing.T) {
 	})
 }
 
-// T12: what was read of the engine before an invalidation failed is overtaken.
+// T12: an answer read before a failed invalidation is overtaken.
 func TestT12_AnAnswerFromBeforeIsOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -299,15 +301,15 @@ func TestT12_AnAnswerFromBeforeIsOvertaken(t *testing.T) {
 
 const lease2 = time.Second
 
-// T12: the queue is bounded. With more than it holds, everything is invalidated
-// and nothing of the engine is used until that is acknowledged.
+// T12: the queue is bounded. When it overflows, everything is invalidated, and no
+// answer of the engine is used until that is acknowledged.
 func TestT12_TooManyPendingBlockEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		stock(t, m)
 		k := newKeeper(t, m, 1<<10)
 		k.tier.refuse(true)
-		for range 100 { // the same one takes its room once
+		for range 100 { // the same one counts once
 			_, _ = k.Write(t.Context(), "k", fleet.Write{})
 		}
 		wants(t, "pending", k.Stats().Pending, 1)
@@ -316,7 +318,7 @@ func TestT12_TooManyPendingBlockEverything(t *testing.T) {
 			_, _ = k.Write(t.Context(), fmt.Sprint("many", i), fleet.Write{})
 		}
 		if s := k.Stats(); s.Pending != 1 || !s.Blocked || s.Overflows != 1 {
-			t.Errorf("Stats = %+v; want one of everything", s)
+			t.Errorf("Stats = %+v; want one invalidation of everything", s)
 		}
 		wants(t, "another key", k.gets(t, "other"), "alone")
 		k.tier.refuse(false)
@@ -329,13 +331,13 @@ func TestT12_TooManyPendingBlockEverything(t *testing.T) {
 	})
 }
 
-// T12: whatever ends a write before the engine has answered, it is pending.
+// T12: a write that does not return, for any reason, is pending.
 func TestT12_AWriteThatDoesNotReturnIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		stock(t, m)
 		k := newKeeper(t, m, 0)
-		for range 2 { // the first sends, the second finds one pending and waits for that
+		for range 2 { // the first round sends; the second finds one pending and waits for it
 			k.tier.refuse(true)
 			func() {
 				defer func() { _ = recover() }()
@@ -350,13 +352,13 @@ func TestT12_AWriteThatDoesNotReturnIsPending(t *testing.T) {
 		k.tier.refuse(false)
 		long := strings.Repeat("x", fleet.MaxName+1)
 		if _, err := k.Write(t.Context(), long, fleet.Write{}); err == nil || errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("Write of a key that is too long = %v; want an error that is none of the engine's", err)
+			t.Errorf("Write of a key that is too long = %v; want an error that is not ErrUnavailable", err)
 		}
 		if err := k.InvalidateTags(t.Context(), "u", long); err == nil || errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("InvalidateTags of a tag that is too long = %v; want an error that is none of the engine's", err)
+			t.Errorf("InvalidateTags of a tag that is too long = %v; want an error that is not ErrUnavailable", err)
 		}
 		if w := k.tier.writes(); !slices.Contains(w, "tags u") {
-			t.Errorf("asked for %q; want the tag beside it, too", w)
+			t.Errorf("writes = %q; want the other tag as well", w)
 		}
 		wants(t, "Close", k.Close(t.Context()), nil)
 	})
@@ -368,7 +370,8 @@ type rude struct{ context.Context }
 func (rude) Done() <-chan struct{} { panic("rude") }
 func (rude) Err() error            { panic("rude") }
 
-// T12: Close sends what is pending a last time, and says what is lost.
+// T12: Close sends pending invalidations one last time, and reports those that
+// are lost.
 func TestT12_CloseSendsWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -386,17 +389,17 @@ func TestT12_CloseSendsWhatIsPending(t *testing.T) {
 		b.tier.refuse(false)
 		wants(t, "Close", b.Close(t.Context()), nil)
 		wants(t, "sent", slices.Contains(b.tier.writes(), "remove k"), true)
-		time.Sleep(time.Minute) // nothing is left that sends
+		time.Sleep(time.Minute) // a late attempt would show
 	})
 }
 
-// T12: the engine is back before the next attempt is due.
+// T12: a Reset sends pending invalidations before the next attempt is due.
 func TestT12_ResetSendsWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := instances(t, 2)
 		in[1].load("old")
 		in[0].link.Cut()
-		for range 2 { // and cut off twice
+		for range 2 { // cut off twice
 			_, _ = in[0].Write(t.Context(), "k", fleet.Write{})
 			time.Sleep(time.Minute)
 			in[0].link.Mend()

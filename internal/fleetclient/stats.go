@@ -2,17 +2,17 @@ package fleetclient
 
 import "sync/atomic"
 
-// Stats count what a Client has asked, and the replies.
+// Stats counts a Client's calls and their results.
 type Stats struct {
 	Acquires, Fresh, Granted, Held, Cooling uint64
 	Settled, Refused, Extended, LostLeases  uint64
 	Writes, TagReads, Unavailable           uint64
 	Waits, Pushes, Resets                   uint64
 
-	Pending          int    // invalidations that the engine has not acknowledged, now
+	Pending          int    // invalidations that the engine has not acknowledged, at present
 	Blocked          bool   // one of them is of everything
-	Queued, Replayed uint64 // invalidations that became pending, and that were acknowledged then
-	Overflows        uint64 // how often there were too many
+	Queued, Replayed uint64 // invalidations that became pending, and those acknowledged later
+	Overflows        uint64 // how often too many were pending
 	Histories        uint64 // how often the engine was found to have lost history
 }
 

@@ -9,22 +9,22 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Subscription begins before the Tier is called for a key, and kept until the
-// answer is where pushes find it (memory). So a push that comes between is not
-// lost: it makes the answer count as overtaken.
+// A Subscription begins before the call to the Tier for a key, and lasts until
+// the answer is in memory, where pushes find it. So a push that arrives in
+// between is not lost: it marks the answer as overtaken. Without a Subscription:
 //
 //	A: the Tier answers with an entry
 //	B: writes the key; the push finds nothing in A's memory
 //	A: puts the old entry into memory, where it would stay
 //
-// A Subscription is for one goroutine, but for Overtaken.
+// Only one goroutine may use a Subscription, except for Overtaken.
 type Subscription struct {
 	c    *Client
 	name string
 
-	wake   chan struct{} // has room for one: something was pushed since the last question
-	pushed uint64        // guarded by c.mu: the highest fence
-	missed bool          // guarded by c.mu: there may have been others
+	wake   chan struct{} // capacity 1: something was pushed since the last call to the Tier
+	pushed uint64        // guarded by c.mu: the highest pushed fence
+	missed bool          // guarded by c.mu: pushes may have been missed
 	gone   bool          // guarded by c.mu
 }
 
@@ -54,8 +54,8 @@ func (s *Subscription) Close() {
 	s.c.subs[s.name] = slices.Delete(subs, i, i+1)
 }
 
-// Overtaken reports whether what has this fence may be out of date. It takes
-// the Client's lock, so it may be called under the owner's.
+// Overtaken reports whether an entry with this fence may be out of date. It takes
+// the Client's lock, so it may be called with the owner's lock held.
 func (s *Subscription) Overtaken(fence uint64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -69,20 +69,20 @@ func (s *Subscription) wakeLocked() {
 	}
 }
 
-// An Answer is the Tier's, with the entry's Value.
+// An Answer is the Tier's answer, with the decoded Value of its entry.
 type Answer struct {
 	fleet.Answer
-	// Value is Entry's; nil if there is none, or none that this instance can
-	// read or may use.
+	// Value is Entry's value; nil if there is no entry, or none that this
+	// instance can decode and use.
 	Value *fleet.Value
 }
 
-// maxAsks bounds how often an unusable entry is skipped by asking again.
+// maxAsks bounds the calls to the Tier that skip an unusable entry.
 const maxAsks = 3
 
-// Ask asks the Tier once. Entries that were invalidated by tag, and those that
-// cannot be read here, count as absent; what has expired by tag is stale. What is
-// pending of the key is sent first, and if that fails there is no answer. An error
+// Ask makes one request to the Tier. An entry that was invalidated by tag or
+// cannot be decoded counts as absent; one expired by tag is stale. Pending
+// invalidations of the key are sent first; if that fails, Ask fails. An error
 // that matches fleet.ErrUnavailable means that the instance is on its own.
 func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 	c := s.c
@@ -117,7 +117,7 @@ func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 		if raw.Grant == fleet.GrantFresh && (a.Value == nil || stale) {
 			ask.NewerThan, ask.Joined = raw.Entry.Fence, 0
 			if try == maxAsks-2 {
-				ask.NewerThan = fleet.AnyFence // so that it ends with a lease, here or elsewhere
+				ask.NewerThan = fleet.AnyFence // so that the call ends with a lease, here or on another instance
 			}
 			continue
 		}
@@ -127,8 +127,9 @@ func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 	return Answer{}, c.counted(&fleet.UnavailableError{Op: "acquire", Err: fleet.ErrWire})
 }
 
-// startOver forgets what was pushed before: what is read from now on is not what
-// was missed, and an answer that knows of a change is not to be woken from.
+// startOver discards earlier pushes. What is read from now on includes the
+// changes they announced, and must not be treated as overtaken or end a wait
+// because of them.
 func (s *Subscription) startOver() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -139,8 +140,9 @@ func (s *Subscription) startOver() {
 	}
 }
 
-// read returns the Value of an answer's entry if it is of use here. stale says
-// that its freshness was ended by tag: the entry's is, then.
+// read returns the value of an answer's entry, or nil if this instance cannot use
+// it. If a tag has ended the value's freshness, stale is true and the entry's
+// freshness is adjusted.
 func (s *Subscription) read(ctx context.Context, a fleet.Answer) (v *fleet.Value, stale bool, err error) {
 	v = new(fleet.Value)
 	if v.UnmarshalBinary(a.Entry.Data) != nil || v.Codec != s.c.o.Codec && v.Kind == fleet.KindValue {
@@ -153,18 +155,18 @@ func (s *Subscription) read(ctx context.Context, a fleet.Answer) (v *fleet.Value
 	if is.expired == 0 {
 		return v, false, nil
 	}
-	var since time.Duration // an order that came after the answer has ended it just now
+	var since time.Duration // 0 if the expiry came after the answer
 	if a.Now > is.expired {
-		since = time.Duration(min(a.Now-is.expired, math.MaxInt64/1000)) * time.Microsecond //nolint:gosec // cut
+		since = time.Duration(min(a.Now-is.expired, math.MaxInt64/1000)) * time.Microsecond //nolint:gosec // clipped
 	}
 	a.Entry.Fresh = min(a.Entry.Fresh, -since)
 	return v, true, nil
 }
 
-// giveBack ends a lease that came with an answer of which nothing can be made.
+// giveBack ends a lease granted by an answer that cannot be used.
 func (s *Subscription) giveBack(a fleet.Answer) {
 	if a.Grant == fleet.GrantLease {
-		s.c.inBackground(func() { _, _ = s.c.settle(s.name, a.Fence, fleet.Outcome{}) }) // else it runs out
+		s.c.inBackground(func() { _, _ = s.c.settle(s.name, a.Fence, fleet.Outcome{}) }) // if it fails, the lease expires
 	}
 }
 
@@ -182,8 +184,8 @@ func (c *Client) tally(g fleet.Grant) {
 }
 
 // Await waits, after Ask returned Held, until it is time to ask again: at a push
-// of the key, when pushes may have been missed, or when what remains of the
-// lease is over, and a bit. It returns the cause of ctx if that ends first.
+// of the key, when pushes may have been missed, or after the remaining time of
+// the lease plus some jitter. If ctx ends first, it returns the cause of ctx.
 func (s *Subscription) Await(ctx context.Context, remaining time.Duration) error {
 	s.c.count.waits.Add(1)
 	timer := time.NewTimer(max(remaining, 0) + Jitter(remaining))

@@ -22,7 +22,7 @@ func TestSubscriptionIsOvertakenByAPush(t *testing.T) {
 		defer other.Close()
 		ans := ask(t, s, fleet.Ask{}, fleet.GrantFresh, "old")
 		if s.Overtaken(ans.Entry.Fence) {
-			t.Error("overtaken before anything was written")
+			t.Error("overtaken before any write")
 		}
 		fence := b.writes(fleet.Write{})
 		synctest.Wait()
@@ -47,16 +47,17 @@ func TestSubscriptionClose(t *testing.T) {
 		fence := a.writes(fleet.Write{})
 		synctest.Wait()
 		if !other.Overtaken(fence - 1) {
-			t.Error("the subscription that stayed was not told")
+			t.Error("the remaining subscription was not marked as overtaken")
 		}
 		other.Close()
 		if a.Subscribed("k") {
-			t.Error("Taken = true with all seats left; want false")
+			t.Error("Subscribed = true with all subscriptions closed; want false")
 		}
 	})
 }
 
-// waits lets a subscription that got Held wait, and wants it to wait this long.
+// waits calls Await for a subscription that got Held, and expects it to wait this
+// long.
 func waits(t *testing.T, s *fleetclient.Subscription, a fleetclient.Answer, least, most time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -94,7 +95,7 @@ func TestAwaitIsNotWokenByWhatTheAnswerKnows(t *testing.T) {
 		holder, waiter := all[0].Subscribe("k"), all[1].Subscribe("k")
 		defer holder.Close()
 		defer waiter.Close()
-		all[0].writes(fleet.Write{}) // its push comes before the question
+		all[0].writes(fleet.Write{}) // its push comes before the Ask
 		synctest.Wait()
 		ask(t, holder, fleet.Ask{}, fleet.GrantLease, "")
 		held := ask(t, waiter, fleet.Ask{}, fleet.GrantHeld, "")
@@ -143,10 +144,10 @@ func TestResetOvertakesAndWakes(t *testing.T) {
 		defer waiter.Close()
 		ans := ask(t, s, fleet.Ask{}, fleet.GrantFresh, "v")
 		held := ask(t, waiter, fleet.Ask{}, fleet.GrantLease, "")
-		time.AfterFunc(time.Millisecond, a.link.Cut) // Lost wakes, because the engine may not be called any more
+		time.AfterFunc(time.Millisecond, a.link.Cut) // Lost wakes waiters, because the engine may no longer be called
 		waits(t, waiter, fleetclient.Answer{Answer: fleet.Answer{Remaining: time.Hour}}, time.Millisecond, time.Millisecond)
 		if s.Overtaken(ans.Entry.Fence) {
-			t.Error("overtaken when the connection was lost; want when it is back")
+			t.Error("overtaken when the connection was lost; want that only once it is back")
 		}
 		if _, err := waiter.Ask(t.Context(), fleet.Ask{}); !errors.Is(err, fleet.ErrUnavailable) {
 			t.Errorf("Ask = %v; want ErrUnavailable", err)
@@ -154,16 +155,16 @@ func TestResetOvertakesAndWakes(t *testing.T) {
 		time.AfterFunc(time.Millisecond, a.link.Mend)
 		waits(t, waiter, fleetclient.Answer{Answer: fleet.Answer{Remaining: time.Hour}}, time.Millisecond, time.Millisecond)
 		if !s.Overtaken(ans.Entry.Fence) || !waiter.Overtaken(held.Fence) {
-			t.Error("not overtaken by Reset; want that what was read before is")
+			t.Error("not overtaken by Reset; want earlier reads overtaken")
 		}
 		a.told("reset")
 		b.told()
 		ans = ask(t, s, fleet.Ask{}, fleet.GrantFresh, "v")
 		if s.Overtaken(ans.Entry.Fence) {
-			t.Error("what was read after Reset is overtaken")
+			t.Error("a read after Reset is overtaken")
 		}
 		if n := a.Stats().TagReads; n != 2 {
-			t.Errorf("%d reads of the invalidations; want 2: at first, and after Reset", n)
+			t.Errorf("%d reads of the invalidations; want 2: the first, and one after Reset", n)
 		}
 	})
 }
@@ -202,7 +203,7 @@ func TestAskGivesBackALeaseItCannotUse(t *testing.T) {
 		defer s.Close()
 		defer other.Close()
 		a.link.Before(func(op string) {
-			if op == "tags" { // of the entry that comes with the lease
+			if op == "tags" { // for the entry that comes with the lease
 				a.link.Hang()
 			}
 		})

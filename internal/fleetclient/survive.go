@@ -9,15 +9,14 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A survivor is a Tier that may panic or call runtime.Goexit in every method.
-// Then it counts as unavailable, as if it had missed its deadline: whether the
-// request took effect is not known (T3). Each call runs on a goroutine of its
-// own and is waited for, because nothing else stops a Goexit; that costs little
-// beside a round trip. The Tier's other calls, such as those of a lease that is
-// extended, are made on goroutines that nobody else looks after, where a panic
-// would end the process.
+// A survivor wraps a Tier that may panic or call runtime.Goexit in any method.
+// Such a call counts as unavailable, as if it had missed its deadline: whether
+// the request took effect is unknown (T3). Each call runs on a separate
+// goroutine, because nothing else stops a Goexit; the cost is small next to a
+// round trip. Other calls, such as lease renewals, run on goroutines of the
+// Client, where a panic would end the process.
 type survivor struct {
-	fleet.BaseTier // whose Abilities nobody asks for
+	fleet.BaseTier // its Abilities are never used
 
 	tier fleet.Tier
 }
@@ -28,7 +27,7 @@ var _ fleet.Tier = survivor{}
 // runtime.Goexit.
 var errExited = errors.New("the tier called runtime.Goexit")
 
-// asked is an answer, with the error of a call that did not return.
+// asked is a result, or the error of a call that did not return.
 type asked[T any] struct {
 	answer T
 	err    error
@@ -88,8 +87,8 @@ func (s survivor) ExpireTags(ctx context.Context, namespace string, tags []strin
 	return survive("expire tags", func() (uint64, error) { return s.tier.ExpireTags(ctx, namespace, tags, keep) })
 }
 
-// Watch implements fleet.Tier. The stop that it returns ends the watching as far
-// as it can.
+// Watch implements fleet.Tier. A panic in the stop function of the Tier is
+// ignored.
 func (s survivor) Watch(namespace string, w fleet.Watcher) (func(), error) {
 	stop, err := survive("watch", func() (func(), error) { return s.tier.Watch(namespace, w) })
 	if stop == nil {

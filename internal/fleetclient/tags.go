@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// InvalidateTags invalidates tags for everybody, "" for all of the namespace.
-// Those that the engine does not acknowledge are pending, and the error is a
-// *fleet.PendingError.
+// InvalidateTags invalidates tags for the whole fleet; "" means the whole
+// namespace. Tags that the engine does not acknowledge become pending, and the
+// error is a *fleet.PendingError.
 func (c *Client) InvalidateTags(ctx context.Context, tags ...string) error {
 	return c.order(ctx, false, tags)
 }
 
-// ExpireTags ends the freshness of tags for everybody; otherwise it is
+// ExpireTags ends the freshness of tags for the whole fleet. Otherwise it is like
 // InvalidateTags.
 func (c *Client) ExpireTags(ctx context.Context, tags ...string) error {
 	return c.order(ctx, true, tags)
@@ -26,12 +26,12 @@ func (c *Client) ExpireTags(ctx context.Context, tags ...string) error {
 func (c *Client) order(ctx context.Context, expire bool, tags []string) (err error) {
 	long := func(tag string) bool { return len(tag) > fleet.MaxName }
 	if i := slices.IndexFunc(tags, long); i >= 0 {
-		_, wrong := c.o.Tier.InvalidateTags(ctx, c.o.Namespace, tags[i:i+1], c.o.TagKeep) // says what is wrong with it
-		tags = slices.DeleteFunc(slices.Clone(tags), long)                                // no instance takes values that have one
+		_, wrong := c.o.Tier.InvalidateTags(ctx, c.o.Namespace, tags[i:i+1], c.o.TagKeep) // returns the Tier's error
+		tags = slices.DeleteFunc(slices.Clone(tags), long)                                // no instance accepts values with such a tag
 		defer func() { err = cmp.Or(err, wrong) }()
 	}
 	left := tags
-	defer func() { // ctx is a user's, and may panic
+	defer func() { // ctx comes from the user, and may panic
 		if len(left) > 0 {
 			about := make([]subject, len(left))
 			for i, tag := range left {
@@ -50,7 +50,7 @@ func (c *Client) order(ctx context.Context, expire bool, tags []string) (err err
 	return nil
 }
 
-// orderTags is Tier.InvalidateTags, or ExpireTags, with what has to be noted of it.
+// orderTags calls Tier.InvalidateTags or ExpireTags, and records the result.
 func (c *Client) orderTags(ctx context.Context, expire bool, tags ...string) (uint64, error) {
 	known, turn := c.numbers()
 	call := c.o.Tier.InvalidateTags
@@ -71,7 +71,7 @@ func (c *Client) orderTags(ctx context.Context, expire bool, tags ...string) (ui
 	return seq, nil
 }
 
-// tagged notes an invalidation by tag, or that it has expired.
+// tagged records an invalidation or expiry by tag.
 func (c *Client) tagged(tag string, seq uint64, expired bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,25 +85,26 @@ func (c *Client) tagged(tag string, seq uint64, expired bool) {
 	}
 }
 
-// numbers are the last invalidation that is known, and the turn of history.
+// numbers returns the number of the last known invalidation, and the turn of
+// history.
 func (c *Client) numbers() (last, turn uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lastTag, c.history.turns
 }
 
-// known notes the number of the last invalidation: a load that begins from now
-// on knows of it, also if its push was lost.
+// known records the number of the last invalidation: a load that begins from now
+// on takes it into account, even if its push was lost.
 func (c *Client) known(last uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastTag, c.tagSeq = max(c.lastTag, last), max(c.tagSeq, last)
 }
 
-// TagSeq is the number for a Value whose load begins now: of the last
-// invalidation by tag that is known here. There may have been later ones, which
-// then count as if they had come after the load's start. What was known before a
-// Reset does not count: it may be of a history that the engine has lost.
+// TagSeq returns the number for a Value whose load begins now: that of the last
+// invalidation by tag known here. Later ones may exist; they count as if they had
+// come after the start of the load. Numbers from before a Reset do not count,
+// because they may belong to a history that the engine has lost.
 func (c *Client) TagSeq() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,9 +112,8 @@ func (c *Client) TagSeq() uint64 {
 }
 
 // sync reads the numbers of invalidations, unless they are known and not older
-// than Options.Recheck. A caller that comes while they are read waits for that:
-// without them an entry that was cleared long ago would be treated as a good
-// one.
+// than Options.Recheck. A caller that arrives during a read waits for it: without
+// the numbers, an entry that was cleared long ago would look valid.
 func (c *Client) sync(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -130,29 +130,29 @@ func (c *Client) sync(ctx context.Context) error {
 			if r.err != nil {
 				return r.err
 			}
-			continue // there may have been a Reset meanwhile
+			continue // there may have been a Reset in between
 		}
 		c.mu.Unlock()
 		select {
 		case <-r.done:
-			if errors.Is(r.err, fleet.ErrUnavailable) { // each for itself would wait as long again
+			if errors.Is(r.err, fleet.ErrUnavailable) { // separate calls would each wait as long again
 				return r.err
-			} // else it may have ended with the other's context
+			} // otherwise, the reader's context may have ended
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// A tagRead is a sync under way.
+// A tagRead is a sync in flight.
 type tagRead struct {
 	done   chan struct{} // closed when err is final
 	missed uint64        // Client.missed when it began
 	err    error         // written before done is closed, read only after
 }
 
-// readTags is sync for the one that reads. What was read counts as known unless
-// something has been missed meanwhile.
+// readTags performs the read for sync. The numbers count as known unless changes
+// may have been missed during the read.
 func (c *Client) readTags(ctx context.Context, r *tagRead) {
 	c.count.tagReads.Add(1)
 	asked := time.Now()
@@ -177,24 +177,25 @@ func (c *Client) readTags(ctx context.Context, r *tagRead) {
 	c.synced, c.syncedAt = r.missed == c.missed, asked
 }
 
-// A standing is what invalidations have made of a value since its load began.
+// A standing is the effect of invalidations on a value since its load began.
 type standing struct {
-	gone    bool   // invalidated: it is of no use
-	expired uint64 // the number with which its freshness has ended; 0: it has not
+	gone    bool   // invalidated: the value must not be used
+	expired uint64 // the number of the expiry that ended its freshness; 0 if none
 }
 
-// expire notes a number with which something of the value has expired. The lowest
-// counts: its freshness has ended then.
+// expire records the number of an expiry that affects the value. The lowest
+// number counts: it ended the freshness.
 func (s *standing) expire(seq, tagSeq uint64) {
 	if seq > tagSeq && (s.expired == 0 || seq < s.expired) {
 		s.expired = seq
 	}
 }
 
-// standing tells what a value is of use for after what was invalidated, or has
-// expired, by tag since its load began. For one with tags that holds from when the
-// order has returned, anywhere; for one without, an order for the whole namespace
-// is known when its push has come, as it is not worth a command for each answer.
+// standing returns the effect on a value of invalidations and expiries by tag
+// since its load began. For a value with tags, an order counts everywhere as soon
+// as its call has returned. For a value without tags, an order for the whole
+// namespace counts once its push has arrived, because a command per answer is not
+// worth the cost.
 func (c *Client) standing(ctx context.Context, v *fleet.Value) (s standing, err error) {
 	c.mu.Lock()
 	s.gone = v.TagSeq < c.cleared

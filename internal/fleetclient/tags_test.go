@@ -24,8 +24,8 @@ func TestTagsAreStrict(t *testing.T) {
 				ask(t, s, fleet.Ask{}, fleet.GrantFresh, fmt.Sprint(i))
 				s.Close()
 			}
-			b.invalidates([]string{"y", "z", ""}[i%3:]...) // with the last the whole namespace only
-			for _, in := range all {                       // at once: no push is waited for
+			b.invalidates([]string{"y", "z", ""}[i%3:]...) // the last one: the whole namespace only
+			for _, in := range all {                       // at once, without waiting for a push
 				s := in.Subscribe("k")
 				ans := ask(t, s, fleet.Ask{}, fleet.GrantLease, "")
 				s.Hold(ans.Fence, nil).GiveUp(fleet.Outcome{})
@@ -69,13 +69,13 @@ func TestTagsOfALoadThatRuns(t *testing.T) {
 		l := s.Hold(ask(t, s, fleet.Ask{}, fleet.GrantLease, "").Fence, nil)
 		seq := a.TagSeq()
 		b.invalidates("x")
-		settles(t, l, stored("old", seq, "x"), true) // the lease is its own; the tag is not
+		settles(t, l, stored("old", seq, "x"), true) // the lease is valid; the value's tag is not
 		ask(t, other, fleet.Ask{}, fleet.GrantLease, "")
 	})
 }
 
-// A load that begins after an invalidation counts as newer, also if its instance
-// was never told.
+// A load that begins after an invalidation counts as newer, even if its instance
+// never received the push.
 func TestTagsOfADeafInstanceCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := instances(t, 2)
@@ -98,7 +98,8 @@ func TestTagOfTheWholeNamespace(t *testing.T) {
 		a.load("v")
 		b.invalidates("")
 		a.told("changed k false", "tagged ")
-		// Its own invalidation is known to it, unless the push overtakes the answer.
+		// b gets a hook call for its own invalidation only if the push arrives
+		// before the reply.
 		synctest.Wait()
 		b.mu.Lock()
 		b.hooks = slices.DeleteFunc(b.hooks, func(call string) bool { return call == "tagged " })
@@ -114,8 +115,8 @@ func TestTagOfTheWholeNamespace(t *testing.T) {
 	})
 }
 
-// An instance that starts, or was cut off, reads how the namespace stands before
-// it uses anything: nothing tells it.
+// An instance that starts, or was cut off, reads the namespace's numbers before
+// it uses anything, because no push will bring them.
 func TestTagsAreReadBeforeTheFirstEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := instances(t, 3)
@@ -128,7 +129,7 @@ func TestTagsAreReadBeforeTheFirstEntry(t *testing.T) {
 		grants := make(map[fleet.Grant]int)
 		fresh.link.Before(func(op string) {
 			if op == "tags" {
-				time.Sleep(10 * time.Millisecond) // others ask meanwhile
+				time.Sleep(10 * time.Millisecond) // others call in between
 			}
 		})
 		for range 8 {
@@ -137,7 +138,7 @@ func TestTagsAreReadBeforeTheFirstEntry(t *testing.T) {
 				defer s.Close()
 				ans, err := s.Ask(t.Context(), fleet.Ask{})
 				if err != nil || ans.Value != nil {
-					t.Errorf("Ask = %v, %v; want no value of before the invalidation", ans.Value, err)
+					t.Errorf("Ask = %v, %v; want no value from before the invalidation", ans.Value, err)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -154,7 +155,8 @@ func TestTagsAreReadBeforeTheFirstEntry(t *testing.T) {
 	})
 }
 
-// A Reset while they are read counts: what was read may be from before.
+// After a Reset during the read, the numbers are read again: they may be
+// outdated.
 func TestTagsAreReadAgainAfterAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := instances(t, 1)[0]
@@ -188,7 +190,7 @@ func TestTagsThatCannotBeReadFailTheQuestion(t *testing.T) {
 			t.Errorf("Ask = %v; want ErrUnavailable", err)
 		}
 		if n := a.Stats().Acquires; n != 0 {
-			t.Errorf("%d questions for an entry; want none before the invalidations are known", n)
+			t.Errorf("%d requests for an entry; want none before the invalidations are known", n)
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// play runs the history to its end, and some way beyond: all that was broken is
-// whole again, everybody is answered, nothing is held.
+// play runs the history to its end, and a while longer: all faults are repaired,
+// every call has returned, and no lease is held.
 func (w *simWorld) play() {
 	for slot := range w.o.instances {
 		w.startInst(slot, 0)
@@ -51,7 +51,7 @@ func (w *simWorld) do(a simAction) {
 		if in.link.paused < now {
 			in.link.paused, in.link.faulty = now+a.lasts, now+a.lasts
 			in.link.wasPaused += a.lasts
-			w.logLocked(in.name, "stands still for %v", a.lasts)
+			w.logLocked(in.name, "is paused for %v", a.lasts)
 		}
 		w.mu.Unlock()
 	case simCut:
@@ -64,7 +64,7 @@ func (w *simWorld) do(a simAction) {
 	}
 }
 
-// enter counts a call, whose instance may stand still just now.
+// enter counts a call. The instance may be paused at that moment.
 func (in *simInst) enter(what string, salt time.Duration) time.Duration {
 	in.link.stand(salt)
 	in.w.mu.Lock()
@@ -74,7 +74,7 @@ func (in *simInst) enter(what string, salt time.Duration) time.Duration {
 	return in.w.now()
 }
 
-// ask is a call of a reader.
+// ask performs a call of a reader.
 func (in *simInst) ask(a simAction, key string) {
 	w, ctx := in.w, context.Background()
 	keys := []string{key}
@@ -106,8 +106,8 @@ func (in *simInst) ask(a simAction, key string) {
 	}
 }
 
-// write is a call of a writer: the source's value changes, and then the fleet
-// is notified in one way or another.
+// write performs a call of a writer: the source's value changes, and then the fleet
+// is notified in one of several ways.
 func (in *simInst) write(a simAction, key, tag string) {
 	w := in.w
 	in.link.stand(a.at)
@@ -163,8 +163,8 @@ func (in *simInst) write(a simAction, key, tag string) {
 	w.wroteLocked(in, ack, err)
 }
 
-// rest waits until everybody is answered, then ends the instances, and sees
-// that nothing is held.
+// rest waits until every call has returned, ends the instances, and checks that no
+// lease is held.
 func (w *simWorld) rest() {
 	const patience = 3 * time.Minute
 	for waited := time.Duration(0); ; waited += sec {
@@ -178,7 +178,7 @@ func (w *simWorld) rest() {
 	}
 	w.mu.Lock()
 	if w.open > 0 {
-		w.breakLocked("answer: %d calls have none after %v", w.open, patience)
+		w.breakLocked("answer: %d calls have not returned after %v", w.open, patience)
 	}
 	slots := append([]*simInst(nil), w.slots...)
 	w.mu.Unlock()
@@ -189,7 +189,7 @@ func (w *simWorld) rest() {
 			w.breakLocked("lease: %s is held for %v at rest", key, r.lease-now)
 		}
 		if n := len(w.running[key]); n > 0 {
-			w.breakLocked("loads: %d of %s run at rest", n, key)
+			w.breakLocked("loads: %d loads of %s run at rest", n, key)
 		}
 	}
 	w.settledUpLocked()

@@ -14,13 +14,13 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// A row is what the source has: a key and its version.
+// A row is the data in the source: a key and its version.
 type row struct {
 	Key     string
 	Version int
 }
 
-// A cutSite is a source with three instances, each on a line of its own to one
+// A cutSite is a source with three instances, each with a separate connection to one
 // engine.
 type cutSite struct {
 	*testing.T
@@ -30,7 +30,8 @@ type cutSite struct {
 	guards []*weir.Guard[string, row]
 }
 
-// newCutSite makes one, in which all have version 0 of the keys in memory.
+// newCutSite returns a cutSite in which all instances have version 0 of the keys in
+// memory.
 func newCutSite(t *testing.T, change func(i int, o *weir.Options)) *cutSite {
 	t.Helper()
 	m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -55,7 +56,7 @@ func newCutSite(t *testing.T, change func(i int, o *weir.Options)) *cutSite {
 	return c
 }
 
-// guard makes an instance, whose values have tags.
+// guard returns an instance whose values have tags.
 func (c *cutSite) guard(tier fleet.Tier, o weir.Options) *weir.Guard[string, row] {
 	c.Helper()
 	o.Fleet.Tier = tier
@@ -81,7 +82,7 @@ func (c *cutSite) get(g *weir.Guard[string, row], key string, version int) weir.
 	return r
 }
 
-// shows wants the ith instance to have this version of k, by Get and by GetMany.
+// shows checks that instance i has this version of k, by Get and by GetMany.
 func (c *cutSite) shows(i, version int) {
 	c.Helper()
 	c.get(c.guards[i], "k", version)
@@ -90,7 +91,7 @@ func (c *cutSite) shows(i, version int) {
 	}
 }
 
-// invalidations are the ways to say that k is out of date.
+// invalidations are the ways to invalidate k.
 var invalidations = map[string]func(ctx context.Context, g *weir.Guard[string, row]) error{
 	"Set":            func(ctx context.Context, g *weir.Guard[string, row]) error { return g.Set(ctx, "k", row{"k", 1}) },
 	"Invalidate":     func(ctx context.Context, g *weir.Guard[string, row]) error { return g.Invalidate(ctx, "z", "k") },
@@ -99,9 +100,9 @@ var invalidations = map[string]func(ctx context.Context, g *weir.Guard[string, r
 	"InvalidateAll":  func(ctx context.Context, g *weir.Guard[string, row]) error { return g.InvalidateAll(ctx) },
 }
 
-// T12: what an instance has invalidated while it was cut off does not come back
-// there, in whatever order instances and the engine do; and not with others once
-// it has been sent.
+// T12: an entry that an instance has invalidated while it was cut off does not come
+// back there, in whatever order the instances and the engine return. Once the
+// invalidation has been sent, it does not come back on other instances either.
 func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 	ends := map[string]func(c *cutSite){
 		"it returns": func(c *cutSite) { c.lines[0].Mend() },
@@ -114,7 +115,7 @@ func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 			c.lines[2].Mend()
 		},
 		"it is cut off twice": func(c *cutSite) {
-			c.lines[0].Before(func(op string) { // the first that it asks for cuts it off again
+			c.lines[0].Before(func(op string) { // its first command cuts it off again
 				c.lines[0].Before(nil)
 				c.lines[0].Cut()
 			})
@@ -165,7 +166,7 @@ func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 						} else {
 							c.lines[0].Cut()
 						}
-						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // below the deadline
+						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // shorter than the deadline
 						defer cancel()
 						if err := invalidate(ctx, c.guards[0]); !errors.Is(err, fleet.ErrUnavailable) {
 							t.Errorf("error %v; want one that matches ErrUnavailable", err)
@@ -181,7 +182,7 @@ func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 						for i, g := range c.guards {
 							c.shows(i, 1)
 							if s := g.Stats().Fleet; s.Pending != 0 || s.Blocked {
-								t.Errorf("Stats of %d = %+v; want none pending", i, s)
+								t.Errorf("Stats of instance %d = %+v; want none pending", i, s)
 							}
 						}
 					})
@@ -191,14 +192,14 @@ func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// An unwritten Tier answers questions and takes no removal.
+// An unwritten Tier answers queries but accepts no removal.
 type unwritten struct{ fleet.Tier }
 
 func (unwritten) Write(context.Context, fleet.Key, fleet.Write) (uint64, error) {
 	return 0, &fleet.UnavailableError{Op: "write", Err: context.DeadlineExceeded}
 }
 
-// T12: one deadline that was missed does not close the fleet.
+// T12: a single missed deadline does not block the fleet.
 func TestT12_OneMissedDeadlineLeavesTheFleetOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCutSite(t, func(i int, o *weir.Options) {
@@ -213,7 +214,7 @@ func TestT12_OneMissedDeadlineLeavesTheFleetOpen(t *testing.T) {
 		loads := c.loads.Load()
 		c.get(c.guards[1], "third", 1)
 		if r := c.get(c.guards[0], "third", 1); r.Source != weir.FromTier {
-			t.Errorf("another key is from %v; want from the tier", r.Source)
+			t.Errorf("source of another key = %v; want the tier", r.Source)
 		}
 		c.shows(0, 1)
 		if n := c.loads.Load(); n != loads+2 {
@@ -237,8 +238,8 @@ func (c *eventCounter) Event(_ context.Context, e weir.Event) {
 	}
 }
 
-// T12: an Observer is notified once that invalidations are pending, and once
-// that none is; Stats count them.
+// T12: an Observer is notified once when invalidations become pending, and once when
+// none are left; Stats count them.
 func TestT12_PendingInvalidationsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &eventCounter{}
@@ -270,8 +271,8 @@ func TestT12_PendingInvalidationsAreTold(t *testing.T) {
 	})
 }
 
-// T12: an instance that dies takes what is pending along. Close says so, and the
-// others have the old value until its entry ends, and no longer.
+// T12: pending invalidations are lost with an instance that dies. Close reports them,
+// and the other instances keep the old value until its entry ends, and no longer.
 func TestT12_WhoDiesLosesWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCutSite(t, nil)

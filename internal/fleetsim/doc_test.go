@@ -1,102 +1,100 @@
 package fleetsim_test
 
-// The simulator of the fleet plays histories: two to five instances, each a
-// Guard with a Tier of its own, come and go before one engine, a fleet.Memory, and
-// one source. A seed decides everything: the Options, who calls what and when, and
-// what becomes of each command and push on its way. It all runs in a bubble, so
-// hours take a moment and instants are exact.
+// The simulator of the fleet plays histories. Two to five instances come and go in
+// front of one engine, a fleet.Memory, and one source; each instance is a Guard with
+// its own Tier. A seed determines everything: the Options, who calls what and when,
+// and what happens to each command and push on its way. Everything runs in a bubble,
+// so hours take a moment and times are exact.
 //
 // # What goes wrong
 //
-//   - A command is delayed, lost, lost on the way back after it was executed,
-//     executed twice before its answer, or late beyond its deadline of 75 ms and
-//     executed nevertheless; delays differ, so commands overtake each other. A
-//     doubled command is executed twice before its caller has an answer; one whose
-//     caller learned that the Tier is unavailable may be executed after that. A
-//     copy that comes after the answer is not played: a Write of old would then
-//     undo a newer one, and no engine could know.
-//   - A push is late, doubled, out of order, or lost: silently, or with the
+//   - A command is delayed, lost, or executed and then its reply is lost. It may be
+//     executed twice before its reply, or executed late although its deadline of 75
+//     ms has passed. Delays differ, so commands overtake each other. A doubled
+//     command is executed twice before its caller gets a reply; if its caller learned
+//     that the Tier is unavailable, it may be executed after that. A copy that
+//     arrives after the reply is not simulated: an old Write would then undo a newer
+//     one, and no engine could detect that.
+//   - A push is late, doubled, out of order, or lost: silently, or together with the
 //     connection, which Lost and Reset report.
-//   - An instance is cut off, wholly or for pushes only, and its commands fail at
-//     once or at their deadline; in some histories a fleet.Breaker stands before it.
-//   - An instance stands still, beyond its lease: its calls, answers, pushes and
-//     loads wait and then go on one after another. Its timers run, as a bubble has
-//     one clock; what they send waits too.
-//   - An instance crashes: its connection is dead before its Guard is closed, so
-//     that nothing is settled, and another with an empty memory takes its place.
-//   - The source takes long, fails, panics, hangs beyond LoadTimeout, ignores its
-//     context, and reads its truth at the beginning of a load or at the end.
+//   - An instance is cut off, entirely or for pushes only, and its commands fail at
+//     once or at their deadline. In some histories it uses a fleet.Breaker.
+//   - An instance is paused for longer than its lease: its calls, replies, pushes and
+//     loads wait, and then continue one after another. Its timers run, because a
+//     bubble has one clock, but what they send waits, too.
+//   - An instance crashes: its connection is dead before its Guard is closed, so that
+//     nothing is settled, and another with an empty memory takes its place.
+//   - The source takes long, fails, panics, hangs beyond LoadTimeout, or ignores its
+//     context. It reads its data at the beginning of a load or at the end.
 //
-// Clocks. In a bubble all instances have one clock, so skew is shown in what
-// travels: each link adds up to 15 minutes to every fence that its instance sees,
-// and takes them off what it sends, so that each instance sees the engine's clock
-// wrong by another amount; and every duration that is sent is held against the
-// Options, so that an instant in the place of a duration would be seen. This shows
-// that no instant of one clock is compared with one of another. It cannot show a
-// Guard that reads a wall clock twice while it is stepped; entry.go keeps to the
-// monotonic one.
+// Clocks. In a bubble all instances share one clock, so skew is simulated in what is
+// sent. Each link adds up to 15 minutes to every fence that its instance sees, and
+// subtracts them from what it sends, so each instance sees the engine's clock with a
+// different error. Every duration that is sent is checked against the Options, so an
+// instant sent instead of a duration would be detected. This shows that no instant of
+// one clock is compared with one of another. It cannot detect a Guard that reads a
+// wall clock twice while it is stepped; entry.go uses only the monotonic one.
 //
 // # What must hold
 //
-// A rule's name begins each complaint. The engine executes under one lock, so its
-// history is a line, and "before" is before on that line. The birth of a value is
-// when its lease was granted; of one that was set, when that was executed; of one
-// that was loaded without a lease, when its load began. By tag, it is when the
-// load began.
+// Each complaint begins with the name of its rule. The engine executes commands under
+// one lock, so its history is a sequence, and "before" refers to that sequence. A
+// value is born when its lease was granted, when its Set was executed, or, if it was
+// loaded without a lease, when its load began. For invalidations by tag, it is born
+// when its load began.
 //
-//   - value: a value is one that was loaded or set for that key, unaltered.
-//   - late: who gets a loaded value gets that of a flight it was on: its load
-//     ended after the call began and began before the call ended.
-//   - tier: each answer of the engine is what a second reckoning of the contract
-//     says: who gets the lease, what Extend and Settle do.
-//   - fence, settle, back: fences of a key grow; a load settles under its own lease;
-//     a load's version in the tier never gives way to a load's older one. What an
-//     instance has shown from its memory or from the tier, it never goes back
-//     behind.
+//   - value: every value was loaded or set for that key, unaltered.
+//   - late: a caller that gets a loaded value gets that of a flight it was on: its
+//     load ended after the call began, and began before the call ended.
+//   - tier: each reply of the engine agrees with a second implementation of the
+//     contract: who gets the lease, and what Extend and Settle do.
+//   - fence, settle, back: fences of a key increase; a load settles under its own
+//     lease; in the tier, a loaded version is never replaced by an older loaded
+//     version. An instance never returns to an earlier state than one that it has
+//     shown from its memory or from the tier.
 //   - outdated: once an Invalidate, InvalidateTags, InvalidateAll, Set or Expire was
-//     executed, a value that was born before it is not given to calls which begin
-//     after the instance knows: its own call has returned nil, or a push of this
-//     write or of a later one of the key has come. An instance that got Reset,
-//     or of a later change, may serve it in place of an error, and nothing else.
-//     After Set and Expire a value from before may stand in for an error; after
-//     Expire it may also be served within its stale-while-revalidate window. Until
-//     the instance knows:
-//     (a) from the tier: not to calls that begin later than three commands (225 ms,
-//     and pauses) after the write; this is for an answer that was on its way.
-//     (b) from memory: less than MemoryCap after the write, or after the end of the
-//     load where that is later. With an InvalidateAll whose push was lost silently both
-//     bounds are longer by MemoryCap, as the instance reads what was cleared that
-//     often.
-//     (c) from a flight of its own: to calls that begin before its load has ended
-//     and settled.
-//     Superseded answers keep to the same: they come to calls from before.
-//   - age: nothing is served beyond the four instants of its entry (E1), counted
-//     from the end of its load; where it went through the tier, with the delays and
-//     pauses on its way.
-//   - loads: a load begins under a lease that its instance was granted, or just
-//     when the Tier has failed the instance. It begins beside another of its key
-//     only if that one was given up, or its instance crashed; or if one of the two
-//     is without a lease; or if one was put out of date by a write or a push; or
-//     if the other's instance has lost a command, or stood still, since it has the
-//     lease. So where nothing is lost and nobody writes there is one at a time.
-//   - error: a caller gets its own deadline, or what a load of the key has ended
-//     with, not longer ago than the longest memo or cooling; never an error of the
-//     Tier.
-//   - write: a write that returned nil was executed; one that fails is unavailable.
-//   - lease: no instance gets a lease that lasts longer than Options.Lease, and
-//     none is held at rest.
-//   - clock, wire: nothing is sent that looks like a clock's time, or cannot be
-//     read.
-//   - answer, end: every call is answered, every Guard closes with nothing running,
-//     and no goroutine is left, which the bubble sees to.
-//   - commands: there is no storm of them.
+//     executed, a value born before it is not returned to calls that begin after the
+//     instance knows of the write. It knows once its own call has returned nil, or
+//     once it has received a push of this write or of a later one for the key. An
+//     instance that has only received Reset, or a push of a later change, may serve
+//     the value instead of an error, but not otherwise. After Set and Expire, an
+//     older value may be served instead of an error; after Expire, it may also be
+//     served within its stale-while-revalidate window. Until the instance knows, it
+//     may return such a value only as follows: (a) from the tier, to calls that begin
+//     within three commands (225 ms, and pauses) of the write, because a reply may
+//     have been on its way; (b) from memory, for less than MemoryCap after the write,
+//     or after the end of the load if that is later; (c) from its own flight, to
+//     calls that begin before the flight's load has ended and settled. For an
+//     InvalidateAll whose push was lost silently, bounds (a) and (b) are longer by
+//     MemoryCap, because that is how often the instance reads what was cleared.
+//     Superseded results obey the same rule: they are returned to calls that began
+//     before.
+//   - age: nothing is served beyond the four instants of its entry (E1), counted from
+//     the end of its load. If the entry went through the tier, the delays and pauses
+//     on its way are added.
+//   - loads: a load begins under a lease that its instance was granted, or just after
+//     the Tier has failed the instance. It begins beside another load of its key only
+//     if that one was given up or its instance crashed; or if one of the two has no
+//     lease; or if one was invalidated by a write or a push; or if the other's
+//     instance has lost a command, or was paused, since it got the lease. So if
+//     nothing is lost and nothing is written, there is one load at a time.
+//   - error: a caller gets its own deadline, or the result of a load of the key that
+//     is no older than the longest memo or cooling; never an error of the Tier.
+//   - write: a write that returned nil was executed; a write that fails returns an
+//     unavailable error.
+//   - lease: no instance gets a lease that lasts longer than Options.Lease, and no
+//     lease is held at rest.
+//   - clock, wire: nothing is sent that looks like a clock's time, or cannot be read.
+//   - answer, end: every call returns, every Guard closes with nothing running, and
+//     no goroutine is left, which the bubble ensures.
+//   - commands: there is no storm of commands.
 //
 // # What a seed fixes
 //
-// What happens and at which instants; every draw depends on the seed and on what is
-// drawn for, not on what came before, so a history that is shortened stays much the
-// same. In which order things happen within one instant is the scheduler's; delays
-// are drawn to the nanosecond, so that few share one. Callers that are woken together
-// are in one instant, and who of them loads next may differ, and what follows from
-// that: a seed that fails may have to be played a few times. With a Breaker, the
-// moment of its probes is its own draw.
+// A seed fixes what happens and at which instants. Every draw depends on the seed and
+// on its purpose, not on earlier draws, so a shortened history stays almost the same.
+// The scheduler decides the order of events within one instant. Delays are drawn to
+// the nanosecond, so that few events share an instant. Callers that are woken
+// together share an instant, so which of them loads next may differ, with all that
+// follows. A failing seed may therefore have to be played a few times. With a
+// Breaker, the moment of its probes is drawn separately.

@@ -15,15 +15,15 @@ import (
 )
 
 // A pastEngine is a fleet.Memory that can go back in time, and whose clock can be
-// stepped: it notes what it has done, and does the first of it again.
+// stepped. It logs its operations, and goes back by replaying the first ones.
 type pastEngine struct {
 	fleet.BaseTier
 
 	mu     sync.Mutex
 	now    *fleet.Memory // guarded by mu
 	log    []pastOp      // guarded by mu
-	step   time.Duration // guarded by mu: of the clock
-	replay time.Time     // guarded by mu: what the clock says while the past is done again
+	step   time.Duration // guarded by mu: how far the clock was stepped
+	replay time.Time     // guarded by mu: the clock's time during a replay
 }
 
 type pastOp struct {
@@ -43,7 +43,7 @@ func (e *pastEngine) empty() *fleet.Memory {
 	return fleet.NewMemory(fleet.MemoryOptions{Clock: e.clock})
 }
 
-// clock is called with e.mu held, as the Memory is.
+// clock returns the time. e.mu must be held, as it is while the Memory is called.
 func (e *pastEngine) clock() time.Time {
 	if !e.replay.IsZero() {
 		return e.replay
@@ -51,14 +51,14 @@ func (e *pastEngine) clock() time.Time {
 	return time.Now().Add(e.step)
 }
 
-// done is how much e has done.
+// done returns the number of operations so far.
 func (e *pastEngine) done() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.log)
 }
 
-// back makes e what it was after its first n operations.
+// back restores e to its state after its first n operations.
 func (e *pastEngine) back(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,9 +120,10 @@ func (e *pastEngine) Watch(namespace string, w fleet.Watcher) (func(), error) {
 	return e.now.Watch(namespace, w)
 }
 
-// T12, T13, T14: whatever becomes of the engine and of the lines to it, an instance
-// never gives out again what it has invalidated itself; nobody waits longer than a
-// lease for another; and past an entry's lifetime all have the newest.
+// T12, T13, T14: whatever happens to the engine and the connections to it, an
+// instance never returns what it has invalidated itself, no caller waits longer than
+// a lease for another, and after an entry's lifetime all instances have the newest
+// version.
 func TestT13_EnginesThatGoBack(t *testing.T) {
 	n := uint64(1000)
 	if raceEnabled || testing.Short() {
@@ -157,16 +158,16 @@ func goesBack(t *testing.T, seed uint64) {
 		}
 		var trace []string
 		did := func(format string, args ...any) { trace = append(trace, fmt.Sprintf(format, args...)) }
-		var floors [3]int // by instance: the version at its last invalidation
+		var floors [3]int // per instance: the version at its last invalidation
 		look := func(i, least int) {
 			began := time.Now()
 			res := c.guards[i].GetResult(t.Context(), "k")
-			did("%v: %d shows %d from %v after %v", began, i, res.Value.Version, res.Source, time.Since(began))
+			did("%v: instance %d shows version %d from %v after %v", began, i, res.Value.Version, res.Source, time.Since(began))
 			if res.Err != nil || res.Value.Version < least || time.Since(began) > lease+time.Second {
-				t.Fatalf("instance %d shows %+v after %v; want version %d at least\n%v", i, res, time.Since(began), least, trace)
+				t.Fatalf("instance %d shows %+v after %v; want at least version %d\n%v", i, res, time.Since(began), least, trace)
 			}
 		}
-		reconnect := func(change func()) { // all connections break, and come back
+		reconnect := func(change func()) { // cuts all connections and restores them
 			for _, l := range lines {
 				l.Cut()
 			}
@@ -209,7 +210,7 @@ func goesBack(t *testing.T, seed uint64) {
 				done := e.done()
 				n := r.IntN(done + 1)
 				if r.IntN(3) == 0 {
-					n = max(0, done-r.IntN(6)) // as a failover does
+					n = max(0, done-r.IntN(6)) // as after a failover
 				}
 				did("the engine goes back to %d of %d operations", n, done)
 				reconnect(func() { e.back(n) })
@@ -231,7 +232,7 @@ func goesBack(t *testing.T, seed uint64) {
 			l.Mend()
 		}
 		time.Sleep(ttl + 10*time.Second)
-		if setBack { // an entry has its whole length from the first question after that
+		if setBack { // after that, an entry lasts its full lifetime from the first query
 			for i := range c.guards {
 				look(i, floors[i])
 			}
@@ -240,7 +241,7 @@ func goesBack(t *testing.T, seed uint64) {
 		for i := range c.guards {
 			look(i, int(c.version.Load()))
 			if s := c.guards[i].Stats().Fleet; s.Pending > 0 {
-				t.Errorf("instance %d has %d pending", i, s.Pending)
+				t.Errorf("instance %d has %d pending invalidations", i, s.Pending)
 			}
 		}
 	})

@@ -7,54 +7,54 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A simEngine is the engine: a fleet.Memory, and next to it another, simple
-// record of each key, which says what it must answer. Whatever it executes is
-// executed under the world's lock, so its history is one line.
+// A simEngine is the engine: a fleet.Memory, and beside it another, simple record of
+// each key, which gives the expected replies. It executes everything under the
+// world's lock, so its history is a sequence.
 type simEngine struct {
 	w         *simWorld
 	memory    *fleet.Memory
 	registers map[string]*simRegister
-	seq       uint64     // the last invalidation by tag
-	writes    []simWrite // in the order of execution
+	seq       uint64     // number of the last invalidation by tag
+	writes    []simWrite // in order of execution
 }
 
-// A simRegister is the state of a key, as the Tier's contract has it.
+// A simRegister is the state of a key, as defined by the Tier's contract.
 type simRegister struct {
 	last     uint64
-	lease    time.Duration // until when; 0: none
-	cooling  time.Duration // until when
-	failures int           // in a row
-	fence    uint64        // of the entry
+	lease    time.Duration // until when it is held; 0: no lease
+	cooling  time.Duration // end of the cooling
+	failures int           // consecutive failures
+	fence    uint64        // fence of the entry
 	expired  uint64        // fence of the last Expire
 	id       string        // of the entry's value; "" for none
-	fresh    time.Duration // until when
+	fresh    time.Duration // until when the entry is fresh
 	keep     time.Duration
 	grants   map[uint64]*simGrant
 }
 
-// A simGrant is a lease's life.
+// A simGrant is the life of a lease.
 type simGrant struct {
 	by       *simInst
-	told     bool // the instance has heard of it
+	told     bool // the instance knows that it has the lease
 	used     bool // a load has begun under it
 	returned bool // the instance has sent a Settle
 	at       time.Duration
-	until    time.Duration // as it was extended last
-	ended    time.Duration // by a Settle or a Write; 0: by itself
-	wrote    bool          // by a Write
+	until    time.Duration // end as of the last extension
+	ended    time.Duration // when a Settle or a Write ended it; 0: it expired
+	wrote    bool          // ended by a Write
 }
 
-// A simWrite is something that puts values out of date.
+// A simWrite is an operation that makes values outdated.
 type simWrite struct {
 	at      time.Duration
-	key     string // of a Write
+	key     string // only for a Write
 	tags    []string
-	number  uint64 // fence, or number
+	number  uint64 // fence, or number of the invalidation
 	removed bool
 	expired bool
 	set     string // id of the value that was set
 	by      *simInst
-	ack     *simAck // the call; nil: an instance has sent again what it was not sure of
+	ack     *simAck // the call; nil: an instance has repeated a write whose outcome it did not know
 }
 
 func (e *simEngine) register(key string) *simRegister {
@@ -66,7 +66,7 @@ func (e *simEngine) register(key string) *simRegister {
 	return r
 }
 
-// nextLocked is a new fence.
+// nextLocked records a new fence and returns the register of its key.
 func (e *simEngine) nextLocked(key string, fence uint64) *simRegister {
 	r := e.register(key)
 	if fence <= r.last {
@@ -139,7 +139,7 @@ func (e *simEngine) settleLocked(l *simLink, k fleet.Key, fence uint64, o fleet.
 		return ok, err
 	}
 	if want := r.last == fence; ok != want {
-		w.breakLocked("tier: Settle(%s, #%d) = %v where the last is #%d", k.Name, w.ordinal(fence), ok, w.ordinal(r.last))
+		w.breakLocked("tier: Settle(%s, #%d) = %v although the last fence is #%d", k.Name, w.ordinal(fence), ok, w.ordinal(r.last))
 	}
 	what := "nothing"
 	switch {
@@ -175,8 +175,8 @@ func (e *simEngine) settleLocked(l *simLink, k fleet.Key, fence uint64, o fleet.
 	return true, nil
 }
 
-// storedLocked looks at what a load has stored: it belongs to the lease under
-// which it is settled, and is not older than the value it replaces.
+// storedLocked checks what a load has stored: it belongs to the lease under which it
+// is settled, and is not older than the value that it replaces.
 func (e *simEngine) storedLocked(l *simLink, key, id string, fence uint64) {
 	w := e.w
 	b, old := w.births[id], w.births[e.register(key).id]
@@ -185,10 +185,10 @@ func (e *simEngine) storedLocked(l *simLink, key, id string, fence uint64) {
 		return
 	}
 	if b.fence != 0 && b.fence != fence {
-		w.breakLocked("settle: %s stores %q, loaded under #%d, as #%d", l.in.name, id, w.ordinal(b.fence), w.ordinal(fence))
+		w.breakLocked("settle: %s stores %q, loaded under #%d, under #%d", l.in.name, id, w.ordinal(b.fence), w.ordinal(fence))
 	}
 	if b.settled = fence; old != nil && !old.set && b.version < old.version {
-		w.breakLocked("back: %s was version %d in the tier, and %s stores version %d", key, old.version, l.in.name, b.version)
+		w.breakLocked("back: %s had version %d in the tier, but %s stores version %d", key, old.version, l.in.name, b.version)
 	}
 }
 
@@ -243,7 +243,7 @@ func (e *simEngine) invalidateTagsLocked(l *simLink, ack *simAck, namespace stri
 	return seq, nil
 }
 
-// simIdOf finds the id of a value, or of a not-found answer, in what travels.
+// simIdOf finds the ID of a value, or of a not-found result, in encoded data.
 func simIdOf(data []byte) string {
 	var v fleet.Value
 	if v.UnmarshalBinary(data) != nil {

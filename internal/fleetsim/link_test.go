@@ -10,33 +10,32 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// simDeadline is the link's own deadline for a command.
+// simDeadline is the link's deadline for a command.
 const simDeadline = 75 * ms
 
-var errSimLost = errors.New("no answer in time")
+var errSimLost = errors.New("no reply in time")
 
-// A simLink is one instance's connection to the engine: the Tier it is given.
-// It loses, delays, doubles and reorders what goes over it, stands still while
-// the instance is paused, and has a clock of its own: to the instance the
-// engine's instants, which are the fences, are skewed by up to a quarter of an
-// hour.
+// A simLink is an instance's connection to the engine: the Tier that the instance
+// uses. It loses, delays, doubles and reorders what is sent over it, and stops while
+// the instance is paused. It also skews the clock: the instance sees the engine's
+// times, which are the fences, with an error of up to a quarter of an hour.
 type simLink struct {
 	fleet.BaseTier
 
 	w    *simWorld
 	in   *simInst
-	skew uint64 // µs, added to each fence that the instance is shown
+	skew uint64 // in µs, added to each fence that the instance sees
 
-	sent      map[string]int           // guarded by w.mu: commands so far, by operation and key
-	failed    map[string]time.Duration // guarded by w.mu: when a command about a key last failed the instance
-	faulty    time.Duration            // guarded by w.mu: when the last command was lost, or late
+	sent      map[string]int           // guarded by w.mu: number of commands so far, by operation and key
+	failed    map[string]time.Duration // guarded by w.mu: when a command for a key last failed
+	faulty    time.Duration            // guarded by w.mu: when a command was last lost or late
 	dead      bool                     // guarded by w.mu: the instance has crashed
-	paused    time.Duration            // guarded by w.mu: until when
+	paused    time.Duration            // guarded by w.mu: end of the pause
 	cut       time.Duration            // guarded by w.mu: until when nothing goes through
 	cutQuick  bool                     // guarded by w.mu: while cut, commands fail at once
 	deaf      time.Duration            // guarded by w.mu: until when pushes are lost, and Reset reports it
-	dropped   time.Duration            // guarded by w.mu: until when pushes are lost, and nothing tells it
-	wasPaused time.Duration            // guarded by w.mu: sum of the pauses
+	dropped   time.Duration            // guarded by w.mu: until when pushes are lost silently
+	wasPaused time.Duration            // guarded by w.mu: total length of the pauses
 
 	push    sync.Mutex // held while the Watcher is called
 	stopped bool       // guarded by push
@@ -45,15 +44,15 @@ type simLink struct {
 
 var _ fleet.Tier = (*simLink)(nil)
 
-// A simFate is what becomes of one command.
+// A simFate is what happens to one command.
 type simFate struct {
 	lost, mute, twice, second bool
 	there, again, back        time.Duration
-	refused                   bool // at once
+	refused                   bool // fails at once
 }
 
-// fate draws what becomes of the instance's next command. It depends on nothing
-// but the seed, the instance, the operation, the key and how many there were.
+// fate draws what happens to the instance's next command. It depends only on the
+// seed, the instance, the operation, the key and their count so far.
 func (l *simLink) fate(op, key string) simFate {
 	w := l.w
 	w.mu.Lock()
@@ -93,13 +92,13 @@ func (l *simLink) fate(op, key string) simFate {
 	return f
 }
 
-// simDelay is up to most, to the nanosecond, so that no two things happen in one
-// instant.
+// simDelay draws a delay of up to most, to the nanosecond, so that hardly any two
+// events share an instant.
 func simDelay(r *rand.Rand, most time.Duration) time.Duration {
 	return 20*time.Microsecond + time.Duration(r.Int64N(int64(most)))
 }
 
-// stand returns when the instance is not paused. What has waited for that goes on
+// stand returns when the instance is not paused. Everything that has waited continues
 // one after another, in the order of their salts.
 func (l *simLink) stand(salt time.Duration) {
 	for {
@@ -113,7 +112,7 @@ func (l *simLink) stand(salt time.Duration) {
 	}
 }
 
-// simSend takes a command to the engine, and what exec answers there back.
+// simSend sends a command to the engine, and returns the result of exec there.
 func simSend[T any](l *simLink, ctx context.Context, op, key string, exec func() T) (T, error) {
 	var none T
 	l.stand(0)
@@ -142,7 +141,7 @@ func simSend[T any](l *simLink, ctx context.Context, op, key string, exec func()
 		return none, context.Cause(ctx)
 	case <-timer.C:
 	}
-	l.stand(f.back) // a process that stood still finds the answer beside the deadline
+	l.stand(f.back) // after a pause, a process finds both the reply and the expired deadline
 	select {
 	case a := <-answer:
 		return a, nil
@@ -151,8 +150,7 @@ func simSend[T any](l *simLink, ctx context.Context, op, key string, exec func()
 	}
 }
 
-// simCarry is the way of one command. What is doubled is executed twice before
-// the answer.
+// simCarry carries one command. A doubled command is executed twice before its reply.
 func simCarry[T any](l *simLink, f simFate, exec func() T, answer chan<- T) {
 	time.Sleep(f.there)
 	a := exec()
@@ -179,7 +177,7 @@ func (l *simLink) isCut() bool {
 	return l.dead || l.w.now() < l.cut
 }
 
-// unavailable notes that a command has failed the instance.
+// unavailable records that a command failed for the instance.
 func (l *simLink) unavailable(op, key string) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -189,7 +187,7 @@ func (l *simLink) unavailable(op, key string) error {
 	return &fleet.UnavailableError{Op: op, Err: errSimLost}
 }
 
-// shown is a fence as the instance sees it, meant what it means by one.
+// shown converts a fence to what the instance sees; meant converts it back.
 func (l *simLink) shown(fence uint64) uint64 {
 	if fence == 0 || fence == fleet.AnyFence {
 		return fence

@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// beginsLocked judges a load that begins, beside those of its key that run: for
-// each of them there is a reason why it does not hold this one back. w.mu must be
-// held.
+// beginsLocked judges a load that begins, against the running loads of its key: for
+// each of them there must be a reason why it does not hold this load back. w.mu must
+// be held.
 func (w *simWorld) beginsLocked(b *simBirth) {
 	if b.in.crashed {
 		return
 	}
 	if b.fence == 0 && !b.in.aloneLocked(b.key, b.began) {
-		w.breakLocked("loads: %s loads %s without a lease, though the Tier has not failed it", b.in.name, b.id)
+		w.breakLocked("loads: %s loads %s without a lease, although the Tier has not failed", b.in.name, b.id)
 	}
 	if r := w.engine.register(b.key); b.fence != 0 && r.last != b.fence && r.grants[b.fence].ended == 0 && !w.troubledLocked(b) {
-		w.breakLocked("loads: %s loads %s under #%d, which #%d has followed", b.in.name, b.id, w.ordinal(b.fence), w.ordinal(r.last))
+		w.breakLocked("loads: %s loads %s under #%d, although #%d followed", b.in.name, b.id, w.ordinal(b.fence), w.ordinal(r.last))
 	}
 	for _, other := range w.running[b.key] {
 		if why := w.besideLocked(other, b); why != "" {
@@ -24,8 +24,8 @@ func (w *simWorld) beginsLocked(b *simBirth) {
 	}
 }
 
-// aloneLocked reports whether the Tier has just failed the instance, so that it
-// loads by itself.
+// aloneLocked reports whether the Tier has just failed for the instance, which then
+// loads alone.
 func (in *simInst) aloneLocked(key string, now time.Duration) bool {
 	w := in.w
 	most := time.Duration(0)
@@ -40,42 +40,41 @@ func (in *simInst) aloneLocked(key string, now time.Duration) bool {
 	return in.link.dead || w.o.breaker && in.link.faulty > 0
 }
 
-// troubledLocked reports whether something has befallen the load's instance
-// since the lease was granted: a command lost or late, a pause.
+// troubledLocked reports whether the load's instance has had a problem since the
+// lease was granted: a lost or late command, or a pause.
 func (w *simWorld) troubledLocked(b *simBirth) bool {
 	return b.in.crashed || b.in.link.faulty >= b.at-simDeadline
 }
 
-// besideLocked says what is wrong about b beginning while other runs; "" for
-// nothing.
+// besideLocked returns why b must not begin while other runs, or "" if it may.
 func (w *simWorld) besideLocked(other, b *simBirth) string {
 	g, own := w.engine.register(b.key).grants[other.fence], w.engine.register(b.key).grants[b.fence]
 	switch {
 	case other.ctx.Err() != nil, other.in.crashed:
-		return "" // it was given up, or nobody is there to know of it
+		return "" // it was given up, or its instance is gone
 	case g != nil && g.wrote, own != nil && (own.wrote || own.until < b.began):
-		return "" // one of them is out of date, which it may not know
+		return "" // one of them is outdated, perhaps without knowing it
 	case other.in == b.in:
 		if w.detachedLocked(other) || w.troubledLocked(other) {
 			return ""
 		}
-		return "the same instance runs, and nothing has put out of date"
+		return "the same instance runs, and is not outdated"
 	case other.fence == 0 || b.fence == 0:
-		return "" // one of them is alone, see aloneLocked
+		return "" // one of them loads without the Tier; see aloneLocked
 	}
 	switch {
 	case w.detachedLocked(other) || w.troubledLocked(other):
 		return ""
 	case g.ended > 0:
-		return "has settled its lease and goes on"
+		return "has settled its lease but continues"
 	case g.until > b.at:
-		return "has the lease"
+		return "still has the lease"
 	}
-	return "has let its lease run out, though nothing was in its way"
+	return "let its lease expire without a reason"
 }
 
-// detachedLocked reports whether something has put the load out of date at its
-// instance since it began: a write there, or a push.
+// detachedLocked reports whether the load was made outdated at its instance since it
+// began, by a write there or by a push.
 func (w *simWorld) detachedLocked(b *simBirth) bool {
 	since := b.at - 3*w.slackLocked(b.in)
 	for _, ack := range b.in.acked {

@@ -9,13 +9,13 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// simOptions are what a seed draws before its history begins.
+// simOptions is what a seed draws before its history begins.
 type simOptions struct {
-	calm      bool // nothing goes wrong but delays of a millisecond or so
+	calm      bool // no faults except delays of about a millisecond
 	instances int
 	keys      int
 	many      bool // the source loads several keys at once
-	breaker   bool // a fleet.Breaker stands before the link
+	breaker   bool // a fleet.Breaker is in front of the link
 
 	ttl, swr, sie, negative time.Duration
 	lease, cap, maxKeep     time.Duration
@@ -27,7 +27,7 @@ type simOptions struct {
 	refreshAhead            float64
 	cancelLost              bool
 
-	loss, slow, twice  float64 // of commands
+	loss, slow, twice  float64 // probabilities for commands
 	latePush, dropPush float64
 	longLoads          float64
 	failing            float64
@@ -37,7 +37,7 @@ type simOptions struct {
 
 func simPick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// simDraw is what a seed stands for.
+// simDraw draws the options of a seed.
 func simDraw(seed uint64) simOptions {
 	r := rand.New(rand.NewPCG(seed, 0x77656972))
 	o := simOptions{
@@ -75,7 +75,7 @@ func simDraw(seed uint64) simOptions {
 	return o
 }
 
-// guard is the Options of an instance's Guard.
+// guard returns the Options of an instance's Guard.
 func (o *simOptions) guard(t fleet.Tier) weir.Options {
 	return weir.Options{
 		Name: "sim", TTL: o.ttl, StaleWhileRevalidate: o.swr, StaleIfError: o.sie, NegativeTTL: o.negative,
@@ -88,7 +88,7 @@ func (o *simOptions) guard(t fleet.Tier) weir.Options {
 	}
 }
 
-// A simAction is one thing that happens in a history.
+// A simAction is one event of a history.
 type simAction struct {
 	at   time.Duration
 	kind simKind
@@ -96,12 +96,12 @@ type simAction struct {
 	key  int
 	tag  int
 
-	callers  int           // of a Get: so many, on this and the next instances
-	nth      time.Duration // of these, which one
-	patience time.Duration // of a caller; 0: any
-	lasts    time.Duration // of a fault
-	quick    bool          // of a cut: commands fail at once
-	half     bool          // of a cut: pushes only
+	callers  int           // for a Get: number of callers, on this and the next instances
+	nth      time.Duration // index of this caller
+	patience time.Duration // patience of a caller; 0: unlimited
+	lasts    time.Duration // duration of a fault
+	quick    bool          // for a cut: commands fail at once
+	half     bool          // for a cut: pushes only
 }
 
 type simKind uint8
@@ -110,7 +110,7 @@ const (
 	simGet simKind = iota
 	simGetMany
 	simRefresh
-	simTruth // the source's value changes, and nobody says so
+	simTruth // the source's value changes without a notification
 	simSet
 	simInvalidate
 	simExpire
@@ -146,7 +146,7 @@ func (o *simOptions) drawActions(r *rand.Rand) {
 			a.patience = time.Duration(1 + r.Int64N(int64(400*ms)))
 		}
 		o.actions = append(o.actions, a)
-		if r.IntN(4) == 0 { // things meet more often
+		if r.IntN(4) == 0 { // events coincide more often
 			b := a
 			b.kind, b.inst = simPick(r, bag...), r.IntN(o.instances)
 			b.at += time.Duration(r.Int64N(int64(5 * ms)))
@@ -156,7 +156,7 @@ func (o *simOptions) drawActions(r *rand.Rand) {
 	slices.SortStableFunc(o.actions, func(a, b simAction) int { return int(a.at - b.at) })
 }
 
-// tagsOf are the tags of a key's values.
+// tagsOf returns the tags of a key's values.
 func (o *simOptions) tagsOf(key string) []string {
 	switch key {
 	case "k0":

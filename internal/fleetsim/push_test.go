@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A simPush takes what the engine tells to an instance, late, twice, in another
+// A simPush delivers the engine's pushes to an instance: late, twice, in another
 // order, or not at all.
 type simPush struct{ l *simLink }
 
@@ -17,16 +17,16 @@ var _ fleet.Watcher = simPush{}
 // A simHeard is a push that has reached an instance.
 type simHeard struct {
 	at      time.Duration
-	key     string // of Changed
+	key     string // for Changed
 	tagged  bool
 	tag     string
 	number  uint64 // fence or number
 	removed bool
 	reset   bool
-	own     bool // of a write of its own
+	own     bool // caused by the instance's own write
 }
 
-// Watch is of fleet.Tier.
+// Watch implements fleet.Tier.
 func (l *simLink) Watch(namespace string, w fleet.Watcher) (func(), error) {
 	l.watcher = w
 	stop, err := l.w.engine.memory.Watch(namespace, simPush{l})
@@ -60,11 +60,11 @@ func (p simPush) Expired(tag string, seq uint64) {
 	p.send("expired", tag, seq, simHeard{}, func(w fleet.Watcher) { w.Expired(tag, seq) })
 }
 
-func (p simPush) Lost()      { panic("the engine tells no Lost") }
-func (p simPush) Recovered() { panic("the engine tells no Recovered") }
-func (p simPush) Reset()     { panic("the engine tells no Reset") }
+func (p simPush) Lost()      { panic("the engine sends no Lost") }
+func (p simPush) Recovered() { panic("the engine sends no Recovered") }
+func (p simPush) Reset()     { panic("the engine sends no Reset") }
 
-// send draws what becomes of a push, and brings it.
+// send draws what happens to a push, and delivers it.
 func (p simPush) send(op, name string, number uint64, h simHeard, tell func(fleet.Watcher)) {
 	l, w := p.l, p.l.w
 	w.mu.Lock()
@@ -97,7 +97,7 @@ func (p simPush) send(op, name string, number uint64, h simHeard, tell func(flee
 	}
 }
 
-// tell makes one call to the instance's Watcher.
+// tell makes one call of the instance's Watcher.
 func (l *simLink) tell(what string, salt time.Duration, h simHeard, tell func(fleet.Watcher)) {
 	l.stand(salt)
 	l.push.Lock()
@@ -113,8 +113,8 @@ func (l *simLink) tell(what string, salt time.Duration, h simHeard, tell func(fl
 	l.w.logLocked(l.in.name, "push %s", what)
 }
 
-// cutOff cuts the instance off for d: commands fail, at once or at their
-// deadline, and pushes are lost until a new connection, which tells Reset.
+// cutOff cuts the instance off for d: commands fail, at once or at their deadline,
+// and pushes are lost until there is a new connection, which calls Reset.
 func (l *simLink) cutOff(d, notice, again time.Duration, quick, pushesOnly bool) {
 	w := l.w
 	w.mu.Lock()

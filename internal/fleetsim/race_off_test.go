@@ -2,5 +2,5 @@
 
 package fleetsim_test
 
-// raceEnabled tells tests to do less.
+// raceEnabled makes tests do less work.
 const raceEnabled = false

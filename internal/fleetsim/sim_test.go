@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	simSeed  = flag.Int64("fleet.seed", -1, "play this history of TestFleetSim alone, and print it")
+	simSeed  = flag.Int64("fleet.seed", -1, "play only this history of TestFleetSim, and print it")
 	simFrom  = flag.Uint64("fleet.from", 0, "the first history of TestFleetSim")
 	simSeeds = flag.Int("fleet.seeds", 0, "how many histories TestFleetSim plays; 0: 2000, fewer with -short and -race")
 )
@@ -25,7 +25,7 @@ const (
 	sec = time.Second
 )
 
-// simPlay plays what a seed stands for, with the given actions, in a bubble.
+// simPlay plays the history of a seed, with the given actions, in a bubble.
 func simPlay(t *testing.T, seed uint64, o simOptions) (w *simWorld) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -50,7 +50,7 @@ func simPlay(t *testing.T, seed uint64, o simOptions) (w *simWorld) {
 	return w
 }
 
-// simReduce leaves out actions as long as the same rule is broken.
+// simReduce removes actions as long as the same rule is broken.
 func simReduce(t *testing.T, seed uint64, o simOptions, rule string) *simWorld {
 	breaks := func(actions []simAction) *simWorld {
 		less := o
@@ -82,14 +82,14 @@ func simReduce(t *testing.T, seed uint64, o simOptions, rule string) *simWorld {
 	return best
 }
 
-// simRule is the rule that a complaint names first.
+// simRule returns the rule with which a complaint begins.
 func simRule(complaint string) string {
 	rule, _, _ := strings.Cut(complaint, ":")
 	return rule
 }
 
-// simJitter takes the place of the Clients' own chance, for all tests of this
-// package: it differs from wait to wait as much as what remains of the lease does.
+// simJitter replaces the Clients' random source in all tests of this package. It
+// varies from wait to wait with what remains of the lease.
 func init() {
 	fleetclient.Jitter = func(d time.Duration) time.Duration {
 		return time.Duration(uint64(d) * 0x9E3779B97F4A7C15 >> 40 % uint64(d/4+ms))
@@ -128,19 +128,19 @@ func TestFleetSim(t *testing.T) {
 	}
 }
 
-// simReport says what was broken, by the shortest history that still breaks it.
+// simReport reports what was broken, with the shortest history that still breaks it.
 func simReport(t *testing.T, seed uint64, w *simWorld) {
 	if len(w.broken) == 0 {
 		return
 	}
-	t.Errorf("seed %d breaks %d rules, first:\n%s", seed, len(w.broken), w.broken[0])
+	t.Errorf("seed %d breaks %d rules, of which the first is:\n%s", seed, len(w.broken), w.broken[0])
 	if short := simReduce(t, seed, w.o, simRule(w.broken[0])); short != nil {
-		t.Errorf("%d of %d actions do:\n%s\noptions %+v\n%s\nreplay it with -run 'TestFleetSim$' -fleet.seed=%d",
+		t.Errorf("%d of %d actions are enough:\n%s\noptions %+v\n%s\nreplay it with -run 'TestFleetSim$' -fleet.seed=%d",
 			len(short.o.actions), len(w.o.actions), short.broken[0], short.head(), strings.Join(short.trace(), "\n"), seed)
 	}
 }
 
-// head is the Options without the actions.
+// head returns the Options without the actions.
 func (w *simWorld) head() simOptions {
 	o := w.o
 	o.actions = nil

@@ -12,15 +12,15 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A simValue says all about itself.
+// A simValue describes its own origin.
 type simValue struct {
-	ID      string // [instance/key#n], of the load or the Set that made it
+	ID      string // [instance/key#n], names the load or the Set that made it
 	Key     string
 	Version int
-	Fence   uint64 // of the lease it was loaded under, 0 for none
+	Fence   uint64 // fence of the lease it was loaded under, 0 for none
 }
 
-// simIdIn finds the id in a text.
+// simIdIn finds the ID in a text.
 func simIdIn(s string) string {
 	i, j := strings.IndexByte(s, '['), strings.IndexByte(s, ']')
 	if i < 0 || j < i {
@@ -29,27 +29,27 @@ func simIdIn(s string) string {
 	return s[i : j+1]
 }
 
-// A simBirth is where a value, or a failure, comes from. Its fields are guarded
-// by the world's lock.
+// A simBirth is the origin of a value or a failure. Its fields are guarded by the
+// world's lock.
 type simBirth struct {
 	id, key string
 	in      *simInst
 	version int
 	set     bool
-	fence   uint64        // of the lease, 0 for none
-	guessed bool          // of a bulk load: fence and at are a guess until it settles
-	at      time.Duration // granted, without a lease begun; of a Set: written
-	began   time.Duration // of the function; of a Set: of the call
+	fence   uint64        // fence of the lease, 0 for none
+	guessed bool          // for a bulk load: fence and at are guesses until it settles
+	at      time.Duration // when the lease was granted, or the load began without a lease; for a Set: when it was written
+	began   time.Duration // start of the function; for a Set: of the call
 	ended   time.Duration // 0: not yet
-	settled uint64        // the fence under which it came into the tier, 0: it did not
+	settled uint64        // the fence under which it was stored in the tier, 0: it was not
 	failed  bool
 	ctx     context.Context
 }
 
 var errSimBoom = errors.New("boom")
 
-// source is the instance's way to the one source. In every history all values
-// of a key have the same tags.
+// source returns the instance's access to the one source. In every history, all
+// values of a key have the same tags.
 func (in *simInst) source() weir.Source[string, simValue] {
 	src := weir.Source[string, simValue]{
 		LoadEntry: func(ctx context.Context, key string, _ weir.Previous[simValue]) (weir.Entry[simValue], error) {
@@ -94,7 +94,7 @@ func (in *simInst) loadMany(ctx context.Context, keys []string, _ []weir.Previou
 	return entries, errs
 }
 
-// A simPlan is what becomes of one load.
+// A simPlan is what happens to one load.
 type simPlan struct {
 	takes                     time.Duration
 	late, fails, panics, deaf bool
@@ -121,8 +121,8 @@ func (in *simInst) plan(key string, n int) simPlan {
 	return p
 }
 
-// load is the source: it reads its truth when the load begins, or just before
-// it ends. With others, all end together.
+// load is the source: it reads its data when the load begins, or just before it ends.
+// In a bulk load, all keys end together.
 func (in *simInst) load(ctx context.Context, key string, all *sync.WaitGroup) (simValue, error) {
 	w := in.w
 	w.mu.Lock()
@@ -166,7 +166,7 @@ func (in *simInst) load(ctx context.Context, key string, all *sync.WaitGroup) (s
 		w.logLocked(in.name, "load %s panics", b.id)
 		panic("boom " + b.id)
 	case b.version%5 == 4:
-		w.logLocked(in.name, "load %s ends: version %d is not there", b.id, b.version)
+		w.logLocked(in.name, "load %s ends: version %d is not found", b.id, b.version)
 		return simValue{}, fmt.Errorf("%w %s", weir.ErrNotFound, b.id)
 	}
 	b.failed = err != nil
@@ -189,16 +189,16 @@ func simWork(ctx context.Context, p simPlan) error {
 	}
 }
 
-// leaseOfLocked is the fence of the lease under which a load runs, and when the
-// load counts as born. w.mu must be held.
+// leaseOfLocked returns the fence of the lease under which a load runs, and the birth
+// of the load. w.mu must be held.
 func (in *simInst) leaseOfLocked(ctx context.Context, key string, now time.Duration, bulk bool) (uint64, time.Duration) {
 	w, r := in.w, in.w.engine.register(key)
 	shown, ok := fleet.FenceFrom(ctx)
 	fence := in.link.meant(shown)
 	if bulk {
-		// Each key has its own lease, or none, and nothing says which yet. The
-		// guess is the last one granted just now, unless the instance gave it back;
-		// settledLocked corrects it.
+		// Each key has its own lease, or none, and it is not yet known which. The
+		// guess is the last one that was granted just now, unless the instance gave
+		// it back; settledLocked corrects it.
 		for f, g := range r.grants {
 			if g.by == in && g.told && !g.used && f > fence && g.at >= now-2*w.slackLocked(in) && (!g.returned || ctx.Err() != nil) {
 				fence, ok = f, true
@@ -210,16 +210,16 @@ func (in *simInst) leaseOfLocked(ctx context.Context, key string, now time.Durat
 	}
 	g := r.grants[fence]
 	if g == nil || g.by != in {
-		w.breakLocked("fence: %s loads %s under %d, which it was not granted", in.name, key, shown)
+		w.breakLocked("fence: %s loads %s under %d, but was not granted that lease", in.name, key, shown)
 		return 0, now
 	}
 	g.used = true
 	return fence, g.at
 }
 
-// settledLocked notes that the instance settles a lease with a value. That is
-// before anybody gets the value, and says under which lease a bulk load ran. A
-// load without a lease never comes here. w.mu must be held.
+// settledLocked records that the instance settles a lease with a value. That happens
+// before any caller gets the value, and shows under which lease a bulk load ran. A
+// load without a lease never settles. w.mu must be held.
 func (in *simInst) settledLocked(key, id string, fence uint64) {
 	b, g := in.w.births[id], in.w.engine.register(key).grants[fence]
 	if b != nil && b.key == key && b.guessed && g != nil {
@@ -227,9 +227,9 @@ func (in *simInst) settledLocked(key, id string, fence uint64) {
 	}
 }
 
-// bornLocked is the instant from which a write puts the value out of date. As long
-// as nothing confirms the lease of a bulk load, that is its beginning. w.mu must be
-// held.
+// bornLocked returns the instant from which a write makes the value outdated. Until
+// the lease of a bulk load is confirmed, that is the beginning of the load. w.mu must
+// be held.
 func (b *simBirth) bornLocked() time.Duration {
 	if b.guessed {
 		return b.began

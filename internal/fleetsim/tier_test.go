@@ -7,10 +7,10 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// The Tier's operations, as an instance calls them. What goes to the engine is
-// looked at: only durations may travel, and none that could be a clock's time.
+// The Tier's operations, as an instance calls them. Everything sent to the engine is
+// checked: only durations may be sent, and none that could be a clock's time.
 
-// simBack is an answer on its way back.
+// A simBack is a reply on its way back.
 type simBack[T any] struct {
 	value T
 	err   error
@@ -29,7 +29,7 @@ func simAsk[T any](l *simLink, ctx context.Context, op, key string, exec func(e 
 	return b.value, b.err
 }
 
-// Acquire is of fleet.Tier.
+// Acquire implements fleet.Tier.
 func (l *simLink) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
 	l.within("the lease of Acquire", a.Lease, l.w.o.lease)
 	a.NewerThan, a.Joined = l.meant(a.NewerThan), l.meant(a.Joined)
@@ -54,7 +54,7 @@ func (l *simLink) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.
 	return ans, nil
 }
 
-// Extend is of fleet.Tier.
+// Extend implements fleet.Tier.
 func (l *simLink) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
 	l.within("the lease of Extend", d, l.w.o.lease)
 	return simAsk(l, ctx, "extend", k.Name, func(e *simEngine) (bool, error) {
@@ -62,7 +62,7 @@ func (l *simLink) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.
 	})
 }
 
-// Settle is of fleet.Tier.
+// Settle implements fleet.Tier.
 func (l *simLink) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	l.entry(o.Entry)
 	l.within("the cooling of Settle", o.Cool, l.w.o.cooling[1])
@@ -73,8 +73,8 @@ func (l *simLink) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet
 	})
 }
 
-// settles notes that the instance gives a lease back, whether or not the engine
-// hears of it.
+// settles records that the instance gives a lease back, whether or not the command
+// reaches the engine.
 func (l *simLink) settles(key string, fence uint64, o fleet.Outcome) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *simLink) settles(key string, fence uint64, o fleet.Outcome) {
 	}
 }
 
-// Write is of fleet.Tier.
+// Write implements fleet.Tier.
 func (l *simLink) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	l.entry(w.Entry)
 	fence, err := simAsk(l, ctx, "write", k.Name, func(e *simEngine) (uint64, error) {
@@ -95,14 +95,14 @@ func (l *simLink) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64
 	return l.shown(fence), err
 }
 
-// Tags is of fleet.Tier.
+// Tags implements fleet.Tier.
 func (l *simLink) Tags(ctx context.Context, namespace string, tags []string) (fleet.TagState, error) {
 	return simAsk(l, ctx, "tags", "", func(e *simEngine) (fleet.TagState, error) {
 		return e.memory.Tags(context.Background(), namespace, tags)
 	})
 }
 
-// InvalidateTags is of fleet.Tier.
+// InvalidateTags implements fleet.Tier.
 func (l *simLink) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	l.within("how long tags are kept", keep, simMostKeep)
 	return simAsk(l, ctx, "invalidate tags", "", func(e *simEngine) (uint64, error) {
@@ -110,27 +110,27 @@ func (l *simLink) InvalidateTags(ctx context.Context, namespace string, tags []s
 	})
 }
 
-// ExpireTags is of fleet.Tier. No history has one: TestExpireTags in the Guard's
-// package and the suite of Tiers are about it.
+// ExpireTags implements fleet.Tier. No history calls it: TestExpireTags in the
+// Guard's package and the conformance suite for Tiers test it.
 func (l *simLink) ExpireTags(context.Context, string, []string, time.Duration) (uint64, error) {
 	panic("no history expires tags")
 }
 
-// simAckOf is the call that a write is of, nil for one that is sent again.
+// simAckOf returns the call to which a write belongs, nil for a repeated write.
 func simAckOf(ctx context.Context) *simAck {
 	ack, _ := ctx.Value(simAckKey{}).(*simAck)
 	return ack
 }
 
-// within makes sure that a duration which travels is one: the time of a clock
-// would be beyond all that the Options name.
+// within checks that a value sent as a duration is one: a clock's time would be
+// beyond everything in the Options.
 func (l *simLink) within(what string, d, most time.Duration) {
 	if d < 0 || d > most {
 		l.w.break_("clock: %s: %s is %v; want 0 to %v", l.in.name, what, d, most)
 	}
 }
 
-// entry looks at the durations of an entry that is sent.
+// entry checks the durations of an entry that is sent.
 func (l *simLink) entry(e *fleet.Entry) {
 	if e == nil {
 		return
@@ -147,6 +147,6 @@ func (l *simLink) entry(e *fleet.Entry) {
 	l.within("an entry's window", max(v.SWR, v.SIE), max(o.swr, o.sie))
 	l.within("an entry's cost", v.Cost, simMostLoad+simMostPause)
 	if v.TagSeq > 0 && v.TagSeq > l.w.lastTagSeq() {
-		l.w.break_("clock: %s sends the invalidation number %d, which the engine has not given", l.in.name, v.TagSeq)
+		l.w.break_("clock: %s sends the invalidation number %d, which the engine has not assigned", l.in.name, v.TagSeq)
 	}
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A simWorld is one history: the engine, the source, and the instances that come
-// and go. One lock guards it all but the instances' own parts, so that what is
-// written down is one line.
+// A simWorld is one history: the engine, the source, and the instances that come and
+// go. One lock guards everything except the instances' own parts, so that the log is
+// a sequence.
 type simWorld struct {
 	seed   uint64
 	o      simOptions
 	start  time.Time
-	micros uint64 // of the engine's clock at the start
+	micros uint64 // the engine's clock at the start, in µs
 
-	late  sync.WaitGroup // commands and pushes under way
-	calls sync.WaitGroup // of callers
+	late  sync.WaitGroup // commands and pushes in flight
+	calls sync.WaitGroup // calls in progress
 
 	mu       sync.Mutex
 	engine   simEngine
 	truth    map[string]int         // guarded by mu: the source's version of each key
-	births   map[string]*simBirth   // guarded by mu: values, by id
+	births   map[string]*simBirth   // guarded by mu: values, by ID
 	running  map[string][]*simBirth // guarded by mu: loads whose function has not returned, by key
 	slots    []*simInst             // guarded by mu
-	all      []*simInst             // guarded by mu: those that have crashed too
-	seen     []simSeen              // guarded by mu: answers that show what an instance has
+	all      []*simInst             // guarded by mu: including those that have crashed
+	seen     []simSeen              // guarded by mu: results that show what an instance has
 	commands int                    // guarded by mu
 	loads    int                    // guarded by mu
 	answers  int                    // guarded by mu
-	open     int                    // guarded by mu: calls that wait
+	open     int                    // guarded by mu: calls that have not returned
 	broken   []string               // guarded by mu: rules that were broken
 	events   []simEvent             // guarded by mu
 }
 
-// Bounds of what a history draws. They are sums that no clock's time comes near.
+// Bounds of what a history draws. No clock's time comes near any sum of these.
 const (
 	simMostCommands = 20_000
 	simMostKeep     = 5 * time.Minute
@@ -52,34 +52,33 @@ const (
 // A simInst is an instance of the service, from its start to its crash.
 type simInst struct {
 	w       *simWorld
-	name    string // a, b, ... and which of its incarnations
+	name    string // a, b, ... and the number of its incarnation
 	link    *simLink
 	guard   *weir.Guard[string, simValue]
 	breaker *fleet.Breaker // nil for none
 
 	begun   map[string]int // guarded by w.mu: loads and sets so far, by key
 	heard   []simHeard     // guarded by w.mu
-	acked   []*simAck      // guarded by w.mu: its writes
+	acked   []*simAck      // guarded by w.mu: its own writes
 	crashed bool           // guarded by w.mu
 	closed  time.Duration  // guarded by w.mu
 }
 
-// A simAck is a write of an instance's own.
+// A simAck is a write by an instance.
 type simAck struct {
 	kind  simKind
 	began time.Duration
-	at    time.Duration // of its return; 0: not yet
+	at    time.Duration // when it returned; 0: not yet
 	ok    bool
 	key   string
-	tags  []string // in place of key
-	set   string   // id of the value that was set
+	tags  []string // instead of key
+	set   string   // ID of the value that was set
 	done  bool     // the engine has executed it
 
-	paid time.Duration // when the engine executed it, or what was sent in its place; 0: not yet
+	paid time.Duration // when the engine executed it, or a write that replaces it; 0: not yet
 }
 
-// simAckKey is for the context that a write is called with: it comes as far as
-// the Tier.
+// simAckKey is the context key for a write; the context is passed on to the Tier.
 type simAckKey struct{}
 
 // A simEvent is a line of the trace.
@@ -91,18 +90,19 @@ type simEvent struct {
 }
 
 func (e simEvent) String() string {
-	text, _, _ := strings.Cut(fmt.Sprintf(e.text, e.args...), "\n") // a panic has its stack below
+	text, _, _ := strings.Cut(fmt.Sprintf(e.text, e.args...), "\n") // a panic has its stack in the following lines
 	return fmt.Sprintf("%12v %-5s %s", e.at, e.who, text)
 }
 
 func (w *simWorld) now() time.Duration { return time.Since(w.start) }
 
-// logLocked writes down what happens. w.mu must be held.
+// logLocked logs an event. w.mu must be held.
 func (w *simWorld) logLocked(who, text string, args ...any) {
 	w.events = append(w.events, simEvent{w.now(), who, text, args})
 }
 
-// breakLocked notes that a rule, named first, is broken. w.mu must be held.
+// breakLocked records that a rule is broken; text begins with the rule. w.mu must be
+// held.
 func (w *simWorld) breakLocked(text string, args ...any) {
 	w.logLocked("!!!!!", text, args...)
 	w.broken = append(w.broken, fmt.Sprintf(text, args...))
@@ -114,7 +114,7 @@ func (w *simWorld) break_(text string, args ...any) {
 	w.breakLocked(text, args...)
 }
 
-// trace is the history, in order.
+// trace returns the history, in order.
 func (w *simWorld) trace() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *simWorld) trace() []string {
 	return lines
 }
 
-// ordinal is a fence to read: in µs since the history's start.
+// ordinal converts a fence to a readable number: µs since the start of the history.
 func (w *simWorld) ordinal(fence uint64) uint64 {
 	if fence < w.micros || fence == fleet.AnyFence {
 		return fence
@@ -133,8 +133,9 @@ func (w *simWorld) ordinal(fence uint64) uint64 {
 	return fence - w.micros
 }
 
-// draw is the chance for one thing: it depends on nothing that came before, so
-// that two runs of a seed draw the same, and a shorter history almost the same.
+// draw returns a random source for one purpose. It depends on nothing that came
+// before, so two runs of a seed draw the same, and a shortened history draws almost
+// the same.
 func (w *simWorld) draw(who, what, of string, n int) *rand.Rand {
 	h := w.seed*0x9E3779B97F4A7C15 + uint64(n)
 	for _, s := range []string{who, what, of} {
@@ -146,7 +147,7 @@ func (w *simWorld) draw(who, what, of string, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(h, w.seed))
 }
 
-// startLocked puts a new instance into a slot. w.mu must not be held.
+// startInst puts a new instance into a slot. w.mu must not be held.
 func (w *simWorld) startInst(slot, incarnation int) error {
 	in := &simInst{w: w, name: fmt.Sprintf("%c%d", 'a'+slot, incarnation), begun: make(map[string]int)}
 	r := w.draw(in.name, "skew", "", 0)
@@ -172,8 +173,8 @@ func (w *simWorld) startInst(slot, incarnation int) error {
 	return nil
 }
 
-// crash ends an instance at once: its connection is dead before its Guard is
-// closed, so nothing is settled. The wire may still bring what was sent.
+// crash ends an instance at once: its connection is dead before its Guard is closed,
+// so nothing is settled. What it has already sent may still arrive.
 func (w *simWorld) crash(slot int) {
 	w.mu.Lock()
 	in := w.slots[slot]
@@ -183,11 +184,11 @@ func (w *simWorld) crash(slot int) {
 	w.late.Go(func() { in.close() })
 }
 
-// close closes the Guard, which must come to its end.
+// close closes the Guard, and checks that everything has ended.
 func (in *simInst) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var lost *fleet.PendingError // what dies with the instance is lost with it
+	var lost *fleet.PendingError // pending invalidations are lost with the instance
 	if err := in.guard.Close(ctx); err != nil && !(errors.As(err, &lost) && in.link.isCut()) {
 		in.w.break_("end: %s: Close = %v", in.name, err)
 	}

@@ -1,15 +1,15 @@
-// Package gather decides when calls that were gathered depart together. It is
-// the mechanism that batch.Batcher and weir.Guard share; the batches, and what
-// a bulk call does, are the owner's.
+// Package gather decides when gathered calls are sent together. It is the
+// mechanism that batch.Batcher and weir.Guard share; the batches, and what a bulk
+// call does, are up to the owner.
 //
-// A [Group] is the place of one batch in a [Queue]. It lingers until it is full
-// or its time is over; then it is due, and stands in a line for one of a fixed
-// number of places; with a place its bulk call may start. It is open for more
-// members until the owner closes it, which is when the call really starts.
+// A [Group] represents one batch in a [Queue]. It lingers until it is full or its
+// time is over. Then it is due, and waits in line for one of a fixed number of
+// places. With a place, its bulk call may start. More members can join until the
+// owner closes the group, which is when the call really starts.
 //
-// Places are given out in the order in which groups became due, whatever their
-// scope. Groups that nobody waits for come after all others, and leave a place
-// free if there is more than one.
+// Places are granted in the order in which groups became due, across all scopes.
+// Groups that no caller waits for come after all others, and leave one place free
+// if there is more than one.
 package gather
 
 import (
@@ -18,44 +18,44 @@ import (
 	"time"
 )
 
-// A Batch is what stands behind a Group. Its methods are called with the
-// owner's lock held.
+// A Batch is the owner's part of a Group. Its methods are called with the owner's
+// lock held.
 type Batch interface {
 	// SizeLocked returns the number of members.
 	SizeLocked() int
-	// OpenLocked reports whether the owner could add a member.
+	// OpenLocked reports whether the owner can add a member.
 	OpenLocked() bool
-	// WantedLocked reports whether somebody waits for it.
+	// WantedLocked reports whether a caller waits for it.
 	WantedLocked() bool
 }
 
-// A Queue holds the groups whose calls have not returned. It is guarded by a
-// lock of the owner's; all methods but Wait need it.
+// A Queue holds the groups whose calls have not returned. It is guarded by a lock
+// of the owner; all methods except Wait require it.
 type Queue struct {
 	maxSize, places int
 	linger          time.Duration
 
-	open        map[scope]*Group // those that a member may join; at most one a scope
+	open        map[scope]*Group // groups that members can join; at most one per scope
 	line        Group            // root of the ring of groups that are due and have no place
-	used, stuck int              // places that are taken, and those of them whose call was given up
+	used, stuck int              // places in use, and those of them whose call was given up
 }
 
-// A scope is what may be gathered together: background work apart.
+// A scope identifies what may be gathered together; background work is separate.
 type scope struct {
 	of         any
 	background bool
 }
 
-// A Group is the place of one Batch in a Queue.
+// A Group represents one Batch in a Queue.
 type Group struct {
 	Batch Batch
 
-	// The rest is guarded by the owner's lock.
+	// The remaining fields are guarded by the owner's lock.
 	scope      scope
 	state      state
 	stuck      bool
-	ready      chan struct{} // made by who waits for a place, closed with the place
-	prev, next *Group        // in the line
+	ready      chan struct{} // created by the waiter for a place, closed when the place is granted
+	prev, next *Group        // neighbours in the line
 }
 
 type state uint8
@@ -67,16 +67,16 @@ const (
 	ended
 )
 
-// NewQueue returns a Queue for batches of at most maxSize members, of which as
-// many as there are places run at once.
+// NewQueue returns a Queue for batches of at most maxSize members. At most places
+// of them run at once.
 func NewQueue(maxSize, places int, linger time.Duration) *Queue {
 	q := &Queue{maxSize: maxSize, places: places, linger: linger, open: make(map[scope]*Group)}
 	q.line.prev, q.line.next = &q.line, &q.line
 	return q
 }
 
-// FindLocked returns the group that the next member of the scope joins, or nil
-// if one must be opened. of must be equal to itself.
+// FindLocked returns the group that the next member of the scope joins, or nil if
+// one must be opened. of must be equal to itself.
 func (q *Queue) FindLocked(of any, background bool) *Group {
 	g := q.open[scope{of, background}]
 	if g == nil || !g.Batch.OpenLocked() || g.Batch.SizeLocked() >= q.maxSize {
@@ -97,31 +97,31 @@ func (q *Queue) OpenLocked(of any, background bool, b Batch) *Group {
 	return g
 }
 
-// SendLocked makes a group of b that nobody joins, and that is due at once.
+// SendLocked creates a group of b that is closed to new members and due at once.
 func (q *Queue) SendLocked(b Batch) *Group {
 	g := &Group{Batch: b}
 	q.dueLocked(g)
 	return g
 }
 
-// AddedLocked notes that a member has joined g, which is due when it is full.
+// AddedLocked records that a member has joined g. A full group is due.
 func (q *Queue) AddedLocked(g *Group) {
 	if g.Batch.SizeLocked() >= q.maxSize {
 		q.dueLocked(g)
 	}
 }
 
-// FlushLocked makes all groups due that linger.
+// FlushLocked makes all lingering groups due.
 func (q *Queue) FlushLocked() {
 	for _, g := range q.open {
 		q.dueLocked(g)
 	}
 }
 
-// FullLocked reports whether g has as many members as it may.
+// FullLocked reports whether g has the maximum number of members.
 func (q *Queue) FullLocked(g *Group) bool { return g.Batch.SizeLocked() >= q.maxSize }
 
-// dueLocked puts g into the line, unless it has been there.
+// dueLocked puts g into the line, unless it has already been there.
 func (q *Queue) dueLocked(g *Group) {
 	if g.state != lingering {
 		return
@@ -132,8 +132,8 @@ func (q *Queue) dueLocked(g *Group) {
 	q.GrantLocked()
 }
 
-// GrantLocked gives the free places to the next groups. The owner calls it when
-// somebody has begun to wait for a group that nobody waited for.
+// GrantLocked grants the free places to the next groups. The owner calls it when
+// a caller has begun to wait for a group without waiting callers.
 func (q *Queue) GrantLocked() {
 	for q.used < q.places {
 		g := q.nextLocked()
@@ -149,7 +149,7 @@ func (q *Queue) GrantLocked() {
 	}
 }
 
-// nextLocked returns the group that a free place is for, or nil.
+// nextLocked returns the group that gets a free place, or nil.
 func (q *Queue) nextLocked() *Group {
 	var idle *Group
 	for g := q.line.next; g != &q.line; g = g.next {
@@ -171,15 +171,15 @@ func (g *Group) outOfLine() {
 	g.prev, g.next = nil, nil
 }
 
-// CloseLocked ends the gathering of g: its call is about to start.
+// CloseLocked closes g to new members: its call is about to start.
 func (q *Queue) CloseLocked(g *Group) {
 	if q.open[g.scope] == g {
 		delete(q.open, g.scope)
 	}
 }
 
-// EndLocked takes g out of the queue, wherever it stands, and gives its place
-// to the next. It is called once the call has returned, or will not be made.
+// EndLocked removes g from the queue, in any state, and grants its place to the
+// next group. It is called once the call has returned, or will not be made.
 func (q *Queue) EndLocked(g *Group) {
 	q.CloseLocked(g)
 	switch g.state {
@@ -195,7 +195,7 @@ func (q *Queue) EndLocked(g *Group) {
 	q.GrantLocked()
 }
 
-// StickLocked notes that the call of g was given up and has not returned. It
+// StickLocked records that the call of g was given up and has not returned. It
 // keeps its place.
 func (q *Queue) StickLocked(g *Group) {
 	if g.state == placed && !g.stuck {
@@ -204,8 +204,8 @@ func (q *Queue) StickLocked(g *Group) {
 	}
 }
 
-// HungLocked reports whether all places are taken by calls that were given up,
-// so that nobody can say when there will be one again.
+// HungLocked reports whether calls that were given up occupy all places, so that
+// it is unknown when one becomes free.
 func (q *Queue) HungLocked() bool { return q.stuck >= q.places }
 
 // WaitingLocked returns the batches that have no place yet.
@@ -222,9 +222,9 @@ func (q *Queue) WaitingLocked() []Batch {
 	return waiting
 }
 
-// Wait waits until g has a place, and reports false if ctx ended first. lock is
-// the one that guards q; it must not be held. It is called once a group, on
-// the goroutine that is to make the call.
+// Wait waits until g has a place, and returns false if ctx ended first. lock is
+// the lock that guards q; it must not be held. Wait is called once per group, on
+// the goroutine that will make the call.
 func (q *Queue) Wait(ctx context.Context, lock sync.Locker, g *Group) bool {
 	lock.Lock()
 	lingers, has := g.state == lingering, g.state == placed

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/gather"
 )
 
-// A box is a batch that a test fills.
+// A box is a batch for tests.
 type box struct {
 	size   int
 	closed bool
@@ -24,7 +24,7 @@ func (b *box) SizeLocked() int    { return b.size }
 func (b *box) OpenLocked() bool   { return !b.closed }
 func (b *box) WantedLocked() bool { return b.wanted }
 
-// placed waits for a place that is there.
+// placed reports whether g has a place now.
 func placed(t *testing.T, q *gather.Queue, g *gather.Group) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -34,7 +34,7 @@ func placed(t *testing.T, q *gather.Queue, g *gather.Group) bool {
 	return has
 }
 
-// The end of one group's gathering leaves the next group of its scope open.
+// Closing one group leaves the next group of its scope open.
 func TestCloseLeavesTheNextGroupOpen(t *testing.T) {
 	q := gather.NewQueue(1, 4, 0)
 	first, second := &box{size: 1, wanted: true}, &box{wanted: true}
@@ -57,8 +57,8 @@ func TestCloseLeavesTheNextGroupOpen(t *testing.T) {
 	}
 }
 
-// Places go to those in line in its order, to the unwanted after all others,
-// and the last of several never to them.
+// Places are granted in the order of the line, to unwanted groups after all
+// others. If there are several places, an unwanted group never gets the last one.
 func TestPlacesInOrder(t *testing.T) {
 	q := gather.NewQueue(1, 2, time.Hour)
 	idle := &box{size: 1}
@@ -76,18 +76,18 @@ func TestPlacesInOrder(t *testing.T) {
 			t.Errorf("places = %v; want %v", got, has)
 		}
 	}
-	// A group is queried only once, so the line is examined from its end here.
+	// A group is queried only once, so check the line from its end.
 	want(true, false, true, false)
 	if n := len(q.WaitingLocked()); n != 2 {
 		t.Errorf("%d wait; want 2", n)
 	}
 	q.EndLocked(groups[0])
 	if n := len(q.WaitingLocked()); n != 1 {
-		t.Errorf("%d wait; want 1, the unwanted", n)
+		t.Errorf("%d wait; want 1, the unwanted group", n)
 	}
 	q.EndLocked(groups[2])
 	if n := len(q.WaitingLocked()); n != 1 {
-		t.Errorf("%d wait; want 1: one of two places is free, and not for the unwanted", n)
+		t.Errorf("%d wait; want 1: one of two places is free, but not for the unwanted group", n)
 	}
 	idle.wanted = true
 	q.GrantLocked()
@@ -109,8 +109,9 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// TestQueueHistory: whatever comes, goes and is given up, no more groups have a
-// place than there are places, everybody gets one in the end, and none is left.
+// TestQueueHistory: under random arrivals, ends and abandoned calls, no more
+// groups have a place than there are places, every group gets one in the end, and
+// none is left over.
 func TestQueueHistory(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -159,11 +160,11 @@ func TestQueueHistory(t *testing.T) {
 				}
 				wg.Wait()
 				if n := len(q.WaitingLocked()); n != 0 {
-					t.Errorf("%d wait when all is over", n)
+					t.Errorf("%d wait at the end", n)
 				}
 				for range places {
 					if b := (&box{size: 1, wanted: true}); !placed(t, q, q.SendLocked(b)) {
-						t.Error("a place is lost")
+						t.Error("a place was lost")
 					}
 				}
 			})

@@ -1,5 +1,5 @@
-// Package host names what measurements were made on, for the results of bench and
-// lab.
+// Package host describes the machine that measurements ran on, for the results of
+// bench and lab.
 package host
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kernel is the operating system's release; "" if it is not known.
+// Kernel returns the release of the operating system; "" if unknown.
 func Kernel() (release string) {
 	lines("/proc/sys/kernel/osrelease", func(line string) bool {
 		release = strings.TrimSpace(line)
@@ -18,7 +18,8 @@ func Kernel() (release string) {
 	return release
 }
 
-// CPU is the processor's name as Linux gives it, or its architecture.
+// CPU returns the name of the processor as reported by Linux, or otherwise its
+// architecture.
 func CPU() string {
 	name := runtime.GOARCH
 	lines("/proc/cpuinfo", func(line string) bool {
@@ -32,8 +33,8 @@ func CPU() string {
 	return name
 }
 
-// lines calls each with the lines of a file, until it returns false. A file that cannot
-// be read has none.
+// lines calls each with each line of a file, until it returns false. A file that
+// cannot be read has no lines.
 func lines(file string, each func(line string) bool) {
 	f, err := os.Open(file)
 	if err != nil {

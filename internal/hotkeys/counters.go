@@ -9,30 +9,30 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// renewal is after how many half-lives counts are divided again. A float64 has
-// room for far more; it bounds how long a key that nobody asks for is kept.
+// renewal is the number of half-lives after which all counts are divided again. A
+// float64 would allow far more; the limit bounds how long an unused key is kept.
 const renewal = 32
 
-// least is the count below which a key is forgotten and not told: a call of half
+// least is the count below which a key is dropped and not reported: a call half
 // an hour ago, or a nanosecond of load.
 const least = 1e-9
 
-// counters are those of Space-Saving. Their counts are as of the time landmark:
-// what is added later is multiplied by two for each half-life between.
+// counters holds the counters of Space-Saving. Counts are relative to the time
+// landmark: an amount added later is doubled for each half-life in between.
 type counters[K comparable] struct {
-	all      []counter[K] // never more than its capacity
-	at       map[K]int32  // of each key, its index in all
-	heap     []int32      // indices in all; the children of i, at 2i+1 and 2i+2, have counts as high as i's or higher
-	total    float64      // of all keys, also those without a counter
+	all      []counter[K] // never grows beyond its initial capacity
+	at       map[K]int32  // the index of each key in all
+	heap     []int32      // indices in all; the children of i, at 2i+1 and 2i+2, have counts at least as high as i's
+	total    float64      // of all keys, including those without a counter
 	landmark int64
 }
 
-// A counter is that of a key.
+// A counter counts one key.
 type counter[K comparable] struct {
 	key    K
 	count  float64
-	excess float64 // by how much count may be too high; at most count
-	place  int32   // in the heap
+	excess float64 // how much too high count may be; at most count
+	place  int32   // index in the heap
 }
 
 func newCounters[K comparable](n int, now int64) counters[K] {
@@ -44,8 +44,8 @@ func newCounters[K comparable](n int, now int64) counters[K] {
 	}
 }
 
-// add adds amount to the count of key. Nothing takes no counter, nor does a key
-// that could not be found again, which is a NaN or has one in it.
+// add adds amount to the count of key. It ignores an amount of zero, and a key
+// that could never be found again because it is or contains a NaN.
 func (c *counters[K]) add(key K, amount float64, now int64) {
 	if amount == 0 || key != key {
 		return
@@ -74,13 +74,13 @@ func (c *counters[K]) add(key K, amount float64, now int64) {
 	c.down(c.all[i].place)
 }
 
-// growth is what one that is added now counts, as of the landmark.
+// growth returns the weight, relative to the landmark, of one unit added now.
 func (c *counters[K]) growth(now int64) float64 {
 	return math.Exp2(float64(now-c.landmark) / float64(halfLife))
 }
 
-// renew makes now the landmark, and forgets keys of which next to nothing is
-// left, whose counters are free again.
+// renew makes now the landmark, and drops keys whose counts have faded to next to
+// nothing. Their counters become free.
 func (c *counters[K]) renew(now int64) {
 	faded := 1 / c.growth(now)
 	kept := c.all[:0]
@@ -98,7 +98,7 @@ func (c *counters[K]) renew(now int64) {
 		c.heap = append(c.heap, i)
 		c.at[old.key] = i
 	}
-	clear(c.all[len(kept):]) // lets go of the keys
+	clear(c.all[len(kept):]) // releases the keys
 	c.all = kept
 	for place := int32(len(c.heap)/2) - 1; place >= 0; place-- {
 		c.down(place)
@@ -107,8 +107,8 @@ func (c *counters[K]) renew(now int64) {
 	c.landmark = now
 }
 
-// up moves what is at a place of the heap to where its count belongs, if that is
-// nearer to the root.
+// up moves the entry at place towards the root of the heap, as far as its count
+// belongs.
 func (c *counters[K]) up(place int32) {
 	for place > 0 {
 		parent := (place - 1) / 2
@@ -120,7 +120,7 @@ func (c *counters[K]) up(place int32) {
 	}
 }
 
-// down is up for what may belong further from the root.
+// down moves the entry at place away from the root, as far as its count belongs.
 func (c *counters[K]) down(place int32) {
 	for {
 		child := 2*place + 1
@@ -147,13 +147,13 @@ func (c *counters[K]) swap(a, b int32) {
 	c.all[c.heap[a]].place, c.all[c.heap[b]].place = a, b
 }
 
-// copy returns c with what top needs.
+// copy returns a copy of what top needs.
 func (c *counters[K]) copy() counters[K] {
 	return counters[K]{all: slices.Clone(c.all), total: c.total, landmark: c.landmark}
 }
 
-// top returns the keys with the highest counts, at most so many, and the total,
-// both in units per second. It changes the order of c.all, which is a copy.
+// top returns the keys with the highest counts, at most most of them, and the
+// total, both in units per second. It reorders c.all, which must be a copy.
 func (c *counters[K]) top(most int, window time.Duration, now int64) ([]inspect.HotKey, float64) {
 	perSecond := 1 / (max(c.growth(now), 1) * window.Seconds())
 	slices.SortFunc(c.all, func(a, b counter[K]) int {

@@ -2,7 +2,7 @@ package hotkeys
 
 import "testing"
 
-// Check walks s and reports what must not be.
+// Check verifies the invariants of s.
 func (s *Sketch[K]) Check(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -17,7 +17,7 @@ func (s *Sketch[K]) Check(t *testing.T) {
 				t.Errorf("%s: counter %d is at place %d, where %d is; its key leads to %d", name, i, k.place, c.heap[k.place], c.at[k.key])
 			}
 			if !(k.excess >= 0 && k.excess <= k.count) {
-				t.Errorf("%s: counter %d: %v too high at most, of %v", name, i, k.excess, k.count)
+				t.Errorf("%s: counter %d: excess %v, count %v", name, i, k.excess, k.count)
 			}
 			if parent := (k.place - 1) / 2; k.place > 0 && c.less(k.place, parent) {
 				t.Errorf("%s: the counter at place %d has less than the one above", name, k.place)
@@ -30,8 +30,8 @@ func (s *Sketch[K]) Check(t *testing.T) {
 	}
 }
 
-// Share is how many calls there are for each that is sampled.
+// Share returns the number of calls per sampled call.
 func (s *Sketch[K]) Share() int { return 1 << s.shift.Load() }
 
-// Counters is how many there are at most, of each kind.
+// Counters returns the maximum number of counters of each kind.
 func (s *Sketch[K]) Counters() int { return perKey * s.keys }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/hotkeys"
 )
 
-// An exact count is what a Sketch is held against: it keeps every key.
+// An exact count keeps every key. A Sketch is compared with it.
 type exact struct {
 	of    map[int]float64
 	total float64
@@ -35,10 +35,10 @@ func (e *exact) add(key int, amount float64, now int64) {
 	e.total += amount
 }
 
-// want compares the reported keys of one kind with the exact counts: no rate is
-// too low, nor too high by more than its Excess, which is at most the share of
-// one counter; and every key with more than that share, and more than the last
-// reported key, is reported.
+// want compares the reported keys of one kind with the exact counts. No rate is
+// too low, or too high by more than its Excess, which is at most the share of one
+// counter. Every key with more than that share, and more than the last reported
+// key, is reported.
 func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate float64, window time.Duration, asked, counters int) {
 	t.Helper()
 	const tiny = 1e-6
@@ -50,13 +50,13 @@ func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate floa
 	for _, k := range keys {
 		is := e.of[k.Key.(int)]
 		if low, high := (k.Rate-k.Excess)*w, k.Rate*w; is < low-tiny*(1+is) || is > high+tiny*(1+is) {
-			t.Errorf("%s: key %v is reported from %v to %v; want %v between", what, k.Key, low, high, is)
+			t.Errorf("%s: key %v is reported between %v and %v; want %v", what, k.Key, low, high, is)
 		}
 		if k.Excess*w > e.total/float64(counters)*(1+tiny) {
 			t.Errorf("%s: key %v may be too high by %v; want at most a %dth of %v", what, k.Key, k.Excess*w, counters, e.total)
 		}
 		if k.Rate > last || told[k.Key] {
-			t.Errorf("%s: key %v is not in its place, or told twice: %v", what, k.Key, keys)
+			t.Errorf("%s: key %v is out of order, or reported twice: %v", what, k.Key, keys)
 		}
 		told[k.Key], last = true, k.Rate
 	}
@@ -65,13 +65,13 @@ func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate floa
 	}
 	for k, is := range e.of {
 		if !told[k] && is > (1+tiny)*max(e.total/float64(counters), last*w) && is > 1e-8 {
-			t.Errorf("%s: key %d has %v of %v and is not told: %v", what, k, is, e.total, keys)
+			t.Errorf("%s: key %d has %v of %v and is not reported: %v", what, k, is, e.total, keys)
 		}
 	}
 }
 
 // Random calls and loads, of few keys and of many, in bursts and after pauses of
-// hours, held against exact counts.
+// hours, compared with exact counts.
 func TestO3_HistoryAgainstExactCounts(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -117,9 +117,9 @@ func TestO3_HistoryAgainstExactCounts(t *testing.T) {
 	}
 }
 
-// Under Zipf's law, of a hundred thousand keys, the busiest are found in their
-// order, though there is a counter for one in hundreds and most calls are not
-// sampled.
+// With Zipf-distributed calls of a hundred thousand keys, the busiest keys are
+// found in order, although there is only one counter per several hundred keys and
+// most calls are not sampled.
 func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 	for _, exponent := range []float64{1.01, 1.2} {
 		t.Run(fmt.Sprint(exponent), func(t *testing.T) {
@@ -143,10 +143,11 @@ func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 				t.Errorf("%.0f calls per second; want %.0f within 2 %%", got, want)
 			}
 			for i, k := range h.ByTraffic {
-				// Keys are numbered by how busy they are. A neighbour may be before it.
+				// Keys are numbered by how busy they are. A neighbour may come
+				// before it.
 				rate := counts[k.Key.(int)] / seconds
 				if n := k.Key.(int); i < 8 && (n < i-1 || n > i+1) || n > 40 {
-					t.Errorf("place %d has key %d; want %d, about", i, n, i)
+					t.Errorf("place %d has key %d; want about %d", i, n, i)
 				}
 				if i < 8 && (k.Rate < 0.9*rate || k.Rate-k.Excess > 1.1*rate) {
 					t.Errorf("key %v has %.0f calls per second, at most %.0f too high; want %.0f", k.Key, k.Rate, k.Excess, rate)
@@ -159,8 +160,8 @@ func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 	}
 }
 
-// What is not asked for any more fades by half in a minute, is overtaken by what
-// is, and is not told after half an hour.
+// A key that is no longer called fades by half per minute, is overtaken by keys
+// that are called, and is not reported after half an hour.
 func TestO3_HotIsWhatIsHotNow(t *testing.T) {
 	s := hotkeys.New[string](2, 0)
 	turn := uint64(0)

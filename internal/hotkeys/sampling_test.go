@@ -14,15 +14,15 @@ import (
 	"github.com/weir-go/weir/internal/hotkeys"
 )
 
-// Few calls are all sampled; of many, enough for a few thousand per second, and
-// they stand for as many as there are.
+// Few calls are all sampled. Of many, a few thousand per second are sampled, and
+// their weights add up to the number of calls.
 func TestO3_SamplingAdaptsAndIsUnbiased(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	s := hotkeys.New[int](5, 0)
 	now, turn := int64(0), uint64(0)
 	for _, perSecond := range []int64{10, 1000, 4000, 20_000, 500_000, 3_000_000, 50_000, 100, 10} {
 		t.Run(fmt.Sprint(perSecond), func(t *testing.T) {
-			// One second for the share to settle; then what is measured.
+			// The share settles for one second; then measuring begins.
 			var calls, samples, sum float64
 			for end, settled := now+2*sec, now+sec; now < end; {
 				now += 1 + rnd.Int64N(2*sec/perSecond)
@@ -43,7 +43,7 @@ func TestO3_SamplingAdaptsAndIsUnbiased(t *testing.T) {
 			if perSecond <= 1000 && samples != calls {
 				t.Errorf("%.0f samples of %.0f calls; want all", samples, calls)
 			}
-			// Were they drawn, the error would have this deviation.
+			// Independent random samples would have this standard deviation.
 			dev := math.Sqrt(calls * float64(s.Share()-1))
 			if math.Abs(sum-calls) > 4*dev+1e-9 {
 				t.Errorf("samples stand for %.0f calls; want %.0f, give or take %.0f", sum, calls, 4*dev)
@@ -53,7 +53,7 @@ func TestO3_SamplingAdaptsAndIsUnbiased(t *testing.T) {
 }
 
 // Calls in step with each other, at one instant or at a steady pace, key after
-// key, have each their part of the samples.
+// key, each get their proper share of the samples.
 func TestO3_SamplingHasNoFavourites(t *testing.T) {
 	for name, pace := range map[string]func(i int64) int64{
 		"one instant": func(int64) int64 { return 77 },
@@ -75,7 +75,7 @@ func TestO3_SamplingHasNoFavourites(t *testing.T) {
 				}
 				for k := range keys {
 					if got := share[k] / calls * float64(keys); got < 0.7 || got > 1.3 {
-						t.Errorf("key %d has %.2f of its part; want 1, give or take 0.3", k, got)
+						t.Errorf("key %d has %.2f times its share; want 1, give or take 0.3", k, got)
 					}
 				}
 			})
@@ -83,8 +83,8 @@ func TestO3_SamplingHasNoFavourites(t *testing.T) {
 	}
 }
 
-// A Sketch keeps no more keys alive than it has counters, and lets go of those
-// that nobody has asked for in long.
+// A Sketch keeps at most as many keys alive as it has counters, and releases
+// those that were not called for a long time.
 func TestO3_KeysAreKeptByCountOnly(t *testing.T) {
 	type key [64]byte // not so small that the allocator puts several into one block
 	s := hotkeys.New[*key](4, 0)
@@ -117,7 +117,7 @@ func TestO3_KeysAreKeptByCountOnly(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// A key that is unequal to itself could never be found again, so it has no
+// A key that is not equal to itself could never be found again, so it gets no
 // counter.
 func TestO3_NaNHasNoCounter(t *testing.T) {
 	s := hotkeys.New[float64](1, 0)
@@ -139,7 +139,7 @@ func TestNewKeepsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// Once its counters are taken, what a Sketch notes costs no memory.
+// Once all counters are in use, adding to a Sketch allocates nothing.
 func TestC10_SamplesAllocateNothing(t *testing.T) {
 	s := hotkeys.New[int](10, 0)
 	i := 0
@@ -153,7 +153,7 @@ func TestC10_SamplesAllocateNothing(t *testing.T) {
 	}
 }
 
-// Many call, load and look at once.
+// Many goroutines call, load and read at once.
 func TestO3_UnderTraffic(t *testing.T) {
 	s := hotkeys.New[int](10, 0)
 	var clock, made atomic.Int64
@@ -175,7 +175,7 @@ func TestO3_UnderTraffic(t *testing.T) {
 			h := s.HotKeys(10, clock.Load())
 			for _, k := range append(h.ByTraffic, h.ByLoadTime...) {
 				if !(k.Rate >= k.Excess && k.Excess >= 0) {
-					t.Errorf("%+v; want no more too high than it is", k)
+					t.Errorf("%+v; want Excess at most Rate", k)
 				}
 			}
 		}

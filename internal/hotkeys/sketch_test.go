@@ -10,7 +10,7 @@ import (
 
 const sec = int64(time.Second)
 
-// call makes a call as an owner does.
+// call makes a call as an owner would.
 func call[K comparable](s *hotkeys.Sketch[K], key K, now int64, turn uint64) {
 	if w := s.Sample(now, turn); w > 0 {
 		s.Call(key, w, now)
@@ -52,7 +52,7 @@ func TestO3_NilSketchDoesNothing(t *testing.T) {
 	wantHotKeys(t, s.HotKeys(10, 0), inspect.HotKeys{})
 }
 
-// wantHotKeys compares to a millionth.
+// wantHotKeys compares with a tolerance of one millionth.
 func wantHotKeys(t *testing.T, got, want inspect.HotKeys) {
 	t.Helper()
 	same := near(got.Requests, want.Requests) && near(got.LoadTime, want.LoadTime) && got.Window.Round(time.Microsecond) == want.Window &&

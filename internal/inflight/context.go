@@ -12,24 +12,24 @@ import (
 // caller that started the load, never that caller's deadline or cancellation,
 // and ends when the load is final.
 type loadContext struct {
-	values context.Context // asked for values only
-	origin context.Context // what values was at first: the way to the loads that this one descends from
+	values context.Context // used for values only
+	origin context.Context // the initial values: leads to the loads that this one descends from
 	stop   context.Context // a *cancelCtx of package context, so that children need no goroutine
 	cancel context.CancelCauseFunc
 
 	deadline time.Time // written by the load's goroutine before the function runs
 	expired  atomic.Bool
-	load     member // the load that this is the context of
+	load     member // the load that has this context
 	call     *lend.Call
 }
 
-// A member tells whether a load is the one for a key in a table. It lets the
-// chain of contexts of nested loads be searched without knowing their types.
+// A member reports whether a load runs a key of a table. With it, the chain of
+// contexts of nested loads can be searched without knowing their types.
 type member interface {
 	runs(table, key any) bool
 }
 
-// ancestorKey finds the innermost loadContext that a context descends from.
+// ancestorKey is the context key of the innermost loadContext.
 type ancestorKey struct{}
 
 func (c *loadContext) init(values context.Context, load member, call *lend.Call) {
@@ -44,9 +44,9 @@ func (c *loadContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadl
 // Done is closed when the load is final.
 func (c *loadContext) Done() <-chan struct{} { return c.stop.Done() }
 
-// Err is DeadlineExceeded after the hard timeout. The contexts derived from
-// this one return Canceled in that case, because package context offers no
-// other way; the cause is right in both.
+// Err returns DeadlineExceeded after the hard timeout. Contexts derived from this
+// one return Canceled in that case, because package context offers no other way.
+// The cause is right in both.
 func (c *loadContext) Err() error {
 	err := c.stop.Err()
 	if err != nil && c.expired.Load() {
@@ -55,13 +55,13 @@ func (c *loadContext) Err() error {
 	return err
 }
 
-// String keeps mocks and loggers that print a context from walking through the
-// load and its table, which would race with the joiners.
+// String keeps mocks and loggers that print a context from traversing the load
+// and its table, which would race with the joiners.
 func (c *loadContext) String() string { return "weir.load" }
 
-// Value asks stop first: it answers package context's private key, with which
-// context.Cause and derived contexts find the right cancellation. The caller's
-// own cancellation, in values, must not be found.
+// Value looks in stop first: stop has the private key of package context, through
+// which context.Cause and derived contexts find the right cancellation. They must
+// not find the caller's own cancellation, in values.
 func (c *loadContext) Value(key any) any {
 	if _, ok := key.(ancestorKey); ok {
 		return c
@@ -75,8 +75,8 @@ func (c *loadContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// descends reports whether ctx was given to the load that runs key in table,
-// or to a load that this one started, and so on.
+// descends reports whether ctx belongs to the load that runs key in table, or to
+// a load that this load started, directly or indirectly.
 func descends(ctx context.Context, table, key any) bool {
 	for {
 		c, ok := ctx.Value(ancestorKey{}).(*loadContext)
@@ -90,6 +90,6 @@ func descends(ctx context.Context, table, key any) bool {
 	}
 }
 
-// Within reports whether ctx was given to a load, of any table, or descends from
-// such a context.
+// Within reports whether ctx belongs to a load of any table, or descends from the
+// context of one.
 func Within(ctx context.Context) bool { return ctx.Value(ancestorKey{}) != nil }

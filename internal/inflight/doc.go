@@ -1,25 +1,24 @@
-// Package inflight is the kernel of coalescing that flight.Group and
-// weir.Guard share: a table of running loads and the callers that wait for
-// them.
+// Package inflight is the coalescing kernel that flight.Group and weir.Guard
+// share: a table of running loads and the callers that wait for them.
 //
-// A [Load] is one run of a function, for one key or for several. Each of its
-// keys has a [Flight], which holds the answer for the callers that wait for
-// that key. The kernel decides who may join, when a load is canceled and what
-// is final; running the function and keeping its value is the owner's work.
+// A [Load] is one run of a function, for one key or for several. Each of its keys
+// has a [Flight], which holds the result for the callers that wait for that key.
+// The kernel decides which callers may join, when a load is canceled and which
+// results are final. Running the function and keeping its value is up to the
+// owner.
 //
-// Everything here turns on one rule: a load becomes final, leaves the table
-// and loses its right to store in one critical section, and only then is its
-// context canceled. So the context is also the signal that callers wait for,
-// no flight in the table is ever a lost one, and no other channel is needed.
+// Everything here depends on one rule: a load becomes final, leaves the table and
+// loses its right to store in one critical section, and only then is its context
+// canceled. So the context is also the signal that callers wait for, the table
+// never holds a flight that is already lost, and no other channel is needed.
 package inflight
 
 import "errors"
 
-// These are handed out by the packages that stand on the kernel, under their
-// own names.
+// The packages built on the kernel export these under their own names.
 var (
-	// ErrAbandoned is the cause with which a load is canceled when its last
-	// joiner has left.
+	// ErrAbandoned is the cause of canceling a load after its last joiner has
+	// left.
 	ErrAbandoned = errors.New("weir: abandoned by all its callers")
 
 	// ErrGoexit is the result of a load that called runtime.Goexit.

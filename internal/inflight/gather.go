@@ -9,8 +9,8 @@ import (
 
 var _ gather.Batch = (*Load[int, int])(nil)
 
-// StartOpenLocked is StartLocked for a load to which flights may be added,
-// until CloseLocked. t.mu must be held.
+// StartOpenLocked is StartLocked for a load to which flights can be added until
+// CloseLocked. t.mu must be held.
 func (t *Table[K, V]) StartOpenLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
 	l := t.StartLocked(ctx, key, pinned)
 	if t.Splits {
@@ -20,10 +20,10 @@ func (t *Table[K, V]) StartOpenLocked(ctx context.Context, key K, pinned bool) *
 	return l
 }
 
-// AddLocked adds a flight for key to a load that gathers, with the caller as its
-// first joiner or with nobody on it. The table's lock must be held, OpenLocked
-// be true, and key have no flight. The load may have one for key that was
-// detached.
+// AddLocked adds a flight for key to a gathering load, with the caller as its
+// first joiner or without joiners. The table's lock must be held, OpenLocked must
+// be true, and key must have no flight in the table. The load may already have a
+// detached flight for key.
 func (l *Load[K, V]) AddLocked(key K, joins bool) *Flight[K, V] {
 	f := &Flight[K, V]{Key: key}
 	f.load.Store(l)
@@ -38,24 +38,23 @@ func (l *Load[K, V]) AddLocked(key K, joins bool) *Flight[K, V] {
 	return f
 }
 
-// CloseLocked ends the gathering: the flights are what the function is called
-// for. The table's lock must be held.
+// CloseLocked ends the gathering: the function is called for the flights added so
+// far. The table's lock must be held.
 func (l *Load[K, V]) CloseLocked() { l.gathering.Store(false) }
 
-// OpenLocked reports whether flights may be added. The table's lock must be
-// held.
+// OpenLocked reports whether flights can be added. The table's lock must be held.
 func (l *Load[K, V]) OpenLocked() bool {
 	return l.gathering.Load() && !l.final && !l.Ending()
 }
 
-// SizeLocked tells how many flights there are. The table's lock must be held.
+// SizeLocked returns the number of flights. The table's lock must be held.
 func (l *Load[K, V]) SizeLocked() int { return len(l.flights) }
 
-// WantedLocked reports whether a caller waits. The table's lock must be held.
+// WantedLocked reports whether any caller waits. The table's lock must be held.
 func (l *Load[K, V]) WantedLocked() bool { return l.joiners > 0 }
 
-// forgoLocked takes f out of a load that still gathers and is wanted by others,
-// if nobody waits for f any more. The table's lock must be held.
+// forgoLocked removes f from its load if the load is still gathering and no
+// caller waits for f any more. The table's lock must be held.
 func (f *Flight[K, V]) forgoLocked() {
 	l := f.Load()
 	if f.waiting > 0 || l.pinned || !l.gathering.Load() {

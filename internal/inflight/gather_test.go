@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The last caller of a key that was detached while it was gathered takes the old
-// flight out of the load, and leaves the new one of the same key where it is.
+// When the last caller of a key that was detached during gathering leaves, the
+// old flight is removed from the load, and the new one of the same key stays.
 func TestLeaveOfADetachedFlightThatGathers(t *testing.T) {
 	var table Table[int, int]
 	table.Lock()
@@ -29,8 +29,8 @@ func TestLeaveOfADetachedFlightThatGathers(t *testing.T) {
 	table.check(t)
 }
 
-// A load that gathers runs nothing yet, so nobody who has its context waits for
-// himself; once it is closed the keys added to it count.
+// A gathering load is not running yet, so a caller with its context does not wait
+// for itself. Once the load is closed, the added keys count.
 func TestF9RecursiveOfALoadThatGathers(t *testing.T) {
 	var table Table[int, int]
 	table.Lock()
@@ -44,6 +44,6 @@ func TestF9RecursiveOfALoadThatGathers(t *testing.T) {
 	l.CloseLocked()
 	table.Unlock()
 	if !table.Recursive(l, 1) || !table.Recursive(l, 2) || table.Recursive(l, 3) {
-		t.Error("Recursive(1, 2, 3) is not true, true, false")
+		t.Error("Recursive(1), Recursive(2), Recursive(3) are not true, true, false")
 	}
 }

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Flights returns the load's flights, in the order of the keys. The slice must
-// not be read, while the load gathers, but with the table's lock held.
+// Flights returns the load's flights, in the order of the keys. While the load
+// gathers, the slice may be read only with the table's lock held.
 func (l *Load[K, V]) Flights() []*Flight[K, V] { return l.flights }
 
-// Joined tells how many callers were ever on f. It is final when the load is.
+// Joined returns how many callers ever joined f. It is final when the load is.
 func (f *Flight[K, V]) Joined() int { return int(f.joined) }
 
-// SupersededLocked reports whether a write or an invalidation has taken f off
-// the table. The table's lock must be held, or the load be final.
+// SupersededLocked reports whether a write or an invalidation has detached f from
+// the table. The table's lock must be held, or the load must be final.
 func (f *Flight[K, V]) SupersededLocked() bool { return f.detached }
 
-// Ending reports whether the load's function has returned and its result is
-// about to be made final. A caller that comes now must not get it, because it
-// is older than the call: wait for Done, then look again.
+// Ending reports whether the load's function has returned and its result is about
+// to become final. A caller that arrives now must not receive the result, because
+// it is older than the call: wait for Done, then look again.
 func (l *Load[K, V]) Ending() bool { return l.ending.Load() }
 
-// JoinersLocked tells how many callers wait now. The table's lock must be
+// JoinersLocked returns how many callers are waiting. The table's lock must be
 // held.
 func (l *Load[K, V]) JoinersLocked() int { return l.joiners }
 
-// Background reports whether the load was started with nobody on it but the
+// Background reports whether the load was started without callers, only for the
 // owner.
 func (l *Load[K, V]) Background() bool { return l.background }
 
@@ -41,19 +41,19 @@ func (l *Load[K, V]) PinLocked() { l.pinned = true }
 // held.
 func (l *Load[K, V]) PinnedLocked() bool { return l.pinned }
 
-// Return notes that the function has returned. It is called on the load's
-// goroutine, once, also after a panic or Goexit, before CompleteLocked.
+// Return records that the function has returned. It is called once, on the load's
+// goroutine, before CompleteLocked, including after a panic or Goexit.
 func (l *Load[K, V]) Return() { l.ending.Store(true) }
 
-// CompleteLocked ends the load on its own goroutine. It reports whether the
-// result counts: it is false when the load was final before its function
-// returned (abandoned, timed out or closed). If it counts, Value and Err of
-// the flights must have been written. After Unlock the caller must End l. The
-// table's lock must be held.
+// CompleteLocked ends the load on its own goroutine, and reports whether the
+// result counts. It does not if the load was final before its function returned
+// (abandoned, timed out or closed). If it counts, Value and Err of the flights
+// must have been written. After Unlock the caller must End l. The table's lock
+// must be held.
 func (l *Load[K, V]) CompleteLocked() bool {
 	l.returned = true
 	l.prev.next, l.next.prev = l.next, l.prev
-	l.prev, l.next = nil, nil // a reference to l's context keeps l alive, but no other load
+	l.prev, l.next = nil, nil // a reference to l's context keeps l alive, but not its neighbours
 	l.table.running--
 	return l.finishLocked()
 }
@@ -62,9 +62,9 @@ func (l *Load[K, V]) CompleteLocked() bool {
 // CompleteLocked was called. The table's lock must be held.
 func (l *Load[K, V]) ReturnedLocked() bool { return l.returned }
 
-// FailLocked makes the load final with err for every flight while its function
-// still runs. It reports whether it was not final before; then, after Unlock,
-// the caller must End or Expire l. The table's lock must be held.
+// FailLocked makes the load final with err for every flight, while its function
+// still runs. It returns false if the load was final already. If it returns true,
+// the caller must End or Expire l after Unlock. The table's lock must be held.
 func (l *Load[K, V]) FailLocked(err error) bool {
 	if l.final {
 		return false
@@ -75,7 +75,7 @@ func (l *Load[K, V]) FailLocked(err error) bool {
 	return l.finishLocked()
 }
 
-// finishLocked makes l final and takes its flights off the table. The table's
+// finishLocked makes l final and removes its flights from the table. The table's
 // lock must be held.
 func (l *Load[K, V]) finishLocked() bool {
 	if l.final {
@@ -91,34 +91,33 @@ func (l *Load[K, V]) finishLocked() bool {
 	return true
 }
 
-// End cancels the context of a final load with cause, which wakes all who
-// wait. A nil cause is context.Canceled.
+// End cancels the context of a final load with cause, which wakes all waiting
+// callers. A nil cause means context.Canceled.
 func (l *Load[K, V]) End(cause error) { l.cancel(cause) }
 
-// Expire is End for the hard timeout: the load's context says
+// Expire is End for the hard timeout: the Err of the load's context is
 // DeadlineExceeded.
 func (l *Load[K, V]) Expire(cause error) {
 	l.expired.Store(true)
 	l.cancel(cause)
 }
 
-// Load returns the load that f belongs to: another one than before if it was
-// moved meanwhile.
+// Load returns the load that f belongs to. MoveLocked changes it.
 func (f *Flight[K, V]) Load() *Load[K, V] { return f.load.Load() }
 
 // Wait waits until f's load is final or ctx ends, whichever is first; a result
-// that is ready wins. When ctx ended the caller has left the flight, and the
-// cause is returned.
+// that is ready wins. If ctx ended, the caller has left the flight and Wait
+// returns the cause of ctx.
 func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
 	if !f.Await(ctx, nil) && f.Leave(grace) {
 		return context.Cause(ctx)
 	}
-	<-f.Load().Done() // final, so it is closed or about to be
+	<-f.Load().Done() // the load is final, so Done is closed or about to be
 	return nil
 }
 
 // Await waits until f's load is final, ctx ends or timer fires, and reports
-// whether it was the first. The caller stays on the flight.
+// whether the load became final. The caller stays on the flight.
 func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
 	moved := f.moved
 	for {
@@ -129,7 +128,7 @@ func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
 				return true
 			}
 		case <-moved:
-			moved = nil // it is moved once
+			moved = nil // a flight moves at most once
 		case <-ctx.Done():
 			return false
 		case <-timer:
@@ -138,12 +137,12 @@ func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
 	}
 }
 
-// Leave takes one caller off f. It reports false if the load was final
-// already, in which case the result is there to take.
+// Leave removes one caller from f. It returns false if the load was already
+// final, so that the result is available.
 //
-// The last one out decides what becomes of the load. With no grace it also
-// takes the flights off the table, under the same lock, or a new caller could
-// join a load that is already lost:
+// The last caller to leave decides the fate of the load. Without grace, it also
+// removes the flights from the table under the same lock. Otherwise a new caller
+// could join a load that is already lost:
 //
 //	A: ctx ends; A is the last joiner and cancels the load
 //	B: finds the flight in the table and joins it
@@ -159,8 +158,8 @@ func (f *Flight[K, V]) Leave(grace time.Duration) bool {
 	return left
 }
 
-// LeaveLocked is Leave with the table's lock held. After Unlock the caller must
-// End a load that it has lost, with ErrAbandoned.
+// LeaveLocked is Leave with the table's lock held. If lost is not nil, the caller
+// must End it with ErrAbandoned after Unlock.
 func (f *Flight[K, V]) LeaveLocked(grace time.Duration) (left bool, lost *Load[K, V]) {
 	l := f.Load()
 	if l.final {
@@ -185,8 +184,8 @@ func (f *Flight[K, V]) LeaveLocked(grace time.Duration) (left bool, lost *Load[K
 	return true, l
 }
 
-// abandon cancels l unless somebody has joined it since its nth departure. It
-// does not matter whether they have left again: then a later abandon is due.
+// abandon cancels l unless a caller has joined it since its nth departure. If
+// that caller has left again, a later abandon is due.
 func (l *Load[K, V]) abandon(n uint64) {
 	l.table.mu.Lock()
 	lost := l.joiners == 0 && !l.pinned && l.departures == n && l.abandonLocked()
@@ -196,8 +195,8 @@ func (l *Load[K, V]) abandon(n uint64) {
 	}
 }
 
-// stopGraceLocked stops the timer of the last departure, which would keep l
-// in memory until it fires. The table's lock must be held.
+// stopGraceLocked stops the timer of the last departure, which would keep l in
+// memory until it fires. The table's lock must be held.
 func (l *Load[K, V]) stopGraceLocked() {
 	if l.grace != nil {
 		l.grace.Stop()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// start starts a load for keys, with the caller on each.
+// start starts a load for keys, with the caller as a joiner of each.
 func start(t *testing.T, table *Table[int, int], pinned bool, keys ...int) *Load[int, int] {
 	table.Lock()
 	defer table.Unlock()
 	return table.StartManyLocked(t.Context(), keys, pinned)
 }
 
-// length returns how many flights may be joined.
+// length returns the number of flights that can be joined.
 func length(table *Table[int, int]) int {
 	table.Lock()
 	defer table.Unlock()
@@ -24,7 +24,7 @@ func length(table *Table[int, int]) int {
 }
 
 func TestWaitResultThatIsThereWins(t *testing.T) {
-	for range 64 { // a select between the two would be right half the time
+	for range 64 { // a select between the two would be right half of the time
 		var table Table[int, int]
 		l := start(t, &table, false, 1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -36,8 +36,8 @@ func TestWaitResultThatIsThereWins(t *testing.T) {
 	}
 }
 
-// The load is final, its context not yet canceled: the caller waits for the
-// moment that this takes.
+// The load is final but its context is not canceled yet: the caller waits for
+// that short moment.
 func TestWaitBetweenFinalAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table Table[int, int]
@@ -81,7 +81,7 @@ func TestAbandonedCountsWhatAGraceEnded(t *testing.T) {
 		for key := range 3 {
 			l := start(t, &table, false, key)
 			l.Flights()[0].Leave(time.Second)
-			if key == 0 { // it is done before the grace is over
+			if key == 0 { // it ends before the grace is over
 				finish(l, 42)
 			}
 		}
@@ -94,10 +94,11 @@ func TestAbandonedCountsWhatAGraceEnded(t *testing.T) {
 	})
 }
 
-// The last one out and the load's end are one critical section. To look between
-// two, this makes a caller that leaves and one that looks queue for the lock: a
-// mutex that was waited for over a millisecond goes to its waiters in turn. If
-// they come in another order the test proves nothing, but does not fail.
+// The departure of the last caller and the end of the load are one critical
+// section. To look for a gap, this test makes a leaving caller and a checking one
+// queue for the lock: a mutex with a waiter of more than a millisecond is passed
+// to its waiters in order. If they arrive in another order, the test proves
+// nothing, but does not fail.
 func TestF4AbandonmentIsOneStep(t *testing.T) {
 	spin := func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); {
@@ -119,7 +120,7 @@ func TestF4AbandonmentIsOneStep(t *testing.T) {
 		})
 		spin(2 * ms)
 		table.Unlock()
-		table.Lock() // before the first waiter is awake: now it insists on its turn
+		table.Lock() // before the first waiter is awake, which then insists on its turn
 		spin(ms)
 		table.Unlock()
 		wg.Wait()
@@ -131,7 +132,7 @@ func TestF4AbandonmentIsOneStep(t *testing.T) {
 }
 
 // A load of several keys is canceled when the last joiner of the last key has
-// left, and then takes all its flights off the table at once.
+// left. It then removes all its flights from the table at once.
 func TestLeaveOfSeveralKeys(t *testing.T) {
 	var table Table[int, int]
 	l := start(t, &table, false, 1, 2, 3)
@@ -185,7 +186,7 @@ func TestPinDuringTheGrace(t *testing.T) {
 		table.Unlock()
 		time.Sleep(time.Minute)
 		if l.Err() != nil || !finish(l, 42) {
-			t.Errorf("context: %v; want a load that goes on", context.Cause(l))
+			t.Errorf("context: %v; want a load that continues", context.Cause(l))
 		}
 	})
 }
@@ -309,7 +310,7 @@ func TestRecursiveKnowsAllKeysOfALoad(t *testing.T) {
 			t.Errorf("Recursive(%d) of another table or context; want false", key)
 		}
 	}
-	finish(outer, 42) // waits for nothing any more
+	finish(outer, 42) // a load that has ended waits for nothing
 	if table.Recursive(inner, 1) || !table.Recursive(inner, 3) {
 		t.Error("after the outer load: Recursive(1), Recursive(3) are not false, true")
 	}

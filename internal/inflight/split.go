@@ -2,12 +2,12 @@ package inflight
 
 import "slices"
 
-// MoveLocked takes f out of a load of several keys, into one of its own that has
-// the same values and its joiners, and returns that; the owner must run it
-// as any other. It is for a key of which the owner finds out that it goes
-// another way, before the function is called. The table's Splits must have been
-// true when f was started, its load be closed (CloseLocked), not final, and not
-// have run; f must not have been moved. The table's lock must be held.
+// MoveLocked moves f, with its joiners, from a load of several keys into a
+// separate load with the same values, and returns that load. The owner must run
+// it like any other. It is for a key that turns out to need different handling
+// before the function is called. The table's Splits must have been true when f
+// was started, f's load must be closed (CloseLocked), not final, and not yet
+// running, and f must not have been moved before. The table's lock must be held.
 func (f *Flight[K, V]) MoveLocked() *Load[K, V] {
 	from := f.Load()
 	t := from.table

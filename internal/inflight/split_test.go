@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A caller that waits for a moved flight waits for its new load: the old one
-// may end, and his leaving is the new one's.
+// A caller that waits for a moved flight waits for its new load: the old one may
+// end, and the caller leaves the new one.
 func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := Table[int, int]{Splits: true}
@@ -30,13 +30,13 @@ func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 		l.Forced = true
 		own := f.MoveLocked()
 		if !own.Forced {
-			t.Error("the moved load may be answered by what others have loaded before")
+			t.Error("the moved load is not Forced")
 		}
 		if n, m := l.JoinersLocked(), own.JoinersLocked(); n != 1 || m != 2 {
 			t.Errorf("%d and %d joiners; want 1 left and 2 moved", n, m)
 		}
 		if table.FindLocked(1) != f || table.RunningLocked() != 2 {
-			t.Error("the moved flight cannot be joined, or its load does not run")
+			t.Error("the moved flight cannot be joined, or its load is not running")
 		}
 		table.Unlock()
 		finish(l, 7)
@@ -62,7 +62,8 @@ func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 	})
 }
 
-// The last to leave a moved flight abandons its own load, and no other.
+// The last caller to leave a moved flight abandons the flight's load, and no
+// other.
 func TestMovedFlightIsAbandonedByItself(t *testing.T) {
 	table := Table[int, int]{Splits: true}
 	table.Lock()

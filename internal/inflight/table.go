@@ -11,26 +11,26 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// A Table holds the flights that may be joined, at most one a key. The zero
+// A Table holds the flights that callers can join, at most one per key. The zero
 // Table is ready to use.
 //
-// Its lock is the owner's lock too: what must happen in one step with a change
-// of the table (a look at the store, a write to it) is done between Lock and
-// Unlock. Nothing of the user's runs under it.
+// Its lock is the owner's lock too: whatever must be atomic with a change of the
+// table (reading the store, writing to it) is done between Lock and Unlock. No
+// user code runs under it.
 type Table[K comparable, V any] struct {
 	mu      sync.Mutex
 	flights map[K]*Flight[K, V] // guarded by mu; never holds a final flight
 	live    Load[K, V]          // guarded by mu; root of the ring of loads whose function has not returned
 	running int                 // guarded by mu; length of that ring
 
-	abandoned uint64 // guarded by mu; loads that were canceled because nobody waited
+	abandoned uint64 // guarded by mu; loads canceled because no caller waited
 
-	// Splits is the owner's, written before the first use: flights may be taken
-	// out of loads of several keys, see MoveLocked.
+	// Splits is set by the owner before the first use: flights can be moved out
+	// of loads of several keys, see MoveLocked.
 	Splits bool
 }
 
-// A Flight is the answer for one key of a running load.
+// A Flight is the result for one key of a running load.
 type Flight[K comparable, V any] struct {
 	Key  K
 	load atomic.Pointer[Load[K, V]] // see Load; written under Table.mu
@@ -39,77 +39,79 @@ type Flight[K comparable, V any] struct {
 	Value V
 	Err   error
 
-	// Began is the owner's: when the flight came into the table. It is written
-	// before others can find it.
+	// Began is set by the owner: when the flight was put into the table. It is
+	// written before other callers can find the flight.
 	Began int64
 
-	joined   int32 // guarded by Table.mu: callers that were ever on this flight
-	waiting  int32 // guarded by Table.mu: those of them that wait now
-	detached bool  // guarded by Table.mu: superseded; later callers start anew
+	joined   int32 // guarded by Table.mu: callers that ever joined this flight
+	waiting  int32 // guarded by Table.mu: callers that are waiting now
+	detached bool  // guarded by Table.mu: superseded; later callers start a new load
 
-	moved chan struct{} // closed when load has changed; nil where that cannot be
+	moved chan struct{} // closed when load has changed; nil if it cannot change
 }
 
 // A Load is one run of a function.
 type Load[K comparable, V any] struct {
 	loadContext
-	// Call has the calls that wait for the load, and what they can lend.
+	// Call holds the calls that wait for the load, and what they can lend.
 	Call lend.Call
 
 	table   *Table[K, V]
-	flights []*Flight[K, V] // while gathering is true: guarded by Table.mu; not changed after
+	flights []*Flight[K, V] // while gathering is true: guarded by Table.mu; unchanged afterwards, except by MoveLocked
 
-	// Group is the owner's, written at the start: the load's place in a queue,
-	// nil if it needs none.
+	// Group is set by the owner at the start: the load's place in a queue, nil if
+	// it needs none.
 	Group *gather.Group
 
-	// Seq is the owner's, written before the function runs: the number of
-	// invalidations it had seen. Observed, too, is the owner's, guarded by
-	// Table.mu: the context that the function was given, for who links to it.
+	// Seq is set by the owner before the function runs: the number of
+	// invalidations it had seen. Observed is set by the owner and guarded by
+	// Table.mu: the context that the function received, for observers that link
+	// to it.
 	Seq      uint64
 	Observed context.Context
 
-	// Queue, the owner's too and guarded by Table.mu, is where the load waits for
-	// admission; nil before that.
+	// Queue belongs to the owner and is guarded by Table.mu. The load waits in it
+	// for admission; nil before that.
 	Queue Queue
-	// Overdue, the owner's too and guarded by Table.mu: the hard timeout has
-	// passed.
+	// Overdue belongs to the owner and is guarded by Table.mu: the hard timeout
+	// has passed.
 	Overdue bool
-	// Forced, the owner's too and written at the start: what others have loaded
-	// already will not do.
+	// Forced is set by the owner at the start: values already loaded by other
+	// instances are not used.
 	Forced bool
-	// Renews likewise: a value loaded by others is used only if it is fresh,
-	// and newer than the one in the owner's store.
+	// Renews is set by the owner at the start: a value loaded by another instance
+	// is used only if it is fresh, and newer than the one in the owner's store.
 	Renews bool
-	// Fence, the owner's too and guarded by Table.mu, is that of the fleet's
-	// lease under which the load runs; 0 for none.
+	// Fence belongs to the owner and is guarded by Table.mu: the fence of the
+	// fleet's lease under which the load runs; 0 for none.
 	Fence uint64
-	// Stage, the owner's too, is how far the load has come. It is an atomic,
-	// since the load's goroutine moves on without the lock.
+	// Stage belongs to the owner: how far the load has come. It is atomic because
+	// the load's goroutine advances it without the lock.
 	Stage atomic.Int32
 
-	background bool        // written at the start: it was pinned then
+	background bool        // written at the start: the load was pinned then
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu
 	returned   bool        // guarded by Table.mu: the function has returned, its goroutine is about to end
-	ending     atomic.Bool // the function has returned; not under the lock, so that it is seen at once
-	gathering  atomic.Bool // flights may be added; written under Table.mu, atomic for runs, which does not take it
-	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
-	departures uint64      // guarded by Table.mu: how often joiners fell to zero
-	grace      *time.Timer // guarded by Table.mu: since the last time they did
+	ending     atomic.Bool // the function has returned; not under the lock, so that it is visible at once
+	gathering  atomic.Bool // flights can be added; written under Table.mu, read by runs without it
+	joiners    int         // guarded by Table.mu: callers waiting now, on any of the flights
+	departures uint64      // guarded by Table.mu: how often the number of joiners fell to zero
+	grace      *time.Timer // guarded by Table.mu: the timer of the last departure
 
 	prev, next *Load[K, V] // guarded by Table.mu: the ring of live loads
 }
 
 // A Queue is where a load waits for admission on behalf of its joiners.
 type Queue interface {
-	// Join is for one who joins; an error refuses it.
+	// Join is called for a caller that joins; an error rejects it.
 	Join(until time.Time, urgency int8) error
-	// Leave is for a caller who has left; rest is the highest urgency that stays.
+	// Leave is called for a caller that has left; rest is the highest remaining
+	// urgency.
 	Leave(rest int8)
 }
 
-// single is a load of one key: one allocation for all of it.
+// single is a load of one key, in one allocation.
 type single[K comparable, V any] struct {
 	Load[K, V]
 	flight [1]Flight[K, V]
@@ -127,9 +129,9 @@ func (t *Table[K, V]) Unlock() { t.mu.Unlock() }
 func (t *Table[K, V]) FindLocked(key K) *Flight[K, V] { return t.flights[key] }
 
 // StartLocked puts a load for key into the table, with the caller as its first
-// joiner, or with nobody on it but the owner when pinned. The load's context
-// gets its values from ctx. The owner must run the function and end with
-// CompleteLocked. t.mu must be held, and key must have no flight.
+// joiner, or if pinned, with only the owner. The load's context gets its values
+// from ctx. The owner must run the function and end with CompleteLocked. t.mu
+// must be held, and key must have no flight.
 func (t *Table[K, V]) StartLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
 	s := &single[K, V]{}
 	s.flight[0].Key = key
@@ -139,7 +141,7 @@ func (t *Table[K, V]) StartLocked(ctx context.Context, key K, pinned bool) *Load
 	return &s.Load
 }
 
-// StartManyLocked is StartLocked for several keys that one function call
+// StartManyLocked is StartLocked for several keys that a single function call
 // loads. The caller joins each of them.
 func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool) *Load[K, V] {
 	l := &Load[K, V]{flights: make([]*Flight[K, V], len(keys))}
@@ -155,7 +157,7 @@ func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool
 	return l
 }
 
-// addLocked enters l and its flights. t.mu must be held.
+// addLocked adds l and its flights to the table. t.mu must be held.
 func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool) {
 	l.init(ctx, l, &l.Call)
 	l.table = t
@@ -183,9 +185,9 @@ func (f *Flight[K, V]) JoinLocked() {
 	f.Load().joiners++
 }
 
-// DetachLocked takes the flight of key off the table: it goes on for the callers that
-// wait for it, is marked superseded, and later callers start anew. It reports
-// whether there was one. t.mu must be held.
+// DetachLocked removes the flight of key from the table and marks it as
+// superseded. The callers that wait for it still get its result; later callers
+// start a new load. It reports whether there was a flight. t.mu must be held.
 func (t *Table[K, V]) DetachLocked(key K) bool {
 	f := t.flights[key]
 	if f == nil {
@@ -196,8 +198,8 @@ func (t *Table[K, V]) DetachLocked(key K) bool {
 	return true
 }
 
-// DetachAllLocked is DetachLocked for every key. It returns how many flights
-// there were. t.mu must be held.
+// DetachAllLocked is DetachLocked for every key. It returns the number of flights
+// detached. t.mu must be held.
 func (t *Table[K, V]) DetachAllLocked() int {
 	n := len(t.flights)
 	for _, f := range t.flights {
@@ -207,21 +209,20 @@ func (t *Table[K, V]) DetachAllLocked() int {
 	return n
 }
 
-// LenLocked returns the number of flights that may be joined. t.mu must be
-// held.
+// LenLocked returns the number of flights that can be joined. t.mu must be held.
 func (t *Table[K, V]) LenLocked() int { return len(t.flights) }
 
 // RunningLocked returns the number of loads whose function has not returned,
-// also those that nobody waits for any more. t.mu must be held.
+// including those that no caller waits for any more. t.mu must be held.
 func (t *Table[K, V]) RunningLocked() int { return t.running }
 
-// AbandonedLocked returns how many loads were canceled because their last
-// joiner had left. t.mu must be held.
+// AbandonedLocked returns the number of loads canceled because their last joiner
+// had left. t.mu must be held.
 func (t *Table[K, V]) AbandonedLocked() uint64 { return t.abandoned }
 
-// FinishAllLocked makes every running load final with err, and returns those
-// that were not final before. After Unlock the caller must End each of them.
-// t.mu must be held.
+// FinishAllLocked makes every running load final with err, and returns those that
+// it made final. After Unlock the caller must End each of them. t.mu must be
+// held.
 func (t *Table[K, V]) FinishAllLocked(err error) []*Load[K, V] {
 	var ended []*Load[K, V]
 	for l := range t.LiveLocked() {
@@ -232,33 +233,33 @@ func (t *Table[K, V]) FinishAllLocked(err error) []*Load[K, V] {
 	return ended
 }
 
-// LiveLocked goes through the loads whose function has not returned, also those
-// that nobody waits for any more, in the order in which they were started, but for
-// a flight that was moved: its load comes after the one that it was taken out of.
-// t.mu must be held.
+// LiveLocked iterates over the loads whose function has not returned, including
+// those that no caller waits for any more. They are in the order in which they
+// were started, except that the load of a moved flight follows the load it came
+// from. t.mu must be held.
 func (t *Table[K, V]) LiveLocked() iter.Seq[*Load[K, V]] {
 	return func(yield func(*Load[K, V]) bool) {
 		if t.running == 0 {
-			return // perhaps there was never one: then there is no ring
+			return // the ring may not exist yet
 		}
 		for l := t.live.next; l != &t.live && yield(l); l = l.next {
 		}
 	}
 }
 
-// Recursive reports whether a caller with ctx would, by waiting for key, wait
-// for itself: ctx was given to a load that runs key now. It asks ctx, which may
-// be the user's code, so the lock must not be held.
+// Recursive reports whether a caller with ctx would wait for itself by waiting
+// for key: ctx belongs to a load that is running key. It calls ctx, which may be
+// the user's code, so the lock must not be held.
 func (t *Table[K, V]) Recursive(ctx context.Context, key K) bool {
 	if ctx.Value(ancestorKey{}) == nil {
-		return false // spares boxing key
+		return false // avoids boxing key
 	}
 	return descends(ctx, t, key)
 }
 
 func (l *Load[K, V]) runs(table, key any) bool {
 	if t, ok := table.(*Table[K, V]); !ok || t != l.table || l.stop.Err() != nil || l.gathering.Load() {
-		return false // another table, or a load that is over, or one that does not run yet
+		return false // another table, a load that has ended, or one that is not running yet
 	}
 	k := key.(K)
 	for _, f := range l.flights {
@@ -269,13 +270,13 @@ func (l *Load[K, V]) runs(table, key any) bool {
 	return false
 }
 
-// Values returns the context that the load's context takes its values from.
+// Values returns the context from which the load's context takes its values.
 func (l *Load[K, V]) Values() context.Context { return l.values }
 
-// SetValues replaces it. It is called on the load's goroutine, before the
-// function runs.
+// SetValues replaces that context. It is called on the load's goroutine, before
+// the function runs.
 func (l *Load[K, V]) SetValues(ctx context.Context) { l.values = ctx }
 
-// SetDeadline states the hard timeout that the owner will enforce. It is
-// called on the load's goroutine, before the function runs.
+// SetDeadline sets the hard timeout that the owner will enforce. It is called on
+// the load's goroutine, before the function runs.
 func (l *Load[K, V]) SetDeadline(t time.Time) { l.deadline = t }

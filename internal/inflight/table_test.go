@@ -17,24 +17,24 @@ const ms = time.Millisecond
 
 var errFailed = errors.New("failed")
 
-// A model does to a table what an owner and its callers could do, in one
-// thread, and knows what must come of it.
+// A model does to a table what an owner and its callers could do, in a single
+// thread, and knows the expected result.
 type model struct {
 	*testing.T
 	rng    *rand.Rand
 	table  Table[int, int]
-	loads  map[*Load[int, int]]*fate // whose function has not returned
-	open   map[int]*Flight[int, int] // that a caller may join
-	joined []*Flight[int, int]       // one for each caller that waits
-	lost   uint64                    // loads that were abandoned
+	loads  map[*Load[int, int]]*fate // loads whose function has not returned
+	open   map[int]*Flight[int, int] // flights that can be joined
+	joined []*Flight[int, int]       // one entry per waiting caller
+	lost   uint64                    // number of abandoned loads
 }
 
-// A fate is what the model knows of a load.
+// A fate is what the model knows about a load.
 type fate struct {
 	waiting map[*Flight[int, int]]int
 	joined  map[*Flight[int, int]]int
 	pinned  bool
-	gathers bool  // flights may be added
+	gathers bool  // flights can be added
 	over    error // nil while the load is not final
 }
 
@@ -45,8 +45,7 @@ func (f *fate) joiners() (n int) {
 	return n
 }
 
-// TestTableAgainstModel takes many random steps and looks at everything after
-// each.
+// TestTableAgainstModel takes many random steps and checks everything after each.
 func TestTableAgainstModel(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -95,7 +94,7 @@ func (m *model) step() {
 	}
 }
 
-// come brings a caller for a random key.
+// come adds a caller for a random key.
 func (m *model) come() {
 	key, pinned := m.rng.IntN(8), m.rng.IntN(4) == 0
 	m.table.Lock()
@@ -112,7 +111,7 @@ func (m *model) come() {
 	m.join(f)
 }
 
-// startOne starts a load for key, or adds it to one that gathers. m.table must
+// startOne starts a load for key, or adds key to a gathering load. m.table must
 // be locked.
 func (m *model) startOne(key int, pinned bool) {
 	l := m.some()
@@ -146,7 +145,7 @@ func (m *model) close() {
 	}
 }
 
-// startMany starts a load for all keys of a random choice that are free.
+// startMany starts one load for a random choice of the free keys.
 func (m *model) startMany() {
 	pinned := m.rng.IntN(4) == 0
 	m.table.Lock()
@@ -180,7 +179,7 @@ func (m *model) join(f *Flight[int, int]) {
 	m.joined = append(m.joined, f)
 }
 
-// leave lets a random caller give up.
+// leave makes a random caller leave.
 func (m *model) leave() {
 	if len(m.joined) == 0 {
 		return
@@ -203,13 +202,13 @@ func (m *model) leave() {
 	fate.waiting[f]--
 	if fate.gathers && fate.joiners() > 0 && fate.waiting[f] == 0 && !fate.pinned && grace == 0 {
 		if slices.Contains(f.Load().Flights(), f) {
-			m.Errorf("the load of %v has a flight that nobody waits for", f.Load().keys())
+			m.Errorf("the load of %v has a flight without waiting callers", f.Load().keys())
 		}
 		if m.open[f.Key] == f {
 			delete(m.open, f.Key)
 		}
 	} else if !slices.Contains(f.Load().Flights(), f) {
-		m.Errorf("the load of %v has lost the flight of %d", f.Load().keys(), f.Key)
+		m.Errorf("the load of %v lost the flight of %d", f.Load().keys(), f.Key)
 	}
 	if fate.joiners() == 0 && !fate.pinned && grace == 0 {
 		m.over(f.Load(), ErrAbandoned)
@@ -217,17 +216,17 @@ func (m *model) leave() {
 	}
 }
 
-// over notes that l is final.
+// over records that l is final.
 func (m *model) over(l *Load[int, int], err error) {
 	m.loads[l].over = err
 	maps.DeleteFunc(m.open, func(_ int, f *Flight[int, int]) bool { return f.Load() == l })
 }
 
-// some returns a random load whose function has not returned, nil if none.
+// some returns a random load whose function has not returned, or nil.
 func (m *model) some() *Load[int, int] {
 	if n := len(m.loads); n > 0 {
 		skip := m.rng.IntN(n)
-		for l := m.table.live.next; ; l = l.next { // in order, so that a seed repeats
+		for l := m.table.live.next; ; l = l.next { // in order, so that a seed is reproducible
 			if skip--; skip < 0 {
 				return l
 			}
@@ -253,19 +252,19 @@ func (m *model) returnOne() {
 	counts := l.CompleteLocked()
 	m.table.Unlock()
 	if want := m.loads[l].over == nil; counts != want {
-		m.Errorf("SettleLocked of %v = %v; want %v", l.keys(), counts, want)
+		m.Errorf("CompleteLocked of %v = %v; want %v", l.keys(), counts, want)
 	}
 	if counts {
 		l.End(nil)
 	}
 	if context.Cause(l) == nil || !l.ReturnedLocked() || !l.FinalLocked() || l.prev != nil || l.next != nil {
-		m.Errorf("settled load %v: cause %v, returned %v, final %v, or still in the ring", l.keys(), context.Cause(l), l.ReturnedLocked(), l.FinalLocked())
+		m.Errorf("completed load %v: cause %v, returned %v, final %v, or still in the ring", l.keys(), context.Cause(l), l.ReturnedLocked(), l.FinalLocked())
 	}
 	m.over(l, context.Cause(l))
 	delete(m.loads, l)
 }
 
-// detach supersedes a random key, or now and then all.
+// detach supersedes a random key, or sometimes all keys.
 func (m *model) detach() {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -292,7 +291,7 @@ func (m *model) detach() {
 	delete(m.open, key)
 }
 
-// move takes a random flight out of a load of several.
+// move moves a random flight out of a load of several keys.
 func (m *model) move() {
 	l := m.some()
 	if l == nil || !m.table.Splits {
@@ -312,7 +311,7 @@ func (m *model) move() {
 	m.loads[own] = fate.without(f)
 }
 
-// without takes what is known of a flight out of a load's fate.
+// without returns the fate of a flight on its own, and removes it from f.
 func (f *fate) without(flight *Flight[int, int]) *fate {
 	own := &fate{pinned: f.pinned, waiting: make(map[*Flight[int, int]]int), joined: make(map[*Flight[int, int]]int)}
 	own.waiting[flight], own.joined[flight] = f.waiting[flight], f.joined[flight]
@@ -349,14 +348,14 @@ func (m *model) pin() {
 	}
 }
 
-// sweep ends all, as Close does.
+// sweep ends all loads, as Close does.
 func (m *model) sweep() {
 	m.table.Lock()
 	ended := m.table.FinishAllLocked(errFailed)
 	m.table.Unlock()
 	for _, l := range ended {
 		if m.loads[l].over != nil {
-			m.Errorf("FinishAllLocked ended %v once more", l.keys())
+			m.Errorf("FinishAllLocked ended %v twice", l.keys())
 		}
 		l.End(errFailed)
 		m.over(l, errFailed)
@@ -366,7 +365,7 @@ func (m *model) sweep() {
 	}
 }
 
-// check compares the table with what the model knows.
+// check compares the table with the model.
 func (m *model) check() {
 	m.table.Lock()
 	defer m.table.Unlock()
@@ -401,8 +400,8 @@ func (m *model) check() {
 	}
 }
 
-// TestTableInTheCrowd has callers come and go at the same instants, and walks
-// the structure all the while.
+// TestTableInTheCrowd has callers come and go at the same instants, and verifies
+// the structure all the time.
 func TestTableInTheCrowd(t *testing.T) {
 	for _, grace := range []time.Duration{0, 2 * ms, Never} {
 		t.Run(grace.String(), func(t *testing.T) {
@@ -460,11 +459,11 @@ func crowd(t *testing.T, grace time.Duration) {
 	defer table.Unlock()
 	table.check(t)
 	if table.LenLocked() != 0 || table.RunningLocked() != 0 {
-		t.Errorf("Len, Running = %d, %d after all is over; want 0, 0", table.LenLocked(), table.RunningLocked())
+		t.Errorf("Len, Running = %d, %d at the end; want 0, 0", table.LenLocked(), table.RunningLocked())
 	}
 }
 
-// finish ends l with value, as an owner does.
+// finish ends l with value, as an owner would.
 func finish(l *Load[int, int], value int) bool {
 	l.Return()
 	l.table.Lock()

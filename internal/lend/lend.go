@@ -1,14 +1,14 @@
-// Package lend knows which call waits for which, so that a call that waits can
-// lend its permit to the one that it waits for (decision 0022).
+// Package lend tracks which call waits for which, so that a waiting call can lend
+// its permit to the call that it waits for (decision 0022).
 //
 // A [Call] is one run of a function that others may wait for: a load, a bulk
-// call, a request. A Call that waits for another Call adds an edge to
-// the graph. A Call that wants a permit of a pool gets one lent by any Call above
-// it, that is one that waits for it, or for one that waits for it, and so on. The
-// pool says which of its permits can be lent.
+// call, a request. A Call that waits for another Call adds an edge to the graph.
+// A Call that wants a permit of a pool can borrow one from any Call above it,
+// that is, any Call that waits for it directly or indirectly. The pool decides
+// which of its permits can be lent.
 //
-// The graph has one lock for all, which is taken only where a call is made from
-// within another. Below it comes the lock of a pool.
+// The graph has a single lock, which is taken only when a call is made from
+// within another. The lock of a pool comes after it in the lock order.
 package lend
 
 import (
@@ -17,13 +17,14 @@ import (
 	"sync/atomic"
 )
 
-// A Pool gives out permits, and lends those that are out. Its methods are called
+// A Pool grants permits, and lends those that are in use. Its methods are called
 // with the graph locked.
 type Pool interface {
-	// Lend lends the permit id of from, and returns that of the borrower. It
-	// reports false if the permit is lent already, or is none any more.
+	// Lend lends the permit id of from, and returns the borrower's permit. It
+	// returns false if the permit is already lent, or no longer exists.
 	Lend(id uint64, from *Call) (loan uint64, ok bool)
-	// LendTo is Lend for a waiter in the pool's queue, which it takes out.
+	// LendTo is Lend for a waiter in the pool's queue, which it removes from the
+	// queue.
 	LendTo(w any, id uint64, from *Call) bool
 }
 
@@ -36,13 +37,13 @@ type Held struct {
 // A Call is a node of the graph. The zero Call is ready to use. It must not be
 // copied.
 type Call struct {
-	held    atomic.Pointer[[]Held] // what it may lend; a permit that was released does no harm
+	held    atomic.Pointer[[]Held] // what it can lend; a released permit in it does no harm
 	want    atomic.Pointer[want]   // where it is queued
-	waiters atomic.Int32           // number of edges above
+	waiters atomic.Int32           // number of edges from calls above
 
 	above map[*Edge]struct{} // guarded by mu: calls that wait for it
-	below map[*Edge]struct{} // guarded by mu: what it waits for
-	seen  uint64             // guarded by mu: the last search that came by
+	below map[*Edge]struct{} // guarded by mu: calls that it waits for
+	seen  uint64             // guarded by mu: the last search that visited it
 }
 
 // A want is a place in a pool's queue.
@@ -51,41 +52,41 @@ type want struct {
 	waiter any
 }
 
-// An Edge says that one Call waits for another.
+// An Edge records that one Call waits for another.
 type Edge struct{ from, to *Call } // guarded by mu
 
 var (
 	mu     sync.Mutex
-	search uint64       // guarded by mu: number of the last one
-	edges  atomic.Int64 // how many there are; an atomic for loads that have none
+	search uint64       // guarded by mu: number of the last search
+	edges  atomic.Int64 // number of edges; atomic so that loads without any skip the lock
 )
 
-// key is of size zero, so that a look-up allocates nothing.
+// key has size zero, so a lookup allocates nothing.
 type key struct{}
 
-// IsKey reports whether k is the key under which a context of another type is to
-// return its *Call.
+// IsKey reports whether k is the key for which a custom context type must return
+// its *Call.
 func IsKey(k any) bool { _, ok := k.(key); return ok }
 
-// From returns the innermost Call that ctx was given to, or nil.
+// From returns the innermost Call that ctx belongs to, or nil.
 func From(ctx context.Context) *Call {
 	c, _ := ctx.Value(key{}).(*Call)
 	return c
 }
 
-// Context returns a copy of ctx for what runs as c.
+// Context returns a copy of ctx for work that runs as part of c.
 func Context(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, key{}, c) }
 
 // Any reports whether any Call waits for another.
 func Any() bool { return edges.Load() > 0 }
 
-// Wait notes that the holder of ctx waits for to. If that is from within a Call, what
-// is queued at or below to may now be lent its permits. It returns nil if there
-// is nothing to note. It asks ctx, so no lock may be held.
+// Wait records that the holder of ctx waits for to. If ctx is within a Call, any
+// Call queued at or below to can now borrow that Call's permits. It returns nil
+// if there is nothing to record. It calls ctx, so no lock may be held.
 func Wait(ctx context.Context, to *Call) *Edge { return Between(From(ctx), to) }
 
-// Between is Wait for a caller within from, which may be nil. It calls nothing of
-// the user's.
+// Between is Wait for a caller within from, which may be nil. It calls no user
+// code.
 func Between(from, to *Call) *Edge {
 	if from == nil || from == to {
 		return nil
@@ -102,8 +103,8 @@ func Between(from, to *Call) *Edge {
 	return e
 }
 
-// attachLocked puts e above its end, and lends what is wanted there. mu must be
-// held.
+// attachLocked puts e above its end, and lends the permits wanted there. mu must
+// be held.
 func (e *Edge) attachLocked() {
 	to := e.to
 	if to.above == nil {
@@ -119,7 +120,7 @@ func (e *Edge) detachLocked() {
 	e.to.waiters.Add(-1)
 }
 
-// Move notes that e's caller waits for another Call now. e may be nil.
+// Move records that e's caller now waits for another Call. e may be nil.
 func (e *Edge) Move(to *Call) {
 	if e == nil {
 		return
@@ -134,7 +135,7 @@ func (e *Edge) Move(to *Call) {
 	e.attachLocked()
 }
 
-// End notes that the waiting is over. It may be called twice, and e be nil.
+// End records that the wait is over. It may be called twice, and on a nil Edge.
 func (e *Edge) End() {
 	if e == nil {
 		return
@@ -150,10 +151,10 @@ func (e *Edge) End() {
 	edges.Add(-1)
 }
 
-// Hold replaces what c may lend.
+// Hold replaces the permits that c can lend.
 func (c *Call) Hold(held []Held) { c.held.Store(&held) }
 
-// Borrow returns a permit of p that a Call above c lends.
+// Borrow returns a permit of p borrowed from a Call above c.
 func (c *Call) Borrow(p Pool) (id uint64, ok bool) {
 	if c.waiters.Load() == 0 {
 		return 0, false
@@ -167,8 +168,9 @@ func (c *Call) Borrow(p Pool) (id uint64, ok bool) {
 	return id, ok
 }
 
-// Queue notes that c is queued in p, as w, until Unqueue. If it can be lent a
-// permit, now or later, p.LendTo is called.
+// Queue records that c is queued in p, as w, until Unqueue. If it can borrow a
+// permit, now or later, p.LendTo is called. It checks again after recording,
+// because of this race:
 //
 //	C: finds nothing to borrow, and is put into the queue
 //	A: begins to wait for C, and finds that C wants nothing
@@ -183,11 +185,11 @@ func (c *Call) Queue(p Pool, w any) {
 	c.satisfyLocked()
 }
 
-// Unqueue ends that.
+// Unqueue records that c is no longer queued.
 func (c *Call) Unqueue() { c.want.Store(nil) }
 
-// Returned is called by a pool, with no lock held, when a permit that c has lent
-// has come back and c has not ended: others below it may be queued.
+// Returned is called by a pool, without a lock held, when a permit that c lent
+// has come back and c has not ended: other calls below it may be queued.
 func (c *Call) Returned() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -203,15 +205,16 @@ func (c *Call) satisfyLocked() {
 	c.lendersLocked(w.pool, func(h Held, from *Call) bool { return w.pool.LendTo(w.waiter, h.ID, from) })
 }
 
-// lendBelowLocked lends permits to what is queued at c or below. mu must be held.
+// lendBelowLocked lends permits to calls that are queued at c or below. mu must
+// be held.
 func (c *Call) lendBelowLocked() {
 	for _, b := range c.belowLocked() {
 		b.satisfyLocked()
 	}
 }
 
-// lendersLocked goes through the permits of p that are held above c, the nearest
-// first, until lend reports true. mu must be held.
+// lendersLocked iterates over the permits of p held above c, nearest first, until
+// lend returns true. mu must be held.
 func (c *Call) lendersLocked(p Pool, lend func(Held, *Call) bool) bool {
 	search++
 	c.seen = search
@@ -238,7 +241,8 @@ func (c *Call) lendersLocked(p Pool, lend func(Held, *Call) bool) bool {
 	return false
 }
 
-// belowLocked returns c and all that it waits for, near or far. mu must be held.
+// belowLocked returns c and all calls that it waits for, directly or indirectly.
+// mu must be held.
 func (c *Call) belowLocked() []*Call {
 	search++
 	c.seen = search

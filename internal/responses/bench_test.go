@@ -19,8 +19,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// A store with room for all takes a Put straight. A full one lets the cache
-// below evict meanwhile, or waits for it.
+// A store with room for all performs a Put at once. In a full one, the underlying
+// cache evicts in the background, or the Put waits for it.
 func BenchmarkPut(b *testing.B) {
 	for _, bb := range []struct {
 		name  string

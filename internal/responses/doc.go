@@ -1,14 +1,14 @@
-// Package responses is a store of HTTP responses that is bounded by bytes. What
-// counts is everything it keeps: bodies, fields, keys, and what the structures
-// around them take; and what flights hold in buffers.
+// Package responses stores HTTP responses, bounded by bytes. Everything the store
+// keeps counts: bodies, fields, keys, and the structures around them. The buffers
+// of flights count too.
 //
-// One entry of the cache below holds all variants of a key, as a list that is
-// never changed but replaced as a whole. So a hit is one look-up and a
-// comparison, without a lock. Everything that changes something takes the
-// store's one lock; evictions happen outside of it and only ever make room.
+// One entry of the underlying cache holds all variants of a key, as a list that
+// is never modified, only replaced as a whole. So a hit is one lookup and a
+// comparison, without a lock. Every change takes the store's only lock. Evictions
+// happen outside it, and only ever make room.
 //
-// Which entries go is the business of the cache below (W-TinyLFU, by frequency
-// and recency). That the bound holds is not: it evicts on a goroutine of its
-// own, and a burst outruns it. So the store counts by itself, and lets nothing
-// in that is not covered, see [Store.Reserve] and room.go.
+// The underlying cache chooses which entries to evict (W-TinyLFU, by frequency
+// and recency). It does not enforce the bound: it evicts on a separate goroutine,
+// and a burst outruns it. So the store keeps a count of its own, and admits
+// nothing that the bound does not cover; see [Store.Reserve] and room.go.
 package responses

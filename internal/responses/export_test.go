@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Keys returns the keys as they are stored.
+// Keys returns the stored keys.
 func (s *Store) Keys() iter.Seq[Key] { return s.space.Load().cache.Keys() }
 
-// Check fails unless everything that is counted is what is there. Nothing else
-// may use s meanwhile.
+// Check fails the test unless all counters match the contents. Nothing else may
+// use s during the call.
 func (s *Store) Check(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -45,7 +45,7 @@ func (s *Store) Check(t *testing.T) {
 	}
 	for g, want := range tags {
 		if g.used.Load() != want || s.tags.byName[g.name] != g {
-			t.Errorf("tag %q is used %d times; want %d, and that it is known", g.name, g.used.Load(), want)
+			t.Errorf("tag %q is used %d times; want %d, and a known tag", g.name, g.used.Load(), want)
 		}
 	}
 	for name, g := range s.tags.byName {
@@ -58,7 +58,7 @@ func (s *Store) Check(t *testing.T) {
 	}
 }
 
-// Tags returns how many tags are known.
+// Tags returns the number of known tags.
 func (s *Store) Tags() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

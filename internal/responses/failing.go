@@ -2,20 +2,20 @@ package responses
 
 import "time"
 
-// A Failing is what is remembered of calls that were to replace a response, and
-// failed. It is not altered.
+// A Failing records failed calls that were to replace a response. It is never
+// modified.
 type Failing struct {
-	Until time.Time     // when the next call may be made
-	Wait  time.Duration // how long that was from the last failure
+	Until time.Time     // when the next call is allowed
+	Wait  time.Duration // the time from the last failure to Until
 	Err   error         // the last failure
-	// trying: a call is under way, and Until is when it counts as lost.
+	// trying: a call is in flight, and is considered lost after Until.
 	trying bool
 }
 
-// Fails remembers that a call for r has failed at now. The wait doubles from first
-// up to most with each failure: those of calls that were made at the same time are
-// one. After a soft purge, whose caller waits for what is new, the first failure
-// is followed by a try at once.
+// Fails records that a call for r failed at now. The wait doubles with each
+// failure, from first up to most. Failures of concurrent calls count as one.
+// After a soft purge, callers wait for a new response, so the first failure
+// allows another call at once.
 func (r *Stored) Fails(err error, now time.Time, first, most time.Duration) {
 	for {
 		old := r.Failing.Load()
@@ -36,17 +36,17 @@ func (r *Stored) Fails(err error, now time.Time, first, most time.Duration) {
 	}
 }
 
-// Recovers forgets failures: a call has succeeded.
+// Recovers clears the recorded failures after a call has succeeded.
 func (r *Stored) Recovers() {
 	if r.Failing.Load() != nil {
 		r.Failing.Store(nil)
 	}
 }
 
-// Try reports whether a call for r may be made at now. If not, why is the failure
-// that is remembered. When its wait is over, one caller gets a turn, and the others
-// wait until that call has failed or succeeded, or the turn was given back; but no
-// longer than once more that wait, so that nobody has to be relied upon.
+// Try reports whether a call for r may be made at now. If not, why is the
+// recorded failure. Once the wait is over, one caller gets a turn. The others are
+// refused until its call fails or succeeds or the turn is given back, but for at
+// most the same wait again, in case the call never reports.
 func (r *Stored) Try(now time.Time) (turn *Failing, why error) {
 	for {
 		old := r.Failing.Load()
@@ -63,7 +63,7 @@ func (r *Stored) Try(now time.Time) (turn *Failing, why error) {
 	}
 }
 
-// GiveBack ends a turn whose call has said nothing about the origin.
+// GiveBack ends a turn whose call revealed nothing about the origin.
 func (r *Stored) GiveBack(turn *Failing, now time.Time) {
 	r.Failing.CompareAndSwap(turn, &Failing{Until: now, Wait: turn.Wait, Err: turn.Err})
 }

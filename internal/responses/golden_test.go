@@ -17,7 +17,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write testdata/*.hex; only for a format that nobody has stored yet")
 
-// goldens are responses and marks of each format that instances may find in an
+// goldens holds responses and marks in each format that instances may find in an
 // engine.
 var goldens = map[string]responses.Wire{
 	"v1-response": {
@@ -27,7 +27,7 @@ var goldens = map[string]responses.Wire{
 	"v1-mark": {Key: responses.Key{Scheme: "http", Host: "shop.example", Target: "/"}, Vary: []string{"Accept-Language"}},
 }
 
-// T14: this version reads what it has written before, byte for byte.
+// T14: this version reads its own stored files, byte for byte.
 func TestT14_GoldenResponsesAreRead(t *testing.T) {
 	for name, want := range goldens {
 		file := "testdata/" + name + ".hex"
@@ -50,14 +50,14 @@ func TestT14_GoldenResponsesAreRead(t *testing.T) {
 		}
 		var got responses.Wire
 		if err := got.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is read as %+v, %v; want %+v", file, got, err, want)
+			t.Errorf("%s decodes as %+v, %v; want %+v", file, got, err, want)
 		}
 		if b[0] == responses.WireVersion && !bytes.Equal(b, written) {
-			t.Errorf("%s: version %d is written another way now; give it a new number", file, b[0])
+			t.Errorf("%s: version %d is now encoded differently; increase the version number", file, b[0])
 		}
 		newer := append([]byte{responses.WireVersion + 1}, b[1:]...)
 		if err := new(responses.Wire).UnmarshalBinary(newer); !errors.Is(err, responses.ErrWire) {
-			t.Errorf("a newer version is read with %v; want ErrWire", err)
+			t.Errorf("decoding a newer version = %v; want ErrWire", err)
 		}
 	}
 }

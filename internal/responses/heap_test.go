@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 )
 
-// heap returns the bytes that are reachable.
+// heap returns the number of reachable bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -18,13 +18,13 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What is counted is at least what the store really keeps alive, and for small
+// The counted size is at least what the store really keeps alive, and for small
 // responses not much more.
 func TestUsedCoversLiveHeap(t *testing.T) {
 	for row, tt := range []struct {
 		name   string
 		make   func(i int) *responses.Stored
-		atMost float64 // of what is alive
+		atMost float64 // relative to the live bytes
 	}{
 		{"body of 200 bytes", func(int) *responses.Stored { return response(200) }, 1.6},
 		{"no body", func(int) *responses.Stored { return response(0) }, 1.6},
@@ -39,7 +39,7 @@ func TestUsedCoversLiveHeap(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := 20_000
 			if row > 0 {
-				n = 5000 // enough, where only the responses differ
+				n = 5000 // enough if only the responses differ
 			}
 			s := responses.New(responses.Options{Bytes: 1 << 30})
 			before := heap()
@@ -58,7 +58,8 @@ func TestUsedCoversLiveHeap(t *testing.T) {
 	}
 }
 
-// withFields returns a response with a body of n bytes and so many fields.
+// withFields returns a response with a body of n bytes and the given number of
+// fields.
 func withFields(n, fields, i int) *responses.Stored {
 	r := response(n)
 	r.Header = http.Header{}

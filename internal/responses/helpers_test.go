@@ -25,14 +25,14 @@ func response(n int, tags ...string) *responses.Stored {
 	}
 }
 
-// named returns a response that says its name in its body.
+// named returns a response with its name as the body.
 func named(name string, tags ...string) *responses.Stored {
 	r := response(0, tags...)
 	r.Body = []byte(name)
 	return r
 }
 
-// variant returns a named response that is kept apart by Accept-Language.
+// variant returns a named response that varies by Accept-Language.
 func variant(name, selected string) *responses.Stored {
 	r := named(name)
 	r.Vary, r.Selected = []string{"Accept-Language"}, selected
@@ -47,7 +47,8 @@ func put(t *testing.T, s *responses.Store, k responses.Key, r *responses.Stored)
 	}
 }
 
-// wantBody fails unless Get returns a response with that body, or none for "".
+// wantBody fails the test unless Get returns a response with that body, or none
+// for "".
 func wantBody(t *testing.T, s *responses.Store, k responses.Key, want string) {
 	t.Helper()
 	got := ""
@@ -59,7 +60,8 @@ func wantBody(t *testing.T, s *responses.Store, k responses.Key, want string) {
 	}
 }
 
-// wantVariants fails unless k has responses with these bodies, newest first.
+// wantVariants fails the test unless k has responses with these bodies, newest
+// first.
 func wantVariants(t *testing.T, s *responses.Store, k responses.Key, want ...string) {
 	t.Helper()
 	var got []string
@@ -71,7 +73,8 @@ func wantVariants(t *testing.T, s *responses.Store, k responses.Key, want ...str
 	}
 }
 
-// wantBound fails unless the sum of what counts is within the bound.
+// wantBound fails the test unless used and reserved bytes together are within the
+// bound.
 func wantBound(t *testing.T, s *responses.Store) {
 	t.Helper()
 	if st := s.Stats(); st.Used < 0 || st.Reserved < 0 || st.Used+st.Reserved > st.Bytes {

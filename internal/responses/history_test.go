@@ -11,14 +11,14 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 )
 
-// A history drives a store from many goroutines, and remembers for each key and
-// each tag when it was last invalidated: instants are drawn from one counter,
-// which gives the order of events that do not overlap.
+// A history drives a store from many goroutines. For each key and each tag it
+// remembers the last invalidation. Instants are drawn from one counter, which
+// orders all events that do not overlap.
 //
 // The invariant: if a purge of a key (or of a tag, or a Clear) has returned
-// before a Get begins, then that Get does not return a response of that key
-// (with that tag; any) whose write began before the purge did. With a soft purge
-// it may, if it is marked.
+// before a Get begins, that Get does not return a response of that key (with that
+// tag; any response) whose write began before the purge. After a soft purge it
+// can return one, if it is marked.
 type history struct {
 	s     *responses.Store
 	clock atomic.Int64
@@ -27,8 +27,8 @@ type history struct {
 	all   invalidated
 }
 
-// invalidated says when the last invalidation that has returned began: of
-// several that overlap, the one that began last. It only rises.
+// invalidated holds the instant at which the last completed invalidation began;
+// of several that overlap, the latest start. It only rises.
 type invalidated struct{ hard, soft atomic.Int64 }
 
 func (i *invalidated) of(soft bool) *atomic.Int64 {
@@ -62,8 +62,8 @@ func newHistory(bytes int64) *history {
 
 func (h *history) now() int64 { return h.clock.Add(1) }
 
-// since returns the instants before which the responses of k with these tags
-// are invalid, or have to be marked.
+// since returns the instants before which the responses of k with these tags are
+// invalid (hard) or have to be marked (soft).
 func (h *history) since(k int, tags []int) (hard, soft int64) {
 	hard = max(h.all.hard.Load(), h.keys[k].hard.Load())
 	soft = h.keys[k].soft.Load()
@@ -74,15 +74,15 @@ func (h *history) since(k int, tags []int) (hard, soft int64) {
 	return hard, soft
 }
 
-// A born is what the body of a response says about its write.
+// A born identifies the write that a response came from.
 type born struct {
 	at   int64
 	key  int
 	tags []int
 }
 
-// fetch stores a response as the engine does: it may take a while, and it may
-// freshen what is there.
+// fetch stores a response as the engine does. It may take a while, and it may
+// freshen the stored one.
 func (h *history) fetch(r *rand.Rand) {
 	k := r.IntN(historyKeys)
 	w := h.s.Begin(key(path(k)))
@@ -113,11 +113,11 @@ func (h *history) fetch(r *rand.Rand) {
 	w.Put(stored)
 }
 
-// look gets what a key has, in either way, and checks the invariant.
+// look reads a key by Get or by Variants, and checks the invariant.
 func (h *history) look(t *testing.T, r *rand.Rand) {
 	k := r.IntN(historyKeys)
-	// What is invalid is noted for all tags beforehand: which the response has
-	// is only known afterwards.
+	// Read the invalidations of all tags first: the tags of the response are
+	// known only afterwards.
 	hard, soft := make([]int64, historyTags), make([]int64, historyTags)
 	for g := range historyTags {
 		hard[g], soft[g] = h.since(k, []int{g})
@@ -168,8 +168,8 @@ func (h *history) invalidate(r *rand.Rand) {
 }
 
 // A randomized history of everything a store can do, from eight goroutines. The
-// bound is checked all the time, the invariant at each look, and what is counted
-// against what is there at the end.
+// bound is checked throughout, the invariant at each look, and the counters
+// against the contents at the end.
 func TestHistory(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -205,7 +205,7 @@ func TestHistory(t *testing.T) {
 			st := h.s.Stats()
 			t.Logf("%+v", st)
 			if st.Stored == 0 || st.Overtaken == 0 || st.Purged == 0 || tt.bytes < 100_000 && st.Evicted == 0 {
-				t.Errorf("Stats = %+v; want a history in which everything happened", st)
+				t.Errorf("Stats = %+v; want at least one of each event", st)
 			}
 			h.s.Clear()
 			if st := h.s.Stats(); st.Used != 0 || st.Reserved != 0 || st.Responses != 0 {

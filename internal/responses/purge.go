@@ -2,17 +2,17 @@ package responses
 
 import "github.com/maypok86/otter/v2"
 
-// Remove takes one response out, if it is stored still.
+// Remove removes one response, if it is still stored.
 func (s *Store) Remove(k Key, r *Stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepLocked(k, func(v *Stored) bool { return v != r })
 }
 
-// Purge removes all responses of k, or marks them with soft, makes running
-// writes to k void, or what they bring marked, and returns how many there were.
-// Once it has returned, no Get returns a response whose fetch began before, or
-// none that is not marked.
+// Purge removes all responses of k and voids running writes to k. With soft, it
+// marks the responses, and later those that the running writes store. It returns
+// the number of responses removed or marked. Once it has returned, no Get returns
+// a response whose fetch began before, or with soft, only a marked one.
 func (s *Store) Purge(k Key, soft bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,10 +36,11 @@ func (s *Store) Purge(k Key, soft bool) int {
 	return len(all)
 }
 
-// Supersede handles a change of k in the fleet, by its fence. If removed, what
-// was fetched under a lower one goes, and running writes under a lower one are
-// void. Else it is not the newest any more: at place 0 of the URL, or at one of
-// its variants' places. Both may be called late, and twice.
+// Supersede handles a change of k in the fleet, made under the given fence. If
+// removed is set, responses fetched under a lower fence are removed, and running
+// writes under a lower fence are voided. Otherwise the responses are no longer
+// the newest: those of the URL for place 0, or those of the variant at place.
+// Both may be called late and more than once.
 func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +52,7 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 		}
 		before := len(s.space.Load().peek(k).all)
 		s.keepLocked(k, func(v *Stored) bool { return v.Root >= fence })
-		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only this lock's holder adds
+		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only the holder of the lock adds
 		return
 	}
 	for _, v := range s.space.Load().peek(k).all {
@@ -61,17 +62,17 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 	}
 }
 
-// PurgeTags does so for all responses that carry one of the tags, at a cost
-// that does not depend on how many these are, and reports no number for it. They
-// are taken out when they are met by a write to their key, or evicted, and count
-// as used until then.
+// PurgeTags does the same for all responses that carry one of the tags, without
+// reporting how many. Its cost does not depend on that number. The responses are
+// removed when a write to their key finds them, or when they are evicted; until
+// then they count as used.
 func (s *Store) PurgeTags(soft bool, tags ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tags.purge(soft, tags, len(s.writing) > 0)
 }
 
-// ExpireAll marks everything, and what running writes bring.
+// ExpireAll marks all responses, and those that running writes will store.
 func (s *Store) ExpireAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +89,7 @@ func (s *Store) ExpireAll() {
 	}
 }
 
-// Clear removes everything and makes all running writes void.
+// Clear removes all responses and voids all running writes.
 func (s *Store) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,8 @@ func (s *Store) Clear() {
 	s.tags.init()
 }
 
-// pruneLocked takes out what tags have outdated of k. s.mu must be held.
+// pruneLocked removes the responses of k that tags have outdated. s.mu must be
+// held.
 func (s *Store) pruneLocked(k Key) {
 	outdated := 0
 	for _, v := range s.space.Load().peek(k).all {
@@ -118,7 +120,8 @@ func (s *Store) pruneLocked(k Key) {
 	}
 }
 
-// keepLocked takes out of k all that keep does not want. s.mu must be held.
+// keepLocked removes the responses of k for which keep returns false. s.mu must
+// be held.
 func (s *Store) keepLocked(k Key, keep func(*Stored) bool) {
 	sp := s.space.Load()
 	sp.cache.Compute(k, func(had *list, found bool) (*list, otter.ComputeOp) {

@@ -104,7 +104,7 @@ func TestH12SoftPurgeTagsMarks(t *testing.T) {
 	}
 }
 
-// Variants are marked too when nobody got them since the purge.
+// Variants are marked even if no caller got them since the purge.
 func TestVariantsAreMarkedBySoftPurgeTags(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	r := named("a", "x")
@@ -115,13 +115,13 @@ func TestVariantsAreMarkedBySoftPurgeTags(t *testing.T) {
 	}
 }
 
-// What was invalidated while a fetch ran is not stored (E6).
+// A response invalidated while its fetch ran is not stored (E6).
 func TestInvalidationBeatsRunningWrites(t *testing.T) {
 	k := key("/a")
 	for _, tt := range []struct {
 		name string
 		do   func(s *responses.Store)
-		void bool // told by Void
+		void bool // what Void returns
 		put  bool
 	}{
 		{"nothing", func(s *responses.Store) {}, false, true},
@@ -138,7 +138,7 @@ func TestInvalidationBeatsRunningWrites(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := responses.New(responses.Options{Bytes: 1 << 20})
-			before, w, after := s.Begin(k), s.Begin(k), s.Begin(k) // three in the list of the key
+			before, w, after := s.Begin(k), s.Begin(k), s.Begin(k) // three in the list of the key, to remove the middle one
 			tt.do(s)
 			if got := w.Void(); got != tt.void {
 				t.Errorf("Void = %v; want %v", got, tt.void)
@@ -147,7 +147,7 @@ func TestInvalidationBeatsRunningWrites(t *testing.T) {
 				t.Errorf("Put = %v; want %v", got, tt.put)
 			}
 			if before.Void() != tt.void || after.Void() != tt.void {
-				t.Errorf("Void of the writes beside it = %v, %v; want %v", before.Void(), after.Void(), tt.void)
+				t.Errorf("Void of the neighbouring writes = %v, %v; want %v", before.Void(), after.Void(), tt.void)
 			}
 			before.Drop()
 			after.Drop()
@@ -161,7 +161,8 @@ func TestInvalidationBeatsRunningWrites(t *testing.T) {
 	}
 }
 
-// Replace is beaten like Put, though what it replaces is gone in any case.
+// An invalidation voids Replace like Put, though the response to replace is gone
+// anyway.
 func TestInvalidationBeatsReplace(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k := key("/a")
@@ -170,7 +171,7 @@ func TestInvalidationBeatsReplace(t *testing.T) {
 	w := s.Begin(k)
 	s.PurgeTags(false, "x")
 	if w.Replace(old, named("freshened, without the tag")) {
-		t.Error("Replace of what a tag has outdated = true; want false")
+		t.Error("Replace of a response outdated by a tag = true; want false")
 	}
 	wantBody(t, s, k, "")
 }
@@ -191,7 +192,7 @@ func TestAWriteEndsOnce(t *testing.T) {
 	w.Drop()
 	s.Purge(k, false)
 	if !other.Void() {
-		t.Error("a write was forgotten when another to its key ended twice")
+		t.Error("a write was removed when another to its key ended twice")
 	}
 	other.Drop()
 	s.Check(t)
@@ -221,14 +222,14 @@ func TestClearLeavesNothing(t *testing.T) {
 	s.Check(t)
 }
 
-// Tags that nobody has are forgotten, and a fetch that ran when one was purged
-// and forgotten is not trusted with it.
+// Tags without responses are removed. A fetch that ran while a tag was purged and
+// removed cannot store a response with that tag.
 func TestTagsAreForgotten(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 64 << 10})
 	early := s.Begin(key("/early"))
 	earlyToo := s.Begin(key("/early/too"))
 	s.PurgeTags(false, "purged", "purged too")
-	var between []*responses.Write // several, as a full store may turn one of them away
+	var between []*responses.Write // several, because a full store may refuse one
 	for i := range 20 {
 		between = append(between, s.Begin(key(path(-1-i))))
 	}
@@ -242,7 +243,7 @@ func TestTagsAreForgotten(t *testing.T) {
 		t.Error("Put with a tag that was purged and forgotten = true; want false")
 	}
 	if earlyToo.Put(named("early too", "never heard of")) {
-		t.Error("Put with an unknown tag by a fetch from before what was forgotten = true; want false")
+		t.Error("Put with an unknown tag by a fetch that began before tags were removed = true; want false")
 	}
 	kept := 0
 	for _, w := range between {
@@ -256,7 +257,7 @@ func TestTagsAreForgotten(t *testing.T) {
 	s.Check(t)
 }
 
-// So it is with soft purges: what comes late is marked.
+// The same with soft purges: a late response is marked.
 func TestSoftlyPurgedTagsAreForgotten(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	early := s.Begin(key("/early"))
@@ -274,7 +275,7 @@ func TestSoftlyPurgedTagsAreForgotten(t *testing.T) {
 	}
 }
 
-// Tags that somebody has are not forgotten with the others.
+// Tags that a response has are not removed with the others.
 func TestUsedTagsAreKept(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	put(t, s, key("/kept"), named("kept", "kept"))
@@ -286,7 +287,7 @@ func TestUsedTagsAreKept(t *testing.T) {
 	wantBody(t, s, key("/kept"), "")
 }
 
-// A purge of names that nobody has, while nothing runs, leaves nothing behind.
+// A purge of unknown tags, while no write runs, leaves nothing behind.
 func TestPurgeOfUnknownTagsIsForgotten(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	for i := range 100 {

@@ -7,20 +7,20 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// A list is the variants of one key, newest first. It is not changed once it is
-// in the cache.
+// A list holds the variants of one key, newest first. It is not modified once it
+// is in the cache.
 type list struct {
 	all   []*Stored
-	size  int64  // the sum of theirs
-	claim uint32 // its weight in the cache, in units; see putLocked for when that is more than size
+	size  int64  // the sum of the variants' sizes
+	claim uint32 // its weight in the cache, in units; putLocked explains when that exceeds size
 }
 
-// nothing is what a key has that is not in the cache.
+// nothing is the list of a key that is not in the cache.
 var nothing = &list{}
 
-// A space is the cache between two calls of Clear, with what is counted about
-// it. The numbers are atomic because evictions lower them at any time. They only
-// rise with Store.mu held.
+// A space is the cache between two calls of Clear, with its counters. The
+// counters are atomic because evictions lower them at any time. They rise only
+// with Store.mu held.
 type space struct {
 	cache     *otter.Cache[Key, *list]
 	used      atomic.Int64
@@ -40,7 +40,7 @@ func (s *Store) newSpace() *space {
 }
 
 // gone is called for each list that leaves the cache, as part of its removal.
-// What replaces a list counts the difference by itself.
+// When a list is replaced, the replacing code counts the difference.
 func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
 	if e.Cause == otter.CauseReplacement {
 		return
@@ -54,7 +54,7 @@ func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
 	}
 }
 
-// turn counts for a key that has one list in the place of another.
+// turn updates the counters and tags when a key's list changes from had to has.
 func (sp *space) turn(had, has *list) {
 	sp.count(had, has)
 	for _, v := range had.all {
@@ -64,13 +64,13 @@ func (sp *space) turn(had, has *list) {
 	}
 }
 
-// count changes the numbers for a key that had one list and has another.
+// count updates the counters when a key's list changes from had to has.
 func (sp *space) count(had, has *list) {
 	sp.used.Add(has.size - had.size)
 	sp.responses.Add(int64(len(has.all) - len(had.all)))
 }
 
-// peek returns what k has, without that counting as use.
+// peek returns the list of k without counting that as a use.
 func (sp *space) peek(k Key) *list {
 	if e, ok := sp.cache.GetEntryQuietly(k); ok {
 		return e.Value
@@ -78,29 +78,32 @@ func (sp *space) peek(k Key) *list {
 	return nothing
 }
 
-// steps is the number of parts of the bound in which the margin moves.
+// steps is the number of steps, each an equal part of the bound, in which the
+// margin moves.
 const steps = 64
 
-// step is the least margin. It is what a burst of small responses may take
+// step is the smallest margin. A burst of small responses can take that much
 // before a Put has to wait for evictions.
 func (s *Store) step() int64 { return max(s.bytes/steps, 1) }
 
-// maximum is the bound of the cache below, in its units: all that is not in the
-// margin. s.mu must be held, but in New.
+// maximum is the bound of the underlying cache, in its units: everything except
+// the margin. s.mu must be held, except in New.
 func (s *Store) maximum() uint64 { return uint64(max((s.bytes-s.margin)/s.unit, 1)) }
 
-// weight is the weight of size bytes, rounded up.
+// weight returns the weight of size bytes, rounded up.
 func (s *Store) weight(size int64) uint32 { return uint32((size + s.unit - 1) / s.unit) }
 
-// fitsLocked reports whether n more bytes can be stored, or reserved. s.mu must
-// be held: then the answer stays true, as others only make room.
+// fitsLocked reports whether n more bytes can be stored or reserved. s.mu must be
+// held. While it is, a true result stays true, because other goroutines only make
+// room.
 func (s *Store) fitsLocked(sp *space, n int64) bool {
 	return sp.used.Load()+s.reserved+n <= s.bytes
 }
 
-// Reserve takes n bytes of the bound for buffers in flight, in place of what is
-// stored longest unused; negative n gives them back. It reports false, and
-// takes nothing, when buffers would have more than half of the bound.
+// Reserve takes n bytes of the bound for buffers in flight and evicts stored
+// responses if necessary; a negative n gives bytes back. It returns false, and
+// takes nothing, if the buffers would exceed half of the bound or if no room
+// could be made.
 func (s *Store) Reserve(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,10 +131,10 @@ func (s *Store) Reserve(n int64) bool {
 	return false
 }
 
-// adjustLocked makes the margin cover what is reserved, with up to two steps
-// more. It moves by steps, and down only from three steps above, because each
-// move makes the cache below learn anew how much of it recent entries are worth.
-// s.mu must be held.
+// adjustLocked makes the margin cover the reserved bytes, with up to two extra
+// steps. The margin moves in steps, and shrinks only if it is more than three
+// steps too large: after each move, the underlying cache has to learn again how
+// much of itself to give to recent entries. s.mu must be held.
 func (s *Store) adjustLocked() {
 	step := s.step()
 	if s.reserved <= s.margin && s.margin <= s.reserved+3*step {

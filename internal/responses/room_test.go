@@ -44,7 +44,7 @@ func TestStoreOfNothing(t *testing.T) {
 	}
 }
 
-// Above 4 GiB the cache below counts in bigger units than bytes.
+// Above 4 GiB, the underlying cache counts in units larger than a byte.
 func TestStoreOfManyBytes(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 40})
 	for i := range 100 {
@@ -59,7 +59,7 @@ func TestStoreOfManyBytes(t *testing.T) {
 	s.Check(t)
 }
 
-// Those units are used for evictions too: what does not fit in 32 bits weighs.
+// Evictions use those units too: sizes beyond 32 bits have the right weight.
 func TestResponsesOfManyBytes(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 16 << 30})
 	big := func() *responses.Stored {
@@ -74,7 +74,7 @@ func TestResponsesOfManyBytes(t *testing.T) {
 	for !s.Begin(key("/new")).Put(big()) {
 		wantBound(t, s)
 		if fetches++; fetches > 10 {
-			t.Fatal("the fourth of 4 GiB in 16 GiB is not stored after 10 fetches")
+			t.Fatal("the fourth response of 4 GiB in 16 GiB is not stored after 10 fetches")
 		}
 	}
 	if st := s.Stats(); st.Evicted == 0 || st.Responses == 0 || st.Responses > 3 {
@@ -83,8 +83,8 @@ func TestResponsesOfManyBytes(t *testing.T) {
 	s.Check(t)
 }
 
-// Among responses requested once, a large one gets its place when it is
-// requested again.
+// Among responses requested once, a large one is stored when it is requested
+// again.
 func TestBigResponsesGetTheirPlace(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	for i := range 1000 {
@@ -104,7 +104,7 @@ func TestBigResponsesGetTheirPlace(t *testing.T) {
 	s.Check(t)
 }
 
-// Extra counts as if it were stored, and so does what a body has to spare.
+// Extra counts as if it were stored, and so does unused capacity of a body.
 func TestExtraCounts(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	put(t, s, key("/a"), response(100))
@@ -123,7 +123,7 @@ func TestExtraCounts(t *testing.T) {
 	}
 }
 
-// Buffers in flight take from what is stored, up to half of the bound (H4).
+// Buffers in flight displace stored responses, up to half of the bound (H4).
 func TestH4BuffersCountAgainstTheStore(t *testing.T) {
 	const bound = 1 << 20
 	s := responses.New(responses.Options{Bytes: bound})
@@ -157,7 +157,7 @@ func TestH4BuffersCountAgainstTheStore(t *testing.T) {
 		s.Begin(key(path(i))).Put(response(2000))
 	}
 	if st := s.Stats(); st.Reserved != 0 || st.Used < bound*9/10 {
-		t.Errorf("Stats %+v after everything was given back; want nearly all used", st)
+		t.Errorf("Stats %+v after everything was returned; want nearly all used", st)
 	}
 	s.Check(t)
 }
@@ -176,10 +176,10 @@ func TestReserveGivesBackNoMoreThanItTook(t *testing.T) {
 	s.Reserve(-101)
 }
 
-// 100,000 URLs, each requested once, pass through 64 MiB: the bound holds, what
-// lives in memory is a little more, and what is used again and again stays. The
-// process takes about twice what lives, on a machine whose collector has its
-// turn in time.
+// A scan of 100,000 URLs, each requested once, passes through 64 MiB. The bound
+// holds, live memory exceeds it only slightly, and entries in repeated use stay.
+// The process takes about twice the live memory, if the garbage collector keeps
+// up.
 func TestScanLeavesHotEntries(t *testing.T) {
 	const bound, scan, hot = 64 << 20, 100_000, 1000
 	s := responses.New(responses.Options{Bytes: bound})
@@ -191,7 +191,7 @@ func TestScanLeavesHotEntries(t *testing.T) {
 			s.Begin(key(p)).Put(response(n))
 		}
 	}
-	for range 20 { // a working set, some of which is bigger than the rest
+	for range 20 { // a working set, in which some responses are larger than others
 		for i := range hot {
 			fetch("/hot"+path(i), 1000+i*10)
 		}
@@ -229,7 +229,7 @@ func TestScanLeavesHotEntries(t *testing.T) {
 	s.Check(t)
 }
 
-// The bound holds at every instant that anybody can look, in a burst of eight
+// The bound holds at every observable instant, in a burst from eight goroutines
 // (E8).
 func TestE8BoundHoldsInABurst(t *testing.T) {
 	for _, tt := range []struct {

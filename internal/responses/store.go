@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A Key is what a response is stored under: the URL as it is forwarded (H9).
-// Keys are compared whole, part by part.
+// A Key identifies a stored response: the URL as it is forwarded (H9). Keys are
+// compared in full, part by part.
 type Key struct {
 	Scheme string // "http" or "https"
 	Host   string // with the port, as the client sent it
@@ -18,39 +18,39 @@ type Key struct {
 
 // Options configure a Store.
 type Options struct {
-	// Bytes is the bound, for all that is stored and reserved. One response, and
-	// the variants of one key together, have at most half of it. 0 or less
-	// stores nothing.
+	// Bytes is the bound for everything stored and reserved. A single response,
+	// and all variants of one key together, may take at most half of it. If it is
+	// 0 or negative, nothing is stored.
 	Bytes int64
-	// Variants is how many responses one key may have; the one that was stored
-	// first goes. 0 means 32.
+	// Variants is the number of responses that one key can have; beyond it, the
+	// one stored first is evicted. 0 means 32.
 	Variants int
 }
 
-// defaultVariants is how many responses one key may have by default.
+// defaultVariants is the default number of responses that one key can have.
 const defaultVariants = 32
 
-// A Store is safe for concurrent use. Make one with New. It has no goroutine of
-// its own to close.
+// A Store is safe for concurrent use. Create one with New. It has no goroutines
+// and needs no Close.
 type Store struct {
 	bytes    int64 // the bound
-	half     int64 // what one key, and all buffers together, may have of it
+	half     int64 // the most that one key, or all buffers together, may take
 	variants int
-	unit     int64 // bytes to one unit of weight in the cache below
+	unit     int64 // bytes per unit of weight in the underlying cache
 
-	// space is replaced by Clear, with mu held. Readers take it without.
+	// Clear replaces space with mu held. Readers load it without mu.
 	space atomic.Pointer[space]
 
 	mu       sync.Mutex
-	reserved int64          // guarded by mu: what flights hold
-	margin   int64          // guarded by mu: what is withheld from the cache below, at least reserved
-	writing  map[Key]*Write // guarded by mu: running writes, a list for each key
+	reserved int64          // guarded by mu: bytes held by flights
+	margin   int64          // guarded by mu: bytes withheld from the underlying cache, at least reserved
+	writing  map[Key]*Write // guarded by mu: running writes, one linked list per key
 	tags     tagTable       // guarded by mu
 	counts   counts         // guarded by mu
 }
 
-// counts are the counters of Stats, but for evictions, which are not counted
-// under the lock.
+// counts holds the counters of Stats. Evictions are also counted outside the
+// lock, in space.
 type counts struct {
 	stored, evicted, refused, tooBig, overtaken, purged uint64
 }
@@ -66,17 +66,16 @@ func New(o Options) *Store {
 	if s.variants <= 0 {
 		s.variants = defaultVariants
 	}
-	s.unit = 1 + s.bytes>>32 // a weight is an uint32
+	s.unit = 1 + s.bytes>>32 // because a weight is a uint32
 	s.margin = s.step()
 	s.tags.init()
 	s.space.Store(s.newSpace())
 	return s
 }
 
-// Get returns the stored response for a request with fields h, nil if there is
-// none. Of several that match it is the one that was stored last. A response
-// that was invalidated by a tag is none. It takes no lock, and allocates
-// nothing.
+// Get returns the stored response for a request with fields h, or nil. If several
+// match, it returns the one stored last. It never returns a response that was
+// invalidated by a tag. It takes no lock and allocates nothing.
 func (s *Store) Get(k Key, h http.Header) *Stored {
 	l, ok := s.space.Load().cache.GetIfPresent(k)
 	if !ok {
@@ -94,7 +93,7 @@ func (s *Store) Get(k Key, h http.Header) *Stored {
 	return nil
 }
 
-// Variants returns all responses that are stored under k, newest first.
+// Variants returns all responses stored under k, newest first.
 func (s *Store) Variants(k Key) []*Stored {
 	var all []*Stored
 	for _, r := range s.space.Load().peek(k).all {
@@ -106,8 +105,8 @@ func (s *Store) Variants(k Key) []*Stored {
 	return all
 }
 
-// Vary returns the selecting names of the newest response of k, and whether
-// there is one.
+// Vary returns the selecting names of the newest response of k, and whether there
+// is a response.
 func (s *Store) Vary(k Key) ([]string, bool) {
 	for _, r := range s.space.Load().peek(k).all {
 		if !r.outdated() {
@@ -117,9 +116,10 @@ func (s *Store) Vary(k Key) ([]string, bool) {
 	return nil, false
 }
 
-// Each calls f with all that is stored, one after another while it is used, without
-// that counting as use. What was invalidated by a tag is outdated: it is there
-// until it is met. No lock is held meanwhile.
+// Each calls f for each stored response, while the store stays in use and without
+// counting as a use. A response that was invalidated by a tag is passed as
+// outdated; it stays until a write to its key finds it. No lock is held during
+// the calls.
 func (s *Store) Each(f func(r *Stored, outdated bool)) {
 	for l := range s.space.Load().cache.Values() {
 		for _, r := range l.all {
@@ -132,20 +132,19 @@ func (s *Store) Each(f func(r *Stored, outdated bool)) {
 	}
 }
 
-// Stats are those of a Store. They were true at about the same instant; for
-// Used and Reserved there was one at which both were, so that their sum is never
-// above Bytes.
+// Stats holds the counters of a Store, read at about the same instant. Used and
+// Reserved are consistent with each other: their sum is never above Bytes.
 type Stats struct {
 	Bytes     int64  // the bound
-	Used      int64  // what is stored
-	Reserved  int64  // what flights hold
-	Responses int    // with their variants
+	Used      int64  // bytes stored
+	Reserved  int64  // bytes held by flights
+	Responses int    // including variants
 	Stored    uint64 // by Put and Replace
 	Evicted   uint64 // to make room
-	Refused   uint64 // not stored, as what is there is used more, or there was no room
-	TooBig    uint64 // not stored, as they are bigger than half of the bound
+	Refused   uint64 // not stored, because the stored responses are used more, or there was no room
+	TooBig    uint64 // not stored, because larger than half of the bound
 	Overtaken uint64 // not stored, because of an invalidation
-	Purged    uint64 // by Purge, also softly, by Clear, and by tags when they were met
+	Purged    uint64 // by Purge (soft ones too), by Clear, and by tags once a write found them
 }
 
 // Stats returns a snapshot.
@@ -155,7 +154,7 @@ func (s *Store) Stats() Stats {
 	sp := s.space.Load()
 	return Stats{
 		Bytes:     s.bytes,
-		Used:      sp.used.Load(), // only falls while mu is held
+		Used:      sp.used.Load(), // can only fall while mu is held
 		Reserved:  s.reserved,
 		Responses: int(sp.responses.Load()),
 		Stored:    s.counts.stored,

@@ -18,7 +18,7 @@ func TestGetReturnsWhatWasPut(t *testing.T) {
 	r := named("one")
 	put(t, s, k, r)
 	if got := s.Get(k, nil); got != r {
-		t.Errorf("Get = %p; want what was put, %p", got, r)
+		t.Errorf("Get = %p; want the stored %p", got, r)
 	}
 	if st := s.Stats(); st.Responses != 1 || st.Stored != 1 || st.Used <= responses.Overhead {
 		t.Errorf("Stats = %+v; want 1 response, 1 stored, more than %d used", st, responses.Overhead)
@@ -30,8 +30,8 @@ func TestGetReturnsWhatWasPut(t *testing.T) {
 	}
 }
 
-// The whole key is compared, part by part: where its parts are cut, and the
-// scheme, make a difference (H9).
+// The key is compared in full: the scheme and the boundaries between its parts
+// count (H9).
 func TestH9KeysAreComparedWhole(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	keys := []responses.Key{
@@ -80,8 +80,8 @@ func TestGetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A response without Vary answers every request, so it takes the place of all.
-// One with Vary takes the place of the one for the same requests.
+// A response without Vary matches every request, so it replaces all variants. One
+// with Vary replaces the one for the same requests.
 func TestPutReplacesWhatItStandsFor(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k := key("/a")
@@ -124,7 +124,7 @@ func TestVariantsAreBounded(t *testing.T) {
 	}
 }
 
-// One key has at most half of the bound, whatever its number of variants.
+// One key takes at most half of the bound, for any number of variants.
 func TestVariantsOfAKeyHaveAtMostHalf(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 100_000})
 	for i := range 10 {
@@ -147,16 +147,16 @@ func TestReplaceNeedsTheOldOne(t *testing.T) {
 	put(t, s, k, first)
 	freshened := named("freshened")
 	if !s.Begin(k).Replace(first, freshened) {
-		t.Error("Replace of what is stored = false; want true")
+		t.Error("Replace of a stored response = false; want true")
 	}
 	wantBody(t, s, k, "freshened")
 	if s.Begin(k).Replace(first, named("late")) {
-		t.Error("Replace of what was replaced = true; want false")
+		t.Error("Replace of a replaced response = true; want false")
 	}
 	wantBody(t, s, k, "freshened")
 	s.Remove(k, freshened)
 	if s.Begin(k).Replace(freshened, named("late")) {
-		t.Error("Replace of what was removed = true; want false")
+		t.Error("Replace of a removed response = true; want false")
 	}
 	if s.Begin(k).Replace(nil, named("late")) {
 		t.Error("Replace of nil = true; want false")
@@ -164,7 +164,7 @@ func TestReplaceNeedsTheOldOne(t *testing.T) {
 	wantBody(t, s, k, "")
 }
 
-// A variant that was freshened leaves the others where they are.
+// Replacing one variant leaves the others stored.
 func TestReplaceOneVariant(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k := key("/a")
@@ -191,8 +191,8 @@ func TestRemove(t *testing.T) {
 	s.Remove(key("/b"), german)
 }
 
-// What is stored has texts of its own, so that a short value does not keep the
-// buffer alive that it was cut from.
+// A stored response has its own copies of strings, so a short value does not pin
+// the buffer that it was cut from.
 func TestPutCopiesTexts(t *testing.T) {
 	buffer := strings.Repeat("Accept-Language de http example.org /path tag ETag \"1\" ", 100)
 	within := func(s string) bool {
@@ -214,9 +214,9 @@ func TestPutCopiesTexts(t *testing.T) {
 	s.PurgeTags(false, cut("tag"))
 	put(t, s, k, r)
 
-	fields := map[string][]string(r.Header) // as it was put, and not as net/http writes it
+	fields := map[string][]string(r.Header) // as stored, not in the form net/http would write
 	if got := fields["ETag"]; len(got) != 1 || got[0] != `"1"` || len(r.Header) != 2 {
-		t.Errorf("Header = %q; want the same fields as before", r.Header)
+		t.Errorf("Header = %q; want the original fields", r.Header)
 	}
 	texts := append([]string{r.Selected}, r.Tags...)
 	texts = append(texts, r.Vary...)
@@ -231,10 +231,10 @@ func TestPutCopiesTexts(t *testing.T) {
 	}
 	for _, text := range texts {
 		if within(text) {
-			t.Errorf("%q is a part of the buffer it came in", text)
+			t.Errorf("%q still points into the original buffer", text)
 		}
 	}
 	if len(texts) != 9 {
-		t.Errorf("looked at %d texts; want 9", len(texts))
+		t.Errorf("checked %d strings; want 9", len(texts))
 	}
 }

@@ -10,52 +10,54 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A Stored is a response and what was decided about it. It belongs to the store
-// from Put on, which replaces its texts (Header with names and values, Selected,
-// Vary, Tags) by copies of its own: nobody else may read or keep these fields
-// while Put runs. After Put nothing in it changes but the fields that say so.
+// A Stored is a response and the decisions made about it. It belongs to the store
+// from Put on. Put replaces its strings (Header with names and values, Selected,
+// Vary, Tags) with copies, so no other goroutine may read or keep these fields
+// while Put runs. After Put, only the fields documented as changing change.
 type Stored struct {
 	rfc9111.Response
 	Selected string      // rfc9111.Selecting(Vary, request fields)
-	Header   http.Header // end-to-end fields, Age and Date as they came; never nil
-	Body     []byte      // an allocation of its own: what counts is its capacity
+	Header   http.Header // end-to-end fields, Age and Date as received; never nil
+	Body     []byte      // a separate allocation: its capacity counts
 
-	// Extra is how many bytes Served will hold. They count from Put on.
+	// Extra is the number of bytes that Served will hold. They count from Put on.
 	Extra int64
 
-	// Marked is set by a soft purge: the response counts as stale, and keeps its
+	// Marked is set by a soft purge: the response counts as stale, but keeps its
 	// stale-if-error window.
 	Marked atomic.Bool
 	// Refresh is the instant (in ns, of the caller's clock) from which a refresh
-	// ahead may start. It moves by compare-and-swap, which elects who starts it.
+	// ahead may start. It changes by compare-and-swap, which elects the caller
+	// that starts it.
 	Refresh atomic.Int64
-	// Failing is what is remembered of calls that were to replace it and failed, nil
-	// for nothing. It moves by compare-and-swap.
+	// Failing records failed calls that were to replace the response; nil means
+	// none. It changes by compare-and-swap.
 	Failing atomic.Pointer[Failing]
-	// Served is for the one who serves it: what it made ready.
+	// Served belongs to the code that serves the response: what it prepared.
 	Served atomic.Pointer[any]
-	// Hits counts how often it was served.
+	// Hits counts how often the response was served.
 	Hits atomic.Uint64
 
-	// Root is, in a fleet, the fence of its URL under which it was fetched: it is
-	// out of date once the URL has been purged with a higher one. Place is not 0
-	// if it is one of the URL's variants, and tells which. Fence is its own; 0 if
-	// the fleet does not have it.
+	// In a fleet, Root is the fence of the URL under which the response was
+	// fetched: the response is out of date once the URL has been purged with a
+	// higher fence. A nonzero Place identifies which of the URL's variants the
+	// response is. Fence is the response's own fence; 0 if the fleet does not
+	// have the response.
 	Root, Place uint64
 	Fence       atomic.Uint64
-	// Checked is the instant (in ns, of the caller's clock) at which the fleet was
-	// last known to have nothing newer. [Store.Supersede] makes it negative.
+	// Checked is the instant (in ns, of the caller's clock) at which the fleet
+	// was last known to have nothing newer. [Store.Supersede] makes it negative.
 	Checked atomic.Int64
 
-	// These are written by Put, before the response can be found.
+	// Put writes these fields before the response can be found.
 	tags []*tag
-	seq  uint64 // how many invalidations by tag there were when its fetch began
-	size int64  // what it counts for
+	seq  uint64 // the number of invalidations by tag when its fetch began
+	size int64  // the number of bytes it counts for
 }
 
-// Overhead is what is counted for a response beside its bytes: the Stored
-// itself, the list that it is in, and its part of the cache below (node, table
-// and sketch).
+// Overhead is the number of bytes counted for a response in addition to its
+// content: the Stored itself, the list that it is in, and its share of the
+// underlying cache (node, table and sketch).
 const Overhead = 608
 
 // outdated reports whether one of r's tags was invalidated after its fetch
@@ -69,8 +71,7 @@ func (r *Stored) outdated() bool {
 	return false
 }
 
-// soften marks r if one of its tags was invalidated softly after its fetch
-// began.
+// soften marks r if one of its tags was soft-invalidated after its fetch began.
 func (r *Stored) soften() {
 	for _, t := range r.tags {
 		if t.soft.Load() > r.seq && !r.Marked.Load() {
@@ -79,14 +80,15 @@ func (r *Stored) soften() {
 	}
 }
 
-// standsFor reports whether r stands for v, which was stored before: they answer
-// the same requests, or r answers all.
+// standsFor reports whether r replaces v, which was stored before: both match the
+// same requests, or r matches all.
 func (r *Stored) standsFor(v *Stored) bool {
 	return len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary)
 }
 
-// own gives r texts of its own, all in one string, so that it pins nothing that
-// the request or the response came in, and sets its size. k is its key.
+// own replaces r's strings with copies, all cut from one string, so that r does
+// not pin the buffers of the request or the response. It also sets r's size. k is
+// r's key.
 func (r *Stored) own(k Key) {
 	text, values := len(r.Selected), 0
 	for name, vs := range r.Header {
@@ -123,7 +125,7 @@ func (r *Stored) own(k Key) {
 	}
 }
 
-// own returns k with texts of its own, in one string.
+// own returns a copy of k whose parts are cut from one new string.
 func (k Key) own() Key {
 	c := newCutter(len(k.Scheme) + len(k.Host) + len(k.Target))
 	return Key{Scheme: c.cut(k.Scheme), Host: c.cut(k.Host), Target: c.cut(k.Target)}
@@ -133,10 +135,10 @@ func (k Key) size() int64 {
 	return allocated(len(k.Scheme) + len(k.Host) + len(k.Target))
 }
 
-// A cutter copies strings into one.
+// A cutter copies strings into one string.
 type cutter struct{ b strings.Builder }
 
-// newCutter returns a cutter for strings of n bytes together.
+// newCutter returns a cutter for strings with a total of n bytes.
 func newCutter(n int) *cutter {
 	c := &cutter{}
 	c.b.Grow(n)
@@ -152,11 +154,11 @@ func (c *cutter) cut(s string) string {
 
 const (
 	stringSize   = 16
-	mallocHeader = 8 // before an allocation with pointers, if it is not small
+	mallocHeader = 8 // precedes an allocation with pointers, unless it is small
 )
 
-// mapSize is what a map of n header fields takes: groups of 8 slots with a word
-// of their own, filled by 7 in 8, and their number is a power of two.
+// mapSize returns the size of a map of n header fields: groups of 8 slots with a
+// control word each, 7/8 full, and a power of two of them.
 func mapSize(n int) int64 {
 	const fixed, slot, group = 48, 2*stringSize + 8, 8
 	if n <= group {
@@ -166,12 +168,12 @@ func mapSize(n int) int64 {
 	for groups*7 < n {
 		groups *= 2
 	}
-	const table = 96 // with the directory
+	const table = 96 // including the directory
 	return fixed + table + allocated(groups*(8+group*slot)+mallocHeader)
 }
 
-// allocated is what an allocation of n bytes takes: the allocator rounds up to
-// one of its classes of sizes, and to whole pages above them.
+// allocated returns the real size of an allocation of n bytes: the allocator
+// rounds up to one of its size classes, and to whole pages above them.
 func allocated(n int) int64 {
 	const page = 8192
 	classes := sizeClasses()
@@ -182,8 +184,8 @@ func allocated(n int) int64 {
 	return int64(classes[i])
 }
 
-// sizeClasses finds the allocator's classes by asking for each size that is one
-// above the class before.
+// sizeClasses finds the allocator's size classes: it repeatedly allocates one
+// byte more than the last class.
 var sizeClasses = sync.OnceValue(func() []int {
 	const biggest = 32 << 10
 	classes := []int{0}

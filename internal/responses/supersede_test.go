@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 )
 
-// fleeted returns a response that was fetched under those fences.
+// fleeted returns a response that was fetched under these fences.
 func fleeted(name string, root, place, fence uint64) *responses.Stored {
 	r := named(name)
 	r.Root, r.Place = root, place

@@ -5,57 +5,57 @@ import (
 	"sync/atomic"
 )
 
-// A tag is a name that responses share. They point at it, so that a Get sees an
-// invalidation without a lock or a look-up; that is also why an invalidation
-// costs the same for one response and for a million.
+// A tag is a name that responses share. Responses point at their tags, so a Get
+// sees an invalidation without a lock or a lookup. For the same reason, an
+// invalidation costs the same for one response as for a million.
 type tag struct {
 	name string
-	hard atomic.Uint64 // number of its last invalidation, raised with Store.mu held
-	soft atomic.Uint64 // of its last soft one
-	used atomic.Int64  // how many responses have it; raised with Store.mu held, lowered without
+	hard atomic.Uint64 // sequence number of its last invalidation, raised with Store.mu held
+	soft atomic.Uint64 // the same for the last soft one
+	used atomic.Int64  // the number of responses that have it; raised with Store.mu held, lowered without
 }
 
-// tagSize is what is counted for each response that has the tag: its place in
-// the response, and the tag itself, as if nobody shared it; twice, as those that
-// nobody uses any more are kept until there are as many of them.
+// tagSize returns the bytes counted for each response that has the tag: its slot
+// in the response, and the tag itself, as if it were not shared. The tag counts
+// twice, because unused tags are kept until they are as many as the used ones.
 func tagSize(name string) int64 {
 	const tag, cell = 48, 64
 	return stringSize + 8 + 2*(tag+cell+allocated(len(name)))
 }
 
-// release tells tags that a response does not have them any more.
+// release records that a response no longer uses tags.
 func release(tags []*tag) {
 	for _, t := range tags {
 		t.used.Add(-1)
 	}
 }
 
-// minTagSweep is the least number of tags at which unused ones are looked for.
+// minTagSweep is the smallest number of tags at which unused ones are removed.
 const minTagSweep = 1024
 
-// A tagTable knows the tags by their names. All of it is guarded by Store.mu.
+// A tagTable maps names to tags. All of it is guarded by Store.mu.
 type tagTable struct {
-	seq    uint64 // number of the last invalidation, soft or not
+	seq    uint64 // number of the last invalidation, soft or hard
 	byName map[string]*tag
-	sweep  int // at how many the unused ones are looked for
-	// The last invalidations of tags that were forgotten. A fetch that began
-	// before cannot know whether they were of its tags.
+	sweep  int // the number of tags at which unused ones are removed next
+	// The last invalidations of removed tags. A fetch that began before these
+	// cannot tell whether they affected its tags.
 	hardFloor, softFloor uint64
 }
 
-// init empties the table. No write that began before may be stored after.
+// init empties the table. No write that began before may be stored afterwards.
 func (t *tagTable) init() {
 	*t = tagTable{byName: map[string]*tag{}, sweep: minTagSweep}
 }
 
-// take gives r its tags, which have to be released again, unless one of them
-// was invalidated after seq: then it reports false. A soft invalidation marks r.
+// take assigns r its tags, which have to be released later. If one of them was
+// invalidated after seq, it returns false instead. A soft invalidation marks r.
 func (t *tagTable) take(r *Stored, seq uint64) bool {
 	r.seq = seq
 	if len(r.Tags) == 0 {
 		return true
 	}
-	t.forget() // before the first is added: until it is taken, nothing uses it
+	t.forget() // before the first add: an added tag is unused until the end of take
 	tags, names := make([]*tag, len(r.Tags)), make([]string, len(r.Tags))
 	for i, name := range r.Tags {
 		g := t.byName[name]
@@ -75,8 +75,8 @@ func (t *tagTable) take(r *Stored, seq uint64) bool {
 	return true
 }
 
-// purge invalidates the named tags. running says whether a write is: one that
-// began before may bring a tag that nobody has yet.
+// purge invalidates the named tags. running reports whether any write is running:
+// such a write may bring a tag that no response has yet.
 func (t *tagTable) purge(soft bool, names []string, running bool) {
 	t.seq++
 	t.forget()
@@ -96,8 +96,8 @@ func (t *tagTable) purge(soft bool, names []string, running bool) {
 	}
 }
 
-// add makes a tag. As it may have been forgotten, it counts as invalidated when
-// the last of those was.
+// add creates a tag. The tag may have existed and been removed, so it starts with
+// the last invalidation of all removed tags.
 func (t *tagTable) add(name string) *tag {
 	g := &tag{name: strings.Clone(name)}
 	g.hard.Store(t.hardFloor)
@@ -106,8 +106,8 @@ func (t *tagTable) add(name string) *tag {
 	return g
 }
 
-// forget takes out the tags that no response has, if there are many: it looks at
-// all, once for each doubling of their number.
+// forget removes the tags that no response has, once there are many. It examines
+// all tags, once for each doubling of their number.
 func (t *tagTable) forget() {
 	if len(t.byName) < t.sweep {
 		return

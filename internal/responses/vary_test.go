@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// language returns the fields of a request for a language.
+// language returns the fields of a request for that language.
 func language(l string) http.Header { return http.Header{"Accept-Language": {l}} }
 
 // inLanguage returns a named response to a request with the fields h.
@@ -19,8 +19,8 @@ func inLanguage(name string, h http.Header) *responses.Stored {
 	return r
 }
 
-// Each request gets the variant that was stored for its like, in whatever order
-// they came, without an allocation.
+// Each request gets the variant stored for its fields, in any order and without
+// an allocation.
 func TestH10GetSelectsTheVariant(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k := key("/a")
@@ -49,8 +49,8 @@ func TestH10GetSelectsTheVariant(t *testing.T) {
 	}
 }
 
-// Of several that match, because the origin changed what it varies by, it is the
-// one that was stored last (RFC 9111 section 4.1).
+// If several match, because the origin changed its Vary, Get returns the one
+// stored last (RFC 9111 section 4.1).
 func TestGetPrefersTheNewest(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k, h := key("/a"), language("de")
@@ -60,10 +60,10 @@ func TestGetPrefersTheNewest(t *testing.T) {
 	both.Selected = rfc9111.Selecting(both.Vary, h)
 	put(t, s, k, both)
 	if r := s.Get(k, h); r != both {
-		t.Errorf("Get = %v; want the one that was stored last", r)
+		t.Errorf("Get = %v; want the one stored last", r)
 	}
 	s.Remove(k, both)
 	if r := s.Get(k, h); r == nil || string(r.Body) != "old" {
-		t.Errorf("Get = %v after that was removed; want the old one", r)
+		t.Errorf("Get = %v after its removal; want the old one", r)
 	}
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/weir-go/weir/internal/varint"
 )
 
-// WireVersion is the version of what [Wire.AppendBinary] writes. What an
-// instance cannot read counts for it as absent, so that two versions can run
-// side by side.
+// WireVersion is the version of the format that [Wire.AppendBinary] writes. An
+// instance treats a version that it cannot read as absent, so two versions can
+// run side by side.
 const WireVersion = 1
 
-// ErrWire is that bytes are no Wire of a version that is known here.
-var ErrWire = errors.New("responses: not a response of a version that is known here")
+// ErrWire is returned for bytes that are not a Wire of a known version.
+var ErrWire = errors.New("responses: not a response in a known format version")
 
-// A Wire is a response as the instances of a fleet pass it to each other: what
-// the origin sent, and not how it was interpreted. A reader decides again, by
-// its own policy, whether it may be stored, and for which requests. Or it is a
-// mark: what the answers of the URL are kept apart by.
+// A Wire is a response as the instances of a fleet exchange it: what the origin
+// sent, without any interpretation. The reader decides again, by its own policy,
+// whether it may be stored and for which requests. Alternatively, a Wire is a
+// mark, which holds the selecting names of a URL's responses.
 type Wire struct {
-	Key  Key      // it is compared whole: names of keys may be hashes
-	Vary []string // of a mark; a response has none here
+	Key  Key      // compared in full, because key names may be hashes
+	Vary []string // only in a mark; a response has none here
 
 	Status int
-	Age    time.Duration // when it was sent
+	Age    time.Duration // at the time of sending
 	Header http.Header   // as in Stored
 	Body   []byte
 }
@@ -40,12 +40,12 @@ const (
 	wireMark     = 'v'
 )
 
-// AppendBinary appends w to b: the version, what it is, and then numbers as
-// unsigned varints, and texts after their length. Fields come in the order of
-// their names. It fails on a negative Age.
+// AppendBinary appends w to b: the version, the kind, then numbers as unsigned
+// varints and strings preceded by their length. Fields are in the order of their
+// names. It fails if Age is negative.
 func (w *Wire) AppendBinary(b []byte) ([]byte, error) {
 	if w.Age < 0 {
-		return nil, fmt.Errorf("responses: an age of %v", w.Age)
+		return nil, fmt.Errorf("responses: negative age %v", w.Age)
 	}
 	kind := byte(wireResponse)
 	if len(w.Vary) > 0 {
@@ -67,9 +67,9 @@ func (w *Wire) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, w.Body...), nil
 }
 
-// UnmarshalBinary reads what AppendBinary has written. Nothing of it is a part
-// of b. An error matches ErrWire. What it returns can be sent: the status is
-// that of a final answer, and the fields have no line breaks in them.
+// UnmarshalBinary parses what AppendBinary wrote. The result does not refer to b.
+// An error matches ErrWire. The result can be sent as a response: the status is
+// that of a final response, and the fields contain no line breaks.
 func (w *Wire) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || b[0] != WireVersion || b[1] != wireResponse && b[1] != wireMark {
 		return ErrWire
@@ -90,7 +90,7 @@ func (w *Wire) UnmarshalBinary(b []byte) error {
 	for range fields {
 		name := r.Text()
 		values := r.Texts()
-		if name <= last || !sendable(name, values) { // so there is one way to write it
+		if name <= last || !sendable(name, values) { // enforces a single encoding
 			return ErrWire
 		}
 		last, w.Header[name] = name, values
@@ -102,7 +102,8 @@ func (w *Wire) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// sendable reports whether a field cannot end before its end.
+// sendable reports whether a field can be written without being split: it has no
+// line breaks, and no colon or blank in its name.
 func sendable(name string, values []string) bool {
 	const breaks = "\r\n\x00"
 	return !strings.ContainsAny(name, breaks+": \t") &&

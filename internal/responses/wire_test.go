@@ -40,7 +40,7 @@ func TestWireIsReadAsItWasWritten(t *testing.T) {
 		if len(got.Body) > 0 {
 			b[len(b)-1]++
 			if !bytes.Equal(got.Body, w.Body) {
-				t.Errorf("Body is a part of what was read")
+				t.Errorf("Body points into the input")
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func FuzzWire(f *testing.F) {
 			return
 		}
 		if err := again.UnmarshalBinary(written(t, w)); err != nil || !reflect.DeepEqual(again, w) {
-			t.Errorf("what was read of %q is written and read as %+v, %v; want %+v", b, again, err, w)
+			t.Errorf("%q decoded, encoded and decoded again = %+v, %v; want %+v", b, again, err, w)
 		}
 	})
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // A Write is the right to store the response of a fetch that has begun. An
-// invalidation in between makes it void (E6). A soft one does not: what the
-// fetch brings is stored, and marked, since it may be as old as what was there.
+// invalidation during the fetch voids it (E6). A soft invalidation does not: the
+// fetched response is stored, but marked, because it may be as old as the
+// previous one.
 type Write struct {
 	s    *Store
 	key  Key
@@ -17,18 +18,18 @@ type Write struct {
 	void atomic.Bool // set with s.mu held, read without
 
 	// Guarded by s.mu.
-	seq        uint64 // how many invalidations by tag there were when it began
-	soft       bool   // a soft purge of the key came in between
+	seq        uint64 // the number of invalidations by tag when the write began
+	soft       bool   // the key was soft-purged since
 	ended      bool
 	prev, next *Write // other writes to the key
 }
 
-// Begin is called before the fetch for k begins. Each Write is ended by Put,
-// Replace or Drop, once.
+// Begin must be called before the fetch for k begins. Put, Replace or Drop ends a
+// Write, once.
 func (s *Store) Begin(k Key) *Write { return s.BeginUnder(k, 0) }
 
-// BeginUnder is Begin for a fetch under a fence of the fleet: what was
-// superseded before it was granted does not make the Write void.
+// BeginUnder is Begin for a fetch under a fence of the fleet: a Supersede with
+// that fence or a lower one does not void the Write.
 func (s *Store) BeginUnder(k Key, root uint64) *Write {
 	w := &Write{s: s, key: k.own(), root: root}
 	s.mu.Lock()
@@ -42,7 +43,8 @@ func (s *Store) BeginUnder(k Key, root uint64) *Write {
 	return w
 }
 
-// leaveLocked ends w, and reports whether it was running. s.mu must be held.
+// leaveLocked ends w, and reports whether it was still running. s.mu must be
+// held.
 func (w *Write) leaveLocked() bool {
 	if w.ended {
 		return false
@@ -63,25 +65,26 @@ func (w *Write) leaveLocked() bool {
 	return true
 }
 
-// Void reports whether an invalidation of the key has overtaken the write.
+// Void reports whether an invalidation of the key has voided the write.
 func (w *Write) Void() bool { return w.void.Load() }
 
-// Drop ends w with nothing to store. After Put it does nothing.
+// Drop ends w without storing anything. After Put it does nothing.
 func (w *Write) Drop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.leaveLocked()
 }
 
-// Put stores r, replaces what it stands for, and reports whether it did: not if
-// it was overtaken by an invalidation of its key or of one of its tags, by
-// Clear, if it is too big, or if the store is full of what is used more. r.Tags
-// and all exported fields must be set, and r is the store's from then on.
+// Put stores r, replaces the responses that r stands for, and reports whether it
+// did. It does not if an invalidation of the key or of one of the tags, or a
+// Clear, came in between; if r is too large; or if the store is full of responses
+// that are used more. r.Tags and all exported fields must be set, and r belongs
+// to the store from then on.
 func (w *Write) Put(r *Stored) bool { return w.finish(nil, r) }
 
-// Replace puts r in the place of old, if that is stored still: for a response
-// that a 304 has freshened. If old has been replaced, removed or evicted, it
-// stores nothing. It is Put otherwise.
+// Replace stores r instead of old, if old is still stored: for a response
+// freshened by a 304. If old was replaced, removed or evicted, it stores nothing.
+// Otherwise it is like Put.
 func (w *Write) Replace(old, r *Stored) bool {
 	if old == nil {
 		w.Drop()
@@ -90,7 +93,7 @@ func (w *Write) Replace(old, r *Stored) bool {
 	return w.finish(old, r)
 }
 
-// finish ends w with r, in the place of old if that is not nil.
+// finish ends w by storing r, which replaces old if that is not nil.
 func (w *Write) finish(old, r *Stored) bool {
 	s := w.s
 	big := int64(cap(r.Body)) > s.half
@@ -126,21 +129,21 @@ func (w *Write) finish(old, r *Stored) bool {
 	return false
 }
 
-// putLocked stores r under k. s.mu must be held. It goes
+// putLocked stores r under k. s.mu must be held. The steps are:
 //
-//  1. straight, where there is room;
-//  2. else what the key has stays, but claims the weight that it would have with
-//     r, for which the cache makes room, or gives up the key itself: it knows
-//     which of them are used more. Nothing is counted or kept that is not
-//     covered by then;
-//  3. and once there is room, r goes where the claim is.
+//  1. If there is room, r is stored at once.
+//  2. Otherwise the key keeps its list, but claims the weight that it would have
+//     with r. The cache makes room for that, or evicts the key itself: it knows
+//     which keys are used more. Nothing is counted or kept yet that the bound does
+//     not cover.
+//  3. Once there is room, r is stored in the claimed space.
 func (s *Store) putLocked(k Key, old, r *Stored) bool {
 	sp := s.space.Load()
 	stored, claimed := false, false
 	put := func(had *list, found bool) (*list, otter.ComputeOp) {
 		if !found {
 			if claimed {
-				return nil, otter.CancelOp // the key was given up
+				return nil, otter.CancelOp // the key was evicted
 			}
 			had = nothing
 		}
@@ -169,7 +172,7 @@ func (s *Store) putLocked(k Key, old, r *Stored) bool {
 	return stored
 }
 
-// unclaimed leaves a key what it has, without a claim to more.
+// unclaimed keeps the key's list, and drops any claim beyond its size.
 func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 	claim := s.weight(had.size)
 	switch {
@@ -181,9 +184,9 @@ func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 	return &list{all: had.all, size: had.size, claim: claim}, otter.WriteOp
 }
 
-// merge returns the list of a key that has had and gets r, in the place of old
-// if that is not nil; nil if old is not there any more. The variant that was
-// stored first is evicted when there are too many, or too much for one key.
+// merge returns the list that results from adding r to had. r replaces old if old
+// is not nil; if old is no longer there, the result is nil. The variant stored
+// first is dropped when there are too many, or too many bytes for one key.
 func (s *Store) merge(had *list, old, r *Stored) *list {
 	if old != nil && (old.outdated() || !slices.Contains(had.all, old)) {
 		return nil

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// longest is what delta-seconds saturate at: 2^31 seconds, as RFC 9111 section
-// 1.2.2 proposes. The sum of an age, a lifetime and a window stays far from
-// overflow.
+// longest is the value at which delta-seconds saturate: 2^31 seconds, as RFC 9111
+// section 1.2.2 proposes. The sum of an age, a lifetime and a window stays far
+// from overflow.
 const longest = (1 << 31) * time.Second
 
-// directives are those of a response's Cache-Control, or of the targeted field
-// that stands for it.
+// directives holds a response's Cache-Control directives, or those of the
+// targeted field that replaces Cache-Control.
 //
-// What the RFC leaves to us is read strictly. Of several values of a directive
-// the shortest counts. A value that is not delta-seconds counts as 0. The
-// qualified forms private="f" and no-cache="f" count as the unqualified ones,
-// as RFC 9111 sections 5.2.2.4 and 5.2.2.7 allow.
+// Where the RFC leaves a choice, the strict reading wins. If a directive is
+// repeated, the shortest value counts. A value that is not delta-seconds counts
+// as 0. The qualified forms private="f" and no-cache="f" count as the unqualified
+// ones, as RFC 9111 sections 5.2.2.4 and 5.2.2.7 allow.
 type directives struct {
 	maxAge, sMaxAge time.Duration // None when absent
 	swr, sie        time.Duration // stale-while-revalidate, stale-if-error: None when absent
@@ -25,10 +25,10 @@ type directives struct {
 	mustRevalidate, proxyRevalidate   bool
 	mustUnderstand                    bool
 
-	targeted bool // from a field of RFC 9213: Expires does not count
+	targeted bool // from a field of RFC 9213: Expires is ignored
 }
 
-// nothing are the directives of a response without any.
+// nothing returns the directives of a response that has none.
 func nothing() directives {
 	return directives{maxAge: None, sMaxAge: None, swr: None, sie: None}
 }
@@ -46,8 +46,8 @@ func readCacheControl(lines []string) directives {
 	return d
 }
 
-// add takes in one member. Directives that permit something count only when
-// they are well formed, those that forbid count however they are written.
+// add records one member. A directive that permits something must be well formed
+// to count; one that forbids something counts however it is written.
 func (d *directives) add(m member) {
 	switch {
 	case m.broken:
@@ -77,7 +77,7 @@ func (d *directives) add(m member) {
 	}
 }
 
-// shorter is the shorter of a, which may be None, and b.
+// shorter returns the shorter of a, which can be None, and b.
 func shorter(a, b time.Duration) time.Duration {
 	if a == None || b < a {
 		return b
@@ -87,18 +87,18 @@ func shorter(a, b time.Duration) time.Duration {
 
 // A member is one directive of a Cache-Control line.
 type member struct {
-	name, value string // value without its quotes; escapes stay in it
-	valued      bool   // has "="
-	junk        bool   // is not as the grammar wants it
-	broken      bool   // begins a quoted string that does not end: the line cannot be read on
+	name, value string // value without its quotes; escapes are kept
+	valued      bool   // has a "="
+	junk        bool   // does not follow the grammar
+	broken      bool   // opens a quoted string that never ends, so the rest of the line is unreadable
 }
 
-// is reports whether m is the directive with that name, in lower case.
+// is reports whether m is the directive with the given lower-case name.
 func (m member) is(name string) bool {
 	return len(m.name) == len(name) && strings.EqualFold(m.name, name)
 }
 
-// seconds is the value as delta-seconds, 0 for what is none.
+// seconds returns the value as delta-seconds, or 0 if it is not valid.
 func (m member) seconds() time.Duration {
 	if !m.valued || m.junk {
 		return 0
@@ -107,10 +107,10 @@ func (m member) seconds() time.Duration {
 	return v
 }
 
-// nextMember splits the first member off s, which is not empty. Members are
-// divided by commas. A semicolon is treated as a comma: it is in no directive's
-// grammar, and servers that send it mean one; not to see a private behind it
-// would be the worse error.
+// nextMember splits the first member off s, which is not empty. Commas separate
+// members. A semicolon is treated as a comma: no directive's grammar allows one,
+// servers that send it mean a comma, and missing a private after it would be the
+// worse error.
 func nextMember(s string) (m member, rest string) {
 	for s != "" && (isBlank(s[0]) || isComma(s[0])) {
 		s = s[1:]
@@ -152,12 +152,12 @@ func nextMember(s string) (m member, rest string) {
 		}
 	}
 	m.value = trim(s[:n])
-	m.junk = m.junk || n > 0 && isBlank(s[0]) // a blank behind "="
+	m.junk = m.junk || n > 0 && isBlank(s[0]) // a blank after "="
 	return m, s[n:]
 }
 
-// skipMember passes over the rest of a malformed member, quoted strings in it
-// included.
+// skipMember skips the rest of a malformed member, including any quoted strings
+// in it.
 func skipMember(m member, s string) (member, string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -175,8 +175,8 @@ func skipMember(m member, s string) (member, string) {
 	return m, ""
 }
 
-// quotedEnd is the index of the quote that ends the quoted string s begins
-// with, -1 if there is none.
+// quotedEnd returns the index of the quote that ends the quoted string at the
+// start of s, or -1 if there is none.
 func quotedEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -192,8 +192,8 @@ func quotedEnd(s string) int {
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 func isComma(c byte) bool { return c == ',' || c == ';' }
 
-// skipBlanks and trim are strings.TrimLeft and Trim for blanks and tabs, which
-// take several times as long.
+// skipBlanks and trim do what strings.TrimLeft and Trim do for blanks and tabs.
+// The functions in strings take several times as long.
 func skipBlanks(s string) string {
 	for s != "" && isBlank(s[0]) {
 		s = s[1:]
@@ -209,7 +209,8 @@ func trim(s string) string {
 	return s
 }
 
-// deltaSeconds reads RFC 9111 section 1.2.2, and reports whether s is that.
+// deltaSeconds parses delta-seconds (RFC 9111 section 1.2.2) and reports whether
+// s is valid.
 func deltaSeconds(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
@@ -227,7 +228,7 @@ func deltaSeconds(s string) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// tokens has the bytes of a token, RFC 9110 section 5.6.2.
+// tokens marks the bytes allowed in a token, RFC 9110 section 5.6.2.
 var tokens = func() (t [256]bool) {
 	for c := '0'; c <= 'z'; c++ {
 		t[c] = c <= '9' || c >= 'a' || c >= 'A' && c <= 'Z'

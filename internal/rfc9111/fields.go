@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// perConnection tells the fields that are for one connection only, RFC 9110
-// section 7.6.1, or for one proxy (RFC 9111 section 3.1). Trailer is among them
-// since trailers are never stored.
+// perConnection reports whether a field is for one connection only (RFC 9110
+// section 7.6.1) or for one proxy (RFC 9111 section 3.1). Trailer is included
+// because trailers are never stored.
 func perConnection(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -19,9 +19,9 @@ func perConnection(name string) bool {
 	return false
 }
 
-// wellNamed reports whether the names of all fields are tokens. Of those that are
-// not, such as "Set-Cookie ", nobody knows how others will read them. A trailer
-// that is set by http.TrailerPrefix is no field.
+// wellNamed reports whether all field names are tokens. Other recipients may
+// interpret a name that is not, such as "Set-Cookie ", in unknown ways. A trailer
+// set through http.TrailerPrefix is not a field.
 func wellNamed(h http.Header) bool {
 	for name := range h {
 		if !token(name) && !strings.HasPrefix(name, http.TrailerPrefix) {
@@ -31,7 +31,7 @@ func wellNamed(h http.Header) bool {
 	return true
 }
 
-// nominated are the canonical names that Connection lists.
+// nominated returns the canonical names of the fields that Connection lists.
 func nominated(h http.Header) []string {
 	var names []string
 	for _, line := range h["Connection"] {
@@ -44,9 +44,9 @@ func nominated(h http.Header) []string {
 	return names
 }
 
-// EndToEnd returns a copy of h without the fields that are for one connection
-// only (RFC 9110 section 7.6.1) or that are never stored: those and the ones
-// that Connection names, Trailer, Proxy-Authenticate, Proxy-Authorization,
+// EndToEnd returns a copy of h without the fields that apply to one connection
+// only (RFC 9110 section 7.6.1) or are never stored: the hop-by-hop fields, those
+// that Connection names, Trailer, Proxy-Authenticate, Proxy-Authorization, and
 // Proxy-Authentication-Info. Its values may be shared with h.
 func EndToEnd(h http.Header) http.Header {
 	out := make(http.Header, len(h))
@@ -60,11 +60,11 @@ func EndToEnd(h http.Header) http.Header {
 }
 
 // Freshen returns the fields of a stored response after a 304 with the fields
-// update, RFC 9111 section 3.2. All fields of the update take the place of the
-// stored ones, except those that tell of the stored bytes (Content-Length,
-// Content-Encoding, Content-Range), and Set-Cookie, which is never stored. The
-// stored Age and Date go even if the update has none, since they count from
-// another answer. Values may be shared with both.
+// update, RFC 9111 section 3.2. Each field of the update replaces the stored one,
+// except those that describe the stored bytes (Content-Length, Content-Encoding,
+// Content-Range) and Set-Cookie, which is never stored. The stored Age and Date
+// are dropped even if the update has neither, because they belong to an earlier
+// response. Values may be shared with both arguments.
 func Freshen(stored, update http.Header) http.Header {
 	out := maps.Clone(stored)
 	if out == nil {
@@ -82,9 +82,9 @@ func Freshen(stored, update http.Header) http.Header {
 	return out
 }
 
-// Forward takes out of h what the policy ignores, and reports whether that was
-// anything. h is changed in place unless dry is set: then it is only looked at.
-// The slices in h are not altered but replaced.
+// Forward removes from h the fields and cookies that the policy ignores, and
+// reports whether there were any. It changes h in place, unless dry is set: then
+// it only reports. The slices in h are replaced, never modified.
 func (p *Policy) Forward(h http.Header, dry bool) bool {
 	changed := false
 	for _, name := range p.IgnoreHeaders {
@@ -116,8 +116,8 @@ func (p *Policy) Forward(h http.Header, dry bool) bool {
 	return true
 }
 
-// ignores reports whether a cookie is taken out. What has no name at all, as
-// behind the last semicolon, goes with the star.
+// ignores reports whether a cookie is removed. "*" also covers a pair without a
+// name, such as the empty one after a trailing semicolon.
 func (p *Policy) ignores(pair string) bool {
 	name, _ := splitCookie(pair)
 	if name != "" && slices.Contains(p.IgnoreCookies, name) && name != "*" {
@@ -126,7 +126,7 @@ func (p *Policy) ignores(pair string) bool {
 	return slices.Contains(p.IgnoreCookies, "*") && (name == "" || !slices.Contains(p.VaryCookies, name))
 }
 
-// crumbles reports whether a line of Cookie has a cookie that is taken out.
+// crumbles reports whether a line of Cookie contains a cookie that is removed.
 func (p *Policy) crumbles(line string) bool {
 	for pair := range strings.SplitSeq(line, ";") {
 		if p.ignores(pair) {
@@ -136,8 +136,8 @@ func (p *Policy) crumbles(line string) bool {
 	return false
 }
 
-// strip returns the line without the cookies that are taken out. The others stay
-// byte for byte, and so does a line that has none to take out.
+// strip returns the line without the cookies to remove. The remaining cookies
+// stay byte for byte, and so does a line with nothing to remove.
 func (p *Policy) strip(line string) string {
 	if !p.crumbles(line) {
 		return line

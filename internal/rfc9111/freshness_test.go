@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// lifetime reads the answer 200 with the fields, and renders its lifetime: "-"
-// for one that states none.
+// lifetime reads a 200 response with the fields, and renders its lifetime: "-" if
+// it states none.
 func lifetime(p *rfc9111.Policy, nv ...string) string {
 	r := read(p, noFields, 200, fields(nv...))
 	if !r.Explicit {
@@ -84,7 +84,7 @@ func TestH10_Expires(t *testing.T) {
 		{"Thu, 18 Aug 2050 02:01:18 GMT", future("2050")},
 		{"Thursday, 18-Aug-50 02:01:18 GMT", future("2050")},
 		{"THURSDAY, 18-AUG-50 02:01:18 gmt", future("2050")},
-		{"Thursday, 18-Aug-94 02:01:18 GMT", "0s"}, // of the past century
+		{"Thursday, 18-Aug-94 02:01:18 GMT", "0s"}, // in the past century
 		{"Thu Aug 18 02:01:18 2050", future("2050")},
 		{"THU, 18 Aug 2050 02:01:18 GMT", future("2050")},
 		{"Thu, 18 AUG 2050 02:01:18 GMT", future("2050")},
@@ -197,8 +197,8 @@ func TestH10_TargetedField(t *testing.T) {
 		{"no dictionary", []string{"CDN-Cache-Control", "max-age=5, &&&", "Cache-Control", "no-store"}, "-", rfc9111.ReasonNoStore},
 		{"capitals", []string{"CDN-Cache-Control", "MaX-aGe=5", "Cache-Control", "max-age=7"}, "7s", ""},
 		{"a blank before =", []string{"CDN-Cache-Control", "max-age =5", "Cache-Control", "max-age=7"}, "7s", ""},
-		{"a blank behind =", []string{"CDN-Cache-Control", "max-age= 5", "Cache-Control", "max-age=7"}, "7s", ""},
-		{"a comma at the end", []string{"CDN-Cache-Control", "max-age=5,", "Cache-Control", "max-age=7"}, "7s", ""},
+		{"a blank after =", []string{"CDN-Cache-Control", "max-age= 5", "Cache-Control", "max-age=7"}, "7s", ""},
+		{"a trailing comma", []string{"CDN-Cache-Control", "max-age=5,", "Cache-Control", "max-age=7"}, "7s", ""},
 	}
 	for _, tt := range tests {
 		if got := lifetime(origin, tt.nv...); got != tt.lifetime {
@@ -235,14 +235,14 @@ func TestStructuredDictionary(t *testing.T) {
 		"a=(1\"x\")", "a=:a", "a=@x", "a=@1.5", `a=%"%C3"`, `a=%"%c`, "a=%x", "a=1.", "a=1.1234", "a=1234567890123456",
 		"a=1234567890123.1", "a=-", "a;B", "a;", "a=1;b=", "a=\x80", "a\t=1",
 	}
-	// A member with a value that weir does not know is there to be seen: the
-	// field counts when it is valid, and hides Cache-Control.
+	// A member of a kind that weir does not use is ignored, but the field still
+	// counts if it is valid, and hides Cache-Control.
 	counts := func(field string) bool {
 		return lifetime(origin, "CDN-Cache-Control", field, "Cache-Control", "max-age=7") == "-"
 	}
 	for _, field := range valid {
 		if !counts(field) {
-			t.Errorf("dictionary %q is refused; want it to count", field)
+			t.Errorf("dictionary %q is ignored; want it to count", field)
 		}
 	}
 	for _, field := range invalid {
@@ -263,8 +263,8 @@ func TestPolicyTTL(t *testing.T) {
 		want   string // lifetime, or the reason
 	}{
 		{"nothing said", ttl, 200, nil, "9s"},
-		{"replaces what is said", ttl, 200, []string{"Cache-Control", "max-age=5"}, "9s"},
-		{"not what is said of an error", ttl, 404, []string{"Cache-Control", "max-age=5"}, "5s"},
+		{"replaces a stated lifetime", ttl, 200, []string{"Cache-Control", "max-age=5"}, "9s"},
+		{"not the stated lifetime of an error", ttl, 404, []string{"Cache-Control", "max-age=5"}, "5s"},
 		{"not for 500", ttl, 500, nil, rfc9111.ReasonFreshness},
 		{"not for 500 with its own", ttl, 500, []string{"Cache-Control", "max-age=5"}, "5s"},
 		{"not over no-store", ttl, 200, []string{"Cache-Control", "no-store"}, rfc9111.ReasonNoStore},
@@ -289,7 +289,7 @@ func TestPolicyTTL(t *testing.T) {
 	}
 	for _, nv := range [][]string{{"Authorization", "x"}, {"Cookie", "x"}} {
 		if r := read(force, fields(nv...), 200, fields("Cache-Control", "no-store, public, s-maxage=5")); r.Storable || r.Sharing != rfc9111.Nobody {
-			t.Errorf("forced answer to %q: %+v; want it neither stored nor shared", nv, r)
+			t.Errorf("forced response to %q: %+v; want it neither stored nor shared", nv, r)
 		}
 	}
 }
@@ -328,6 +328,6 @@ func TestPolicyHeuristic(t *testing.T) {
 		t.Errorf("without Heuristic: %+v; want it not stored", r)
 	}
 	if got := read(p, noFields, 200, http.Header{"Expires": {"0"}, "Last-Modified": {httpTime(-time.Hour)}}); got.Lifetime != 0 {
-		t.Errorf("lifetime beside an invalid Expires = %v; want 0", got.Lifetime)
+		t.Errorf("lifetime with an invalid Expires = %v; want 0", got.Lifetime)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// sound checks what holds for every decision.
+// sound checks invariants that hold for every decision.
 func sound(t *testing.T, r rfc9111.Response) {
 	t.Helper()
 	for _, d := range []time.Duration{r.Lifetime, r.Age, r.StaleWhileRevalidate, r.StaleIfError, r.StaleOffline} {
@@ -25,7 +25,7 @@ func sound(t *testing.T, r rfc9111.Response) {
 		t.Fatalf("%+v: must be revalidated, and has a window", r)
 	}
 	if !r.Storable && r.Reason == "" {
-		t.Fatalf("%+v: not stored for no reason", r)
+		t.Fatalf("%+v: not stored, but without a reason", r)
 	}
 	if r.Storable && !r.Explicit && r.Lifetime == 0 && !r.Validate {
 		t.Fatalf("%+v: stored without freshness", r)
@@ -94,8 +94,9 @@ func FuzzTargeted(f *testing.F) {
 			sound(t, r)
 			return r
 		}
-		// A member that nobody knows does not change what a field says, and the
-		// last member of a name counts. A field that is no dictionary stays none.
+		// An unknown member does not change what a field means, and the last
+		// member with a name counts. A field that is not a dictionary stays
+		// invalid.
 		r := with(s)
 		ignored := with(s+",max-age=78").Lifetime == 77*sec
 		if ignored && strings.Trim(s, " ") != "" && !reflect.DeepEqual(r, read(origin, noFields, 200, behind)) {
@@ -113,7 +114,7 @@ func FuzzTargeted(f *testing.F) {
 	})
 }
 
-// selection is what Selecting has to tell apart, worked out another way.
+// selection is an independent implementation of Selecting, for comparison.
 func selection(vary []string, h http.Header) string {
 	var all []any
 	for _, name := range vary {
@@ -155,7 +156,7 @@ func selection(vary []string, h http.Header) string {
 	return string(b)
 }
 
-// hex keeps bytes that are not UTF-8 apart in JSON.
+// hex makes bytes that are not UTF-8 distinct in JSON.
 func hex(s string) string { return new(big.Int).SetBytes([]byte("x" + s)).Text(16) }
 
 func FuzzSelecting(f *testing.F) {
@@ -258,7 +259,7 @@ func FuzzExpires(f *testing.F) {
 		if r.Lifetime > 0 && r.Lifetime < longest {
 			again := read(origin, noFields, 200, http.Header{"Expires": {httpTime(r.Lifetime)}})
 			if again.Lifetime != r.Lifetime {
-				t.Fatalf("Expires %q lives for %v, and as %q for %v", s, r.Lifetime, httpTime(r.Lifetime), again.Lifetime)
+				t.Fatalf("Expires %q has lifetime %v, but as %q it has %v", s, r.Lifetime, httpTime(r.Lifetime), again.Lifetime)
 			}
 		}
 		when := time.Unix(at%253402300800, 0).UTC() // up to the year 9999
@@ -268,13 +269,14 @@ func FuzzExpires(f *testing.F) {
 		want := min(max(when.Sub(t0), 0), longest)
 		for _, form := range []string{http.TimeFormat, time.ANSIC} {
 			if r := read(origin, noFields, 200, fields("Expires", when.Format(form))); r.Lifetime != want {
-				t.Fatalf("Expires %q lives for %v; want %v", when.Format(form), r.Lifetime, want)
+				t.Fatalf("Expires %q has lifetime %v; want %v", when.Format(form), r.Lifetime, want)
 			}
 		}
-		// What time.Parse refuses as well is no date of the first form.
+		// The first form accepts at least what time.Parse accepts in canonical
+		// form.
 		if canonical, err := time.Parse(http.TimeFormat, s); err == nil && len(s) == 29 && canonical.Format(http.TimeFormat) == s {
 			if want := min(max(canonical.Sub(t0), 0), longest); r.Lifetime != want {
-				t.Fatalf("Expires %q lives for %v; want %v", s, r.Lifetime, want)
+				t.Fatalf("Expires %q has lifetime %v; want %v", s, r.Lifetime, want)
 			}
 		}
 	})

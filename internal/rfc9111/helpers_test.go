@@ -9,7 +9,7 @@ import (
 
 var t0 = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// fields makes a header of names and values in turn.
+// fields builds a header from alternating names and values.
 func fields(nv ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i < len(nv); i += 2 {
@@ -22,18 +22,19 @@ func get(h http.Header) *http.Request {
 	return &http.Request{Method: http.MethodGet, Header: h}
 }
 
-// read reads an answer without delay to a request with the fields req.
+// read reads a response that arrived without delay, to a request with the fields
+// req.
 func read(p *rfc9111.Policy, req http.Header, status int, h http.Header) rfc9111.Response {
 	return p.Read(get(req), p.ReadRequest(req), status, h, t0, t0)
 }
 
 var noFields = http.Header{}
 
-// plain is a request that says nothing to a cache.
+// plain is a request without anything that affects a cache.
 var plain = rfc9111.ReadRequest(noFields)
 
-// origin is the policy that obeys the origin.
+// origin is the policy that follows the origin.
 var origin = &rfc9111.Policy{}
 
-// httpTime is t0 after d, as a date.
+// httpTime formats t0 plus d as an HTTP date.
 func httpTime(d time.Duration) string { return t0.Add(d).Format(http.TimeFormat) }

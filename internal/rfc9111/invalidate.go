@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Invalidates returns the targets (path and query, as they are in a key) that a
-// non-error answer with these fields to the unsafe request r invalidates
-// (RFC 9111 section 4.4): its own, and those in Location and Content-Location
-// that have the same scheme and host. The own target is the one of the request
-// line where that has one, as clients sent it. A method that is not known as
-// safe is unsafe.
+// Invalidates returns the targets (path and query, as in a key) that a non-error
+// response with these fields to the unsafe request r invalidates (RFC 9111
+// section 4.4): the request's own target, and those in Location and
+// Content-Location with the same scheme and host. The request's own target is
+// taken from the request line if there is one, as the client sent it. Any method
+// not known to be safe is unsafe.
 func Invalidates(r *http.Request, scheme string, status int, h http.Header) []string {
 	switch r.Method {
 	case http.MethodGet, "", http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -48,8 +48,8 @@ func Invalidates(r *http.Request, scheme string, status int, h http.Header) []st
 	return targets
 }
 
-// sameOrigin compares as RFC 9110 section 4.3.1 wants it: the default port may
-// be written or not.
+// sameOrigin compares origins as RFC 9110 section 4.3.1 defines: a default port
+// can be explicit or omitted.
 func sameOrigin(a, b *url.URL) bool {
 	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// overrides are the request fields that Overrides tells.
+// overrides is the list that Overrides returns.
 var overrides = []string{
 	// Another path: Symfony, Zend and ASP.NET behind IIS, Envoy, proxies that
 	// rewrite, WSGI and PSGI servers.
@@ -19,8 +19,9 @@ var overrides = []string{
 	"X-Host", "X-Http-Host-Override", "X-Host-Override", "X-Backend-Host",
 }
 
-// Overrides returns the canonical names of the request fields by which frameworks
-// take another URL, host or method than the request's, where a Policy names none.
+// Overrides returns the canonical names of the request fields from which
+// frameworks take a URL, host or method other than the request's. They apply if a
+// Policy names none.
 func Overrides() []string { return slices.Clone(overrides) }
 
 var isOverride = func() map[string]bool {
@@ -31,13 +32,13 @@ var isOverride = func() map[string]bool {
 	return m
 }()
 
-// overrides reports whether a request with the field name, which is canonical, may
-// mean another URL than it has.
+// overrides reports whether a request with the field name, which is canonical,
+// may mean a URL other than its own.
 func (p *Policy) overrides(name string, lines []string) bool {
 	if p.Overrides == nil && !worthALook(name) {
 		return false
 	}
-	if strings.IndexByte(name, '_') >= 0 { // an origin that is given variables reads it so
+	if strings.IndexByte(name, '_') >= 0 { // an origin that receives fields as variables (CGI) cannot tell "_" from "-"
 		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 	}
 	if name == "Forwarded" {
@@ -49,8 +50,8 @@ func (p *Policy) overrides(name string, lines []string) bool {
 	return slices.Contains(p.Overrides, name) && !p.apart(name)
 }
 
-// worthALook is a test by the first letter and the length, for the names that
-// requests usually have.
+// worthALook tests the first letter and the length, which rules out the names
+// that requests usually have.
 func worthALook(name string) bool {
 	switch name[0] {
 	case 'X':
@@ -63,13 +64,13 @@ func worthALook(name string) bool {
 	return false
 }
 
-// apart reports whether answers are kept apart by the field anyway.
+// apart reports whether the field already keeps responses apart.
 func (p *Policy) apart(name string) bool {
 	return slices.ContainsFunc(p.Vary, func(v string) bool { return http.CanonicalHeaderKey(v) == name })
 }
 
-// namesAHost reports whether a Forwarded field says more than for whom and by whom
-// it is (RFC 7239): a host or a scheme.
+// namesAHost reports whether a Forwarded field (RFC 7239) has a host or a scheme,
+// beyond the "for" and "by" parameters.
 func namesAHost(lines []string) bool {
 	for _, line := range lines {
 		line = strings.ToLower(line)
@@ -80,9 +81,9 @@ func namesAHost(lines []string) bool {
 	return false
 }
 
-// keepsApart reports whether the field name is one by which proxies tell the
-// origin what the client has asked for. They write it into all requests, so
-// answers are kept apart by it rather than not kept.
+// keepsApart reports whether proxies use the field name to inform the origin of
+// what the client requested. Proxies write such fields into all requests, so
+// responses are stored, but kept apart by the field.
 func (p *Policy) keepsApart(name string) bool {
 	if name == "" || name[0] != 'X' && name[0] != 'F' {
 		return false

@@ -2,8 +2,8 @@ package rfc9111
 
 import "time"
 
-// A Policy is what a route says beside the origin: weirhttp.Policy, where its
-// fields are explained. The one is converted into the other.
+// A Policy is what a route adds to the origin's directives: weirhttp.Policy,
+// which explains the fields and is converted into this type.
 type Policy struct {
 	TTL                                time.Duration
 	ErrorTTL                           time.Duration

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// MaxRanges is how many ranges a request may ask for. Beyond it, Range is ignored
-// (RFC 9110 sections 14.2 and 17.15): each costs a head of its own.
+// MaxRanges is the number of ranges that a request may ask for. Beyond it, Range
+// is ignored (RFC 9110 sections 14.2 and 17.15), because each range costs its own
+// part header.
 const MaxRanges = 16
 
-// A span is a range that can be satisfied, both positions included.
+// A span is a satisfiable range; both positions are inclusive.
 type span struct{ first, last int64 }
 
-// Ranges reads the lines of a Range field (RFC 9110 section 14.2) for a body of
-// size bytes. It returns what is to be served: "" for the whole body, since the
-// field is to be ignored, or ranges with positions that are all within the body,
-// of which no two overlap, in the order asked for, or sorted where some overlapped.
-// None can be satisfied if ok is false.
+// Ranges parses the lines of a Range field (RFC 9110 section 14.2) for a body of
+// size bytes. It returns the ranges to serve. All their positions are within the
+// body and no two overlap; they are in the requested order, or sorted if some
+// overlapped. An empty value means that the field is ignored and the whole body
+// is served. If ok is false, no range can be satisfied.
 //
-// The field is ignored where there is more than one line, for units other than
-// bytes, for what is no ranges-specifier, for more than [MaxRanges], and for an
-// empty body.
+// The field is ignored if there is more than one line, if the unit is not bytes,
+// if it is not a valid ranges-specifier, if there are more than [MaxRanges], or
+// if the body is empty.
 func Ranges(lines []string, size int64) (value string, ok bool) {
 	if len(lines) != 1 || size <= 0 {
 		return "", true
@@ -39,7 +40,7 @@ func Ranges(lines []string, size int64) (value string, ok bool) {
 			if set == "" {
 				break
 			}
-			continue // an empty element of a list, RFC 9110 section 5.6.1
+			continue // an empty list element, RFC 9110 section 5.6.1
 		}
 		if asked++; asked > MaxRanges {
 			return "", true
@@ -61,15 +62,15 @@ func Ranges(lines []string, size int64) (value string, ok bool) {
 	return render(apartFrom(spans)), true
 }
 
-// readSpan reads an int-range or a suffix-range. One that cannot be satisfied has
-// a first position behind its last.
+// readSpan parses an int-range or a suffix-range. In one that cannot be
+// satisfied, the first position is after the last.
 func readSpan(spec string, size int64) (s span, valid bool) {
 	first, last, found := strings.Cut(spec, "-")
 	if !found {
 		return s, false
 	}
 	first, last = trim(first), trim(last)
-	if first == "" { // the last so many bytes
+	if first == "" { // a suffix: the last n bytes
 		n, ok := position(last)
 		if !ok {
 			return s, false
@@ -97,7 +98,7 @@ func readSpan(spec string, size int64) (s span, valid bool) {
 	return span{from, to}, true
 }
 
-// position reads digits. What is more than any body has is cut to that.
+// position parses digits. A value larger than any body is clamped.
 func position(s string) (int64, bool) {
 	const most = 1 << 62
 	n := int64(0)
@@ -112,7 +113,7 @@ func position(s string) (int64, bool) {
 	return n, s != ""
 }
 
-// apartFrom joins spans that overlap or touch.
+// apartFrom merges spans that overlap or touch.
 func apartFrom(spans []span) []span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b span) int {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// None is a duration that was not said.
+// None is the value of a duration that was not stated.
 const None time.Duration = -1
 
-// Credentials are the fields of a request that say who asks.
+// Credentials is a set of request fields that identify the client.
 type Credentials uint8
 
 // The credentials.
@@ -19,18 +19,18 @@ const (
 	Cookie
 )
 
-// A Request is what the fields of a request say to a cache.
+// A Request holds what the fields of a request mean to a cache.
 type Request struct {
-	// The directives of Cache-Control, RFC 9111 section 5.2.1. An argument that
-	// is not delta-seconds counts as the strictest reading of the directive.
+	// The directives of Cache-Control, RFC 9111 section 5.2.1. If an argument is
+	// not delta-seconds, the strictest reading of the directive applies.
 	NoStore      bool
 	NoCache      bool // no-cache, max-age=0, or Pragma: no-cache without Cache-Control
 	OnlyIfCached bool
 	MaxAge       time.Duration // None when absent
 	MinFresh     time.Duration // 0 when absent
-	MaxStale     time.Duration // None when absent, the longest duration without an argument
+	MaxStale     time.Duration // None when absent, the longest duration if it has no argument
 
-	Credentials Credentials // that it has
+	Credentials Credentials // the credentials it has
 	Conditional bool        // has an If-… field
 	Range       bool        // has Range
 	Expect      bool        // has Expect
@@ -39,8 +39,8 @@ type Request struct {
 	Override    bool        // has a field of Policy.Overrides; [ReadRequest] does not look for them
 }
 
-// ReadRequest reads the fields of a request, as the policy wants it: with
-// IgnoreRequestDirectives, only no-store and only-if-cached of its directives.
+// ReadRequest parses the fields of a request under the policy: with
+// IgnoreRequestDirectives, only no-store and only-if-cached count.
 func (p *Policy) ReadRequest(h http.Header) Request {
 	q := readRequest(h, p)
 	if p.IgnoreRequestDirectives {
@@ -49,15 +49,15 @@ func (p *Policy) ReadRequest(h http.Header) Request {
 	return q
 }
 
-// ReadRequest reads the fields of a request. It allocates nothing for the
-// requests that browsers and programs usually send.
+// ReadRequest parses the fields of a request. It allocates nothing for typical
+// requests from browsers and programs.
 func ReadRequest(h http.Header) Request { return readRequest(h, nil) }
 
-// readRequest is ReadRequest by a policy, nil for none.
+// readRequest is ReadRequest under the policy p, which may be nil.
 func readRequest(h http.Header, p *Policy) Request {
 	q := Request{MaxAge: None, MaxStale: None}
 	var pragma []string
-	// One pass over the map is cheaper than a look-up for each of the names, as
+	// One pass over the map is cheaper than a lookup for each name, because
 	// requests have few fields.
 	for name, lines := range h {
 		if len(lines) == 0 {
@@ -96,7 +96,8 @@ func readRequest(h http.Header, p *Policy) Request {
 	return q
 }
 
-// cacheControl reads the directives. Of several values the strictest counts.
+// cacheControl parses the directives. If one is repeated, the strictest value
+// counts.
 func (q *Request) cacheControl(lines []string) {
 	for _, line := range lines {
 		for line != "" {
@@ -137,7 +138,8 @@ func (q *Request) add(m member) {
 	}
 }
 
-// pragma reads the one thing that Pragma can say, RFC 9111 section 5.4.
+// pragma parses Pragma, whose only meaningful directive is no-cache, RFC 9111
+// section 5.4.
 func (q *Request) pragma(lines []string) {
 	for _, line := range lines {
 		for line != "" {
@@ -154,7 +156,7 @@ func wantsEvents(lines []string) bool {
 	const events = "text/event-stream"
 	for _, s := range lines {
 		if len(s) < len(events) || !strings.Contains(s, "/e") && !strings.Contains(s, "/E") {
-			continue // nearly always, and cheaper than to look at each type
+			continue // the usual case, and cheaper than examining each type
 		}
 		for {
 			if s = skipBlanks(s); len(s) < len(events) {
@@ -173,8 +175,7 @@ func wantsEvents(lines []string) bool {
 	return false
 }
 
-// hasPrefixFold reports whether s begins with prefix, whatever the case of its
-// letters.
+// hasPrefixFold reports whether s begins with prefix, ignoring case.
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }

@@ -11,7 +11,7 @@ import (
 
 const sec = time.Second
 
-// longest is what delta-seconds saturate at.
+// longest is the value at which delta-seconds saturate.
 const longest = (1 << 31) * sec
 
 func TestReadRequestDirectives(t *testing.T) {
@@ -41,7 +41,7 @@ func TestReadRequestDirectives(t *testing.T) {
 		{"max-stale bounded", fields("Cache-Control", "max-stale, max-stale=7"), with(func(q *rfc9111.Request) { q.MaxStale = 7 * sec })},
 		{"max-stale not a number", fields("Cache-Control", "max-stale=-7"), with(func(q *rfc9111.Request) { q.MaxStale = 0 })},
 		{"max-stale without its number", fields("Cache-Control", "max-stale="), with(func(q *rfc9111.Request) { q.MaxStale = 0 })},
-		{"a quote without end", fields("Cache-Control", `x="no-cache`), with(func(q *rfc9111.Request) { q.NoStore = true })},
+		{"an unterminated quote", fields("Cache-Control", `x="no-cache`), with(func(q *rfc9111.Request) { q.NoStore = true })},
 		{"pragma", fields("Pragma", "No-Cache"), with(func(q *rfc9111.Request) { q.NoCache = true })},
 		{"pragma says something else", fields("Pragma", "x=no-cache"), none},
 		{"pragma beside cache-control", fields("Pragma", "no-cache", "Cache-Control", "max-stale=1"), with(func(q *rfc9111.Request) { q.MaxStale = sec })},

@@ -75,7 +75,7 @@ func TestH2_WithoutFreshnessFieldsMustBeEqual(t *testing.T) {
 		{[]string{"Accept", "text/html", "X-Tenant", ""}, false},
 		{[]string{"Accept", "text/html", "Connection", "accept"}, false},
 		{[]string{"Accept", "text/html", "Origin", "https://example.com"}, false},
-		// Origins make links of these.
+		// Origins build links from these.
 		{[]string{"Accept", "text/html", "X-Forwarded-Host", "example.com"}, false},
 		{[]string{"Accept", "text/html", "X-Forwarded-Proto", "http"}, false},
 		{[]string{"Accept", "text/html", "Forwarded", "host=example.com"}, false},
@@ -153,6 +153,6 @@ func TestIndifferentIsACopy(t *testing.T) {
 	}
 	clear(list)
 	if !slices.Contains(rfc9111.Indifferent(), "User-Agent") {
-		t.Error("Indifferent() hands out the list itself")
+		t.Error("Indifferent() returns the list itself, not a copy")
 	}
 }

@@ -2,29 +2,30 @@ package rfc9111
 
 import "time"
 
-// A Standing is how a stored response stands at an instant, for one request.
+// A Standing is what a stored response may be used for at an instant, for one
+// request.
 type Standing struct {
 	Age time.Duration
-	TTL time.Duration // what is left of the freshness, negative when stale
+	TTL time.Duration // remaining freshness, negative when stale
 
-	Fresh   bool // may be used as it is: fresh, or stale within the request's max-stale
-	SWR     bool // may be used while it is revalidated: stale, and within the window
-	IfError bool // may be used if the origin fails, or we are overloaded
-	Offline bool // may be used if the origin cannot be reached
+	Fresh   bool // usable as it is: fresh, or stale within the request's max-stale
+	SWR     bool // usable while it is revalidated: stale, and within the window
+	IfError bool // usable if the origin fails, or weir is overloaded
+	Offline bool // usable if the origin cannot be reached
 }
 
-// At tells how r stands at now for a request of which q was read.
+// At returns the standing of r at now, for a request parsed as q.
 //
-// A request's no-cache, max-age and min-fresh outrank a window for revalidation
-// in the background, but not those for errors: there, an answer is better than
-// none (RFC 5861 section 4).
+// A request's no-cache, max-age and min-fresh override the window for background
+// revalidation, but not the window for errors: there, a stale response is better
+// than none (RFC 5861 section 4).
 func (r *Response) At(now time.Time, q Request) Standing {
 	s := Standing{Age: min(r.Age+min(max(now.Sub(r.Received), 0), longest), longest)}
 	s.TTL = r.Lifetime - s.Age
 	if r.Validate {
 		return s
 	}
-	stale := -s.TTL // how long it has been
+	stale := -s.TTL // for how long
 	asked := !q.NoCache && (q.MaxAge == None || s.Age <= q.MaxAge)
 	if stale < 0 {
 		s.Fresh = asked && s.TTL >= q.MinFresh

@@ -27,11 +27,11 @@ func TestH11_Windows(t *testing.T) {
 		{route, "max-age=1", windows{10 * sec, 20 * sec, 30 * sec, false}},
 		{route, "max-age=1, stale-while-revalidate=5", windows{5 * sec, 20 * sec, 30 * sec, false}},
 		{route, "max-age=1, stale-if-error=0", windows{10 * sec, 0, 30 * sec, false}},
-		// What is written wins over all.
+		// Directives that demand revalidation win over all windows.
 		{route, "max-age=1, must-revalidate, stale-if-error=5", windows{must: true}},
 		{route, "max-age=1, proxy-revalidate, stale-if-error=5", windows{must: true}},
 		{route, "max-age=1, no-cache, stale-if-error=5", windows{must: true}},
-		// What s-maxage implies gives way to a window that is stated.
+		// The revalidation that s-maxage implies gives way to a stated window.
 		{origin, "s-maxage=1", windows{must: true}},
 		{offline, "s-maxage=1", windows{must: true}},
 		{offline, "s-maxage=1, stale-if-error=0", windows{must: true}},
@@ -58,7 +58,7 @@ func TestH11_StandingGoesDownTheLadder(t *testing.T) {
 		ttl   time.Duration
 		want  uses
 	}{
-		{-time.Hour, 55 * sec, uses{fresh: true, ifError: true, offline: true}}, // a clock that went back
+		{-time.Hour, 55 * sec, uses{fresh: true, ifError: true, offline: true}}, // a clock that was set back
 		{0, 55 * sec, uses{fresh: true, ifError: true, offline: true}},
 		{55*sec - 1, 1, uses{fresh: true, ifError: true, offline: true}},
 		{55 * sec, 0, uses{swr: true, ifError: true, offline: true}},

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// The reasons of a [Response].
+// The reasons in [Response.Reason].
 const (
-	ReasonMethod         = "method"           // not the answer to a GET
+	ReasonMethod         = "method"           // not a response to a GET
 	ReasonStatus         = "status"           // the status forbids it
 	ReasonSetCookie      = "set-cookie"       // weir's rule: it is for one client
 	ReasonVary           = "vary"             // Vary: *, or a Vary that cannot be read
 	ReasonRequestNoStore = "request-no-store" // the client said no-store
 	ReasonNoStore        = "no-store"         // the origin said no-store
 	ReasonPrivate        = "private"          // the origin said private
-	ReasonNoCache        = "no-cache"         // the origin said no-cache, and it has no validator or is not to be shared
-	ReasonAuthorization  = "authorization"    // it answers Authorization, and does not permit to share it
-	ReasonCookie         = "cookie"           // it answers a Cookie, and does not permit to share it
-	ReasonFreshness      = "no-freshness"     // it states none, and the policy none for it
-	ReasonStale          = "stale"            // stale when it came, with no validator and no window
-	ReasonField          = "field"            // the name of a field is no token: others may read it as another
-	ReasonTags           = "tags"             // more tags, or longer ones, than are kept
+	ReasonNoCache        = "no-cache"         // the origin said no-cache, and there is no validator or it must not be shared
+	ReasonAuthorization  = "authorization"    // the request had Authorization, and the response does not allow sharing
+	ReasonCookie         = "cookie"           // the request had a Cookie, and the response does not allow sharing
+	ReasonFreshness      = "no-freshness"     // neither the response nor the policy states one
+	ReasonStale          = "stale"            // stale on arrival, without a validator or a window
+	ReasonField          = "field"            // a field name is not a token: other recipients may read it as another field
+	ReasonTags           = "tags"             // too many tags, or one too long
 )
 
-// Read decides about the final response with that status and those fields to
-// req, of which q was read; it was requested at sent, and its headers came at
+// Read decides about a final response to req, parsed as q, with the given status
+// and fields. The request was sent at sent, and the response headers arrived at
 // received.
 //
-// After a 304, it is given the status of the stored response and what [Freshen]
-// made.
+// After a 304, pass the status of the stored response and the fields that
+// [Freshen] returned.
 func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, sent, received time.Time) Response {
 	r := Response{Status: status, Received: received, Age: initialAge(h, sent, received)}
 	d := p.directives(h)
 	if d.mustUnderstand {
-		// RFC 9111 section 5.2.2.3: no-store is for caches that do not know the
-		// status.
+		// RFC 9111 section 5.2.2.3: no-store is for caches that do not understand
+		// the status.
 		d.noStore = d.noStore && !understood(status)
 	}
 	forced, brief := p.freshen(&r, &d, h)
@@ -63,11 +63,11 @@ func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, s
 	return r
 }
 
-// DefaultErrorTTL is what a Policy's ErrorTTL of 0 means.
+// DefaultErrorTTL applies if a Policy's ErrorTTL is 0.
 const DefaultErrorTTL = 10 * time.Second
 
-// errorTTL is the most that TTL may give to an answer with status 400 and more, 0
-// if it is not for them.
+// errorTTL is the longest lifetime that TTL may give to a response with status
+// 400 or more, 0 if TTL does not apply to those.
 func (p *Policy) errorTTL() time.Duration {
 	if p.ErrorTTL == 0 {
 		return min(clip(p.TTL), DefaultErrorTTL)
@@ -75,9 +75,9 @@ func (p *Policy) errorTTL() time.Duration {
 	return min(clip(p.TTL), clip(p.ErrorTTL))
 }
 
-// freshen sets the lifetime of r, and reports whether the policy's TTL holds
-// against a directive that forbids storing or reuse, and whether the lifetime is
-// errorTTL.
+// freshen sets the lifetime of r. It reports whether the policy's TTL overrides a
+// directive that forbids storing or reuse (forced), and whether the lifetime is
+// errorTTL (brief).
 func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced, brief bool) {
 	forbidden := d.noStore || d.private || d.noCache
 	life, stated := d.lifetime(h, r.Received)
@@ -86,7 +86,7 @@ func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced, bri
 			r.Explicit, r.Lifetime = true, clip(p.TTL)
 			return forbidden, false
 		}
-		// That something is not there is not for as long as what is there.
+		// An error is not kept for as long as a resource that exists.
 		if short := p.errorTTL(); short > 0 && (forbidden || !stated) {
 			r.Explicit, r.Lifetime = true, short
 			return forbidden, true
@@ -102,7 +102,8 @@ func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced, bri
 	return false, false
 }
 
-// lifetime is the freshness that the origin states, and whether it does.
+// lifetime returns the freshness that the origin states, and whether it states
+// one.
 func (d *directives) lifetime(h http.Header, received time.Time) (time.Duration, bool) {
 	switch {
 	case d.sMaxAge != None:
@@ -115,7 +116,7 @@ func (d *directives) lifetime(h http.Header, received time.Time) (time.Duration,
 	return expiresIn(h, received)
 }
 
-// heuristic is the lifetime of RFC 9111 section 4.2.2, 0 for none.
+// heuristic returns the heuristic lifetime of RFC 9111 section 4.2.2, or 0.
 func (p *Policy) heuristic(h http.Header, received time.Time) time.Duration {
 	lines := h["Last-Modified"]
 	if len(lines) == 0 {
@@ -137,8 +138,8 @@ func (p *Policy) heuristic(h http.Header, received time.Time) time.Duration {
 	return time.Duration(life)
 }
 
-// windows sets how long r may be used past its freshness (H11).
-// Those of the policy are bounded by errorTTL where the lifetime is.
+// windows sets how long r may be used past its freshness (H11). If errorTTL
+// bounds the lifetime (brief), it bounds the policy's windows too.
 func (p *Policy) windows(r *Response, d *directives, brief bool) {
 	most := longest
 	if brief {
@@ -155,8 +156,8 @@ func (p *Policy) windows(r *Response, d *directives, brief bool) {
 	if d.sie == None {
 		r.StaleIfError = min(clip(p.StaleIfError), most)
 	}
-	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. An origin
-	// that states a window next to it means the window.
+	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. But if the
+	// origin states a window next to it, the window counts.
 	if d.sMaxAge != None && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 {
 		r.MustRevalidate = true
 		return
@@ -164,13 +165,14 @@ func (p *Policy) windows(r *Response, d *directives, brief bool) {
 	r.StaleOffline = min(clip(p.StaleOffline), most)
 }
 
-// clip brings a policy's duration into the range that sums are safe in.
+// clip limits a policy's duration to the range that can be summed without
+// overflow.
 func clip(d time.Duration) time.Duration { return min(max(d, 0), longest) }
 
-// admits tells which credentials the response may be used for: RFC 9111 section
-// 3.5 for Authorization, weir's rule for Cookie, and what the policy keeps apart.
-// What is shared by force is never shared with credentials that the origin may
-// have looked at.
+// admits returns the credentials that the response may be used with: RFC 9111
+// section 3.5 for Authorization, weir's rule for Cookie, and the credentials that
+// the policy keeps apart. A response shared by force is never shared with
+// credentials that the origin may have considered.
 func (p *Policy) admits(d *directives, forced bool) Credentials {
 	var c Credentials
 	if !forced {
@@ -184,8 +186,8 @@ func (p *Policy) admits(d *directives, forced bool) Credentials {
 	return c | p.Apart()
 }
 
-// Apart tells the credentials that the policy compares whole: those in Vary, and
-// the Cookie when all that is left of it are cookies in VaryCookies.
+// Apart returns the credentials that the policy compares in full: those in Vary,
+// and Cookie if only the cookies in VaryCookies remain of it.
 func (p *Policy) Apart() Credentials {
 	var c Credentials
 	for _, name := range p.Vary {
@@ -202,7 +204,7 @@ func (p *Policy) Apart() Credentials {
 	return c
 }
 
-// veto is the reason for which r is neither stored nor shared, "" for none.
+// veto returns the reason why r is neither stored nor shared, or "".
 func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forced, readable bool) string {
 	denied := q.Credentials &^ r.Admits
 	switch {
@@ -232,8 +234,9 @@ func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forc
 	return ""
 }
 
-// storing is the reason for which r, that has passed veto, is not stored, ""
-// for none: RFC 9111 section 3, and that what could never be used is not kept.
+// storing returns the reason why r, which has passed veto, is not stored, or "".
+// It follows RFC 9111 section 3, and also rejects a response that could never be
+// used.
 func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
 	validator := len(h["Etag"]) > 0 || len(h["Last-Modified"]) > 0
 	if r.Validate {
@@ -251,9 +254,9 @@ func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
 	return ""
 }
 
-// share decides which waiting requests may get r, which has passed veto (H2).
-// An origin that states a freshness of 0 does not want reuse, so it proves no
-// more than none.
+// share decides which waiting requests may receive r, which has passed veto (H2).
+// A stated freshness of 0 means that the origin does not want reuse, so it proves
+// no more than no freshness.
 func (r *Response) share(d *directives, forced bool) {
 	switch {
 	case d.noCache && !forced:
@@ -269,8 +272,8 @@ func (r *Response) share(d *directives, forced bool) {
 	}
 }
 
-// forOneClient tells the statuses that are never stored nor shared: of the
-// client's own proxy, and those of RFC 6585, which forbids it.
+// forOneClient reports whether a status is never stored or shared: 407, which is
+// about the client's own proxy, and the codes of RFC 6585, which forbids it.
 func forOneClient(status int) bool {
 	switch status {
 	case 407, 428, 429, 431, 511:
@@ -279,13 +282,13 @@ func forOneClient(status int) bool {
 	return false
 }
 
-// aboutTheClient lists the statuses that are not shared with waiting requests,
-// because they are about the client.
+// aboutTheClient reports whether a status is not shared with waiting requests
+// because it is about the client.
 func aboutTheClient(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// heuristicStatus tells the statuses that RFC 9110 section 15.1 defines as
+// heuristicStatus reports whether RFC 9110 section 15.1 defines a status as
 // heuristically cacheable. 206 is never stored.
 func heuristicStatus(status int) bool {
 	switch status {
@@ -295,8 +298,8 @@ func heuristicStatus(status int) bool {
 	return false
 }
 
-// understood tells the statuses whose meaning for a cache we know: those of RFC
-// 9110, but for 206 and 304.
+// understood reports whether weir knows what a status means to a cache: those of
+// RFC 9110, except 206 and 304.
 func understood(status int) bool {
 	switch {
 	case status == http.StatusPartialContent || status == http.StatusNotModified || status == 306 || status == 418:

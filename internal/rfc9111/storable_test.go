@@ -59,14 +59,14 @@ func TestH10_WhatIsNotStored(t *testing.T) {
 		want string
 	}{
 		{"no-store", nil, []string{"Cache-Control", "max-age=10000, No-StOrE", "Expires", httpTime(1e13)}, rfc9111.ReasonNoStore},
-		{"no-store behind a blank", nil, []string{"Cache-Control", fresh + ", no-store =1"}, rfc9111.ReasonNoStore},
+		{"no-store followed by a blank", nil, []string{"Cache-Control", fresh + ", no-store =1"}, rfc9111.ReasonNoStore},
 		{"no-store with an argument", nil, []string{"Cache-Control", fresh + `, no-store="x"`}, rfc9111.ReasonNoStore},
-		{"no-store behind junk", nil, []string{"Cache-Control", fresh + `, x@"a,b"y, no-store`}, rfc9111.ReasonNoStore},
-		{"a quote without end", nil, []string{"Cache-Control", fresh + `, x="no-cache`}, rfc9111.ReasonNoStore},
-		{"no-store in quotes is none", nil, []string{"Cache-Control", fresh + `, x="no-store"`}, ""},
+		{"no-store after junk", nil, []string{"Cache-Control", fresh + `, x@"a,b"y, no-store`}, rfc9111.ReasonNoStore},
+		{"an unterminated quote", nil, []string{"Cache-Control", fresh + `, x="no-cache`}, rfc9111.ReasonNoStore},
+		{"no-store in quotes does not count", nil, []string{"Cache-Control", fresh + `, x="no-store"`}, ""},
 		{"private", nil, []string{"Cache-Control", "private, " + fresh}, rfc9111.ReasonPrivate},
 		{"private for a field", nil, []string{"Cache-Control", `private="x", ` + fresh}, rfc9111.ReasonPrivate},
-		{"private behind a semicolon", nil, []string{"Cache-Control", fresh + "; private"}, rfc9111.ReasonPrivate},
+		{"private after a semicolon", nil, []string{"Cache-Control", fresh + "; private"}, rfc9111.ReasonPrivate},
 		{"the request's no-store", []string{"Cache-Control", "no-store"}, []string{"Cache-Control", fresh}, rfc9111.ReasonRequestNoStore},
 		{"Set-Cookie", nil, []string{"Cache-Control", fresh + ", public", "Set-Cookie", "a=b"}, rfc9111.ReasonSetCookie},
 		{"Set-Cookie2", nil, []string{"Cache-Control", fresh, "Set-Cookie2", "a=b"}, rfc9111.ReasonSetCookie},
@@ -76,7 +76,7 @@ func TestH10_WhatIsNotStored(t *testing.T) {
 		{"Vary: , Vary: *", nil, []string{"Cache-Control", fresh, "Vary", "", "Vary", "*"}, rfc9111.ReasonVary},
 		{"Vary: *, Foo", nil, []string{"Cache-Control", fresh, "Vary", "*, Foo"}, rfc9111.ReasonVary},
 		{"Vary: Foo, *", nil, []string{"Cache-Control", fresh, "Vary", "Foo, *"}, rfc9111.ReasonVary},
-		{"Vary: what is no name", nil, []string{"Cache-Control", fresh, "Vary", "Foo Bar"}, rfc9111.ReasonVary},
+		{"Vary: not a name", nil, []string{"Cache-Control", fresh, "Vary", "Foo Bar"}, rfc9111.ReasonVary},
 		{"no freshness", nil, []string{"Etag", `"a"`}, rfc9111.ReasonFreshness},
 		{"stale at once", nil, []string{"Cache-Control", "max-age=0"}, rfc9111.ReasonStale},
 		{"stale by Age", nil, []string{"Cache-Control", "max-age=3600", "Age", "3600"}, rfc9111.ReasonStale},
@@ -196,7 +196,7 @@ func TestH12_Tags(t *testing.T) {
 		name, key string
 		want      bool
 	}{
-		{"as many as may be", many(rfc9111.MaxTags) + "0 1", true},
+		{"as many as allowed", many(rfc9111.MaxTags) + "0 1", true},
 		{"one too many", many(rfc9111.MaxTags + 1), false},
 		{"one too long", "a " + long + "x", false},
 	}

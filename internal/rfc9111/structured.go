@@ -17,19 +17,18 @@ const (
 	sfList // an inner list
 )
 
-// An sfValue is the value of a member. Of most types we need to know only that
-// they are well formed.
+// An sfValue is the value of a member. For most types only the syntax is checked.
 type sfValue struct {
 	kind    sfKind
 	integer int64 // of an Integer; 1 for the Boolean true
 }
 
-// An sfParser reads a structured field from its front. Each of its methods
+// An sfParser parses a structured field from the front. Each of its methods
 // reports whether the field is valid so far.
 type sfParser struct{ s string }
 
-// parseDictionary reads a Dictionary, RFC 9651 section 4.2.2, and reports
-// whether s is one. It may be empty.
+// parseDictionary parses a Dictionary, RFC 9651 section 4.2.2, and reports
+// whether s is valid. It can be empty.
 func parseDictionary(s string) (map[string]sfValue, bool) {
 	p := sfParser{strings.Trim(s, " ")}
 	members := make(map[string]sfValue)
@@ -56,13 +55,13 @@ func parseDictionary(s string) (map[string]sfValue, bool) {
 			return nil, false
 		}
 		if p.s = strings.TrimLeft(p.s, " \t"); p.s == "" {
-			return nil, false // a comma at the end
+			return nil, false // a trailing comma
 		}
 	}
 	return members, true
 }
 
-// eat takes c off the front, if it is there.
+// eat removes c from the front, if it is there.
 func (p *sfParser) eat(c byte) bool {
 	if p.s == "" || p.s[0] != c {
 		return false
@@ -129,7 +128,7 @@ func (p *sfParser) parameters() bool {
 	return true
 }
 
-// bare reads a bare item, RFC 9651 section 4.2.3.1.
+// bare parses a bare item, RFC 9651 section 4.2.3.1.
 func (p *sfParser) bare() (sfValue, bool) {
 	if p.s == "" {
 		return sfValue{}, false
@@ -164,8 +163,8 @@ func (p *sfParser) bare() (sfValue, bool) {
 	return sfValue{}, false
 }
 
-// number reads an Integer of at most 15 digits, or a Decimal of at most 12
-// before and 3 behind the point.
+// number parses an Integer of at most 15 digits, or a Decimal with at most 12
+// digits before the point and 3 after it.
 func (p *sfParser) number() (sfValue, bool) {
 	negative := p.eat('-')
 	whole := p.take(digit)
@@ -186,7 +185,7 @@ func (p *sfParser) number() (sfValue, bool) {
 	return sfValue{sfInteger, n}, true
 }
 
-// text reads a String behind its first quote.
+// text parses a String after its opening quote.
 func (p *sfParser) text() bool {
 	for i := 0; i < len(p.s); i++ {
 		switch c := p.s[i]; {
@@ -204,8 +203,8 @@ func (p *sfParser) text() bool {
 	return false
 }
 
-// display reads a Display String behind its first quote. That its bytes are
-// UTF-8 is of no matter here.
+// display parses a Display String after its opening quote. It does not check that
+// the bytes are UTF-8, which is irrelevant here.
 func (p *sfParser) display() bool {
 	hex := func(c byte) bool { return digit(c) || c >= 'a' && c <= 'f' }
 	for i := 0; i < len(p.s); i++ {

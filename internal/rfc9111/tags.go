@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Bounds of [Response.Tags]. What exceeds them is not stored: a response that has
-// lost a tag could not be purged by it.
+// Bounds of [Response.Tags]. A response that exceeds them is not stored: after
+// losing a tag, it could not be purged by it.
 const (
 	MaxTags   = 1000
 	MaxTagLen = 1024 // bytes
 )
 
-// readTags reads Surrogate-Key, split at blanks, and Cache-Tag, split at commas,
-// without repetitions, and reports whether they are within the bounds.
+// readTags parses Surrogate-Key, split at blanks, and Cache-Tag, split at commas.
+// It drops duplicates, and reports whether the tags are within the bounds.
 func readTags(h http.Header) ([]string, bool) {
 	keys, lines := h["Surrogate-Key"], h["Cache-Tag"]
 	if len(keys) == 0 && len(lines) == 0 {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// defaultTargeted is what a nil Policy.Targeted means.
+// defaultTargeted applies if Policy.Targeted is nil.
 var defaultTargeted = []string{"Cdn-Cache-Control"}
 
-// directives reads those that count: of the first targeted field that is there
-// and valid, else of Cache-Control. A targeted field replaces Cache-Control and
-// Expires as a whole, RFC 9213 section 2.2.
+// directives returns the directives that apply: those of the first targeted field
+// that is present and valid, otherwise those of Cache-Control. A targeted field
+// replaces Cache-Control and Expires as a whole, RFC 9213 section 2.2.
 func (p *Policy) directives(h http.Header) directives {
 	targeted := p.Targeted
 	if targeted == nil {
@@ -29,10 +29,10 @@ func (p *Policy) directives(h http.Header) directives {
 	return readCacheControl(h["Cache-Control"])
 }
 
-// readTargeted reads a targeted field, RFC 9213 section 2.1, and reports
-// whether it counts: not if it is empty, or no dictionary. Parameters are passed
-// over, and so are values of a type that the directive does not have. Of several
-// members with a name the last one counts, as in every dictionary; a negative
+// readTargeted parses a targeted field, RFC 9213 section 2.1, and reports whether
+// it counts: it does not if it is empty or not a dictionary. Parameters are
+// ignored, and so are values of a type that the directive does not have. If a
+// name is repeated, the last member counts, as in every dictionary. A negative
 // time is 0.
 func readTargeted(field string) (directives, bool) {
 	members, ok := parseDictionary(field)
@@ -70,7 +70,7 @@ func readTargeted(field string) (directives, bool) {
 	return d, true
 }
 
-// seconds is v as a time, None when it is of another type.
+// seconds returns v as a time, or None if it has another type.
 func (v sfValue) seconds() time.Duration {
 	switch {
 	case v.kind != sfInteger:
@@ -83,7 +83,8 @@ func (v sfValue) seconds() time.Duration {
 	return time.Duration(v.integer) * time.Second
 }
 
-// yes reports whether v is the boolean true, which a bare name is.
+// yes reports whether v is the boolean true, which is also the value of a bare
+// name.
 func (v sfValue) yes() bool { return v.kind == sfBoolean && v.integer == 1 }
 
 // fields reports whether v can be a list of fields, as in private="f".

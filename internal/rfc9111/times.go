@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// initialAge is the corrected initial age of RFC 9111 section 4.2.3. A Date that
-// is missing or no date counts as received.
+// initialAge returns the corrected initial age of RFC 9111 section 4.2.3. If Date
+// is missing or not a date, received is used.
 func initialAge(h http.Header, sent, received time.Time) time.Duration {
-	// Date is in whole seconds, so the instant that it is compared with is too:
-	// or an answer with a lifetime of a second would be old for half of it.
+	// Date is in whole seconds, so received is truncated too. Otherwise a
+	// response with a lifetime of one second would, on average, be half a second
+	// old on arrival.
 	apparent := max(received.Truncate(time.Second).Sub(dateOf(h, received)), 0)
 	corrected := min(ageOf(h)+max(received.Sub(sent), 0), longest)
 	return min(max(apparent, corrected), longest)
 }
 
-// ageOf reads Age: the first value of the first line, 0 for what is no
+// ageOf parses Age: the first value of the first line, or 0 if that is not
 // delta-seconds (RFC 9111 section 5.1).
 func ageOf(h http.Header) time.Duration {
 	lines := h["Age"]
@@ -28,7 +29,7 @@ func ageOf(h http.Header) time.Duration {
 	return age
 }
 
-// dateOf reads Date.
+// dateOf parses Date, and falls back to received.
 func dateOf(h http.Header, received time.Time) time.Time {
 	if lines := h["Date"]; len(lines) > 0 {
 		if t, ok := httpDate(lines[0], received); ok {
@@ -38,9 +39,9 @@ func dateOf(h http.Header, received time.Time) time.Time {
 	return received
 }
 
-// expiresIn is the lifetime that Expires gives, and whether there is one. What is
-// no date has expired (RFC 9111 section 5.3), and of several lines the earliest
-// counts.
+// expiresIn returns the lifetime that Expires gives, and whether there is one. A
+// value that is not a date has expired (RFC 9111 section 5.3). Of several lines,
+// the earliest counts.
 func expiresIn(h http.Header, received time.Time) (time.Duration, bool) {
 	lines := h["Expires"]
 	if len(lines) == 0 {
@@ -58,10 +59,9 @@ func expiresIn(h http.Header, received time.Time) (time.Duration, bool) {
 	return life, true
 }
 
-// httpDate reads the three forms of RFC 9110 section 5.6.7 to the letter, but
-// for the case of letters; time.Parse would let too much through (one-digit
-// hours, other zones). now is what the two-digit years of the second form are
-// near to.
+// httpDate parses the three forms of RFC 9110 section 5.6.7 strictly, except that
+// case is ignored. time.Parse would accept too much (one-digit hours, other
+// zones). The two-digit years of the second form are resolved relative to now.
 func httpDate(s string, now time.Time) (time.Time, bool) {
 	s = trim(s)
 	if t, ok := fixDate(s); ok {
@@ -93,7 +93,7 @@ func ansiDate(s string) (time.Time, bool) {
 	return date(s[20:24], s[4:7], day, s[11:19], " GMT")
 }
 
-// rfc850Date reads "Sunday, 06-Nov-94 08:49:37 GMT". A year that seems more than
+// rfc850Date parses "Sunday, 06-Nov-94 08:49:37 GMT". A year that seems more than
 // 50 years ahead is in the past.
 func rfc850Date(s string, now time.Time) (time.Time, bool) {
 	name, rest, ok := strings.Cut(s, ", ")
@@ -116,8 +116,7 @@ func rfc850Date(s string, now time.Time) (time.Time, bool) {
 	return t, true
 }
 
-// date makes a time of its parts. Whether the day of the week is the right one is
-// not looked at.
+// date builds a time from its parts. The day of the week is not checked.
 func date(year, month, day, clock, zone string) (time.Time, bool) {
 	m := monthOf(month)
 	if m == 0 || len(clock) != 8 || clock[2] != ':' || clock[5] != ':' || !strings.EqualFold(zone, " GMT") {
@@ -154,7 +153,7 @@ func dayName(s string) bool { return nameIndex(dayNames, s) >= 0 }
 
 func monthOf(s string) time.Month { return time.Month(nameIndex(monthNames, s) + 1) }
 
-// nameIndex finds s among names of three letters, -1 if it is none of them.
+// nameIndex returns the index of s among names of three letters, or -1.
 func nameIndex(names, s string) int {
 	for i := 0; i < len(names); i += 3 {
 		if strings.EqualFold(names[i:i+3], s) {

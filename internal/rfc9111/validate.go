@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Validators adds to the request fields h the conditions with which a stored
-// response is validated (RFC 9111 section 4.3.1), in place of those that the
-// client sent, and reports whether the stored fields have a validator. A Range
-// goes as well: the whole response is requested. Without a validator h is left
-// with no conditions.
+// Validators replaces the client's conditions in the request fields h with those
+// that validate a stored response (RFC 9111 section 4.3.1), and reports whether
+// the stored fields have a validator. Range is removed as well, because the whole
+// response is requested. Without a validator, h is left without conditions.
 func Validators(h, stored http.Header) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"} {
 		delete(h, name)
@@ -25,11 +24,11 @@ func Validators(h, stored http.Header) bool {
 	return tag != "" || modified != ""
 }
 
-// Validates reports whether a 304 with the fields update is about the stored
-// response (RFC 9111 section 4.3.4), when that is the one whose validators were
-// sent: with a strong validator, if it is the stored one's; with a weak one, if
-// the two match weakly. Last-Modified counts as weak, and only without an ETag.
-// A 304 without any validator can be about nothing else.
+// Validates reports whether a 304 with the fields update refers to the stored
+// response whose validators were sent (RFC 9111 section 4.3.4). A strong
+// validator must be identical to the stored one; a weak one must match it weakly.
+// Last-Modified counts as weak, and only if there is no ETag. A 304 without a
+// validator cannot refer to anything else.
 func Validates(stored, update http.Header) bool {
 	if tag := first(update, "Etag"); tag != "" {
 		have := first(stored, "Etag")
@@ -57,8 +56,7 @@ func sameDate(a, b string) bool {
 	return ok && at.Equal(bt)
 }
 
-// first is the first value of a field without the blanks around it, "" if there
-// is none.
+// first returns the first value of a field, trimmed, or "" if there is none.
 func first(h http.Header, name string) string {
 	if lines := h[name]; len(lines) > 0 {
 		return trim(lines[0])

@@ -11,10 +11,10 @@ import (
 // field has a colon in its name.
 const cookiePrefix = "cookie:"
 
-// vary is what a response with fields h is kept apart by, and whether that can
-// be known: not with a star, or with what is no field name.
-// Beside it are the forwarding fields that the request asked has: what the origin
-// made of them is for requests that have the same.
+// vary returns what selects a response with fields h, and whether that is known.
+// It is not if Vary has a star or an invalid field name. The result includes the
+// forwarding fields in the request fields asked: a response that the origin built
+// from them is only for requests that have the same.
 func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	var names []string
 	for _, line := range h["Vary"] {
@@ -44,14 +44,14 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	return slices.Compact(names), true
 }
 
-// Selecting renders what the request fields h say about the names in vary (see
-// [Response.Vary]), injectively: two requests that it renders alike select the
-// same response (RFC 9111 section 4.1).
+// Selecting encodes the values that the request fields h have for the names in
+// vary (see [Response.Vary]). The encoding is injective: two requests with the
+// same encoding select the same response (RFC 9111 section 4.1).
 //
-// A field that is absent is "-". Lines are combined and the blanks around commas
-// evened out, but not in lines with a quote, nor in Authorization and Cookie:
-// these are kept line by line, and so are the values of a cookie. Each value
-// comes with its length before it.
+// An absent field is "-". Lines are combined and the blanks around commas
+// normalized, except in lines with a quote, and in Authorization and Cookie,
+// which are kept line by line. The values of a single cookie are kept one by one
+// too. Each value is preceded by its length.
 func Selecting(vary []string, h http.Header) string {
 	var b []byte
 	for _, name := range vary {
@@ -97,7 +97,7 @@ func appendValue(b []byte, v string) []byte {
 	return append(b, v...)
 }
 
-// asTheyAre tells the fields whose lines are not combined.
+// asTheyAre reports whether the lines of a field are not combined.
 func asTheyAre(name string) bool { return name == "Authorization" || name == "Cookie" }
 
 // Matches reports whether Selecting(vary, h) == selected, and allocates nothing.
@@ -111,7 +111,7 @@ func Matches(vary []string, selected string, h http.Header) bool {
 	return selected == ""
 }
 
-// cutSelecting cuts what appendSelecting appends off the front of s.
+// cutSelecting removes from the front of s what appendSelecting would append.
 func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 	if cookie, ok := strings.CutPrefix(name, cookiePrefix); ok {
 		c := cookies{lines: h["Cookie"]}
@@ -153,7 +153,7 @@ func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 	return s, v == ""
 }
 
-// cutValue cuts what appendValue appends off the front of s.
+// cutValue removes from the front of s what appendValue would append.
 func cutValue(s string) (v, rest string, ok bool) {
 	n, i := 0, 0
 	for i < len(s) && digit(s[i]) && n < len(s) {
@@ -167,16 +167,16 @@ func cutValue(s string) (v, rest string, ok bool) {
 	return s[:n], s[n:], true
 }
 
-// combined walks over the members of a field's lines.
+// combined iterates over the members of a field's lines.
 type combined struct {
-	lines []string // what is left
-	rest  string   // of the line that was begun
+	lines []string // not yet read
+	rest  string   // of the current line
 	begun bool
 	piece string
 	n     int // pieces so far
 }
 
-// next goes to the next piece, and reports whether there is one.
+// next advances to the next piece, and reports whether there is one.
 func (f *combined) next() bool {
 	if !f.begun {
 		if len(f.lines) == 0 {
@@ -196,14 +196,14 @@ func (f *combined) next() bool {
 	return true
 }
 
-// cookies walks over the cookies of a request, RFC 6265 section 4.2.
+// cookies iterates over the cookies of a request, RFC 6265 section 4.2.
 type cookies struct {
 	lines []string
 	rest  string
 }
 
-// next is what stands behind the name of the next cookie with that name: "="
-// and the value as it came, or nothing.
+// next returns the text after the name of the next cookie with that name: "=" and
+// the value as received, or nothing.
 func (c *cookies) next(name string) (value string, ok bool) {
 	for {
 		if c.rest == "" {
@@ -222,7 +222,7 @@ func (c *cookies) next(name string) (value string, ok bool) {
 	}
 }
 
-// splitCookie splits a cookie into its name, and what is behind it.
+// splitCookie splits a cookie into its name and the rest.
 func splitCookie(pair string) (name, after string) {
 	pair = trim(pair)
 	i := strings.IndexByte(pair, '=')

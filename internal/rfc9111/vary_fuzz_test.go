@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// A Vary names fields, each once and however it is spelt, or nobody shares the response;
-// it makes no difference in how many lines it stands.
+// Either Vary lists each field name once, in canonical form, or the response is
+// not shared. How the names are split over lines makes no difference.
 func FuzzVary(f *testing.F) {
 	for _, s := range []string{"", "*", "Accept", "accept-encoding,, ACCEPT", "a\nb", " \t,a ,", "a b", "a;b", "a, *", "*a", "cookie:x", "a\x00", "é", "a\r", "\va", "x,X"} {
 		f.Add(s)
@@ -35,7 +35,7 @@ func FuzzVary(f *testing.F) {
 			r := read(origin, noFields, 200, h)
 			switch {
 			case !readable && (r.Storable || r.Sharing != rfc9111.Nobody || r.Reason != rfc9111.ReasonVary):
-				t.Errorf("Vary: %q: stored %v, shared %v, reason %q; want neither, by its Vary", lines, r.Storable, r.Sharing, r.Reason)
+				t.Errorf("Vary: %q: stored %v, shared %v, reason %q; want neither, because of its Vary", lines, r.Storable, r.Sharing, r.Reason)
 			case readable && (!r.Storable || !slices.Equal(r.Vary, want)):
 				t.Errorf("Vary: %q = %q, stored %v; want %q", lines, r.Vary, r.Storable, want)
 			}
@@ -43,7 +43,7 @@ func FuzzVary(f *testing.F) {
 		if !readable {
 			return
 		}
-		// The fields that it names, and no others, make another request.
+		// Only a difference in a field that it names makes requests different.
 		first, second := http.Header{"Other": {"1"}}, http.Header{"Other": {"2"}}
 		if slices.Contains(want, "Other") {
 			return

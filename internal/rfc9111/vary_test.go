@@ -99,10 +99,10 @@ func TestH9_ForwardTakesOutWhatIsIgnored(t *testing.T) {
 			t.Errorf("%s: Forward(%v) = %v, %v; want %v, %v", tt.name, before, got, tt.h, changes, tt.want)
 		}
 		if len(line) > 0 && line[0] != before["Cookie"][0] {
-			t.Errorf("%s: Forward has altered the slice of Cookie: %q", tt.name, line)
+			t.Errorf("%s: Forward has modified the slice of Cookie: %q", tt.name, line)
 		}
 		if tt.p.Forward(tt.h, true) {
-			t.Errorf("%s: Forward finds something in what it left: %v", tt.name, tt.h)
+			t.Errorf("%s: Forward finds more to remove in its own output: %v", tt.name, tt.h)
 		}
 	}
 }

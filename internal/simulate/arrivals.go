@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Arrivals is when calls arrive: an open loop, whose callers do not wait for
-// each other.
+// Arrivals is when calls arrive. It is an open loop: callers do not wait for each
+// other.
 type Arrivals struct {
-	// Rate is how many arrive per second at t, as a Poisson process.
+	// Rate is the rate of a Poisson process: the arrivals per second at t.
 	Rate func(t time.Duration) float64
-	// Peak is the most that Rate returns.
+	// Peak is the largest value that Rate returns.
 	Peak float64
-	// Trace, if it is not empty, is when each one arrives, and Rate does not
-	// count.
+	// Trace, if it is not empty, is the time of each arrival; Rate is ignored.
 	Trace []time.Duration
 }
 
@@ -30,16 +29,16 @@ func Scheduled(s Schedule) Arrivals {
 	return a
 }
 
-// Cyclic returns arrivals at a rate per second that swings between low and high
-// as a sine does. It starts in the middle, on the way up.
+// Cyclic returns arrivals at a rate per second that follows a sine between low and
+// high. It starts in the middle and rises.
 func Cyclic(low, high float64, period time.Duration) Arrivals {
 	return Arrivals{Peak: high, Rate: func(t time.Duration) float64 {
 		return low + (high-low)*(1+math.Sin(2*math.Pi*float64(t)/float64(period)))/2
 	}}
 }
 
-// Bursts returns arrivals at a rate per second that is high for a time, then low
-// for a time, and so on.
+// Bursts returns arrivals at a rate per second that alternates between low, for
+// forLow, and high, for forHigh.
 func Bursts(low, high float64, forLow, forHigh time.Duration) Arrivals {
 	return Arrivals{Peak: max(low, high), Rate: func(t time.Duration) float64 {
 		if t%(forLow+forHigh) < forHigh {
@@ -49,7 +48,7 @@ func Bursts(low, high float64, forLow, forHigh time.Duration) Arrivals {
 	}}
 }
 
-// stream hands out the instants one by one, each after the one before.
+// stream returns the arrivals one by one, each later than the one before.
 type stream struct {
 	a     Arrivals
 	rng   *rand.Rand
@@ -77,8 +76,8 @@ func (s *stream) next(end time.Duration) (time.Duration, bool) {
 	return s.last, s.last < end
 }
 
-// thin draws candidates at the peak rate and keeps each with the share that
-// the rate has of it then (Lewis and Shedler, 1979).
+// thin draws candidates at the peak rate and keeps each with the probability
+// Rate/Peak at that time (Lewis and Shedler, 1979).
 func (s *stream) thin(end time.Duration) time.Duration {
 	for {
 		s.exact += s.rng.ExpFloat64() / s.a.Peak

@@ -8,8 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/simulate"
 )
 
-// arrived returns how many calls a second arrive in the phase from the one
-// instant to the other.
+// arrived returns how many calls per second arrive between from and to.
 func arrived(t *testing.T, a simulate.Arrivals, from, to time.Duration) float64 {
 	t.Helper()
 	s := story(simulate.Const(1e6))
@@ -46,9 +45,9 @@ func TestArrivalsHaveTheirRate(t *testing.T) {
 func TestTraceIsTakenAsItIs(t *testing.T) {
 	s := story(simulate.Const(100), 0, 0, 5*ms, 5*ms, 900*ms, 2*time.Second)
 	if p := one(t, s, simulate.None()); p.Offered != 5 {
-		t.Errorf("%d arrived; want 5, the last is after the end", p.Offered)
+		t.Errorf("%d arrived; want 5; the last one is after the end", p.Offered)
 	}
-	// Of two at the same instant the second comes a nanosecond later.
+	// Of two calls at the same instant, the second arrives a nanosecond later.
 	took(t, one(t, story(simulate.Const(1), 0, 0), simulate.None()), 100*ms, 200*ms-1)
 }
 
@@ -71,12 +70,13 @@ func TestScheduleAt(t *testing.T) {
 	}
 }
 
-// One call at a time, and nobody waits: what calls take is what was drawn.
+// There is one call at a time, and no call waits, so calls take exactly the time that
+// was drawn.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		d         simulate.Dist
-		p50, p99  float64 // of the mean
+		p50, p99  float64 // relative to the mean
 		tolerance float64
 	}{
 		{"constant", simulate.Constant, 1, 1, 0},

@@ -12,19 +12,19 @@ type verdict uint8
 const (
 	pending      verdict = iota
 	answered             // within the caller's deadline
-	refused              // by the gate
+	refused              // rejected by the gate
 	waitTimedOut         // the caller's deadline passed in the gate
 	callTimedOut         // the caller's deadline passed in the source
 	loadTimedOut         // the call in the source took longer than Scenario.LoadTimeout
 )
 
-// A call is one call of a run, and the context of its caller. The context is
-// not one of package context, because its end is the driver's to choose: a
-// timer would fire beside the driver's events.
+// A call is one call of a run, and the context of its caller. It does not use package
+// context, because the driver must decide when the context ends: a timer would fire
+// independently of the driver's events.
 type call struct {
 	job
 	arrival    time.Duration
-	start      time.Time // of the run
+	start      time.Time // start of the run
 	deadline   time.Duration
 	background bool
 	parent     context.Context
@@ -32,15 +32,15 @@ type call struct {
 	// Written by the driver. The goroutine of the call reads verdict once wake
 	// is closed.
 	verdict verdict
-	reason  string // of a refusal
-	limit   int    // of the gate at the arrival, before admission
-	entered bool   // whether it got to the source
+	reason  string // reason for a rejection
+	limit   int    // limit of the gate at the arrival, before admission
+	entered bool   // whether it reached the source
 	admit   time.Duration
 	end     time.Duration
 	wake    chan struct{} // closed by the driver after verdict is set
 
 	mu   sync.Mutex
-	done chan struct{} // guarded by mu; made when somebody asks
+	done chan struct{} // guarded by mu; created by the first call of Done
 	over bool          // guarded by mu; whether the context has ended
 }
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// convoy is the server of Convoy. All its jobs advance at the same rate, so
-// one sum tells how far each has got: done is the work, in nanoseconds, that a
-// job would have behind it that was there from the start. A job ends when done
-// reaches its key, what done was when it entered and its own demand.
+// convoy is the server for the model Convoy. All its jobs advance at the same rate,
+// so one sum says how far each has got. done is the work, in nanoseconds, that a job
+// present from the start would have completed. A job ends when done reaches its key,
+// which is done at its entry plus its own demand.
 type convoy struct {
 	src *Source
 	progress
@@ -17,12 +17,12 @@ type convoy struct {
 	hung int
 
 	done  float64
-	since time.Duration // the instant that done is for
+	since time.Duration // the instant up to which done is counted
 }
 
 func (c *convoy) inside() int { return len(c.work) + c.hung }
 
-// rate is how fast each job advances with n of them in progress.
+// rate returns how fast each job advances when n of them are in progress.
 func (c *convoy) rate(n, capacity int) float64 {
 	if n <= capacity {
 		return 1
@@ -31,12 +31,12 @@ func (c *convoy) rate(n, capacity int) float64 {
 	return float64(capacity) / float64(n) / (1 + c.src.penalty()*over)
 }
 
-// step brings done up to now, with the capacity as it was up to now.
+// step advances done to now, using the capacity that has held until now.
 func (c *convoy) step(now time.Duration) {
 	if now == c.since {
 		return
 	}
-	// Whatever changes comes through step first, so nothing did since.
+	// Every change goes through step first, so nothing has changed since c.since.
 	c.done += float64(c.made(now)-c.made(c.since)) * c.rate(c.inside(), c.src.CapacityAt(c.since))
 	c.since = now
 }
@@ -70,7 +70,7 @@ func (c *convoy) next(now time.Duration) (time.Duration, bool) {
 	if len(c.work) == 0 {
 		return 0, false
 	}
-	// Work is counted up to c.since, which may be before now.
+	// Work is counted up to c.since, which may be earlier than now.
 	left := (c.work[0].key - c.done) / c.rate(c.inside(), c.src.CapacityAt(c.since))
 	return max(now, c.reached(c.made(c.since)+time.Duration(math.Ceil(left)))), true
 }

@@ -8,25 +8,26 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Gate decides which calls get through to the source, and when. Acquire
-// returns a func that the caller calls once, when its call has ended; or the
-// error of a refusal, or any error when ctx has ended.
+// A Gate decides which calls reach the source, and when. Acquire returns a func that
+// the caller calls once, when its call has ended. Otherwise it returns the error of a
+// rejection, or any error if ctx has ended.
 //
-// A Gate may have a method Limit() int, for how many calls it would let in at
-// once at that moment, and a method Close(), which is called after the run.
+// A Gate may have a method Limit() int, which returns how many calls it would admit
+// at once at that moment. It may have a method Close(), which is called after the
+// run.
 type Gate interface {
 	Acquire(ctx context.Context) (release func(limit.Outcome), err error)
 }
 
-// A Contender is a kind of gate. New makes a fresh one for a run, inside its
-// bubble.
+// A Contender is a kind of gate. New creates a new gate for a run, inside the bubble
+// of that run.
 type Contender struct {
 	Name string
 	New  func(s Scenario) Gate
 }
 
-// Limiter returns the gate that is l. If l has a method Limit() int, so has
-// the gate.
+// Limiter returns a Gate that uses l. If l has a method Limit() int, the gate has it,
+// too.
 func Limiter(l limit.Limiter) Gate {
 	g := limiterGate{l}
 	if s, ok := l.(sampled); ok {
@@ -35,7 +36,7 @@ func Limiter(l limit.Limiter) Gate {
 	return g
 }
 
-// sampled is what a gate may be beside, see Gate.
+// sampled is an optional interface of a Gate; see Gate.
 type sampled interface{ Limit() int }
 
 type limiterGate struct{ l limit.Limiter }
@@ -54,7 +55,7 @@ type sampledGate struct {
 	sampled
 }
 
-// None returns the contender that lets everybody through.
+// None returns the contender that admits every call.
 func None() Contender {
 	return Contender{Name: "none", New: func(Scenario) Gate { return open{} }}
 }
@@ -66,14 +67,14 @@ func (open) Acquire(context.Context) (func(limit.Outcome), error) {
 	return func(limit.Outcome) {}, nil
 }
 
-// Ideal returns the contender that knows the source: it lets in as many calls
-// as the source serves at full speed, follows every step of that at once, and
-// keeps others in a queue. A call that would wait there longer than maxWait by
-// the true service time, or has waited as long, is rejected. A maxWait of 0 or
-// less means the mean service time at the start of the run.
+// Ideal returns the contender that knows the source. It admits as many calls as the
+// source serves at full speed, follows every step of that at once, and queues the
+// others. It rejects a call that would wait longer than maxWait by the true service
+// time, or that has waited that long. A maxWait of 0 or less means the mean service
+// time at the start of the run.
 //
-// What it gives is the mark that a limiter is measured against which has to
-// find out. It is not the most that can be had: a longer queue wastes less.
+// Its result is the benchmark for limiters that have to find the limit. It is not the
+// best possible result: a longer queue wastes less.
 func Ideal(maxWait time.Duration) Contender {
 	return Contender{Name: "ideal", New: func(s Scenario) Gate {
 		g := &ideal{src: s.Source, maxWait: maxWait, start: time.Now()}
@@ -129,7 +130,7 @@ func (g *ideal) Acquire(ctx context.Context) (func(limit.Outcome), error) {
 		err = &limit.Error{Reason: limit.QueueTimeout, RetryAfter: g.maxWait}
 	}
 	if !g.remove(ready) {
-		g.release(limit.Unused) // let in on its way out
+		g.release(limit.Unused) // admitted while it was leaving
 	}
 	return nil, err
 }
@@ -153,7 +154,8 @@ func (g *ideal) release(limit.Outcome) {
 	g.step()
 }
 
-// step lets in who may go. The driver calls it when the capacity has changed.
+// step admits the calls for which there is room. The driver calls it when the
+// capacity has changed.
 func (g *ideal) step() {
 	capacity := g.Limit()
 	g.mu.Lock()

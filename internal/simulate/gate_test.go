@@ -9,17 +9,17 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Calls of 100 ms, one at a time: the second waits, the third would wait for
-// 200 ms, and is refused.
+// Calls take 100 ms each, one at a time. The second waits. The third would have to
+// wait for 200 ms, and is rejected.
 func TestIdealQueueIsBounded(t *testing.T) {
 	s := story(simulate.Const(1), 0, 1*ms, 2*ms)
 	p := one(t, s, simulate.Ideal(0))
 	if p.RefusedBy[limit.QueueFull.String()] != 1 || p.Answered != 2 {
-		t.Errorf("refused %v, answered %d; want one for a full queue, and 2", p.RefusedBy, p.Answered)
+		t.Errorf("refused %v, answered %d; want one rejected for a full queue, and 2 answered", p.RefusedBy, p.Answered)
 	}
 	took(t, p, 100*ms, 199*ms)
 	if p.SourceLatency.Max != 100*ms {
-		t.Errorf("the source took up to %v; want 100ms, as nobody waits there", p.SourceLatency.Max)
+		t.Errorf("the source took up to %v; want 100ms, because no call waits there", p.SourceLatency.Max)
 	}
 	took(t, one(t, s, simulate.Ideal(200*ms)), 199*ms, 298*ms)
 }
@@ -27,16 +27,16 @@ func TestIdealQueueIsBounded(t *testing.T) {
 func TestIdealFollowsTheCapacity(t *testing.T) {
 	s := story(simulate.Schedule{{0, 1}, {50 * ms, 2}, {140 * ms, 1}}, 0, 1*ms, 110*ms)
 	p := one(t, s, simulate.Ideal(0))
-	// The second goes at 50 ms. The third comes when the first is done, but
-	// at 140 ms two are at work that one server is left for; a fourth would
-	// have to wait for both.
+	// The second is admitted at 50 ms. The third arrives when the first is done, but
+	// two calls are in service at 140 ms, when only one server is left; a fourth call
+	// would have to wait for both.
 	took(t, p, 100*ms, 149*ms)
 	if p.Limit != (simulate.Range{Mean: p.Limit.Mean, Min: 1, Max: 2, Known: true}) {
 		t.Errorf("limit %+v; want from 1 to 2", p.Limit)
 	}
 	s.Arrivals.Trace = append(s.Arrivals.Trace, 145*ms)
 	if p := one(t, s, simulate.Ideal(0)); p.Latency.Max != 165*ms {
-		t.Errorf("the fourth took %v; want 165ms, from 145 to 210 in the queue", p.Latency.Max)
+		t.Errorf("the fourth took %v; want 165ms, queued from 145 to 210", p.Latency.Max)
 	}
 }
 
@@ -45,21 +45,21 @@ func TestIdealWaitEnds(t *testing.T) {
 	s.Source.Hung = simulate.Const(1)
 	s.Deadline = 150 * ms
 	if p := one(t, s, simulate.Ideal(0)); p.RefusedBy[limit.QueueTimeout.String()] != 1 {
-		t.Errorf("%+v; want one refused for a timeout in the queue", p)
+		t.Errorf("%+v; want one rejected for a timeout in the queue", p)
 	}
 	s.Deadline = 90 * ms
 	s.Source.Hung = nil
 	s.Source.Service = simulate.Const(0.095)
 	s.Arrivals.Trace = []time.Duration{0, 1 * ms, 92 * ms}
 	p := one(t, s, simulate.Ideal(0))
-	// The first gives up at 90 ms, and the second with a millisecond to go
-	// has its place; the third has it then.
+	// The first gives up at 90 ms. The second gets its place with one millisecond
+	// left, and then the third gets it.
 	if p.CallTimedOut != 3 || p.Refused != 0 {
 		t.Errorf("%+v; want three that gave up in the source", p)
 	}
 }
 
-// The second caller leaves the queue, so that there is room for the third.
+// The second caller leaves the queue, which makes room for the third.
 func TestIdealForgetsWhoLeft(t *testing.T) {
 	c := simulate.Contender{New: func(s simulate.Scenario) simulate.Gate {
 		inner := simulate.Ideal(0).New(s)
@@ -75,7 +75,7 @@ func TestIdealForgetsWhoLeft(t *testing.T) {
 	}}
 	p := one(t, story(simulate.Const(1), 0, 1*ms, 30*ms), c)
 	if p.Answered != 2 || p.RefusedBy[context.DeadlineExceeded.Error()] != 1 {
-		t.Errorf("%+v; want two answered, and one refused as its context ended", p)
+		t.Errorf("%+v; want two answered, and one that failed when its context ended", p)
 	}
 	took(t, p, 100*ms, 170*ms)
 }
@@ -87,7 +87,7 @@ func TestNoneRefusesNobody(t *testing.T) {
 	}
 }
 
-// withLimit is a limiter that learns, as far as a gate can tell.
+// withLimit is a limiter that appears to adapt its limit.
 type withLimit struct {
 	limit.Limiter
 	n func() int

@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// fixed is a contender of the real limiter with a number that does not change.
+// fixed returns a contender with the real limiter and a fixed limit.
 func fixed(n int, maxWait time.Duration) simulate.Contender {
 	return simulate.Contender{Name: "fixed", New: func(simulate.Scenario) simulate.Gate {
 		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: n, MaxWait: maxWait})
@@ -31,14 +31,14 @@ func (g gateFunc) contender() simulate.Contender {
 	return simulate.Contender{Name: "func", New: func(simulate.Scenario) simulate.Gate { return g }}
 }
 
-// one runs s with c, and returns the whole.
+// one runs s with c, and returns the whole run as one Phase.
 func one(t *testing.T, s simulate.Scenario, c simulate.Contender) simulate.Phase {
 	t.Helper()
 	return simulate.Compare(t, s, c)[0].Whole
 }
 
-// story returns a scenario whose calls arrive at the instants given, to a
-// source of 100 ms for each call.
+// story returns a scenario whose calls arrive at the given instants, at a source that
+// takes 100 ms per call.
 func story(capacity simulate.Schedule, arrivals ...time.Duration) simulate.Scenario {
 	return simulate.Scenario{
 		Duration: time.Second,
@@ -48,8 +48,7 @@ func story(capacity simulate.Schedule, arrivals ...time.Duration) simulate.Scena
 	}
 }
 
-// took checks how long the first, the middle and the last of the calls took,
-// in the order of how long.
+// took checks the median and the longest latency of the calls.
 func took(t *testing.T, p simulate.Phase, p50, most time.Duration) {
 	t.Helper()
 	if p.Latency.P50 != p50 || p.Latency.Max != most {
@@ -57,11 +56,11 @@ func took(t *testing.T, p simulate.Phase, p50, most time.Duration) {
 	}
 }
 
-// ended checks how many calls ended in which way.
+// ended checks how many calls ended in each way.
 func ended(t *testing.T, p simulate.Phase, answered, callTimedOut, loadTimedOut int) {
 	t.Helper()
 	if p.Answered != answered || p.CallTimedOut != callTimedOut || p.LoadTimedOut != loadTimedOut {
-		t.Errorf("%d answered, %d timed out by their deadline, %d by the load's; want %d, %d, %d",
+		t.Errorf("%d answered, %d timed out at their deadline, %d at the load's; want %d, %d, %d",
 			p.Answered, p.CallTimedOut, p.LoadTimedOut, answered, callTimedOut, loadTimedOut)
 	}
 }

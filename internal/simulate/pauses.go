@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// A Rhythm is how pauses follow each other.
+// A Rhythm is the pattern in which pauses follow each other.
 type Rhythm string
 
 const (
-	// Regular pauses are all of the same length, at the same distance.
+	// Regular pauses all have the same length and the same distance.
 	Regular Rhythm = "regular"
-	// Jittered pauses are between half as long and as long, and the time from
-	// one to the next is between half and one and a half of the mean.
+	// Jittered pauses last between half of the length and the full length. The time
+	// from one to the next is between 0.5 and 1.5 times the mean.
 	Jittered Rhythm = "jittered"
-	// Poisson pauses are all of the same length and begin independently of each
-	// other. Pauses that overlap are one longer pause.
+	// Poisson pauses all have the same length and begin independently of each other.
+	// Overlapping pauses form one longer pause.
 	Poisson Rhythm = "poisson"
 )
 
-// Pauses returns a Schedule that is 1 in pauses of at most length, which take
-// the share duty of the time in the mean, until the end, and 0 between them.
+// Pauses returns a Schedule, until end, that is 1 during pauses and 0 between them.
+// Pauses last at most length, and take up the share duty of the time on average.
 func Pauses(r Rhythm, length time.Duration, duty float64, end time.Duration, seed uint64) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	s := Schedule{{}}
-	work := float64(length) * (1 - duty) / duty // between two pauses, in the mean
+	work := float64(length) * (1 - duty) / duty // mean time between two pauses
 	for t := time.Duration(0); ; {
 		long, free := length, work
 		switch r {
@@ -38,7 +38,8 @@ func Pauses(r Rhythm, length time.Duration, duty float64, end time.Duration, see
 		}
 		from := max(1, t+max(0, time.Duration(free)))
 		if r == Poisson && free < 0 {
-			// It begins in the one before, which lasts longer for it.
+			// The pause begins during the previous one, which lasts longer as a
+			// result.
 			long += time.Duration(free)
 		}
 		if t = from + long; t >= end {
@@ -52,7 +53,7 @@ func Pauses(r Rhythm, length time.Duration, duty float64, end time.Duration, see
 	}
 }
 
-// A Pause says how long, how often and in which rhythm something pauses.
+// A Pause says for how long, how often and in which rhythm something pauses.
 type Pause struct {
 	Rhythm Rhythm
 	Length time.Duration
@@ -64,9 +65,9 @@ func (p Pause) String() string {
 	return fmt.Sprintf("%s pauses of %v, duty %g%%", p.Rhythm, p.Length, 100*p.Duty)
 }
 
-// Pausing returns a steady load on a source that pauses. A load of 1 is what
-// the source serves between two pauses. The first third is one phase, the rest
-// the other.
+// Pausing returns a steady load on a source that pauses. A load of 1 is what the
+// source serves while it does not pause. The first third is one phase, and the rest
+// is the other.
 func Pausing(src Source, load float64, p Pause, seed uint64, d time.Duration) Scenario {
 	a := at(load, src)
 	src.Paused = Pauses(p.Rhythm, p.Length, p.Duty, d, seed)
@@ -74,8 +75,8 @@ func Pausing(src Source, load float64, p Pause, seed uint64, d time.Duration) Sc
 	return scenario(name, seed, d, src, a).startThenSteady(d / 3)
 }
 
-// Asleep returns a steady load before a gate whose process is descheduled as p
-// says, while the source works on.
+// Asleep returns a steady load on a gate whose process is descheduled as described by
+// p, while the source continues to work.
 func Asleep(src Source, load float64, p Pause, seed uint64, d time.Duration) Scenario {
 	name := fmt.Sprintf("gate asleep, %v, capacity %d, %v, load %g", p, src.CapacityAt(0), src.Spread, load)
 	s := scenario(name, seed, d, src, at(load, src))
@@ -83,14 +84,14 @@ func Asleep(src Source, load float64, p Pause, seed uint64, d time.Duration) Sce
 	return s.startThenSteady(d / 3)
 }
 
-// AllPauses returns sources of 3, 10, 20 and 200 servers that pause for 20, 100
-// and 500 ms, with duty cycles of 5 and 25 %, in every rhythm and under loads of
-// 0.9, 1.2, 1.5 and 3; service times are exponential, constant and log-normal in
-// turn. There are 288 of them: CPU minutes for each gate.
+// AllPauses returns sources of 3, 10, 20 and 200 servers that pause for 20, 100 and
+// 500 ms, with duty cycles of 5 and 25%, in every rhythm and under loads of 0.9, 1.2,
+// 1.5 and 3. Service times alternate between exponential, constant and log-normal.
+// There are 288 scenarios, which take minutes of CPU time for each gate.
 func AllPauses() []Scenario { return eachPause(Pausing) }
 
-// AllAsleep returns the same with the gate's process descheduled in place of
-// pauses of the source.
+// AllAsleep returns the same scenarios, with the gate's process descheduled instead
+// of pauses of the source.
 func AllAsleep() []Scenario { return eachPause(Asleep) }
 
 func eachPause(f func(Source, float64, Pause, uint64, time.Duration) Scenario) []Scenario {
@@ -120,8 +121,8 @@ func eachPause(f func(Source, float64, Pause, uint64, time.Duration) Scenario) [
 	return all
 }
 
-// EveryNth returns one scenario in n, spread over all values of the grid if n has
-// no divisor in common with their number.
+// EveryNth returns one scenario in n. They cover all values of the grid if n and the
+// number of scenarios have no common divisor.
 func EveryNth(all []Scenario, n int) []Scenario {
 	var some []Scenario
 	for i := n / 2; i < len(all); i += n {
@@ -130,10 +131,10 @@ func EveryNth(all []Scenario, n int) []Scenario {
 	return some
 }
 
-// A progress is how far a source that pauses has come.
+// A progress records how much progress a pausing source makes over time.
 type progress struct {
-	steps Schedule        // of Paused
-	done  []time.Duration // progress made at each of them
+	steps Schedule        // the steps of Paused
+	done  []time.Duration // progress made by each step
 }
 
 func newProgress(paused Schedule) progress {
@@ -147,7 +148,7 @@ func newProgress(paused Schedule) progress {
 	return p
 }
 
-// made returns the time until t in which the source did not pause.
+// made returns how much of the time until t the source did not pause.
 func (p *progress) made(t time.Duration) time.Duration {
 	if len(p.steps) == 0 {
 		return t
@@ -162,12 +163,13 @@ func (p *progress) made(t time.Duration) time.Duration {
 	return p.done[i] + t - p.steps[i].At
 }
 
-// reached returns the first instant at which made is that much.
+// reached returns the first instant at which made returns the given value.
 func (p *progress) reached(made time.Duration) time.Duration {
 	if len(p.steps) == 0 {
 		return made
 	}
-	// The last step by which less was made: in it, or at its start, it is reached.
+	// Find the last step before which less was made: the value is reached in it or at
+	// its start.
 	i, _ := slices.BinarySearch(p.done, made)
 	for i = max(0, i-1); i+1 < len(p.steps) && p.steps[i].Value > 0; {
 		i++

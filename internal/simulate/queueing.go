@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// queueing is the server of Queueing. The keys of its heap are nanoseconds of
-// progress.
+// queueing is the server for the model Queueing. The keys of its heap are nanoseconds
+// of progress.
 type queueing struct {
 	src *Source
 	progress
-	queue []*job // head first; those that left are still in it, with state outside
-	wait  int    // of the queue, those that have not left
+	queue []*job // head first; jobs that left are still in it, with state outside
+	wait  int    // number of jobs in queue that have not left
 	work  jobHeap
 	hung  int
 }
@@ -25,7 +25,7 @@ func (q *queueing) enter(now time.Duration, j *job) {
 	q.step(now)
 }
 
-// step puts free servers to work.
+// step assigns waiting jobs to free servers.
 func (q *queueing) step(now time.Duration) {
 	for q.wait > 0 && len(q.work)+q.hung < q.src.CapacityAt(now) {
 		j := q.queue[0]

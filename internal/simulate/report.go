@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Report is what came of a run.
+// A Report is the result of a run.
 type Report struct {
 	Scenario string
 	Gate     string
@@ -13,7 +13,7 @@ type Report struct {
 	Phases   []Phase
 }
 
-// Phase returns the phase of that name, and a zero one if there is none.
+// Phase returns the phase with this name, or a zero Phase if there is none.
 func (r *Report) Phase(name string) Phase {
 	for _, p := range r.Phases {
 		if p.Name == name {
@@ -23,59 +23,60 @@ func (r *Report) Phase(name string) Phase {
 	return Phase{}
 }
 
-// A Phase is what came of a part of a run. Calls are counted where they
-// arrived, and Offered is the sum of Answered, all of RefusedBy, WaitTimedOut,
+// A Phase is the result of a part of a run. A call is counted in the phase in which
+// it arrived. Offered is the sum of Answered, all of RefusedBy, WaitTimedOut,
 // CallTimedOut and LoadTimedOut.
 type Phase struct {
 	Name     string
 	From, To time.Duration
 
 	Offered      int
-	Admitted     int            // those that got to the source
+	Admitted     int            // calls that reached the source
 	Answered     int            // within the caller's deadline
 	Refused      int            // the sum of RefusedBy
-	RefusedBy    map[string]int // by the reason
+	RefusedBy    map[string]int // keyed by reason
 	WaitTimedOut int            // the caller's deadline passed in the gate
 	CallTimedOut int            // the caller's deadline passed in the source
 	LoadTimedOut int            // Scenario.LoadTimeout passed in the source
 
-	// Background is those of Offered, and of Answered, that are Background.
+	// Background and BackgroundAnswered are the calls of Offered, and of Answered,
+	// with priority Background.
 	Background, BackgroundAnswered int
 
-	// Goodput is how many answers a second came between From and To, to
-	// whichever calls. Possible is how many could have: no more than the
-	// source can serve, nor than were offered, in each stretch of ten mean
-	// service times.
+	// Goodput is the number of responses per second between From and To, for any
+	// call. Possible is how many there could have been: in each stretch of ten mean
+	// service times, no more than the source can serve, and no more than were
+	// offered.
 	Goodput  float64
 	Possible float64
 
-	// Latency is what the callers of the admitted calls saw, from arrival to
-	// end, and SourceLatency is from admission to end. Calls that timed out
-	// in the source count with the time until then.
+	// Latency is the time from arrival to end for the callers of admitted calls, and
+	// SourceLatency is the time from admission to end. Calls that timed out in the
+	// source count with the time until then.
 	Latency, SourceLatency Quantiles
 
-	// Limit is the gate's, over time, if it has one.
+	// Limit is the gate's limit over time, if it has one.
 	Limit Range
-	// InFlight is how many calls were in the source, in the mean over time.
+	// InFlight is the time-weighted mean of the calls in the source.
 	InFlight float64
-	// Capacity and Rate are how many calls at once the source served at full
-	// speed, and how many per second, in the mean over time.
+	// Capacity and Rate are time-weighted means: how many calls at once, and how many
+	// per second, the source served at full speed.
 	Capacity, Rate float64
 
 	Settled Settled
 }
 
-// Quantiles are exact: an element of the sample each.
+// Quantiles are exact: each is an element of the sample.
 type Quantiles struct{ P50, P99, Max time.Duration }
 
-// A Range is a number that changed over time.
+// A Range summarizes a number that changed over time.
 type Range struct {
 	Mean     float64
 	Min, Max int
-	Known    bool // false if there is none
+	Known    bool // false if there is no such number
 }
 
-// report makes the report of a run that is over.
+// report creates the report of a finished run.
 func (r *run) report(gate string) Report {
 	for _, c := range r.calls {
 		if c.verdict == answered {
@@ -147,8 +148,7 @@ func (p *Phase) count(c *call) {
 	}
 }
 
-// between returns the calls that arrived from the one instant on and before
-// the other.
+// between returns the calls that arrived at or after from and before to.
 func between(calls []*call, from, to time.Duration) []*call {
 	arrived := func(c *call, t time.Duration) int { return int(c.arrival - t) }
 	i, _ := slices.BinarySearchFunc(calls, from, arrived)
@@ -156,15 +156,14 @@ func between(calls []*call, from, to time.Duration) []*call {
 	return calls[i:max(i, j)]
 }
 
-// answers returns how many answers came from the one instant on and before the
-// other.
+// answers returns how many responses came at or after from and before to.
 func (r *run) answers(from, to time.Duration) int {
 	i, _ := slices.BinarySearch(r.ends, from)
 	j, _ := slices.BinarySearch(r.ends, to)
 	return j - i
 }
 
-// quantiles sorts d.
+// quantiles sorts d and returns its quantiles.
 func quantiles(d []time.Duration) Quantiles {
 	if len(d) == 0 {
 		return Quantiles{}
@@ -173,8 +172,8 @@ func quantiles(d []time.Duration) Quantiles {
 	return Quantiles{P50: d[(len(d)-1)/2], P99: d[(len(d)-1)*99/100], Max: d[len(d)-1]}
 }
 
-// limitRange returns the range of the limit that the calls found at their
-// arrival. Each counts for the time until the next.
+// limitRange returns the range of the limits that calls found at their arrival. Each
+// counts for the time until the next.
 func limitRange(calls []*call, to time.Duration) Range {
 	if len(calls) == 0 {
 		return Range{}
@@ -192,7 +191,8 @@ func limitRange(calls []*call, to time.Duration) Range {
 	return rg
 }
 
-// mean returns the mean of f over time. f changes with the source's schedules.
+// mean returns the mean of f over time. f may change only with the source's
+// schedules.
 func (r *run) mean(from, to time.Duration, f func(time.Duration) float64) float64 {
 	sum, t := 0.0, from
 	i, _ := slices.BinarySearch(r.steps, from+1)
@@ -203,7 +203,7 @@ func (r *run) mean(from, to time.Duration, f func(time.Duration) float64) float6
 	return (sum + f(t)*float64(to-t)) / float64(to-from)
 }
 
-// possible returns how many calls could have been answered.
+// possible returns how many calls could have succeeded.
 func (r *run) possible(from, to time.Duration) float64 {
 	slice := 10 * r.s.Source.ServiceAt(from)
 	sum := 0.0

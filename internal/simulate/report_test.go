@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Queueing in one server makes latencies of 100, 199, 298, ... ms.
+// A queue in front of one server leads to latencies of 100, 199, 298, ... ms.
 func TestQuantilesAreElements(t *testing.T) {
 	var at []time.Duration
 	for i := range 101 {
@@ -42,7 +42,7 @@ func TestLimitIsWeighedByTime(t *testing.T) {
 	}
 }
 
-// A phase's capacity, rate and possible answers are means over its time.
+// A phase's capacity, rate and possible responses are means over its time.
 func TestPhaseMeans(t *testing.T) {
 	s := story(simulate.Schedule{{0, 2}, {500 * ms, 4}}, 0, 1*ms, 2*ms)
 	s.Duration = 2 * time.Second
@@ -50,16 +50,16 @@ func TestPhaseMeans(t *testing.T) {
 	r := simulate.Compare(t, s, simulate.None())[0]
 	a := r.Phase("a")
 	if math.Abs(a.Capacity-(2*250+4*500)/750.) > 1e-9 || math.Abs(a.Rate-10*a.Capacity) > 1e-9 {
-		t.Errorf("capacity %v, rate %v; want %v and ten times that", a.Capacity, a.Rate, 2500/750.)
+		t.Errorf("capacity %v, rate %v; want %v and ten times as much", a.Capacity, a.Rate, 2500/750.)
 	}
 	if a.Possible != 0 || r.Whole.Possible != 1.5 {
-		t.Errorf("possible %v and %v; want 0, as nobody came, and 1.5", a.Possible, r.Whole.Possible)
+		t.Errorf("possible %v and %v; want 0, because no call arrived, and 1.5", a.Possible, r.Whole.Possible)
 	}
 	if math.Abs(r.Whole.InFlight-0.15) > 0.05 || a.InFlight != 0 {
-		t.Errorf("in flight %v and %v; want some 0.2, and 0", r.Whole.InFlight, a.InFlight)
+		t.Errorf("in flight %v and %v; want about 0.2, and 0", r.Whole.InFlight, a.InFlight)
 	}
 	if p := r.Phase("c"); p.Offered != 0 || p.Name != "" {
-		t.Errorf("a phase that is not there = %+v; want the zero one", p)
+		t.Errorf("a missing phase = %+v; want the zero Phase", p)
 	}
 }
 
@@ -79,13 +79,12 @@ func settling() simulate.Scenario {
 func TestSettled(t *testing.T) {
 	s := settling()
 	if got := one(t, s, simulate.Ideal(0)).Settled; got.After != 0 || got.Kept != 1 {
-		t.Errorf("the ideal: %+v; want from the start", got)
+		t.Errorf("ideal gate: %+v; want settled from the start", got)
 	}
 	if got := one(t, s, simulate.None()).Settled; got.After >= 0 {
-		t.Errorf("no limit: %+v; want never", got)
+		t.Errorf("no limit: %+v; want never settled", got)
 	}
-	// The limit comes into the band after 10 s, which is 200 service times, or
-	// leaves it then.
+	// After 10 s, which is 200 service times, the limit enters or leaves the band.
 	claims := func(before, after int) simulate.Contender {
 		return simulate.Contender{New: func(s simulate.Scenario) simulate.Gate {
 			start := time.Now()
@@ -139,12 +138,12 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Names and seeds are each scenario's own, and phases are in order.
+// Every scenario has its own name and seed, and phases in order of time.
 func TestScenarios(t *testing.T) {
 	names, seeds := map[string]bool{}, map[uint64]bool{}
 	for _, s := range simulate.Scenarios() {
 		if names[s.Name] || seeds[s.Seed] {
-			t.Errorf("%s, seed %d: one of them is there before", s.Name, s.Seed)
+			t.Errorf("%s, seed %d: the name or the seed is used twice", s.Name, s.Seed)
 		}
 		names[s.Name], seeds[s.Seed] = true, true
 		if got := simulate.Named(s.Name); got.Seed != s.Seed {
@@ -160,6 +159,6 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	if len(names) < 35 {
-		t.Errorf("%d scenarios; want 35 at least", len(names))
+		t.Errorf("%d scenarios; want at least 35", len(names))
 	}
 }

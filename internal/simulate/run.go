@@ -14,32 +14,30 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Scenario is what a gate is put through.
+// A Scenario is what a gate is tested with.
 type Scenario struct {
 	Name string
-	// Seed decides all that is random.
+	// Seed determines everything random.
 	Seed uint64
-	// Duration is for how long calls arrive. The run lasts until the last of
-	// them is over.
+	// Duration is how long calls arrive. The run lasts until the last call is over.
 	Duration time.Duration
 	Source   Source
 	Arrivals Arrivals
-	// Deadline is how long after its arrival a caller gives up. 0 means ten
+	// Deadline is the time after its arrival at which a caller gives up. 0 means ten
 	// times the 99th percentile of the service time at the start.
 	Deadline time.Duration
-	// LoadTimeout is how long a call may take in the source. One that takes
-	// longer is ended, and the gate hears Dropped. 0 means no bound, so that
-	// only the caller's deadline ends a call, and the gate hears Ignored.
+	// LoadTimeout is how long a call may take in the source. A call that takes longer
+	// is ended, and the gate gets the outcome Dropped. 0 means no bound: only the
+	// caller's deadline ends a call, and the gate gets Ignored.
 	LoadTimeout time.Duration
-	// Asleep is 1 while the process of the gate is not scheduled, and 0
-	// otherwise. The source works on; arrivals, answers and deadlines are
-	// seen when it is scheduled again, answers first. A timer of the gate's
-	// own still fires.
+	// Asleep is 1 while the process of the gate is not scheduled, and 0 otherwise.
+	// The source continues to work. The gate sees arrivals, responses and deadlines
+	// when it is scheduled again, responses first. The gate's own timers still fire.
 	Asleep Schedule
-	// Background is the share of calls, from 0 to 1, that are Background.
+	// Background is the share of calls, from 0 to 1, that have priority Background.
 	Background float64
-	// Phases cut the run up for the report, in the order of time. Each ends
-	// where the next starts.
+	// Phases divide the run for the report, in order of time. Each ends where the
+	// next starts.
 	Phases []Mark
 }
 
@@ -62,14 +60,14 @@ func (s *Scenario) awake(t time.Duration) time.Duration {
 	for s.Asleep.At(t) > 0 {
 		next, ok := s.Asleep.after(t)
 		if !ok {
-			return t // asleep forever: as if it were not
+			return t // asleep forever: treat the gate as awake
 		}
 		t = next
 	}
 	return t
 }
 
-// Compare runs s with each contender, each in a bubble of its own.
+// Compare runs s with each contender, each in a separate bubble.
 func Compare(t *testing.T, s Scenario, contenders ...Contender) []Report {
 	t.Helper()
 	reports := make([]Report, len(contenders))
@@ -79,8 +77,8 @@ func Compare(t *testing.T, s Scenario, contenders ...Contender) []Report {
 	return reports
 }
 
-// Run runs s with a gate that c makes. The caller must be in a bubble of
-// testing/synctest, in which nothing else is going on.
+// Run runs s with a gate that c creates. The caller must be in a testing/synctest
+// bubble in which nothing else runs.
 func Run(s Scenario, c Contender) Report {
 	if s.Duration <= 0 || len(s.Source.Capacity) == 0 || len(s.Source.Service) == 0 {
 		panic("simulate: the scenario " + s.Name + " lacks Duration, Source.Capacity or Source.Service")
@@ -104,7 +102,7 @@ func Run(s Scenario, c Contender) Report {
 	return r.report(c.Name)
 }
 
-// marks returns the phases' bounds.
+// marks returns the boundaries of the phases.
 func (s *Scenario) marks() Schedule {
 	at := Schedule{{}, {At: s.Duration}}
 	for _, m := range s.Phases {
@@ -113,8 +111,7 @@ func (s *Scenario) marks() Schedule {
 	return at
 }
 
-// A run is the driver and what it knows. All but the inbox is the driver's
-// alone.
+// A run is the driver and its state. Only the driver uses it, except for the inbox.
 type run struct {
 	s      Scenario
 	start  time.Time
@@ -126,32 +123,32 @@ type run struct {
 	draws    *rand.Rand
 	calls    []*call
 	open     int             // calls that are not over
-	unseen   []*call         // calls that were answered while the gate was asleep
+	unseen   []*call         // calls that completed while the gate was asleep
 	due      fifo            // calls in the order of their deadlines
 	loads    fifo            // calls in the order in which their loads time out
 	steps    []time.Duration // when the source's schedules change
-	marks    []time.Duration // steps and the phases' bounds, those to come
-	upcoming *call           // the next to arrive
+	marks    []time.Duration // future steps and phase boundaries
+	upcoming *call           // the next call to arrive
 
 	work     float64                   // integral of the calls in the source, in call nanoseconds
 	inFlight map[time.Duration]float64 // work at each mark
-	ends     []time.Duration           // of the answered calls, in the order of time, once the run is over
+	ends     []time.Duration           // ends of the answered calls, in order of time, set once the run is over
 
 	group sync.WaitGroup
-	nudge chan struct{} // there is something in inbox
+	nudge chan struct{} // signaled when inbox is not empty
 	mu    sync.Mutex
 	inbox []notice // guarded by mu
 }
 
-// A notice is what the goroutine of a call tells the driver: that the call was
-// let in, if verdict is pending, or what else became of it in the gate.
+// A notice is a message from the goroutine of a call to the driver. If verdict is
+// pending, the call was admitted; otherwise verdict says how it ended in the gate.
 type notice struct {
 	c       *call
 	verdict verdict
-	reason  string // of a refusal
+	reason  string // reason for a rejection
 }
 
-// A fifo is calls in the order of some instant.
+// A fifo is a list of calls ordered by some instant.
 type fifo []*call
 
 // head returns the first call that is not over.
@@ -172,11 +169,11 @@ func (f *fifo) pop() {
 
 // drive is the driver. Each turn:
 //
-//  1. Let every goroutine run until it blocks, and take in what they say. At
-//     the start of a new instant these are the gate's own timers.
-//  2. If an event is due, do that one.
-//  3. Else sleep until the next, or until a timer of the gate has let somebody
-//     in or refused.
+//  1. Let every goroutine run until it blocks, and process their notices. At the
+//     start of a new instant these result from the gate's own timers.
+//  2. If an event is due, perform it.
+//  3. Otherwise sleep until the next event, or until a timer of the gate has admitted
+//     or rejected a call.
 func (r *run) drive() {
 	r.prepare()
 	timer := time.NewTimer(time.Hour)
@@ -193,7 +190,7 @@ func (r *run) drive() {
 		}
 		if event != nil {
 			timer.Reset(at - r.now)
-		} // else the gate keeps a caller whose deadline has passed
+		} // otherwise the gate holds a caller whose deadline has passed
 		select {
 		case <-timer.C:
 		case <-r.nudge:
@@ -209,8 +206,8 @@ func (r *run) advance(now time.Duration) {
 	r.now = now
 }
 
-// quiesce waits until nothing happens any more, and takes in the inbox. Calls
-// that came at the same instant are taken in the order of their arrival.
+// quiesce waits until all goroutines have blocked, and processes the inbox. Notices
+// from the same instant are processed in the order of the calls' arrival.
 func (r *run) quiesce() {
 	for {
 		synctest.Wait()
@@ -232,14 +229,14 @@ func (r *run) quiesce() {
 	}
 }
 
-// take takes in what happened to a call in the gate.
+// take processes what happened to a call in the gate.
 func (r *run) take(n notice) {
 	c := n.c
 	switch {
 	case n.verdict != pending:
 		c.verdict, c.reason, c.end = n.verdict, n.reason, r.now
 		r.open--
-	case c.Err() != nil: // let in too late
+	case c.Err() != nil: // admitted too late
 		r.finish(c, waitTimedOut)
 	default:
 		c.entered, c.admit = true, r.now
@@ -250,15 +247,16 @@ func (r *run) take(n notice) {
 	}
 }
 
-// finish ends c, and its goroutine goes on to release the gate.
+// finish ends c, whose goroutine then releases the gate.
 func (r *run) finish(c *call, v verdict) {
 	c.verdict, c.end = v, r.now
 	r.open--
 	close(c.wake)
 }
 
-// nextEvent returns what comes next, and when; nil if the run is over. Of
-// events at the same instant it is the one that stands first here.
+// nextEvent returns the next event and its time, or nil if the run is over. Of
+// several events at the same instant, it returns the one that comes first in this
+// function.
 func (r *run) nextEvent() (at time.Duration, event func()) {
 	candidate := func(t time.Duration, do func()) {
 		if event == nil || t < at {
@@ -271,7 +269,7 @@ func (r *run) nextEvent() (at time.Duration, event func()) {
 	if len(r.unseen) > 0 {
 		candidate(r.s.awake(r.now), r.see)
 	}
-	if r.open > 0 || r.upcoming != nil { // what callers have left behind ends, too
+	if r.open > 0 || r.upcoming != nil { // work that callers have left behind must end, too
 		if t, ok := r.source.next(r.now); ok {
 			candidate(t, r.complete)
 		}
@@ -288,7 +286,7 @@ func (r *run) nextEvent() (at time.Duration, event func()) {
 	return at, event
 }
 
-// mark is the event of a step in a schedule, or of a phase's bound.
+// mark is the event of a step in a schedule, or of a phase boundary.
 func (r *run) mark() {
 	r.marks = r.marks[1:]
 	r.inFlight[r.now] = r.work
@@ -298,7 +296,7 @@ func (r *run) mark() {
 	}
 }
 
-// complete is the event of a call's end in the source.
+// complete is the event of a call ending in the source.
 func (r *run) complete() {
 	j := r.source.finish(r.now)
 	switch {
@@ -310,7 +308,7 @@ func (r *run) complete() {
 	}
 }
 
-// see is the event of an answer that came while the gate was asleep.
+// see is the event of a response that came while the gate was asleep.
 func (r *run) see() {
 	c := r.unseen[0]
 	r.unseen = r.unseen[1:]
@@ -329,7 +327,7 @@ func (r *run) expire() {
 	c := r.due.head()
 	r.due.pop()
 	c.expire()
-	if c.entered { // else the gate lets it go
+	if c.entered { // otherwise the gate releases the caller
 		r.source.leave(r.now, &c.job)
 		r.finish(c, callTimedOut)
 	}
@@ -405,7 +403,7 @@ func (r *run) tell(n notice) {
 	}
 }
 
-// reason names a refusal.
+// reason returns the name for a rejection.
 func reason(err error) string {
 	var e *limit.Error
 	if errors.As(err, &e) {

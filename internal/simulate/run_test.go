@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// busy is a scenario in which calls end in every way there is.
+// busy returns a scenario in which calls end in every possible way.
 func busy(model simulate.Model) simulate.Scenario {
 	return simulate.Scenario{
 		Name:     "busy",
@@ -54,8 +54,8 @@ func TestRunIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// Run takes no time but its own: it starts when it is called, and returns when
-// the last call is over, with no goroutine left.
+// Run takes only the time of the scenario: it starts when it is called, and returns
+// when the last call is over, with no goroutine left.
 func TestRunInABubbleOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
@@ -66,12 +66,12 @@ func TestRunInABubbleOfTheCaller(t *testing.T) {
 			t.Errorf("Run = %+v; want two answers in 100ms each", r)
 		}
 		if took := time.Since(start); took != 1090*ms {
-			t.Errorf("Run took %v; want 1.09s, until the last call is over", took)
+			t.Errorf("Run took %v; want 1.09s, the end of the last call", took)
 		}
 	})
 }
 
-// A scenario without a duration, or a source, is a slip.
+// A scenario without a duration or a source is a mistake.
 func TestRunOfHalfAScenarioPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -92,11 +92,11 @@ func TestRunAccountsForEveryCall(t *testing.T) {
 					refused += n
 				}
 				if refused != p.Refused {
-					t.Errorf("%s, %s: refusals sum up to %d; want %d", r.Gate, p.Name, refused, p.Refused)
+					t.Errorf("%s, %s: rejections sum up to %d; want %d", r.Gate, p.Name, refused, p.Refused)
 				}
 				in := p.Answered + p.CallTimedOut + p.LoadTimedOut
 				if in != p.Admitted {
-					t.Errorf("%s, %s: %d of the admitted ended; want %d", r.Gate, p.Name, in, p.Admitted)
+					t.Errorf("%s, %s: %d admitted calls ended; want %d", r.Gate, p.Name, in, p.Admitted)
 				}
 				if out := in + p.Refused + p.WaitTimedOut; out != p.Offered {
 					t.Errorf("%s, %s: %d calls ended; want %d", r.Gate, p.Name, out, p.Offered)
@@ -113,13 +113,13 @@ func TestRunAccountsForEveryCall(t *testing.T) {
 				t.Errorf("%s: the phases sum up to %+v; want %+v", r.Gate, sum, w)
 			}
 			if w.LoadTimedOut+w.WaitTimedOut+w.CallTimedOut == 0 || r.Gate == "fixed" && w.Refused == 0 {
-				t.Errorf("%s: %+v; want timeouts and refusals, or this shows nothing", r.Gate, w)
+				t.Errorf("%s: %+v; want timeouts and rejections, or this test shows nothing", r.Gate, w)
 			}
 		}
 	}
 }
 
-// The gate hears of every call how it ended.
+// The gate gets the outcome of every call.
 func TestRunTellsTheGateTheOutcome(t *testing.T) {
 	s := story(simulate.Const(1), 0, 1*ms, 2*ms)
 	for _, c := range []struct {
@@ -137,13 +137,13 @@ func TestRunTellsTheGateTheOutcome(t *testing.T) {
 			return func(o limit.Outcome) { got[o]++ }, nil
 		}).contender())
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: the gate heard %v; want %v", c.name, got, c.want)
+			t.Errorf("%s: the gate got %v; want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// A caller whose deadline passes in the gate gets nowhere, even if the gate
-// lets it in at that very moment, or later.
+// A caller whose deadline passes in the gate never reaches the source, even if the
+// gate admits it at that very moment or later.
 func TestRunDeadlineInTheGate(t *testing.T) {
 	s := story(simulate.Const(1), 0)
 	s.Deadline = 150 * ms
@@ -174,12 +174,12 @@ func TestRunDeadlineInTheGate(t *testing.T) {
 		}
 	}
 	if !reflect.DeepEqual(heard, []limit.Outcome{limit.Unused, limit.Unused}) {
-		t.Errorf("the gate heard %v; want unused, twice", heard)
+		t.Errorf("the gate got %v; want unused, twice", heard)
 	}
 }
 
-// Calls that a gate lets in at one instant, in whichever order, enter the
-// source in the order of their arrival, one ms apart.
+// Calls that a gate admits at one instant, in any order, enter the source in the
+// order of their arrival. They arrive one ms apart.
 func TestRunEntersInTheOrderOfArrival(t *testing.T) {
 	const n = 50
 	for _, backwards := range []bool{false, true} {
@@ -231,14 +231,14 @@ func TestRunContextOfTheCaller(t *testing.T) {
 		return func(limit.Outcome) {}, nil
 	}).contender())
 	if background != p.Background || background < 200 || background > 300 {
-		t.Errorf("%d Background callers, %d in the report; want some 250", background, p.Background)
+		t.Errorf("%d Background callers, %d in the report; want about 250", background, p.Background)
 	}
 	if p.BackgroundAnswered != background {
-		t.Errorf("%d of them answered; want all %d", p.BackgroundAnswered, background)
+		t.Errorf("%d Background callers answered; want all %d", p.BackgroundAnswered, background)
 	}
 }
 
-// A context made from the caller's ends with it.
+// A context derived from the caller's ends with it.
 func TestRunDerivedContext(t *testing.T) {
 	s := story(simulate.Const(1), 0)
 	s.Deadline = 150 * ms

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// The set of scenarios. Unless one says otherwise service times are
-// exponential, a load that takes twenty mean service times is ended, and a
-// load of 1 is as many calls per second as the source can serve at the start.
+// The set of scenarios. Unless stated otherwise, service times are exponential, a
+// load is ended after twenty mean service times, and a load of 1 is as many calls per
+// second as the source can serve at the start.
 
-// Scenarios returns the whole set. One gate takes some ten seconds of real
-// time for it.
+// Scenarios returns the whole set. It takes about ten seconds of real time for one
+// gate.
 func Scenarios() []Scenario {
 	s := Overloads()
 	s = append(s, UnderCapacity()...)
@@ -21,14 +21,14 @@ func Scenarios() []Scenario {
 		Bursty(time.Second), Bursty(20*time.Second), Wave())
 }
 
-// Named returns the scenario of that name. It panics if there is none.
+// Named returns the scenario with this name. It panics if there is none.
 func Named(name string) Scenario {
 	for _, s := range Scenarios() {
 		if s.Name == name {
 			return s
 		}
 	}
-	panic("simulate: no scenario is named " + name)
+	panic("simulate: there is no scenario named " + name)
 }
 
 // pool returns a Queueing source.
@@ -40,7 +40,7 @@ func pool(capacity float64, service time.Duration) Source {
 	}
 }
 
-// scenario returns one with the loads' timeout set.
+// scenario returns a scenario with a LoadTimeout.
 func scenario(name string, seed uint64, d time.Duration, src Source, a Arrivals) Scenario {
 	return Scenario{
 		Name:        name,
@@ -52,20 +52,20 @@ func scenario(name string, seed uint64, d time.Duration, src Source, a Arrivals)
 	}
 }
 
-// at returns arrivals of that load on src.
+// at returns arrivals with this load on src.
 func at(load float64, src Source) Arrivals { return Steady(load * src.RateAt(0)) }
 
-// startThenSteady cuts off the first part, in which a limiter looks for its
+// startThenSteady separates the first part, in which a limiter searches for its
 // limit.
 func (s Scenario) startThenSteady(start time.Duration) Scenario {
 	s.Phases = []Mark{{Name: "start"}, {Name: "steady", At: start}}
 	return s
 }
 
-// Overloads returns a steady load of 1.2, 1.5, 2, 3 and 5 for each of four
-// sources of 10 servers and 50 ms: queueing with exponential and with constant
-// service, and convoys with a penalty of 1 and of 3. The first 20 s are one
-// phase, the 40 s after them the other.
+// Overloads returns a steady load of 1.2, 1.5, 2, 3 and 5 for each of four sources
+// with 10 servers and a service time of 50 ms. The sources are queueing with
+// exponential and with constant service, and convoys with a penalty of 1 and of 3.
+// The first 20 s are one phase, and the next 40 s are the other.
 func Overloads() []Scenario {
 	exp := pool(10, 50*time.Millisecond)
 	constant, convoy, convoy3 := exp, exp, exp
@@ -89,9 +89,9 @@ func Overloads() []Scenario {
 	return all
 }
 
-// UnderCapacity returns a steady load of 0.5 and 0.9, queueing and convoy. No
-// gate has a reason to refuse much: at 0.9 the ideal refuses some when chance
-// brings too many at once.
+// UnderCapacity returns a steady load of 0.5 and 0.9, for queueing and convoy. No
+// gate has a reason to reject many calls: at 0.9, the ideal gate rejects some when
+// too many arrive at once by chance.
 func UnderCapacity() []Scenario {
 	var all []Scenario
 	for i, load := range []float64{0.5, 0.9} {
@@ -106,8 +106,8 @@ func UnderCapacity() []Scenario {
 	return all
 }
 
-// ColdStarts returns a load of 3 from the first moment on, for capacities of
-// 2, 20 and 200.
+// ColdStarts returns a load of 3 from the first moment, for capacities of 2, 20 and
+// 200.
 func ColdStarts() []Scenario {
 	var all []Scenario
 	for i, c := range []struct {
@@ -122,15 +122,15 @@ func ColdStarts() []Scenario {
 	return all
 }
 
-// Fast returns a load of 1.5 on 10 servers of 5 ms.
+// Fast returns a load of 1.5 on 10 servers with a service time of 5 ms.
 func Fast() Scenario {
 	src := pool(10, 5*time.Millisecond)
 	return scenario("load 1.5, service 5ms", 400, 20*time.Second, src, at(1.5, src)).startThenSteady(10 * time.Second)
 }
 
-// KeptServers returns a load of 2 on 10 servers of 50 ms that do not notice
-// when a caller has left, whose callers wait for no more than half a second.
-// So what is let in too early is work for nobody.
+// KeptServers returns a load of 2 on 10 servers of 50 ms that do not notice when a
+// caller has left. Callers wait for at most half a second, so a call that is admitted
+// too early is wasted work.
 func KeptServers() Scenario {
 	src := pool(10, 50*time.Millisecond)
 	src.KeepServer = true
@@ -139,8 +139,8 @@ func KeptServers() Scenario {
 	return s.startThenSteady(20 * time.Second)
 }
 
-// CapacitySteps returns a load of 1.5 on 20 servers of 50 ms that become 40,
-// 10 and 20 again, half a minute each.
+// CapacitySteps returns a load of 1.5 on 20 servers of 50 ms. Their number changes to
+// 40, 10 and 20 again, for half a minute each.
 func CapacitySteps() Scenario {
 	const each = 30 * time.Second
 	src := pool(20, 50*time.Millisecond)
@@ -151,8 +151,8 @@ func CapacitySteps() Scenario {
 	return s
 }
 
-// SlowingDown returns a load of 1.2 on 10 servers of 200 ms whose service time
-// grows by 1 % every 10 s until it is three times as long, and stays so.
+// SlowingDown returns a load of 1.2 on 10 servers of 200 ms whose service time grows
+// by 1% every 10 s until it has tripled, and then stays constant.
 func SlowingDown() Scenario {
 	src := pool(10, 200*time.Millisecond)
 	a := at(1.2, src)
@@ -168,8 +168,8 @@ func SlowingDown() Scenario {
 	return s
 }
 
-// Leak returns a load of 1.2 on 20 servers of 200 ms, of which one is lost
-// every 40 s until 5 are left.
+// Leak returns a load of 1.2 on 20 servers of 200 ms, of which one is lost every 40 s
+// until 5 are left.
 func Leak() Scenario {
 	src := pool(20, 200*time.Millisecond)
 	a := at(1.2, src)
@@ -183,12 +183,12 @@ func Leak() Scenario {
 	return s
 }
 
-// brownOut is the time line of the two brown-outs.
+// brownOut is the timeline of the two brown-outs.
 var brownOut = []Mark{{"before", 0}, {"brown-out, first 5 minutes", 5 * time.Minute},
 	{"brown-out, the rest", 10 * time.Minute}, {"after", 35 * time.Minute}}
 
-// CapacityBrownOut returns a load of 0.9 on 12 servers of 250 ms, of which 3
-// are left for half an hour.
+// CapacityBrownOut returns a load of 0.9 on 12 servers of 250 ms, of which only 3 are
+// left for half an hour.
 func CapacityBrownOut() Scenario {
 	src := pool(12, 250*time.Millisecond)
 	a := at(0.9, src)
@@ -198,9 +198,9 @@ func CapacityBrownOut() Scenario {
 	return s
 }
 
-// SlowBrownOut returns a load of 0.9 on 12 servers of 250 ms that take five
-// times as long for half an hour, however few calls they have. Fewer calls at
-// once would not make them any faster, so the right limit is still 12.
+// SlowBrownOut returns a load of 0.9 on 12 servers of 250 ms that take five times as
+// long for half an hour, however few calls they have. Fewer concurrent calls would
+// not make them faster, so the right limit is still 12.
 func SlowBrownOut() Scenario {
 	src := pool(12, 250*time.Millisecond)
 	a := at(0.9, src)
@@ -210,8 +210,8 @@ func SlowBrownOut() Scenario {
 	return s
 }
 
-// Hang returns a load of 0.9 on 10 servers of 100 ms that answer nothing at
-// all for 10 minutes.
+// Hang returns a load of 0.9 on 10 servers of 100 ms that respond to nothing for 10
+// minutes.
 func Hang() Scenario {
 	src := pool(10, 100*time.Millisecond)
 	a := at(0.9, src)
@@ -222,8 +222,8 @@ func Hang() Scenario {
 	return s
 }
 
-// Bursty returns a load of 2 for a time, of 0.5 for as long, and so on, on 10
-// servers of 50 ms.
+// Bursty returns a load on 10 servers of 50 ms that alternates between 2 and 0.5, for
+// each duration in turn.
 func Bursty(each time.Duration) Scenario {
 	src := pool(10, 50*time.Millisecond)
 	rate := src.RateAt(0)
@@ -231,8 +231,8 @@ func Bursty(each time.Duration) Scenario {
 	return s.startThenSteady(40 * time.Second)
 }
 
-// Wave returns a load that swings between 0.5 and 2 every 40 s, on 10 servers
-// of 50 ms.
+// Wave returns a load on 10 servers of 50 ms that swings between 0.5 and 2 with a
+// period of 40 s.
 func Wave() Scenario {
 	src := pool(10, 50*time.Millisecond)
 	rate := src.RateAt(0)

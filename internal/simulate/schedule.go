@@ -11,15 +11,15 @@ type Step struct {
 	Value float64
 }
 
-// A Schedule is a value that changes in steps, in the order of time. The first
-// step's value holds before it, too. The empty Schedule is 0 at all times.
+// A Schedule is a value that changes in steps, in order of time. The first step's
+// value also holds before it. The empty Schedule is always 0.
 type Schedule []Step
 
 // Const returns a Schedule that never changes.
 func Const(v float64) Schedule { return Schedule{{Value: v}} }
 
-// Steps returns the Schedule that starts with the first of values and goes on
-// to the next one after each every.
+// Steps returns the Schedule that starts with the first of values and changes to the
+// next one after each interval.
 func Steps(every time.Duration, values ...float64) Schedule {
 	s := make(Schedule, len(values))
 	for i, v := range values {
@@ -28,8 +28,7 @@ func Steps(every time.Duration, values ...float64) Schedule {
 	return s
 }
 
-// Window returns the Schedule that is v, but inside from the one instant to
-// the other.
+// Window returns the Schedule that is inside between from and to, and v otherwise.
 func Window(v float64, from, to time.Duration, inside float64) Schedule {
 	return Schedule{{0, v}, {from, inside}, {to, v}}
 }
@@ -46,7 +45,7 @@ func (s Schedule) At(t time.Duration) float64 {
 	return s[max(0, i-1)].Value
 }
 
-// after returns the first step after t.
+// after returns the time of the first step after t.
 func (s Schedule) after(t time.Duration) (time.Duration, bool) {
 	i, _ := slices.BinarySearchFunc(s, t+1, func(p Step, t time.Duration) int { return int(p.At - t) })
 	if i == len(s) {
@@ -55,7 +54,7 @@ func (s Schedule) after(t time.Duration) (time.Duration, bool) {
 	return s[i].At, true
 }
 
-// instants returns when the schedules change.
+// instants returns the times at which the schedules change.
 func instants(schedules ...Schedule) []time.Duration {
 	var at []time.Duration
 	for _, s := range schedules {

@@ -2,17 +2,16 @@ package simulate
 
 import "time"
 
-// Settled tells when, in a phase, a gate has found what the source can take:
-// when over a window from then on goodput is at least 90 % of what is
-// possible, and the limit is between 0.8 and 2 times the capacity all the
-// while. The window is ten mean service times, or as long as the source needs
-// for 400 calls if that is longer: over fewer, chance alone would often break
-// the 90 %.
+// Settled reports when, in a phase, a gate has found what the source can serve. That
+// is when goodput over the following window is at least 90% of what is possible, and
+// the limit stays between 0.8 and 2 times the capacity. The window is ten mean
+// service times, or as long as the source needs for 400 calls if that is longer. With
+// fewer calls, random variation would often miss the 90%.
 type Settled struct {
 	// After is the time from the start of the phase to the first such window,
 	// in mean service times. It is negative if there is none.
 	After float64
-	// Kept is the share of the windows from then on of which it is true.
+	// Kept is the share of the windows from then on that meet this condition.
 	Kept float64
 }
 
@@ -23,7 +22,7 @@ const (
 	settledCalls   = 400
 )
 
-// settled looks at windows that start a tenth of a window apart.
+// settled checks windows that start a tenth of a window apart.
 func (r *run) settled(from, to time.Duration) Settled {
 	src := &r.s.Source
 	s := Settled{After: -1}
@@ -51,7 +50,7 @@ func (r *run) settled(from, to time.Duration) Settled {
 	return s
 }
 
-// good reports whether the window is as Settled demands.
+// good reports whether a window meets the condition of Settled.
 func (r *run) good(from, to time.Duration) bool {
 	answers := r.answers(from, to)
 	if float64(answers) < settledGoodput*r.possible(from, to) {

@@ -7,35 +7,33 @@ import (
 	"time"
 )
 
-// A Model is how a source shares what it has among the calls in it.
+// A Model is how a source divides its capacity among the calls in it.
 type Model uint8
 
 const (
-	// Queueing is M/G/c when arrivals are Poisson: each of c servers works on
-	// one call at a time, and the rest wait in a queue without bound, first
-	// come, first served.
+	// Queueing is M/G/c if arrivals are Poisson: each of c servers works on one call
+	// at a time, and the others wait in an unbounded queue, first come, first served.
 	Queueing Model = iota
-	// Convoy is processor sharing with a penalty. With n calls in progress
-	// and a capacity of c all advance at rate 1 up to n = c, and beyond it at
-	// (c/n) / (1 + Penalty×(n-c)/c). So beyond c throughput falls.
+	// Convoy is processor sharing with a penalty. With n calls in progress and a
+	// capacity of c, all advance at rate 1 up to n = c, and beyond that at (c/n) / (1
+	// + Penalty×(n-c)/c). So beyond c, throughput falls.
 	Convoy
 )
 
-// A Dist is the distribution of service times about their mean.
+// A Dist is the distribution of service times around their mean.
 type Dist struct {
 	kind byte
 	cv   float64
 }
 
-// Constant and Exponential are distributions with a coefficient of variation
-// of 0 and 1. The zero Dist is Constant.
+// Constant and Exponential are distributions with a coefficient of variation of 0 and
+// 1. The zero Dist is Constant.
 var (
 	Constant    = Dist{}
 	Exponential = Dist{kind: 'e'}
 )
 
-// LogNormal returns the log-normal distribution with that coefficient of
-// variation.
+// LogNormal returns the log-normal distribution with this coefficient of variation.
 func LogNormal(cv float64) Dist { return Dist{kind: 'l', cv: cv} }
 
 // String returns the name of d.
@@ -61,7 +59,7 @@ func (d Dist) draw(rng *rand.Rand) float64 {
 	return 1
 }
 
-// p99 returns the 99th percentile where the mean is 1.
+// p99 returns the 99th percentile for a mean of 1.
 func (d Dist) p99() float64 {
 	switch d.kind {
 	case 'e':
@@ -75,31 +73,31 @@ func (d Dist) p99() float64 {
 
 func (d Dist) sigma() float64 { return math.Sqrt(math.Log1p(d.cv * d.cv)) }
 
-// A Source is what calls are made to.
+// A Source is what receives the calls.
 type Source struct {
 	Model Model
-	// Penalty is k of Convoy. 0 means 1, negative means none, which is plain
-	// processor sharing.
+	// Penalty is the penalty of Convoy. 0 means 1; a negative value means none, which
+	// is plain processor sharing.
 	Penalty float64
-	// Capacity is how many calls at once the source serves at full speed. A
-	// step is felt at once; where it takes servers away, those at work finish
-	// their call first.
+	// Capacity is how many calls at once the source serves at full speed. A step
+	// takes effect at once; if it removes servers, those that are busy finish their
+	// call first.
 	Capacity Schedule
-	// Service is the mean service time in seconds. A step is felt by calls
-	// whose service starts later.
+	// Service is the mean service time in seconds. A step affects calls whose service
+	// starts later.
 	Service Schedule
-	// Spread is the distribution of service times about their mean.
+	// Spread is the distribution of service times around their mean.
 	Spread Dist
-	// Hung is 1 while the source hangs, and 0 else. A call whose service
-	// would start or end meanwhile never ends by itself.
+	// Hung is 1 while the source hangs, and 0 otherwise. A call whose service would
+	// start or end during that time never completes.
 	Hung Schedule
 	// Paused is 1 while nothing advances in the source, as in a garbage
 	// collection or a checkpoint, and 0 otherwise. Calls still enter, and work
 	// continues where it stopped.
 	Paused Schedule
-	// KeepServer says that a call whose caller has left keeps its place until
-	// it would have ended, as in a database that does not notice. Else its
-	// place is free at once.
+	// KeepServer says that a call whose caller has left keeps its place until it
+	// would have ended, as in a database that does not notice. Otherwise its place is
+	// free at once.
 	KeepServer bool
 }
 
@@ -129,27 +127,26 @@ func (s *Source) penalty() float64 {
 
 func (s *Source) hung(t time.Duration) bool { return s.Hung.At(t) > 0 }
 
-// demand returns how long j takes if its service starts at now and nobody is
-// in its way.
+// demand returns how long j takes if its service starts now and nothing delays it.
 func (s *Source) demand(j *job, now time.Duration) time.Duration {
 	return max(1, time.Duration(j.factor*s.Service.At(now)*float64(time.Second)))
 }
 
-// A server is the state of a Source in a run. Its methods are the driver's,
-// with the present instant, which never runs backwards.
+// A server is the state of a Source in a run. The driver calls its methods with the
+// current time, which never goes backwards.
 type server interface {
-	// enter takes a job in.
+	// enter adds a job.
 	enter(now time.Duration, j *job)
-	// leave takes out a job whose caller has gone.
+	// leave removes a job whose caller has left.
 	leave(now time.Duration, j *job)
-	// step tells that a schedule has changed.
+	// step reports that a schedule has changed.
 	step(now time.Duration)
-	// next returns when the next job ends, if one does.
+	// next returns when the next job ends. ok is false if none does.
 	next(now time.Duration) (at time.Duration, ok bool)
-	// finish ends the job that next told of. It returns nil if that one
-	// hangs, or its caller has left before.
+	// finish ends the job that next reported. It returns nil if that job hangs, or if
+	// its caller has already left.
 	finish(now time.Duration) *job
-	// inside returns how many jobs there are, with those that wait.
+	// inside returns the number of jobs, including waiting ones.
 	inside() int
 }
 
@@ -163,13 +160,13 @@ func (s *Source) server() server {
 
 // A job is a call inside a source.
 type job struct {
-	index  int     // of the call
-	factor float64 // its service time, where the mean is 1
+	index  int     // index of the call
+	factor float64 // its service time, relative to a mean of 1
 
 	key    float64 // order in the heap: when it ends, in the server's own measure
-	pos    int     // in the heap, where state is working
+	pos    int     // position in the heap, if state is working
 	state  jobState
-	orphan bool // its caller has left, and its server does not know
+	orphan bool // its caller has left, but its server does not know
 }
 
 type jobState uint8
@@ -181,8 +178,8 @@ const (
 	hanging
 )
 
-// A jobHeap has the job on top whose key is least, of equal ones the call that
-// arrived first.
+// A jobHeap has the job with the smallest key on top. Of jobs with equal keys, it is
+// the call that arrived first.
 type jobHeap []*job
 
 func (h jobHeap) Len() int { return len(h) }

@@ -34,11 +34,11 @@ func TestQueueingIsErlangC(t *testing.T) {
 		Deadline: time.Hour,
 	}
 	p := one(t, s, simulate.None())
-	// By Little's law the mean in the source is what arrives a second times
+	// By Little's law, the mean number in the source is the arrivals per second times
 	// the mean time there.
 	got := p.InFlight/(float64(p.Offered)/500)/0.05 - 1
 	if want := erlangC(c, 0.8); math.Abs(got/want-1) > 0.04 {
-		t.Errorf("mean wait = %.4f service times; want %.4f, as Erlang's formula C", got, want)
+		t.Errorf("mean wait = %.4f service times; want %.4f, by the Erlang C formula", got, want)
 	}
 	if p.Answered != p.Offered {
 		t.Errorf("%d answered; want all %d", p.Answered, p.Offered)
@@ -54,8 +54,8 @@ func TestQueueingStepUp(t *testing.T) {
 	took(t, one(t, s, simulate.None()), 100*ms, 149*ms)
 }
 
-// Two servers become one while both work: both finish, and the next call
-// starts when the second has.
+// Two servers become one while both are busy: both finish, and the next call starts
+// when the second is done.
 func TestQueueingStepDown(t *testing.T) {
 	s := story(simulate.Schedule{{0, 2}, {50 * ms, 1}}, 0, 10*ms, 20*ms)
 	took(t, one(t, s, simulate.None()), 100*ms, 190*ms)
@@ -67,9 +67,8 @@ func TestQueueingServiceStepIsForLaterStarts(t *testing.T) {
 	took(t, one(t, s, simulate.None()), 100*ms, 599*ms)
 }
 
-// The second call gives up at work, at 194 ms. The third then has until 299 ms
-// for its 100 ms, if the server is free; what is left behind there takes until
-// 200 ms.
+// The second call gives up in service, at 194 ms. The third then has until 299 ms for
+// its 100 ms if the server is free; the abandoned work there would take until 200 ms.
 func TestQueueingCallThatGivesUpFreesItsServer(t *testing.T) {
 	s := story(simulate.Const(1), 0, 5*ms, 110*ms)
 	s.Deadline = 189 * ms
@@ -78,10 +77,10 @@ func TestQueueingCallThatGivesUpFreesItsServer(t *testing.T) {
 	ended(t, one(t, s, simulate.None()), 1, 2, 0)
 }
 
-// Sharing equally, at 189 ms the three calls have 83.8, 78.8 and 26.3 ms of
-// their 100 behind them. The first two give up, so the third is alone from
-// 194 ms on, and ends at 265 ms. With the work of the other two it would end
-// with the last of all, at 300 ms, and gives up a millisecond before.
+// With equal shares, at 189 ms the three calls have completed 83.8, 78.8 and 26.3 ms
+// of their 100. The first two give up, so the third is alone from 194 ms on, and ends
+// at 265 ms. If the work of the other two continued, all would end at 300 ms, but the
+// third would give up a millisecond earlier.
 func TestConvoyCallThatGivesUpFreesItsShare(t *testing.T) {
 	s := story(simulate.Const(1), 0, 5*ms, 110*ms)
 	s.Source.Model, s.Source.Penalty = simulate.Convoy, -1
@@ -96,8 +95,8 @@ func TestConvoyCallThatGivesUpFreesItsShare(t *testing.T) {
 	ended(t, one(t, s, simulate.None()), 0, 3, 0)
 }
 
-// The first keeps its server until 100 ms. The second gives up in the queue at
-// 96 ms, so that the third has the server from 100 ms on, when calls take 10.
+// The first keeps its server until 100 ms. The second gives up in the queue at 96 ms,
+// so the third has the server from 100 ms on, when calls take 10 ms.
 func TestCallThatGivesUpLeavesTheQueue(t *testing.T) {
 	s := story(simulate.Const(1), 0, 1*ms, 50*ms)
 	s.Deadline = 95 * ms
@@ -118,9 +117,9 @@ func TestCallThatGivesUpLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// A source that hangs from 50 to 150 ms. The first call would end meanwhile,
-// the second and third start then; none ends by itself. The fourth starts when
-// the third is timed out, at 180 ms.
+// The source hangs from 50 to 150 ms. The first call would end during that time, and
+// the second and third start then; none of them completes. The fourth starts at 180
+// ms, when the third times out.
 func TestHungCallsEndByTheirContext(t *testing.T) {
 	s := story(simulate.Const(1), 0, 1*ms, 60*ms, 165*ms)
 	s.Source.Hung = simulate.Window(0, 50*ms, 150*ms, 1)
@@ -128,16 +127,16 @@ func TestHungCallsEndByTheirContext(t *testing.T) {
 	p := one(t, s, simulate.None())
 	ended(t, p, 1, 0, 3)
 	if p.Latency.P50 != 120*ms || p.Rate != 9 {
-		t.Errorf("median %v, rate %v; want 120ms and 9, none for a tenth of the time", p.Latency.P50, p.Rate)
+		t.Errorf("median %v, rate %v; want 120ms and 9, 0 for a tenth of the time", p.Latency.P50, p.Rate)
 	}
 	s.LoadTimeout, s.Deadline = 0, 120*ms
 	ended(t, one(t, s, simulate.None()), 1, 3, 0)
-	s.Source.Model = simulate.Convoy // where nobody waits
+	s.Source.Model = simulate.Convoy // in which no call waits
 	ended(t, one(t, s, simulate.None()), 1, 3, 0)
 }
 
-// A call that starts at 140 ms hangs, though the source would have recovered
-// by the time it ends.
+// A call that starts at 140 ms hangs, although the source would have recovered by the
+// time it ends.
 func TestCallThatStartsInAHangHangs(t *testing.T) {
 	for _, model := range []simulate.Model{simulate.Queueing, simulate.Convoy} {
 		s := story(simulate.Const(1), 140*ms)
@@ -150,7 +149,7 @@ func TestCallThatStartsInAHangHangs(t *testing.T) {
 	}
 }
 
-// n calls that arrive as one and need the same end together, after the time
+// n calls that arrive together and have the same demand end together, after the time
 // that the formula gives.
 func TestConvoyClosedForm(t *testing.T) {
 	for _, c := range []struct {
@@ -173,8 +172,8 @@ func TestConvoyClosedForm(t *testing.T) {
 	}
 }
 
-// A step of the capacity from 10 to 5 at 50 ms, felt by 10 that are half done:
-// the other half takes two times (1+1) as long.
+// The capacity drops from 10 to 5 at 50 ms, when 10 calls are half done: the other
+// half takes two times (1+1) as long.
 func TestConvoyStep(t *testing.T) {
 	s := story(simulate.Schedule{{0, 10}, {50 * ms, 5}}, make([]time.Duration, 10)...)
 	s.Source.Model = simulate.Convoy
@@ -210,9 +209,9 @@ func TestConvoyThroughputAtFixedNumber(t *testing.T) {
 	}
 }
 
-// What a call leaves behind that gave up slows the others down, until it would
-// have ended. Nobody is in the source but what the first left, and it ends at
-// 100 ms though no event is due; the second is alone.
+// Work left behind by a caller that gave up slows the others down until it would have
+// ended. The source contains only what the first call left, which ends at 100 ms
+// although no event is due then; the second call is alone.
 func TestConvoyKeepServerWithNobodyThere(t *testing.T) {
 	s := story(simulate.Const(1), 0, 120*ms)
 	s.Source.Model, s.Source.KeepServer = simulate.Convoy, true

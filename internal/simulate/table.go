@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Table writes the reports of several gates in one scenario beside each other,
-// a row for each gate in each phase, under the name of the phase. A scenario without phases has one, the
-// whole. Ratios are to the first report, so that is the one to put the ideal
-// in.
+// Table writes the reports of several gates in one scenario, with a row for each gate
+// in each phase, under the name of the phase. A scenario without phases has one
+// phase, the whole run. Ratios are relative to the first report, which should be the
+// ideal gate's.
 //
-// Rates are in calls per second, times are virtual. "capacity" and "rate" are the
-// source's, in calls at once and in calls per second. "of ideal" is goodput and
-// the 99th percentile in the eyes of the caller. "settled" is in mean service
-// times, see [Settled].
+// Rates are in calls per second, and times are virtual. "capacity" and "rate"
+// describe the source, in calls at once and in calls per second. "of ideal" applies
+// to goodput and to the 99th percentile as seen by the caller. "settled" is in mean
+// service times; see [Settled].
 func Table(w io.Writer, reports ...Report) error {
 	if len(reports) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func Table(w io.Writer, reports ...Report) error {
 
 const header = "\toffered\tpossible\tgoodput\tof ideal\trefused\ttimed out\tp50\tp99\tof ideal\tmax\tsource p99\tin flight\tlimit\tmin..max\tcapacity\trate\tsettled\tkept\t"
 
-// left makes a name as long as most are: the other columns are adjusted to the
-// right, and this one is easier to read from the left.
+// left pads a name to the usual width. The other columns are aligned to the right,
+// and this one is easier to read when aligned to the left.
 func left(name string) string { return fmt.Sprintf("%-26s", name) }
 
 func (r *Report) at(i int) Phase {
@@ -64,9 +64,10 @@ func row(w io.Writer, gate string, p, ideal Phase) {
 		short(p.Latency.Max), short(p.SourceLatency.P99), p.InFlight, limit, span, p.Capacity, p.Rate, settled, p.Settled.Kept)
 }
 
-// Summary writes one row for each phase of each scenario, whose reports are an
-// element of runs. It has two columns for each gate but the first: its goodput
-// and its 99th percentile in the eyes of the callers, as ratios to the first.
+// Summary writes one row for each phase of each scenario; an element of runs has the
+// reports of one scenario. It has two columns for each gate except the first: its
+// goodput and its 99th percentile as seen by the callers, as ratios to the first
+// gate.
 func Summary(w io.Writer, runs [][]Report) error {
 	if len(runs) == 0 || len(runs[0]) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
 }
 
-// short rounds d to three digits or so.
+// short rounds d to about three digits.
 func short(d time.Duration) time.Duration {
 	unit := time.Microsecond
 	for d >= 1000*unit {

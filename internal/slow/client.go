@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// ErrSlow is in the chain of every error that a client is cut with.
+// ErrSlow is in the error chain of every error with which a client is cut off.
 var ErrSlow = errors.New("weirhttp: the client is too slow")
 
-// Reasons to cut a client.
+// Reasons for cutting off a client.
 var (
 	ErrSending = &Error{"weirhttp: the client sent its request body too slowly"}
 	ErrReading = &Error{"weirhttp: the client read the response too slowly"}
 	ErrBlocked = &Error{"weirhttp: the client was the slowest of too many, and other requests were queued"}
 )
 
-// An Error is the reason for which a client was cut. It is ErrSlow.
+// An Error is the reason why a client was cut off. It matches ErrSlow.
 type Error struct{ text string }
 
 func (e *Error) Error() string { return e.text }
@@ -28,70 +28,72 @@ func (e *Error) Is(target error) bool { return target == ErrSlow }
 // A Way is a direction of a body.
 type Way uint8
 
-// The ways.
+// The directions.
 const (
-	Up   Way = iota // of a request
-	Down            // of a response
+	Up   Way = iota // a request body
+	Down            // a response body
 	ways
 )
 
-// Terms are the rate that a client has to keep up. The zero Terms ask for none.
+// Terms define the rate that a client has to keep up. The zero Terms require
+// none.
 type Terms struct {
-	// MinRate is in bytes per second, none if it is not positive.
+	// MinRate is in bytes per second; 0 or less means no minimum.
 	MinRate int64
 	// Grace is how long a client may be behind.
 	Grace time.Duration
 }
 
-// saved is how many graces a client that is ahead saves up at most. So a client
-// that was fast at first cannot live on that for hours.
+// saved is the most credit, in graces, that a fast client can save up. So a
+// client that was fast at first cannot be slow for hours.
 const saved = 3
 
 const (
-	// memory is the time, of waiting for the client, over which its speed is
-	// averaged: some round trips.
+	// memory is the time spent waiting for the client over which its speed is
+	// averaged: a few round trips.
 	memory = 200 * time.Millisecond
-	// brisk is the speed, in bytes per second, from which on a client is never cut
-	// for the sake of others.
+	// brisk is the speed, in bytes per second, from which a client is never cut
+	// off for the sake of others.
 	brisk = 128 << 10
-	// Until more is known, a client counts as one that was twice as fast for so
-	// long. So one that has just begun is cut after those that have stalled.
+	// A new client counts as having moved at twice brisk for this long. So one
+	// that has just begun is cut off after those that have stalled.
 	unknown = 10 * time.Millisecond
-	// burst is the most that is remembered of what a client has moved: a socket's
-	// buffer takes megabytes at once of a response that nobody reads.
+	// burst is the most that is remembered of the bytes a client has moved: a
+	// socket buffer accepts megabytes at once of a response that the client does
+	// not read.
 	burst = 2 * brisk * float64(memory) / float64(time.Second)
 )
 
-// A Client is the client of one call, as far as the call waits for it. Set it up
-// with Start, and call Close before the call's ResponseWriter is given up: the
-// next request may have the connection then. The ways may be used at the same
-// time, each by one goroutine.
+// A Client is the client of one call, for the purpose of waiting on it. Set it up
+// with Start, and call Close before the call's ResponseWriter is released,
+// because the next request may then use the connection. The directions may be
+// used at the same time, each by one goroutine.
 type Client struct {
 	terms Terms
 	cut   func(err error, sends, reads bool)
 
 	mu     sync.Mutex
 	ways   [ways]pace // guarded by mu
-	waits  int        // guarded by mu; ways that wait now
-	err    error      // guarded by mu; what it was cut with
-	over   bool       // guarded by mu; closed, or cut
-	armed  time.Time  // guarded by mu; when timer fires, zero if it does not
+	waits  int        // guarded by mu; directions waiting now
+	err    error      // guarded by mu; the error it was cut off with
+	over   bool       // guarded by mu; closed, or cut off
+	armed  time.Time  // guarded by mu; when timer fires, zero if it is not set
 	timer  *time.Timer
-	crowds []*Crowd  // guarded by mu; those whose permits it holds
-	at     time.Time // guarded by mu; when it was cut for others
+	crowds []*Crowd  // guarded by mu; the crowds of the limiters whose permits it holds
+	at     time.Time // guarded by mu; when it was cut off for others
 }
 
-// A pace is one way of a Client.
+// A pace is the state of one direction of a Client.
 type pace struct {
-	since time.Time     // when the wait began, zero without one
-	slack time.Duration // how long it may wait until it is too slow
-	bytes float64       // that it has moved lately
-	spent float64       // seconds that were waited for them
+	since time.Time     // when the wait began, zero if there is none
+	slack time.Duration // how much longer it may wait before it is too slow
+	bytes float64       // bytes moved recently
+	spent float64       // seconds spent waiting for them
 }
 
-// Start sets c up. cut is called at most once, with the reason and with the ways
-// that wait, and never after Close; it ends these waits, must not block, and must
-// not call methods of c.
+// Start sets up c. cut is called at most once, with the reason and the directions
+// that are waiting, and never after Close. It must end these waits, must not
+// block, and must not call methods of c.
 func (c *Client) Start(t Terms, cut func(err error, sends, reads bool)) {
 	c.terms, c.cut = t, cut
 	for w := range c.ways {
@@ -99,8 +101,8 @@ func (c *Client) Start(t Terms, cut func(err error, sends, reads bool)) {
 	}
 }
 
-// Hold says that the call has a permit of each of the limiters of crowds now. It
-// is called at most once, while the call waits for nothing.
+// Hold records that the call now has a permit of the limiter of each crowd. It is
+// called at most once, while the call is not waiting.
 func (c *Client) Hold(crowds []*Crowd) {
 	c.mu.Lock()
 	c.crowds = crowds
@@ -110,9 +112,9 @@ func (c *Client) Hold(crowds []*Crowd) {
 	}
 }
 
-// Begin says that the call waits for the client from now on: for bytes of its
-// request, or until it takes n bytes of the response, for which it has the time
-// that they take at the minimum rate.
+// Begin records that the call starts to wait for the client: for bytes of its
+// request, or until it takes n bytes of the response. For the response, it gets
+// the time that n bytes take at the minimum rate.
 func (c *Client) Begin(w Way, n int) {
 	now := time.Now()
 	c.mu.Lock()
@@ -135,7 +137,7 @@ func (c *Client) Begin(w Way, n int) {
 	}
 }
 
-// End says that the wait is over, and that n bytes were moved.
+// End records that the wait is over and that n bytes were moved.
 func (c *Client) End(w Way, n int) {
 	now := time.Now()
 	c.mu.Lock()
@@ -163,14 +165,14 @@ func (c *Client) End(w Way, n int) {
 	c.mu.Unlock()
 }
 
-// worth is how long n bytes take at the minimum rate.
+// worth returns how long n bytes take at the minimum rate.
 func (c *Client) worth(n int) time.Duration {
 	return time.Duration(float64(n) / float64(c.terms.MinRate) * float64(time.Second))
 }
 
-// armLocked makes sure that c is looked at no later than at due. The timer is not
-// touched by waits that are short: when it fires it looks at what is left. c.mu
-// must be held.
+// armLocked makes sure that look runs no later than at due. Short waits do not
+// touch the timer: when it fires, look computes the remaining time. c.mu must be
+// held.
 func (c *Client) armLocked(now, due time.Time) {
 	if !c.armed.IsZero() && !due.Before(c.armed) {
 		return
@@ -183,7 +185,7 @@ func (c *Client) armLocked(now, due time.Time) {
 	}
 }
 
-// look is the timer: it cuts c if c has been too slow.
+// look runs when the timer fires: it cuts off c if c has been too slow.
 func (c *Client) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +213,8 @@ func (c *Client) look() {
 	}
 }
 
-// cutLocked cuts c. It is done under the lock, as after Close the connection
-// belongs to another request. c.mu must be held.
+// cutLocked cuts off c. It runs under the lock, because after Close the
+// connection belongs to another request. c.mu must be held.
 func (c *Client) cutLocked(err error) {
 	if c.over {
 		return
@@ -221,15 +223,15 @@ func (c *Client) cutLocked(err error) {
 	c.cut(err, !c.ways[Up].since.IsZero(), !c.ways[Down].since.IsZero())
 }
 
-// Err returns the reason for which c was cut, nil if it was not.
+// Err returns the reason why c was cut off, or nil.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Endless says that the answer goes on without an end: it has no rate, and its
-// permit is another one now.
+// Endless records that the response has no end: it has no minimum rate, and it no
+// longer holds the call's permit.
 func (c *Client) Endless() {
 	c.mu.Lock()
 	c.terms.MinRate = 0
@@ -237,7 +239,7 @@ func (c *Client) Endless() {
 	c.Leave()
 }
 
-// Leave says that the call's permit was given back.
+// Leave records that the call's permit was returned.
 func (c *Client) Leave() {
 	c.mu.Lock()
 	crowds := c.crowds
@@ -253,7 +255,7 @@ func (c *Client) Leave() {
 	}
 }
 
-// Close ends c. cut is not called any more. It may be called again.
+// Close ends c. cut is not called any more. Close may be called again.
 func (c *Client) Close() {
 	c.Leave()
 	c.mu.Lock()
@@ -264,8 +266,8 @@ func (c *Client) Close() {
 	}
 }
 
-// speed returns how fast c is at the moment, in bytes per second, and whether it is
-// waited for at all.
+// speed returns the current speed of c, in bytes per second, and whether the call
+// is waiting for it at all.
 func (c *Client) speed(now time.Time) (rate float64, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,46 +10,48 @@ import (
 )
 
 const (
-	// reread is how long a Crowd trusts what it has read of its limiter's limit.
+	// reread is how long a Crowd trusts the limit that it last read from its
+	// limiter.
 	reread = time.Second
-	// again is how long it waits before it looks again whom it could cut.
+	// again is the delay before it looks again for clients to cut off.
 	again = 5 * time.Millisecond
-	// leaving is how long a client that was cut counts as one that gives its
-	// permit back soon.
+	// leaving is how long a client that was cut off is expected to return its
+	// permit soon.
 	leaving = 100 * time.Millisecond
 )
 
-// A Gauge reads a limiter: its permits in all, those that are out, and the
-// callers that are queued for one. A limit of 0 or less means that it has none.
+// A Gauge reads a limiter: the total number of permits, those in use, and the
+// number of queued callers. A limit of 0 or less means that there is no limit.
 type Gauge func() (limit, inUse, queued int)
 
-// A Crowd is the calls that hold permits of one limiter. It bounds how many of
-// them are blocked on their clients: beyond the bound the slowest is cut while
-// others are queued. It is safe for concurrent use.
+// A Crowd is the set of calls that hold permits of one limiter. It bounds how
+// many of them are blocked on their clients: beyond the bound, the slowest
+// clients are cut off while other callers are queued. It is safe for concurrent
+// use.
 type Crowd struct {
 	gauge Gauge
 
-	// Atomic, not under mu: every read and write of a body looks at them.
-	blocked atomic.Int64  // calls that wait for their clients now
-	bound   atomic.Int64  // of these, as last read
+	// Atomic, not under mu: every read and write of a body accesses them.
+	blocked atomic.Int64  // calls waiting for their clients now
+	bound   atomic.Int64  // bound on blocked, as last computed
 	read    atomic.Int64  // when that was, in Unix nanoseconds
 	share   atomic.Uint64 // math.Float64bits of the share
 
-	mu      sync.Mutex // above Client.mu
+	mu      sync.Mutex // taken before Client.mu
 	clients map[*Client]struct{}
-	timer   *time.Timer // nil while nobody has to look again
+	timer   *time.Timer // nil while no other look is due
 }
 
-// NewCrowd returns a Crowd of the limiter that g reads. share is the part of its
-// permits that may be blocked on clients; 1 and more mean no bound, as do negative
-// ones.
+// NewCrowd returns a Crowd of the limiter that g reads. share is the fraction of
+// its permits that may be blocked on clients; 1 or more, and negative values,
+// mean no bound.
 func NewCrowd(g Gauge, share float64) *Crowd {
 	c := &Crowd{gauge: g, clients: make(map[*Client]struct{})}
 	c.SetShare(share)
 	return c
 }
 
-// SetShare replaces the share.
+// SetShare changes the share.
 func (c *Crowd) SetShare(share float64) {
 	c.share.Store(math.Float64bits(share))
 	c.read.Store(0)
@@ -67,18 +69,19 @@ func (c *Crowd) remove(cl *Client) {
 	delete(c.clients, cl)
 }
 
-// Blocked is how many calls wait for their clients now.
+// Blocked returns the number of calls that are waiting for their clients.
 func (c *Crowd) Blocked() int { return int(c.blocked.Load()) }
 
-// blocks counts a call that waits for its client from now on.
+// blocks counts a call that starts to wait for its client.
 func (c *Crowd) blocks(now time.Time) {
 	if c.blocked.Add(1) > c.limit(now) {
 		c.relieve(now, 0)
 	}
 }
 
-// Press is called before each request to the limiter for a permit. If it will
-// be queued, and too many permits are blocked on clients, it is as good as queued.
+// Press is called before each request to the limiter for a permit. If too many
+// permits are blocked on clients, the new caller counts as queued, because it
+// probably will be.
 func (c *Crowd) Press() {
 	if c.blocked.Load() == 0 {
 		return
@@ -89,7 +92,7 @@ func (c *Crowd) Press() {
 	}
 }
 
-// limit returns the bound.
+// limit returns the bound on blocked calls.
 func (c *Crowd) limit(now time.Time) int64 {
 	if now.UnixNano()-c.read.Load() < int64(reread) {
 		return c.bound.Load()
@@ -98,7 +101,7 @@ func (c *Crowd) limit(now time.Time) int64 {
 	return c.boundOf(permits, now)
 }
 
-// boundOf returns the bound for so many permits: at least one may be blocked.
+// boundOf returns the bound for that many permits: at least one may be blocked.
 func (c *Crowd) boundOf(permits int, now time.Time) int64 {
 	bound := int64(math.MaxInt64)
 	if share := math.Float64frombits(c.share.Load()); share >= 0 && share < 1 && permits > 0 {
@@ -109,9 +112,9 @@ func (c *Crowd) boundOf(permits int, now time.Time) int64 {
 	return bound
 }
 
-// relieve cuts the slowest clients: as many as there are beyond the bound, and no
-// more than others are queued, newcomers among them. Clients whose speed is not
-// known yet are spared; they are looked at again a little later.
+// relieve cuts off the slowest clients: as many as exceed the bound, but no more
+// than there are queued callers, including newcomers. A client is spared if its
+// speed is not known yet; relieve looks again a little later.
 func (c *Crowd) relieve(now time.Time, newcomers int) {
 	permits, inUse, queued := c.gauge()
 	bound := c.boundOf(permits, now)
@@ -132,7 +135,7 @@ func (c *Crowd) relieve(now time.Time, newcomers int) {
 	}
 }
 
-// lookAgain is the timer.
+// lookAgain runs when the timer fires.
 func (c *Crowd) lookAgain() {
 	c.mu.Lock()
 	c.timer = nil
@@ -140,15 +143,16 @@ func (c *Crowd) lookAgain() {
 	c.relieve(time.Now(), 0)
 }
 
-// slowestLocked returns the clients to cut, when there are so many beyond the
-// bound and so many wait, and how many it should be. c.mu must be held.
+// slowestLocked returns the clients to cut off if beyond calls exceed the bound
+// and waiting callers are queued. It also returns the wanted number. c.mu must be
+// held.
 func (c *Crowd) slowestLocked(now time.Time, beyond, waiting int) (slowest []*Client, wanted int) {
 	type candidate struct {
 		client *Client
 		speed  float64
 	}
 	var all []candidate
-	left := 0 // already, and will be gone
+	left := 0 // already cut off, and about to leave
 	for cl := range c.clients {
 		cl.mu.Lock()
 		gone := !cl.at.IsZero() && now.Sub(cl.at) < leaving

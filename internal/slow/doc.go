@@ -1,4 +1,5 @@
-// Package slow keeps clients that send or read slowly from taking what others
-// need (H24): a minimum rate while a call waits for its client, and a bound on
-// how many permits of a limiter may be blocked on clients at once.
+// Package slow prevents clients that send or read slowly from holding resources
+// that other calls need (H24). It enforces a minimum rate while a call waits for
+// its client, and bounds how many permits of a limiter may be blocked on clients
+// at once.
 package slow

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/slow"
 )
 
-// A subject is a Client, and what became of it.
+// A subject is a Client, with the result of its cut.
 type subject struct {
 	slow.Client
 	mu           sync.Mutex
@@ -31,7 +31,7 @@ func newSubject(t slow.Terms) *subject {
 	return s
 }
 
-// move has s move n bytes, for which it is waited for so long.
+// move has s move n bytes, with a wait of that length.
 func (s *subject) move(w slow.Way, n int, wait time.Duration) {
 	if w == slow.Down {
 		s.Begin(w, n)
@@ -39,7 +39,7 @@ func (s *subject) move(w slow.Way, n int, wait time.Duration) {
 		s.Begin(w, 0)
 	}
 	time.Sleep(wait)
-	synctest.Wait() // the timer's turn, if it is for the same instant
+	synctest.Wait() // let the timer fire first if it is due at the same instant
 	s.End(w, n)
 }
 
@@ -100,7 +100,7 @@ func TestH24_AClientBehindItsRateIsCutAfterTheGrace(t *testing.T) {
 				defer s.Close()
 				tt.moves(s)
 				if s.cut != tt.want || tt.want != nil && s.at.Round(time.Second) != tt.at.Round(time.Second) {
-					t.Errorf("cut with %v after %v; want %v after %v", s.cut, s.at, tt.want, tt.at)
+					t.Errorf("cut off with %v after %v; want %v after %v", s.cut, s.at, tt.want, tt.at)
 				}
 				if s.Err() != s.cut || tt.want != nil && !errors.Is(s.Err(), slow.ErrSlow) {
 					t.Errorf("Err = %v; want %v, which is ErrSlow", s.Err(), s.cut)
@@ -116,18 +116,18 @@ func TestH24_NoMinimumRateAsksForNone(t *testing.T) {
 		s.move(slow.Up, 0, time.Hour)
 		s.Close()
 		if s.cut != nil {
-			t.Errorf("cut with %v", s.cut)
+			t.Errorf("cut off with %v", s.cut)
 		}
 	})
 }
 
-// A limiter is one of 10 permits, all of which are out, with so many callers in its queue.
+// A limiter has 10 permits, all in use, and the given number of queued callers.
 type limiter struct{ queued atomic.Int64 }
 
 func (l *limiter) gauge() (permits, inUse, queued int) { return 10, 10, int(l.queued.Load()) }
 
-// crowd returns n clients that hold permits of l, and wait for their clients since
-// one after another, 100 ms apart.
+// crowd returns n clients that hold permits of l. They started to wait one after
+// another, 100 ms apart.
 func crowd(l *limiter, share float64, n int) (*slow.Crowd, []*subject) {
 	c := slow.NewCrowd(l.gauge, share)
 	var all []*subject
@@ -181,7 +181,7 @@ func TestH24_BeyondTheShareTheSlowestAreCutWhileOthersQueue(t *testing.T) {
 				l := new(limiter)
 				c, all := crowd(l, tt.share, tt.blocked)
 				if tt.queued > 0 {
-					l.queued.Store(int64(tt.queued - 1)) // and the one that comes
+					l.queued.Store(int64(tt.queued - 1)) // plus the new caller
 					c.Press()
 				}
 				l.queued.Store(int64(tt.queued))
@@ -192,7 +192,7 @@ func TestH24_BeyondTheShareTheSlowestAreCutWhileOthersQueue(t *testing.T) {
 				}
 				for i, w := range who {
 					if w != i {
-						t.Errorf("cut %v; want those that have waited longest", who)
+						t.Errorf("cut off %v; want those that have waited longest", who)
 						break
 					}
 				}
@@ -217,11 +217,11 @@ func TestH24_ClientsThatHaveJustBegunAreSparedForAMoment(t *testing.T) {
 		}
 		synctest.Wait()
 		if who := cuts(all); len(who) > 0 {
-			t.Errorf("cut %v at once", who)
+			t.Errorf("cut off %v at once", who)
 		}
 		time.Sleep(20 * time.Millisecond)
 		if who := cuts(all); len(who) != 3 {
-			t.Errorf("cut %v a moment later; want three", who)
+			t.Errorf("cut off %v a moment later; want three", who)
 		}
 		l.queued.Store(0)
 		for _, s := range all {
@@ -241,13 +241,13 @@ func TestH24_FastClientsAreNotCutForOthers(t *testing.T) {
 		stalled.Hold([]*slow.Crowd{c})
 		stalled.Begin(slow.Up, 0)
 		time.Sleep(time.Second)
-		s.move(slow.Up, 32<<10, 10*time.Millisecond) // and now it is known to be fast
+		s.move(slow.Up, 32<<10, 10*time.Millisecond) // now it is known to be fast
 		stalled.Leave()
 		for range 100 {
 			s.move(slow.Up, 32<<10, 100*time.Millisecond)
 		}
 		if s.cut != nil || stalled.cut == nil {
-			t.Errorf("the fast one was cut with %v, the other with %v", s.cut, stalled.cut)
+			t.Errorf("the fast client was cut off with %v, the other with %v", s.cut, stalled.cut)
 		}
 		l.queued.Store(0)
 		s.Close()
@@ -255,8 +255,8 @@ func TestH24_FastClientsAreNotCutForOthers(t *testing.T) {
 	})
 }
 
-// TestH24_WhatASocketTookAtOnceIsNotASpeed: a response of 50 MB that nobody reads
-// fills a buffer of megabytes first.
+// TestH24_WhatASocketTookAtOnceIsNotASpeed: a response of 50 MB that the client
+// does not read first fills a buffer of several megabytes.
 func TestH24_WhatASocketTookAtOnceIsNotASpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(limiter)
@@ -274,7 +274,7 @@ func TestH24_WhatASocketTookAtOnceIsNotASpeed(t *testing.T) {
 		c.Press()
 		time.Sleep(400 * time.Millisecond)
 		if who := cuts(all); len(who) < 2 {
-			t.Errorf("cut %v; want two", who)
+			t.Errorf("cut off %v; want two", who)
 		}
 		l.queued.Store(0)
 		for _, s := range all {
@@ -294,7 +294,7 @@ func TestH24_WhoHasGivenItsPermitBackIsNotCut(t *testing.T) {
 		c.Press()
 		time.Sleep(time.Second)
 		if who := cuts(all); len(who) > 0 || c.Blocked() != 0 {
-			t.Errorf("cut %v, %d blocked; want none", who, c.Blocked())
+			t.Errorf("cut off %v, %d blocked; want none", who, c.Blocked())
 		}
 		closeAll(all)
 		if c.Blocked() != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/stream"
 )
 
-// BenchmarkFanOut is one writer and 1,000 readers of a body of 64 KiB, which
-// comes in pieces of 4 KiB or at once. An operation is the whole of it.
+// BenchmarkFanOut has one writer and 1,000 readers of a body of 64 KiB, which
+// arrives in pieces of 4 KiB or at once. One operation is the whole body.
 func BenchmarkFanOut(b *testing.B) {
 	const followers, size = 1000, 64 * kib
 	data := pattern(size)

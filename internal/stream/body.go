@@ -11,45 +11,45 @@ import (
 
 // Errors of a Body.
 var (
-	// ErrLagged is what a reader gets that fell out of the window.
+	// ErrLagged is returned to a reader that fell behind the window.
 	ErrLagged = errors.New("stream: reader fell behind the window")
-	// ErrNobody is what Write returns past the limit when there is no reader,
-	// or none that could still go on.
-	ErrNobody = errors.New("stream: nobody reads")
-	// ErrFinished is what Write returns once Finish was called.
+	// ErrNobody is returned by Write past the limit if there is no reader, or if
+	// every reader fell behind the window.
+	ErrNobody = errors.New("stream: no readers")
+	// ErrFinished is returned by Write after Finish was called.
 	ErrFinished = errors.New("stream: body is finished")
-	// ErrClosed is what Next returns once its reader was closed.
+	// ErrClosed is returned by Next after its reader was closed.
 	ErrClosed = errors.New("stream: reader is closed")
 )
 
 // Options configure a Body.
 type Options struct {
-	// Size is what Content-Length says, -1 if it is not known. With a Size
-	// above Limit the body is past the limit from its first byte on.
+	// Size is the Content-Length, or -1 if unknown. If Size is above Limit, the
+	// body is past the limit from its first byte on.
 	Size int64
-	// Limit is up to where everything is kept.
+	// Limit is the number of bytes up to which everything is kept.
 	Limit int64
-	// Window is how much is kept past Limit, below 1 means 64 KiB. As it slides
-	// by whole chunks, a little more is held.
+	// Window is the number of bytes kept past Limit; below 1 means 64 KiB. The
+	// window slides by whole chunks, so slightly more is held.
 	Window int64
-	// Patience is for how long Write waits, over the whole body, for readers that
-	// would lose their place, before they do. Readers that are equally fast are
-	// never quite so; a slow one costs the others no more than that. 0 means
-	// that none is waited for.
+	// Patience is the time, summed over the whole body, that Write waits for
+	// readers that would otherwise fall behind the window. Even equally fast
+	// readers never progress exactly alike; a slow one delays the others by at
+	// most Patience. 0 means that Write does not wait for them.
 	Patience time.Duration
-	// Reserve asks for n more bytes of the budget that the buffers in flight
-	// share with the store (n < 0 returns them). When it says no, the body
+	// Reserve requests n more bytes of the budget that the buffers in flight
+	// share with the store (n < 0 returns bytes). If it returns false, the body
 	// behaves as if the limit had been reached, with a window of at most 64 KiB
 	// that is not counted. nil means that there is no budget. It is called
-	// without a lock of the body, and never after Release has returned what the
-	// body had.
+	// without a lock of the body, and never after Release has returned the body's
+	// share.
 	Reserve func(n int64) bool
 }
 
-// A Body is appended to by one goroutine and read by many. All its methods but
+// A Body is appended to by one goroutine and read by many. All methods except
 // Write may be called from any goroutine at any time.
 type Body struct {
-	size    int64 // -1 if it is not known
+	size    int64 // -1 if unknown
 	limit   int64
 	reserve func(n int64) bool // nil: no budget
 
@@ -58,25 +58,25 @@ type Body struct {
 
 	// mu is held for bookkeeping only: bytes are copied without it. See chunk.
 	mu       sync.Mutex
-	window   int64         // guarded by mu, as all below; shrinks when Reserve refuses
-	patience time.Duration // that is left
-	chunks   []chunk       // what is kept, in order, without gaps, up to end
-	end      int64         // how much was written
-	over     bool          // past the limit: the window slides, nobody joins
-	refused  bool          // by Reserve; no chunk is counted from then on
-	reserved int64         // what Reserve has taken and not given back
+	window   int64         // guarded by mu, like all fields below; shrinks when Reserve refuses
+	patience time.Duration // what is left of it
+	chunks   []chunk       // the bytes kept, in order, without gaps, up to end
+	end      int64         // number of bytes written
+	over     bool          // past the limit: the window slides, and Join returns nil
+	refused  bool          // by Reserve; chunks added since are not counted
+	reserved int64         // bytes that Reserve granted and that were not returned
 	released bool
-	failed   error // of the first Write that did not append everything
+	failed   error // error of the first incomplete Write
 	finished bool
-	err      error // that Next ends with, never nil once finished
+	err      error // the final error of Next, never nil once finished
 	trailer  http.Header
 
-	readers    []*Reader // those that joined and are not closed
-	front      int64     // the greatest pos of readers; -1 without any
-	frontStale bool      // the reader at front has left: look again
+	readers    []*Reader // joined and not closed
+	front      int64     // the greatest pos of readers; -1 if there are none
+	frontStale bool      // the reader at front has left: search again
 
-	more chan struct{} // closed when there is more to read; nil if nobody waits
-	room chan struct{} // closed when Write may go on; nil if it does not wait
+	more chan struct{} // closed when there is more to read; nil if no reader waits
+	room chan struct{} // closed when Write may continue; nil if it does not wait
 }
 
 // New returns an empty Body.
@@ -89,13 +89,12 @@ func New(o Options) *Body {
 	return b
 }
 
-// Finish ends the body: completely with a nil err, or else broken. Readers
-// get what is still kept, then io.EOF or err. The first call counts.
+// Finish ends the body: as complete if err is nil, otherwise as broken. Readers
+// get the bytes still kept, then io.EOF or err. Only the first call counts.
 //
-// An end is complete only if it is true: with a nil err the body is broken all
-// the same when a Write failed, or when it has not the Size it was said to
-// have. And io.EOF as err is not passed on as such, since it would read as the
-// end of a whole body; it becomes io.ErrUnexpectedEOF.
+// With a nil err, the body is nevertheless broken if a Write failed or if its
+// length differs from its Size. An err of io.EOF becomes io.ErrUnexpectedEOF,
+// because readers would mistake it for the end of a complete body.
 func (b *Body) Finish(trailer http.Header, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +109,7 @@ func (b *Body) Finish(trailer http.Header, err error) {
 	case b.size >= 0 && b.end < b.size:
 		err = fmt.Errorf("stream: %d bytes of %d: %w", b.end, b.size, io.ErrUnexpectedEOF)
 	case b.size >= 0 && b.end > b.size:
-		err = fmt.Errorf("stream: %d bytes in a body of %d", b.end, b.size)
+		err = fmt.Errorf("stream: %d bytes in a body of size %d", b.end, b.size)
 	default:
 		err = io.EOF
 	}
@@ -119,8 +118,8 @@ func (b *Body) Finish(trailer http.Header, err error) {
 	b.wakeWriterLocked()
 }
 
-// notEOF returns err, or what stands for it if a reader would take it for the
-// end of a whole body.
+// notEOF returns err, wrapped if a reader would mistake it for the end of a
+// complete body.
 func notEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w (%v)", io.ErrUnexpectedEOF, err)
@@ -128,10 +127,10 @@ func notEOF(err error) error {
 	return err
 }
 
-// Whole returns the body once it is complete, as one slice with no spare
-// capacity that nobody may change, and true if all of it was kept. A body
-// whose size was not known is put together by the first call, in the place of
-// what it was kept in.
+// Whole returns the complete body as one slice without spare capacity, which must
+// not be modified, and true. It returns false if the body is not complete, or if
+// not all of it was kept. If the size was unknown, the first call copies the
+// chunks into one buffer, which replaces them.
 func (b *Body) Whole() ([]byte, bool) {
 	b.consolidating.Lock()
 	defer b.consolidating.Unlock()
@@ -147,7 +146,7 @@ func (b *Body) Whole() ([]byte, bool) {
 	case len(chunks) == 1 && len(chunks[0].buf) == cap(chunks[0].buf):
 		return chunks[0].buf, true
 	}
-	// Nobody writes any more: chunks stay as they are.
+	// There are no more writes, so the chunks do not change.
 	buf := make([]byte, 0, end)
 	for _, c := range chunks {
 		buf = append(buf, c.buf...)
@@ -164,15 +163,16 @@ func (b *Body) Whole() ([]byte, bool) {
 	return buf, true
 }
 
-// Trailer returns what Finish was given, nil before.
+// Trailer returns the trailer passed to Finish, or nil before that.
 func (b *Body) Trailer() http.Header {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.trailer
 }
 
-// Join returns a reader from the first byte on, nil if it is not kept any more
-// or the body was released. Joining a body that has ended is fine.
+// Join returns a reader that starts at the first byte. It returns nil if that
+// byte is no longer kept, or if the body was released. A body that has ended can
+// still be joined.
 func (b *Body) Join() *Reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,16 +192,17 @@ func (b *Body) Kept() bool {
 	return b.keptLocked()
 }
 
-// keptLocked is Kept. A window may reach back to the first byte for a while:
-// still nobody joins then, or who is let in would hang on how fast others read.
-// b.mu must be held.
+// keptLocked is Kept. A window may still reach back to the first byte for a
+// while, but no reader joins then: its success would depend on how fast the
+// others read. b.mu must be held.
 func (b *Body) keptLocked() bool {
 	return !b.released && (!b.over || b.end == 0)
 }
 
-// Release gives the budget back. It is called when the flight is over, once no
-// new reader comes; readers that are still there read on. It may be called more
-// than once. A body that is still written to goes on as if Reserve refused.
+// Release returns the body's share of the budget. It is called when the flight is
+// over and no new reader can come; remaining readers read on. It may be called
+// more than once. If the body is still being written, it continues as if Reserve
+// refused.
 func (b *Body) Release() {
 	b.mu.Lock()
 	back := b.reserved
@@ -210,7 +211,7 @@ func (b *Body) Release() {
 	b.giveBack(back)
 }
 
-// wakeReadersLocked lets everybody look again. b.mu must be held.
+// wakeReadersLocked wakes all waiting readers. b.mu must be held.
 func (b *Body) wakeReadersLocked() {
 	if b.more != nil {
 		close(b.more)
@@ -218,7 +219,7 @@ func (b *Body) wakeReadersLocked() {
 	}
 }
 
-// wakeWriterLocked lets Write look again. b.mu must be held.
+// wakeWriterLocked wakes a waiting Write. b.mu must be held.
 func (b *Body) wakeWriterLocked() {
 	if b.room != nil {
 		close(b.room)

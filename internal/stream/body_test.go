@@ -26,7 +26,7 @@ func TestH4_FollowersReadFromTheFirstByteAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range followers {
 			wg.Go(func() {
-				// Some are there before the first byte, others come in the middle.
+				// Some readers join before the first byte, others in the middle.
 				time.Sleep(time.Duration(i%4) * 500 * time.Millisecond)
 				r := b.Join()
 				if r == nil {
@@ -55,7 +55,7 @@ func TestH4_FollowersReadFromTheFirstByteAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		b.Finish(nil, nil)
 		wg.Wait()
-		reads(t, join(t, b), want) // who comes after the end
+		reads(t, join(t, b), want) // a reader that joins after the end
 	})
 }
 
@@ -63,7 +63,7 @@ func TestH4_SoleReaderGetsBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := stream.New(stream.Options{Size: -1, Limit: 8, Window: 4})
 		r := join(t, b)
-		write(t, b, pattern(8)) // the limit is not past yet
+		write(t, b, pattern(8)) // exactly at the limit, not past it
 		start := time.Now()
 		go func() {
 			time.Sleep(time.Second)
@@ -76,7 +76,7 @@ func TestH4_SoleReaderGetsBackPressure(t *testing.T) {
 				t.Errorf("reader got %d more bytes, %v; want 6, EOF", len(got), err)
 			}
 		}()
-		write(t, b, pattern(4)) // 4 of window once the reader is at 8
+		write(t, b, pattern(4)) // 4 more bytes of window once the reader is at 8
 		if d := time.Since(start); d != time.Second {
 			t.Errorf("Write past the limit returned after %v; want 1s", d)
 		}
@@ -90,7 +90,7 @@ func TestH4_SoleReaderGetsBackPressure(t *testing.T) {
 			t.Error("a body past the limit can be joined")
 		}
 		if _, ok := b.Whole(); ok {
-			t.Error("Whole() of a body past the limit says ok")
+			t.Error("Whole() of a body past the limit = true; want false")
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestH4_LaggardLosesItsPlaceAndHoldsNobody(t *testing.T) {
 		if _, err := fast.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		write(t, b, pattern(4)) // the window reaches back to 12, the first chunk is kept
+		write(t, b, pattern(4)) // the window reaches back to 12, so the first chunk is kept
 		if p, err := slow.Next(t.Context()); len(p) != 16 || err != nil {
 			t.Errorf("slow.Next = %d bytes, %v; want 16, nil", len(p), err)
 		}
@@ -119,16 +119,16 @@ func TestH4_LaggardLosesItsPlaceAndHoldsNobody(t *testing.T) {
 			write(t, b, pattern(4))
 		}
 		if !slow.Ready() {
-			t.Error("a laggard's Ready() = false; want true")
+			t.Error("Ready() of a lagging reader = false; want true")
 		}
 		if p, err := slow.Next(t.Context()); !errors.Is(err, stream.ErrLagged) {
 			t.Errorf("slow.Next = %d bytes, %v; want ErrLagged", len(p), err)
 		}
 
-		// The laggard has not closed yet. It must not hold the writer.
+		// The lagging reader is not closed yet. It must not block the writer.
 		fast.Close()
 		if n, err := b.Write(t.Context(), pattern(9)); n != 0 || err != stream.ErrNobody {
-			t.Errorf("Write with only a laggard = %d, %v; want 0, ErrNobody", n, err)
+			t.Errorf("Write with only a lagging reader = %d, %v; want 0, ErrNobody", n, err)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestH4_WriteEndsWhenTheLastReaderLeaves(t *testing.T) {
 func TestH4_WhenTheForemostLeavesTheNextOneCounts(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		reads   int // pieces that the other one reads before
+		reads   int // pieces that the other reader reads first
 		want    int
 		wantErr error
 		after   time.Duration
@@ -162,7 +162,7 @@ func TestH4_WhenTheForemostLeavesTheNextOneCounts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := stream.New(stream.Options{Size: -1, Limit: 0, Window: 8}) // in pieces of 2
+				b := stream.New(stream.Options{Size: -1, Limit: 0, Window: 8}) // in chunks of 2 bytes
 				ahead, other := join(t, b), join(t, b)
 				write(t, b, pattern(8))
 				for range 4 {
@@ -194,7 +194,7 @@ func TestWriteEndsWithTheCauseOfItsContext(t *testing.T) {
 		if n, err := b.Write(ctx, pattern(9)); n != 8 || err != cause || time.Since(start) != time.Second {
 			t.Errorf("Write = %d, %v after %v; want 8, %v after 1s", n, err, time.Since(start), cause)
 		}
-		// Where it need not wait, a context that is done does not matter.
+		// Without a need to wait, a context that has ended does not matter.
 		kept := stream.New(stream.Options{Size: -1, Limit: 9})
 		if n, err := kept.Write(ctx, pattern(9)); n != 9 || err != nil {
 			t.Errorf("Write up to the limit = %d, %v; want 9, nil", n, err)
@@ -252,7 +252,7 @@ func TestH4_SizeAboveTheLimitIsNeverKept(t *testing.T) {
 	want := pattern(1 << 20)
 	write(t, b, want[:1])
 	if b.Kept() || b.Join() != nil {
-		t.Error("a body with too big a size can be joined after its first byte")
+		t.Error("a body with a size above the limit can be joined after its first byte")
 	}
 	var got []byte
 	for n := 1; n < len(want); n += 16 * kib {
@@ -312,7 +312,7 @@ func TestH5_BrokenIsNeverEOF(t *testing.T) {
 				got = append(got, p...)
 			}
 			b.Finish(nil, test.err)
-			b.Finish(nil, nil) // the first counts
+			b.Finish(nil, nil) // only the first call counts
 			rest, err := readAll(t.Context(), r)
 			if errors.Is(err, io.EOF) || err == nil || test.is != nil && !errors.Is(err, test.is) {
 				t.Errorf("the body ends with %v; want %v", err, test.is)
@@ -337,7 +337,7 @@ func TestH5_FailedWriteBreaksTheBody(t *testing.T) {
 	}
 	b.Finish(nil, nil)
 	if _, err := readAll(ctx, r); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		t.Errorf("a body of which a Write failed ends with %v; want ErrUnexpectedEOF", err)
+		t.Errorf("a body with a failed Write ends with %v; want ErrUnexpectedEOF", err)
 	}
 }
 
@@ -371,8 +371,9 @@ func TestH4_PatienceWithLaggards(t *testing.T) {
 		fast, slow, stuck := join(t, b), join(t, b), join(t, b)
 		go drain(t, fast, 0)
 		ended := make(chan error)
-		// It sleeps when the patience ends, at 1s. If it waited in Next it could get
-		// ahead of the fast reader, and the writer would wait for it.
+		// It is asleep when the patience ends, at 1s. If it waited in Next
+		// instead, it could get ahead of the fast reader, and the writer would
+		// wait for it.
 		go func() { ended <- drain(t, slow, 600*time.Millisecond) }()
 		start := time.Now()
 		for range 100 {
@@ -386,7 +387,7 @@ func TestH4_PatienceWithLaggards(t *testing.T) {
 			t.Errorf("the stuck reader got %v; want ErrLagged", err)
 		}
 		if err := <-ended; !errors.Is(err, stream.ErrLagged) {
-			t.Errorf("the slow reader got %v; want ErrLagged, as there was no patience left", err)
+			t.Errorf("the slow reader got %v; want ErrLagged, because no patience was left", err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

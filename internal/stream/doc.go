@@ -1,5 +1,5 @@
-// Package stream is the body of one response while it is in flight: one writer
-// appends, and any number of readers follow, each with a cursor of its own
-// (H4). What has been written is kept from the first byte, so that who comes
-// late reads all of it, up to a limit; past that a window slides over it.
+// Package stream implements the body of a response in flight: one writer appends,
+// and any number of readers follow, each with its own cursor (H4). Up to a limit,
+// everything written is kept from the first byte, so a late reader gets all of
+// it. Past the limit, a window slides over the body.
 package stream

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/stream"
 )
 
-// A budget is what Reserve asks. Its bound may be set at any time.
+// A budget implements Reserve. Its bound can be changed at any time.
 type budget struct {
 	used, most, bound atomic.Int64
 }
@@ -36,7 +36,7 @@ func (b *budget) reserve(n int64) bool {
 	}
 }
 
-// pattern returns n bytes that tell their offset well enough.
+// pattern returns n bytes that make their offset recognizable.
 func pattern(n int) []byte {
 	p := make([]byte, n)
 	x := uint32(1)
@@ -47,7 +47,7 @@ func pattern(n int) []byte {
 	return p
 }
 
-// write appends p, and fails the test if it cannot.
+// write appends p, and fails the test on an error.
 func write(t *testing.T, b *stream.Body, p []byte) {
 	t.Helper()
 	if n, err := b.Write(t.Context(), p); n != len(p) || err != nil {
@@ -55,7 +55,7 @@ func write(t *testing.T, b *stream.Body, p []byte) {
 	}
 }
 
-// join returns a reader, and fails the test if there is none.
+// join returns a new reader, and fails the test if there is none.
 func join(t *testing.T, b *stream.Body) *stream.Reader {
 	t.Helper()
 	r := b.Join()
@@ -66,7 +66,7 @@ func join(t *testing.T, b *stream.Body) *stream.Reader {
 	return r
 }
 
-// readAll reads to the end and returns what came, and why no more came.
+// readAll reads to the end, and returns the bytes and the final error.
 func readAll(ctx context.Context, r *stream.Reader) ([]byte, error) {
 	var all []byte
 	for {
@@ -81,7 +81,7 @@ func readAll(ctx context.Context, r *stream.Reader) ([]byte, error) {
 	}
 }
 
-// reads checks that r has want and then ends with io.EOF.
+// reads checks that r returns exactly want and then io.EOF.
 func reads(t *testing.T, r *stream.Reader, want []byte) {
 	t.Helper()
 	got, err := readAll(t.Context(), r)

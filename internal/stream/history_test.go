@@ -15,12 +15,12 @@ import (
 	"github.com/weir-go/weir/internal/stream"
 )
 
-// slack is by how much more than the window may be held: a chunk at its head.
+// slack is how much may be held beyond the window: one chunk at its head.
 const slack = 64 * kib
 
 var errWait = errors.New("would wait")
 
-// A model stores all bytes that were written, and knows where everybody is.
+// A model keeps all bytes written, and the position of every reader.
 type model struct {
 	o       stream.Options
 	all     []byte
@@ -32,11 +32,11 @@ type modelReader struct {
 	pos int
 }
 
-// over reports whether the limit has been passed once n bytes were written.
+// over reports whether the limit is passed after n bytes were written.
 func (m *model) over(n int) bool { return m.o.Size > m.o.Limit || int64(n) > m.o.Limit }
 
-// front returns how far the foremost reader is, and how far the foremost is
-// that may have fallen out of the window.
+// front returns the position of the foremost reader that is surely within the
+// window (sure), and of the foremost reader at all (maybe).
 func (m *model) front() (sure, maybe int) {
 	sure, maybe = -1, -1
 	for _, r := range m.readers {
@@ -49,7 +49,7 @@ func (m *model) front() (sure, maybe int) {
 }
 
 // TestHistoryAgainstModel drives a Body from one goroutine, with a context that
-// is done: what would wait says so instead.
+// has ended: a call that would wait returns errWait instead.
 func TestHistoryAgainstModel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWait)
@@ -72,12 +72,12 @@ func TestHistoryAgainstModel(t *testing.T) {
 		}
 		b.Release()
 		if u := money.used.Load(); u != 0 {
-			t.Fatalf("seed %d, %+v: %d bytes are reserved in the end; want 0", seed, m.o, u)
+			t.Fatalf("seed %d, %+v: %d bytes are reserved at the end; want 0", seed, m.o, u)
 		}
 	}
 }
 
-// run writes data in pieces, and readers come, read and go in between.
+// run writes data in pieces, while readers join, read and leave.
 func (m *model) run(ctx context.Context, b *stream.Body, rng *rand.Rand, data []byte) error {
 	for steps := 0; len(m.all) < len(data) && steps < 10_000; steps++ {
 		var err error
@@ -110,7 +110,7 @@ func (m *model) run(ctx context.Context, b *stream.Body, rng *rand.Rand, data []
 }
 
 func (m *model) join(b *stream.Body) error {
-	// At exactly the limit it is not known yet whether it will be passed.
+	// At exactly the limit, the body cannot know yet whether it will be passed.
 	want := len(m.all) == 0 || !m.over(len(m.all))
 	kept, r := b.Kept(), b.Join()
 	if kept != (r != nil) || want != kept {
@@ -125,14 +125,14 @@ func (m *model) join(b *stream.Body) error {
 func (m *model) write(ctx context.Context, b *stream.Body, p []byte) (ended bool, err error) {
 	sure, maybe := m.front()
 	n, err := b.Write(ctx, p)
-	least := len(m.all) // how far it must have come
+	least := len(m.all) // the least it must have appended
 	if m.o.Size <= m.o.Limit {
 		least = max(least, int(min(int64(len(m.all)+len(p)), m.o.Limit)))
 	}
 	if sure >= 0 {
 		least = max(least, min(len(m.all)+len(p), sure+int(m.o.Window)))
 	}
-	most := least // and how far it may
+	most := least // the most it may have appended
 	if maybe >= 0 {
 		most = max(least, min(len(m.all)+len(p), maybe+int(m.o.Window)))
 	}
@@ -155,13 +155,13 @@ func (m *model) read(ctx context.Context, r *modelReader) error {
 	ready := r.r.Ready()
 	p, err := r.r.Next(ctx)
 	if ready == errors.Is(err, errWait) {
-		return fmt.Errorf("Ready() = %v, and then Next = %v", ready, err)
+		return fmt.Errorf("Ready() = %v, but then Next = %v", ready, err)
 	}
 	behind := int64(len(m.all) - r.pos)
 	switch {
 	case errors.Is(err, stream.ErrLagged):
 		if !m.over(len(m.all)) || behind <= m.o.Window {
-			return fmt.Errorf("reader at %d of %d is lagged", r.pos, len(m.all))
+			return fmt.Errorf("reader at %d of %d got ErrLagged", r.pos, len(m.all))
 		}
 		return nil
 	case errors.Is(err, errWait) && behind == 0:
@@ -169,9 +169,9 @@ func (m *model) read(ctx context.Context, r *modelReader) error {
 	case err != nil:
 		return fmt.Errorf("reader at %d of %d: %w", r.pos, len(m.all), err)
 	case m.over(len(m.all)) && behind > m.o.Window+slack:
-		return fmt.Errorf("reader %d behind is not lagged", behind)
+		return fmt.Errorf("reader %d behind got no ErrLagged", behind)
 	case cap(p) != len(p):
-		return fmt.Errorf("reader at %d got room to append", r.pos)
+		return fmt.Errorf("reader at %d got a slice with spare capacity", r.pos)
 	case len(p) == 0 || r.pos+len(p) > len(m.all) || !bytes.Equal(p, m.all[r.pos:r.pos+len(p)]):
 		return fmt.Errorf("reader at %d got %d bytes that differ", r.pos, len(p))
 	}
@@ -209,7 +209,7 @@ func (m *model) end(ctx context.Context, b *stream.Body, complete bool) error {
 }
 
 // TestHistoryConcurrent has a writer, readers that come and go, a budget that
-// runs out, and ends of every kind at the same time.
+// runs out, and ends of every kind, all at the same time.
 func TestHistoryConcurrent(t *testing.T) {
 	for seed := range uint64(150) {
 		synctest.Test(t, func(t *testing.T) { concurrent(t, seed) })
@@ -232,7 +232,7 @@ func concurrent(t *testing.T, seed uint64) {
 	var wg sync.WaitGroup
 	for i := range 12 {
 		rng := rand.New(rand.NewPCG(seed, uint64(i+2)))
-		r := b.Join() // a third are there from the beginning, the others come by and by
+		r := b.Join() // a third join at the start, the others later
 		if i%3 != 0 {
 			r.Close()
 		}
@@ -269,10 +269,10 @@ func concurrent(t *testing.T, seed uint64) {
 	b.Release()
 	wg.Wait()
 	if u := money.used.Load(); u != 0 {
-		t.Errorf("seed %d: %d bytes are reserved in the end; want 0", seed, u)
+		t.Errorf("seed %d: %d bytes are reserved at the end; want 0", seed, u)
 	}
 	if m := money.most.Load(); m > money.bound.Load() {
-		t.Errorf("seed %d: %d bytes were reserved of %d", seed, m, money.bound.Load())
+		t.Errorf("seed %d: %d bytes were reserved; the budget is %d", seed, m, money.bound.Load())
 	}
 }
 

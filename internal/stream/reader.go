@@ -5,22 +5,20 @@ import (
 	"sort"
 )
 
-// A Reader is a cursor. It is used by one goroutine. The code that joins closes
-// it: past the limit, Write waits for the foremost of those that are not
-// closed.
+// A Reader is a cursor, used by one goroutine. The code that joins must close it:
+// past the limit, Write waits for the foremost reader that is not closed.
 type Reader struct {
 	body   *Body
-	pos    int64 // guarded by body.mu, as all below; of the next byte it gets
-	place  int   // in body.readers
+	pos    int64 // guarded by body.mu, like all fields below; offset of the next byte to read
+	place  int   // index in body.readers
 	closed bool
 }
 
-// Next returns the next bytes, at least one, as many as there are in one piece.
-// They are valid until the next call, and must not be changed. It waits for
-// them until ctx ends, and returns its cause then; what is there already is
-// returned even so. At the end it is io.EOF, or the error of a broken body, or
-// ErrLagged. io.EOF means that the reader had every byte of a complete body, and
-// nothing else is io.EOF.
+// Next returns the next bytes: at least one, and as many as are contiguous. They
+// are valid until the next call and must not be modified. If there are none, Next
+// waits for some until ctx ends, and then returns the cause of ctx. At the end it
+// returns io.EOF, the error of a broken body, or ErrLagged. It returns io.EOF
+// exactly if the reader had every byte of a complete body.
 func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	for {
 		p, wait, err := r.step()
@@ -35,7 +33,7 @@ func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// step returns what Next does, or what to wait for.
+// step returns the results of Next, or a channel to wait for.
 func (r *Reader) step() (p []byte, wait <-chan struct{}, err error) {
 	b := r.body
 	b.mu.Lock()
@@ -56,10 +54,10 @@ func (r *Reader) step() (p []byte, wait <-chan struct{}, err error) {
 	return nil, b.more, nil
 }
 
-// advanceLocked moves r to the end of the chunk it is in, and returns what it
-// has passed. There must be something, and b.mu must be held.
+// advanceLocked moves r to the end of its current chunk, and returns the bytes
+// passed. There must be at least one, and b.mu must be held.
 func (b *Body) advanceLocked(r *Reader) []byte {
-	i := len(b.chunks) - 1 // where all are who keep up
+	i := len(b.chunks) - 1 // readers that keep up are in the last chunk
 	if r.pos < b.chunks[i].off {
 		i = sort.Search(i, func(i int) bool { return b.chunks[i].off > r.pos }) - 1
 	}
@@ -70,7 +68,7 @@ func (b *Body) advanceLocked(r *Reader) []byte {
 		b.front = r.pos
 		b.wakeWriterLocked()
 	} else if b.patience > 0 {
-		b.wakeWriterLocked() // which may wait for this one
+		b.wakeWriterLocked() // it may wait for this reader
 	}
 	return p
 }
@@ -80,10 +78,10 @@ func (r *Reader) Ready() bool {
 	b := r.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return r.closed || b.finished || r.pos < b.end // a laggard is before the end
+	return r.closed || b.finished || r.pos < b.end // for a lagging reader, pos is before end
 }
 
-// Close takes the reader off. It may be called more than once.
+// Close removes the reader. It may be called more than once.
 func (r *Reader) Close() {
 	b := r.body
 	b.mu.Lock()

@@ -127,7 +127,7 @@ func TestH4_RefusedBudgetIsTheLimit(t *testing.T) {
 			var got []byte
 			for n := 0; n < len(want); n += 8 * kib {
 				write(t, b, want[n:n+8*kib])
-				// The sole reader keeps its place however much it is behind.
+				// The sole reader keeps its place, however far behind it is.
 				if n >= 32*kib {
 					p, err := r.Next(t.Context())
 					if err != nil {
@@ -145,7 +145,7 @@ func TestH4_RefusedBudgetIsTheLimit(t *testing.T) {
 				t.Error("Kept() = true; want false")
 			}
 			if u := money.used.Load(); u != 0 {
-				t.Errorf("%d bytes are reserved once what was counted has left the window; want 0", u)
+				t.Errorf("%d bytes are reserved once the counted chunks have left the window; want 0", u)
 			}
 			b.Release()
 			if u := money.used.Load(); u != 0 {
@@ -217,7 +217,7 @@ func TestReleaseWhileWriting(t *testing.T) {
 	if b.Kept() || b.Join() != nil {
 		t.Error("a released body can be joined")
 	}
-	// Whatever slides out of the window now was given back already.
+	// Chunks that leave the window now were returned to the budget already.
 	for range 20 {
 		write(t, b, pattern(10*kib))
 		for r.Ready() {
@@ -231,7 +231,7 @@ func TestReleaseWhileWriting(t *testing.T) {
 		t.Errorf("reader got %d bytes, %v; want none, EOF", len(got), err)
 	}
 	if u := money.used.Load(); u != 0 {
-		t.Errorf("%d bytes are reserved in the end; want 0", u)
+		t.Errorf("%d bytes are reserved at the end; want 0", u)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestReleaseWhileReserving(t *testing.T) {
 	write(t, b, pattern(10))
 	b.Finish(nil, nil)
 	if u := money.used.Load(); u != 0 {
-		t.Errorf("%d bytes are reserved in the end; want 0", u)
+		t.Errorf("%d bytes are reserved at the end; want 0", u)
 	}
 }
 
@@ -269,10 +269,10 @@ func TestFinishWhileReserving(t *testing.T) {
 		t.Errorf("Write = %d, %v; want 0, ErrFinished", n, err)
 	}
 	if again, ok := b.Whole(); !ok || len(again) != 4*kib || &again[0] != &first[0] {
-		t.Errorf("Whole() = %d bytes, %v; want what it was before", len(again), ok)
+		t.Errorf("Whole() = %d bytes, %v; want the same as before", len(again), ok)
 	}
 	b.Release()
 	if u := money.used.Load(); u != 0 {
-		t.Errorf("%d bytes are reserved in the end; want 0", u)
+		t.Errorf("%d bytes are reserved at the end; want 0", u)
 	}
 }

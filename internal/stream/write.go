@@ -6,33 +6,35 @@ import (
 )
 
 const (
-	smallChunk  = 4 << 10  // the first of a body whose size is not known
-	bigChunk    = 64 << 10 // no chunk of such a body is bigger
-	smallWindow = 64 << 10 // the widest window that is not counted
-	trusted     = 64 << 10 // up to here a Content-Length gets its buffer at once
-	growth      = 4        // by this factor the buffer grows after that
+	smallChunk  = 4 << 10  // the first chunk of a body of unknown size
+	bigChunk    = 64 << 10 // the largest chunk of such a body
+	smallWindow = 64 << 10 // the largest window that is not counted
+	trusted     = 64 << 10 // the most that is allocated at once for a Content-Length
+	growth      = 4        // factor by which the buffer grows after that
 )
 
-// A chunk is a piece of the body. Its buffer is appended to within its capacity
-// and nothing in it changes after that, so any holder of a slice of what was
-// written may read it without the lock, even when the chunk is long gone. The
-// buffer of a chunk is never used again for that reason.
+// A chunk is a piece of the body. Its buffer is only appended to, within its
+// capacity, and written bytes never change. So any holder of a slice of written
+// bytes may read it without the lock, even after the chunk is gone. For that
+// reason, the buffer of a chunk is never reused.
 //
-// The writer copies into the spare capacity without the lock, where nobody
-// looks, and moves the end of buf under it.
+// The writer copies into the spare capacity without the lock, where no reader
+// looks, and moves the end of buf under the lock.
 type chunk struct {
-	off  int64 // of its first byte in the body
+	off  int64 // offset of its first byte in the body
 	buf  []byte
-	cost int64 // that it has of the budget
+	cost int64 // its share of the budget
 }
 
-// Write appends a copy of p. Up to the limit it never waits. Past it, it waits
-// while the reader that is ahead of all others is the window behind or more: so
-// a sole reader gets back-pressure, and a laggard among several loses its place,
-// once Options.Patience is used up.
-// What Next has returned counts as read. ctx ends the wait with its cause. It
-// returns ErrNobody past the limit when there is no reader, also when the last
-// one leaves while it waits. With an error it says how much was appended.
+// Write appends a copy of p. Up to the limit it never waits. Past the limit, it
+// waits while the foremost reader is a full window or more behind. So a sole
+// reader exerts back-pressure, and of several readers, a slow one falls behind
+// the window once Options.Patience is used up.
+//
+// Bytes that Next has returned count as read. If ctx ends during the wait, Write
+// returns its cause. Past the limit it returns ErrNobody if there is no reader,
+// or if the last one leaves while it waits. With an error, it also returns the
+// number of bytes appended.
 func (b *Body) Write(ctx context.Context, p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
@@ -54,9 +56,10 @@ func (b *Body) Write(ctx context.Context, p []byte) (int, error) {
 	return n, nil
 }
 
-// Begin appends a copy of p before there is a reader: all of it, or nothing if the
-// limit or the budget has no room for that. Then the body is as good as new, and p
-// goes to Write once somebody has joined. It is called before any Write.
+// Begin appends a copy of p before there is a reader. If the limit or the budget
+// has no room for all of p, it appends nothing; the body is then as good as new,
+// and p must be passed to Write once a reader has joined. Begin must be called
+// before any Write.
 func (b *Body) Begin(p []byte) bool {
 	b.mu.Lock()
 	fits := !b.over && !b.finished && int64(len(p)) <= b.limit
@@ -76,7 +79,7 @@ func (b *Body) Begin(p []byte) bool {
 	return b.publish(copy(spare, p)) == nil
 }
 
-// spare returns where the next bytes go: at least one, at most want.
+// spare returns the space for the next bytes: at least one byte, at most want.
 func (b *Body) spare(ctx context.Context, want int) ([]byte, error) {
 	for {
 		n, wait, patience, err := b.allowance(int64(want))
@@ -96,8 +99,8 @@ func (b *Body) spare(ctx context.Context, want int) ([]byte, error) {
 	}
 }
 
-// await waits until wait is closed or ctx ends. With patience it is for laggards
-// that it waits, and no longer than that.
+// await waits until wait is closed or ctx ends. If patience is not 0, the wait is
+// for slow readers and lasts at most that long.
 func (b *Body) await(ctx context.Context, wait <-chan struct{}, patience time.Duration) error {
 	var enough <-chan time.Time
 	if patience > 0 {
@@ -120,9 +123,9 @@ func (b *Body) await(ctx context.Context, wait <-chan struct{}, patience time.Du
 	return nil
 }
 
-// allowance says how many of want bytes may be written now, or if none may,
-// what to wait for before asking again, and with patience for how long: then it
-// is laggards that are in the way.
+// allowance returns how many of want bytes may be written now. If none may, it
+// returns a channel to wait for before the next call. If patience is not 0, slow
+// readers are in the way, and the wait lasts at most that long.
 func (b *Body) allowance(want int64) (n int64, wait <-chan struct{}, patience time.Duration, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +157,8 @@ func (b *Body) allowance(want int64) (n int64, wait <-chan struct{}, patience ti
 	return 0, b.room, patience, nil
 }
 
-// backLocked returns how far the last reader is that has not fallen out of the
-// window, at most front. b.mu must be held.
+// backLocked returns the position of the hindmost reader that has not fallen
+// behind the window, at most front. b.mu must be held.
 func (b *Body) backLocked(front int64) int64 {
 	base := b.baseLocked()
 	for _, r := range b.readers {
@@ -166,8 +169,8 @@ func (b *Body) backLocked(front int64) int64 {
 	return front
 }
 
-// frontLocked returns how far the foremost reader is, -1 if there is none.
-// Readers that fell out of the window do not count: they read no more, and
+// frontLocked returns the position of the foremost reader, or -1 if there is
+// none. Readers that fell behind the window do not count: they read no more, and
 // Write would wait for them forever. b.mu must be held.
 func (b *Body) frontLocked() int64 {
 	if !b.frontStale {
@@ -183,8 +186,7 @@ func (b *Body) frontLocked() int64 {
 	return b.front
 }
 
-// baseLocked returns the offset of the first byte that is kept. b.mu must be
-// held.
+// baseLocked returns the offset of the first byte kept. b.mu must be held.
 func (b *Body) baseLocked() int64 {
 	if len(b.chunks) == 0 {
 		return 0
@@ -192,7 +194,7 @@ func (b *Body) baseLocked() int64 {
 	return b.chunks[0].off
 }
 
-// tail returns up to n bytes of the spare capacity, nil if there is none.
+// tail returns up to n bytes of the spare capacity, or nil if there is none.
 func (b *Body) tail(n int64) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +209,7 @@ func (b *Body) tail(n int64) []byte {
 	return buf[len(buf) : len(buf)+int(n)]
 }
 
-// extend makes spare capacity, or finds that the body is past the limit.
+// extend adds spare capacity, or discovers that the body is past the limit.
 func (b *Body) extend() {
 	b.mu.Lock()
 	over, refused, window, end := b.over, b.refused, b.window, b.end
@@ -229,14 +231,15 @@ func (b *Body) extend() {
 	}
 }
 
-// windowChunk is the size of chunks in a window: a quarter, as whole chunks
-// leave it, so that no more than that is held beyond it.
+// windowChunk returns the size of chunks in a window: a quarter of it. Chunks
+// leave the window as a whole, so no more than a quarter is held beyond it.
 func windowChunk(window int64) int64 {
 	return min(max(1, window/4), bigChunk)
 }
 
-// add appends an empty chunk, unless Finish came in between: what Whole returns
-// is the one chunk then. What was reserved for it is given back by Release.
+// add appends an empty chunk, unless Finish came in between: then the existing
+// chunk may be the slice that Whole returned. Release returns what was reserved
+// for the unused chunk.
 func (b *Body) add(buf []byte, cost int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,9 +249,10 @@ func (b *Body) add(buf []byte, cost int64) {
 	b.chunks = append(b.chunks, chunk{off: b.end, buf: buf, cost: cost})
 }
 
-// grow gives the one buffer of a body of known size more capacity. It ends at
-// exactly that size, and follows what really comes: a header that promises much
-// takes no memory. While it copies, the old buffer is there too, uncounted.
+// grow gives the single buffer of a body of known size more capacity. The final
+// capacity is exactly that size, but growth follows the bytes that arrive, so a
+// large Content-Length alone takes no memory. During the copy, the old buffer
+// also exists and is not counted.
 func (b *Body) grow() {
 	b.mu.Lock()
 	var old []byte
@@ -267,8 +271,8 @@ func (b *Body) grow() {
 	b.chunks = []chunk{{buf: buf, cost: size}}
 }
 
-// publish makes n bytes of the spare capacity part of the body, and drops what
-// is now outside of the window.
+// publish makes n bytes of the spare capacity part of the body, and drops what is
+// now outside the window.
 func (b *Body) publish(n int) error {
 	b.mu.Lock()
 	if b.finished {
@@ -285,9 +289,9 @@ func (b *Body) publish(n int) error {
 	return nil
 }
 
-// slideLocked drops the chunks that are wholly outside of the window, and
-// returns what they had of the budget. The foremost reader is never outside,
-// see allowance. b.mu must be held.
+// slideLocked drops the chunks that are entirely outside the window, and returns
+// their share of the budget. The foremost reader is never outside, see allowance.
+// b.mu must be held.
 func (b *Body) slideLocked() (back int64) {
 	if !b.over {
 		return 0
@@ -303,14 +307,14 @@ func (b *Body) slideLocked() (back int64) {
 	}
 	b.chunks = b.chunks[k:]
 	if b.released {
-		return 0 // Release has given back everything
+		return 0 // Release has returned everything
 	}
 	b.reserved -= back
 	return back
 }
 
-// take asks for n bytes of the budget. If there are none, the body is past its
-// limit from now on.
+// take requests n bytes of the budget. If it does not get them, the body is past
+// its limit from now on.
 func (b *Body) take(n int64) bool {
 	if b.reserve == nil {
 		return true
@@ -329,7 +333,7 @@ func (b *Body) take(n int64) bool {
 	b.window = min(b.window, smallWindow)
 	b.mu.Unlock()
 	if got {
-		b.reserve(-n) // released while we asked
+		b.reserve(-n) // released during the request
 	}
 	return false
 }

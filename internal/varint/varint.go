@@ -1,5 +1,5 @@
-// Package varint reads and writes the fields of our wire formats: numbers as unsigned
-// varints, and texts and bytes after their length.
+// Package varint reads and writes the fields of weir's wire formats: numbers as
+// unsigned varints, and strings and bytes preceded by their length.
 package varint
 
 import (
@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// AppendText appends s after its length.
+// AppendText appends the length of s, then s.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// AppendTexts appends all after their number.
+// AppendTexts appends the number of strings, then each of them.
 func AppendTexts(b []byte, all []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	for _, s := range all {
@@ -22,14 +22,15 @@ func AppendTexts(b []byte, all []string) []byte {
 	return b
 }
 
-// A Reader takes fields off Rest. After the first field that is missing or out of its
-// bound, Bad is true, Rest is nil, and all other fields are zero.
+// A Reader reads fields from the front of Rest. After the first field that is
+// missing or out of bounds, Bad is true, Rest is nil, and all later fields are
+// zero.
 type Reader struct {
 	Rest []byte
 	Bad  bool
 }
 
-// Number reads a number up to most.
+// Number reads a number of at most most.
 func (r *Reader) Number(most uint64) uint64 {
 	n, size := binary.Uvarint(r.Rest)
 	if size <= 0 || n > most {
@@ -40,17 +41,17 @@ func (r *Reader) Number(most uint64) uint64 {
 	return n
 }
 
-// Duration reads a duration, which is not negative.
+// Duration reads a non-negative duration.
 func (r *Reader) Duration() time.Duration { return time.Duration(r.Number(math.MaxInt64)) } //nolint:gosec // bounded
 
-// Count reads how many fields follow. Each takes at least a byte, so the bytes that
-// are left bound what a caller allocates for them.
+// Count reads the number of fields that follow. Each field takes at least a byte,
+// so the remaining bytes bound what a caller allocates for them.
 func (r *Reader) Count() int { return int(r.Number(uint64(len(r.Rest)))) } //nolint:gosec // bounded
 
-// Bytes reads bytes, which are a part of Rest.
+// Bytes reads bytes. The result is a slice of Rest.
 func (r *Reader) Bytes() []byte {
 	n := r.Count()
-	if n > len(r.Rest) { // the length took some of the bytes itself
+	if n > len(r.Rest) { // the length itself took some of the bytes
 		r.Bad, r.Rest = true, nil
 		return nil
 	}
@@ -59,10 +60,10 @@ func (r *Reader) Bytes() []byte {
 	return b
 }
 
-// Text reads a copy of bytes.
+// Text reads a string, which is a copy.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
-// Texts reads several texts.
+// Texts reads several strings.
 func (r *Reader) Texts() []string {
 	n := r.Count()
 	all := make([]string, 0, min(n, 1024))

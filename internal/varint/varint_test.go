@@ -9,7 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/varint"
 )
 
-// What was written is read back, and every cut of it is bad, whichever field it is in.
+// A complete encoding is read back. Every truncation of it is bad, in whichever
+// field.
 func TestReaderReadsWhatWasWrittenAndNoCutOfIt(t *testing.T) {
 	b := binary.AppendUvarint(nil, 300)
 	b = binary.AppendUvarint(b, uint64(time.Hour))
@@ -30,7 +31,7 @@ func TestReaderReadsWhatWasWrittenAndNoCutOfIt(t *testing.T) {
 	}
 }
 
-// A number above its bound, and a length above what is left, are bad.
+// A number above its bound, and a length above the remaining bytes, are bad.
 func TestReaderHasBounds(t *testing.T) {
 	r := varint.Reader{Rest: binary.AppendUvarint(nil, 301)}
 	if n := r.Number(300); n != 0 || !r.Bad {
@@ -44,11 +45,11 @@ func TestReaderHasBounds(t *testing.T) {
 	}
 }
 
-// Appending to bytes that were read does not write over what follows them.
+// Appending to bytes that were read does not overwrite what follows them.
 func TestReaderBytesAreCapped(t *testing.T) {
 	r := varint.Reader{Rest: varint.AppendText(varint.AppendText(nil, "a"), "b")}
 	_ = append(r.Bytes(), 'x', 'y')
 	if s := r.Text(); s != "b" || r.Bad {
-		t.Errorf("the text after bytes that were appended to = %q, bad %v; want b, false", s, r.Bad)
+		t.Errorf("Text after appending to the previous bytes = %q, bad %v; want b, false", s, r.Bad)
 	}
 }

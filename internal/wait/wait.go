@@ -1,10 +1,11 @@
-// Package wait gives a context to what waits without one.
+// Package wait adds a context to a wait that has none.
 package wait
 
 import "context"
 
-// For runs f, which waits for work that is ending, and returns when f has or when
-// ctx ends, then with its cause. f must return once that work has ended.
+// For runs f, which waits for work that is ending. It returns when f has
+// returned, or with the cause of ctx when ctx ends. f must return once that work
+// has ended.
 func For(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	go func() {

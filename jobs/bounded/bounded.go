@@ -1,6 +1,6 @@
-// Package bounded reads what others write: files of any kind, and streams. Nothing
-// that it reads is larger, or takes longer, than its caller says. Shipped code reads
-// whole files and streams here and nowhere else; a rule of the repository checks that.
+// Package bounded reads untrusted input: files of any kind, and streams. No read is
+// larger, or takes longer, than its caller allows. Shipped code reads whole files and
+// streams only here; a repository test checks that.
 package bounded
 
 import (
@@ -14,35 +14,35 @@ import (
 	"time"
 )
 
-// Patience is how long File waits for a file that is slow to give what it has, such
-// as a FIFO that nobody writes to.
+// Patience is how long File waits for a file that is slow, such as a FIFO without a
+// writer.
 const Patience = 10 * time.Second
 
-// pause is how often a FIFO without a writer is looked at.
+// pause is the interval at which a FIFO without a writer is polled.
 const pause = 5 * time.Millisecond
 
-// arrival is how long a FIFO that has given something before is left to a writer.
-// One that waits in its open until somebody reads needs a moment to get going, and
-// would write into nothing if the reader left at once.
+// arrival is how long File waits for a writer on a FIFO that it has already read. A
+// writer that is blocked in its open until there is a reader takes a moment to start,
+// and its write would fail if the reader left at once.
 const arrival = 100 * time.Millisecond
 
-// A SizeError is the end of a read that would have been larger than it may be.
+// A SizeError means that the data is larger than the limit.
 type SizeError struct{ Most int64 }
 
 func (e *SizeError) Error() string { return fmt.Sprintf("is larger than %d bytes", e.Most) }
 
-// A TimeError is the end of a read that took too long.
+// A TimeError means that the read took too long.
 type TimeError struct{ Patience time.Duration }
 
 func (e *TimeError) Error() string {
 	return fmt.Sprintf("has not been read to its end within %v", e.Patience)
 }
 
-// Timeout reports true, as those of package net do.
+// Timeout returns true, as for timeouts of package net.
 func (e *TimeError) Timeout() bool { return true }
 
-// All reads r to its end. If that is not within most bytes the error is a
-// *SizeError, and there is no data.
+// All reads r to its end. If r has more than most bytes, it returns no data and a
+// *SizeError.
 func All(r io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
@@ -54,13 +54,13 @@ func All(r io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// File reads a file of at most a number of bytes: a regular one, a FIFO, such as a
-// shell's <(command), a terminal, a device. It takes Patience at most, then its error
-// is a *TimeError; see All for the other.
+// File reads a file of at most most bytes: a regular file, a FIFO, such as a shell's
+// <(command), a terminal, or a device. After Patience it returns a *TimeError; if the
+// file is too large, a *SizeError as from All.
 //
-// A FIFO gives what it has once. What it gave is remembered, so that the next File of
-// it returns the same, unless somebody writes to it again. At most maxPipes of them
-// are remembered.
+// A FIFO provides its data only once. File remembers the data, and returns it again
+// at the next call, unless the FIFO has been written to again. It remembers at most
+// maxPipes of them.
 func File(name string, most int64) ([]byte, error) {
 	return file(name, most, Patience)
 }
@@ -71,8 +71,8 @@ func file(name string, most int64, patience time.Duration) ([]byte, error) {
 		err  error
 	}
 	done := make(chan result, 1)
-	// A read of a file system that hangs cannot be broken off: this goroutine ends
-	// when the system lets it. All others end by their deadline.
+	// A read of a file system that hangs cannot be interrupted: this goroutine ends
+	// when the operating system returns. All other reads end by their deadline.
 	go func() {
 		data, err := read(name, most, time.Now().Add(patience))
 		done <- result{data, err}
@@ -108,7 +108,7 @@ func read(name string, most int64, deadline time.Time) ([]byte, error) {
 	case info.Mode().IsRegular() && info.Size() > most:
 		return nil, &SizeError{most}
 	}
-	_ = f.SetReadDeadline(deadline) // what knows no deadlines does not make us wait
+	_ = f.SetReadDeadline(deadline) // fails for files without deadlines, whose reads do not block
 	r := io.Reader(&timed{f, deadline})
 	if info.Mode()&fs.ModeNamedPipe == 0 {
 		return All(r, most)
@@ -129,11 +129,11 @@ func read(name string, most int64, deadline time.Time) ([]byte, error) {
 		case !time.Now().Before(deadline):
 			return nil, os.ErrDeadlineExceeded
 		}
-		<-time.After(pause) // there is no writer yet, or one that wrote nothing
+		<-time.After(pause) // there is no writer yet, or one that has written nothing
 	}
 }
 
-// timed ends the reads of what has no end and no deadlines.
+// timed ends the reads of an endless file that does not support deadlines.
 type timed struct {
 	f        *os.File
 	deadline time.Time
@@ -146,11 +146,11 @@ func (t *timed) Read(p []byte) (int, error) {
 	return t.f.Read(p)
 }
 
-// maxPipes is how many FIFOs are remembered, the latest.
+// maxPipes is the number of FIFOs that are remembered: the latest ones.
 const maxPipes = 64
 
-// pipes are what FIFOs have given, for the process: a FIFO is read once, wherever in
-// the program.
+// pipes has the data of the FIFOs that this process has read: a FIFO is read only
+// once, anywhere in the program.
 var pipes memory
 
 type memory struct {
@@ -159,7 +159,7 @@ type memory struct {
 }
 
 type pipe struct {
-	name string // beside info: what is deleted leaves its number to others
+	name string // in addition to info: the inode of a deleted file can be reused
 	info fs.FileInfo
 	data []byte
 }

@@ -22,7 +22,7 @@ func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestAll(t *testing.T) {
 	if b, err := All(strings.NewReader("1234"), 4); string(b) != "1234" || err != nil {
-		t.Errorf("All = %q, %v", b, err)
+		t.Errorf(`All = %q, %v; want "1234", nil`, b, err)
 	}
 	var large *SizeError
 	for _, r := range []io.Reader{strings.NewReader("12345"), endless{}} {
@@ -39,7 +39,7 @@ func TestFileOfEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := File(name, 4); string(b) != "1234" || err != nil {
-		t.Errorf("File = %q, %v", b, err)
+		t.Errorf(`File = %q, %v; want "1234", nil`, b, err)
 	}
 	var large *SizeError
 	for _, endless := range []string{name, "/dev/zero", "/dev/urandom"} {
@@ -48,13 +48,13 @@ func TestFileOfEveryKind(t *testing.T) {
 		}
 	}
 	if b, err := File("/dev/null", 4); len(b) != 0 || err != nil {
-		t.Errorf("File(/dev/null) = %q, %v", b, err)
+		t.Errorf(`File(/dev/null) = %q, %v; want "", nil`, b, err)
 	}
 	if _, err := File(dir, 4); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("File of a folder = %v", err)
+		t.Errorf("File of a folder = %v; want EISDIR", err)
 	}
 	if _, err := File(filepath.Join(dir, "none"), 4); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("File of nothing = %v", err)
+		t.Errorf("File of a missing file = %v; want ErrNotExist", err)
 	}
 }
 
@@ -67,8 +67,9 @@ func mkfifo(t *testing.T) string {
 	return name
 }
 
-// write opens a FIFO, which waits for the reader, and writes to it. It does so again
-// if the reader has left before it got to write, as it may on a busy machine.
+// write opens a FIFO, which blocks until there is a reader, and writes to it. It
+// tries again if the reader has left before the write, which can happen on a busy
+// machine.
 func write(t *testing.T, name string, text string) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
@@ -82,7 +83,7 @@ func write(t *testing.T, name string, text string) (done chan struct{}) {
 			n, err := f.WriteString(text)
 			_ = f.Close()
 			if n > 0 || !errors.Is(err, syscall.EPIPE) {
-				return // the reader may have had enough
+				return // the reader may have stopped at its limit
 			}
 		}
 	}()
@@ -94,11 +95,11 @@ func TestFIFOIsReadOnceAndRemembered(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		done := write(t, name, text)
 		for string(must(t, name)) != text {
-			// the writer has not come yet: it is what was there before
+			// the writer has not started yet: this is the previous text
 		}
 		<-done
 		if got := must(t, name); string(got) != text {
-			t.Errorf("the next File = %q; want %q again", got, text)
+			t.Errorf("second File = %q; want %q again", got, text)
 		}
 	}
 	done := write(t, name, strings.Repeat("x", 1<<20))
@@ -126,7 +127,7 @@ func TestFIFOThatNobodyWritesTo(t *testing.T) {
 	if _, err := file(name, 100, 50*time.Millisecond); !errors.As(err, &late) || !late.Timeout() {
 		t.Errorf("without a writer: %v; want a TimeError", err)
 	}
-	w, err := os.OpenFile(name, os.O_RDWR, 0) // does not wait, and is a writer
+	w, err := os.OpenFile(name, os.O_RDWR, 0) // O_RDWR does not block, and counts as a writer
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +136,11 @@ func TestFIFOThatNobodyWritesTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := file(name, 100, 50*time.Millisecond); b != nil || !errors.As(err, &late) {
-		t.Errorf("with one that does not end: %q, %v; want a TimeError", b, err)
+		t.Errorf("with a writer that stays open: %q, %v; want a TimeError", b, err)
 	}
 }
 
-// A shell gives <(command) as the name of a file descriptor.
+// A shell passes <(command) as the name of a file descriptor.
 func TestFileOfAPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -153,7 +154,7 @@ func TestFileOfAPipe(t *testing.T) {
 	name := "/dev/fd/" + strconv.Itoa(int(r.Fd()))
 	for range 3 {
 		if b := must(t, name); !bytes.Equal(b, []byte("text")) {
-			t.Errorf("File = %q", b)
+			t.Errorf(`File = %q; want "text"`, b)
 		}
 	}
 }
@@ -170,6 +171,6 @@ func TestPipesAreForgotten(t *testing.T) {
 		m.remember(name, info, []byte{byte(i)})
 	}
 	if len(m.list) != maxPipes || m.list[0].data[0] != 10 {
-		t.Errorf("%d are remembered from %d on; want %d from 10 on", len(m.list), m.list[0].data[0], maxPipes)
+		t.Errorf("%d FIFOs are remembered, from number %d; want %d, from number 10", len(m.list), m.list[0].data[0], maxPipes)
 	}
 }

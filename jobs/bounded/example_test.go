@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// A stream that is too long is an error, and is not read to its end.
+// A stream that is too long returns an error, and is not read to its end.
 func ExampleAll() {
 	text, err := bounded.All(strings.NewReader("short"), 10)
 	fmt.Println(string(text), err)

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// J1: Accepted means durable at a named level: process, disk, majority. The answer
-// says which, and what was accepted is there after a restart of the server.
+// J1: Accepted means durable at a named level: process, disk, majority. The handle
+// says which, and an accepted job is still there after a restart of the server.
 func TestJ1AnAcceptedJobIsDurableAtANamedLevel(t *testing.T) {
 	for _, level := range []jobs.Durability{jobs.DurabilityProcess, jobs.DurabilityDisk} {
 		t.Run(level.String(), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestJ2AttemptsHaveNumbersAndFences(t *testing.T) {
 			t.Errorf("attempt %d is %+v; want number %d of job %s with what was submitted", i+1, j, i+1, h.ID())
 		}
 		if j.Fence == 0 || i > 0 && j.Fence <= seen[i-1].Fence {
-			t.Errorf("attempt %d has fence %d, the one before %d; want a higher one", i+1, j.Fence, seen[max(i-1, 0)].Fence)
+			t.Errorf("attempt %d has fence %d, after fence %d; want a higher one", i+1, j.Fence, seen[max(i-1, 0)].Fence)
 		}
 	}
 	if s := r.status(h); s.Attempt != 4 || s.Fence != seen[3].Fence {
@@ -74,9 +74,9 @@ func TestJ2AttemptsHaveNumbersAndFences(t *testing.T) {
 	}
 }
 
-// J3: Only the current fence writes the result, so there is exactly one. Here a worker
-// stands still beyond its lease, another one makes the result, and the first comes
-// back with its own.
+// J3: Only the current fence writes the result, so there is exactly one. Here a
+// worker is stopped for longer than its lease, another worker produces the result,
+// and then the first returns with its own.
 func TestJ3OnlyTheCurrentFenceWritesTheResult(t *testing.T) {
 	r := contract(t)
 	o := jobs.QueueOptions{Lease: 500 * time.Millisecond, RetryInitial: 10 * time.Millisecond}
@@ -93,7 +93,7 @@ func TestJ3OnlyTheCurrentFenceWritesTheResult(t *testing.T) {
 	r.work(q, jobs.WorkerOptions{}, second.echo)
 	r.wantResult(h, "a")
 	if j := second.all()[0]; j.Fence <= first || j.Attempt != 2 {
-		t.Errorf("the second attempt is number %d with fence %d, the first had %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
+		t.Errorf("the second attempt is number %d with fence %d, after fence %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
 	}
 
 	if err := paused.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -116,9 +116,9 @@ func childFence(t *testing.T, text string) uint64 {
 	return fence
 }
 
-// J7: The wait before the next attempt doubles, up to a bound, and a random fifth of it
-// is taken off; a handler can set it. How long it is at most, TestDelay says: here a
-// machine with other things to do makes it longer.
+// J7: The wait before the next attempt doubles, up to a bound, and a random part of
+// up to a fifth is subtracted. A handler can set the wait. TestDelay checks the upper
+// bound of each wait, because a busy machine makes the waits here longer.
 func TestJ7RetriesWaitLongerEachTimeUpToABound(t *testing.T) {
 	r := contract(t)
 	const initial, most = 100 * time.Millisecond, 300 * time.Millisecond
@@ -130,7 +130,7 @@ func TestJ7RetriesWaitLongerEachTimeUpToABound(t *testing.T) {
 	})
 	ctx, cancel := r.soon()
 	defer cancel()
-	wants := map[int]time.Duration{1: initial, 2: 2 * initial, 3: most, 4: most} // by the attempt before
+	wants := map[int]time.Duration{1: initial, 2: 2 * initial, 3: most, 4: most} // by the number of the previous attempt
 	seen := 0
 	for s, err := range r.submit(q, "a", jobs.SubmitOptions{}).Watch(ctx) {
 		if err != nil {
@@ -139,19 +139,19 @@ func TestJ7RetriesWaitLongerEachTimeUpToABound(t *testing.T) {
 		if n := len(s.History); s.State == jobs.StateRetrying {
 			seen++
 			if d := s.NotBefore.Sub(s.History[n-1].Ended); d < wants[n]*4/5-10*time.Millisecond {
-				t.Errorf("after attempt %d the next one is to wait for %v; want %v to %v", n, d, wants[n]*4/5, wants[n])
+				t.Errorf("planned wait after attempt %d = %v; want %v to %v", n, d, wants[n]*4/5, wants[n])
 			}
 		}
 	}
 	if seen == 0 {
-		t.Error("Watch has not shown the job waiting for an attempt")
+		t.Error("Watch did not show the job waiting for an attempt")
 	}
 	if len(log.at) != 5 {
 		t.Fatalf("%d attempts; want 5", len(log.at))
 	}
 	for n, want := range wants {
 		if d := log.at[n].Sub(log.at[n-1]); d < want*4/5 {
-			t.Errorf("after attempt %d the next one has waited for %v; want %v at least", n, d, want*4/5)
+			t.Errorf("wait after attempt %d = %v; want at least %v", n, d, want*4/5)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestJ7AHandlerCanSetTheWait(t *testing.T) {
 	})
 	r.wantResult(r.submit(q, "a", jobs.SubmitOptions{}), "done")
 	if d := log.at[1].Sub(log.at[0]); d < 295*time.Millisecond {
-		t.Errorf("the second attempt began %v after the first; want 300ms at least", d)
+		t.Errorf("the second attempt began %v after the first; want at least 300ms", d)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestJ8PermanentErrorsAreNotRetried(t *testing.T) {
 	}
 }
 
-// J10: A dead worker's job starts again within the lease.
+// J10: The job of a dead worker starts again within the lease.
 func TestJ10ADeadWorkersJobStartsAgainWithinTheLease(t *testing.T) {
 	r := contract(t)
 	o := jobs.QueueOptions{Lease: 2 * time.Second, RetryInitial: 10 * time.Millisecond}
@@ -213,7 +213,7 @@ func TestJ10ADeadWorkersJobStartsAgainWithinTheLease(t *testing.T) {
 	victim.line("working")
 	h := r.submit(q, "a", jobs.SubmitOptions{})
 	first := childFence(t, victim.line("attempt 1"))
-	r.pass(o.Lease * 3 / 2) // so that it lives by its heartbeat
+	r.pass(o.Lease * 3 / 2) // so that only its heartbeat keeps it alive
 	victim.kill()
 	died := time.Now()
 
@@ -222,19 +222,19 @@ func TestJ10ADeadWorkersJobStartsAgainWithinTheLease(t *testing.T) {
 	r.wantResult(h, "a")
 	j := log.all()[0]
 	if j.Attempt != 2 || j.Fence <= first {
-		t.Errorf("the next attempt is number %d with fence %d, after %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
+		t.Errorf("the next attempt is number %d with fence %d, after fence %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
 	}
-	// The lease is what it waits for; the rest is what a machine with other things to
-	// do may take to start it.
+	// The job waits for the lease to expire; the rest is the time that a busy machine
+	// may take to start it.
 	if took := log.at[0].Sub(died); took > o.Lease+patience/3 {
-		t.Errorf("it started %v after the death; want within the lease, %v, and a moment", took, o.Lease)
+		t.Errorf("it started %v after the death; want within the lease of %v and a moment", took, o.Lease)
 	}
 	if s := r.status(h); len(s.History) != 1 {
 		t.Errorf("the History is %+v; want the attempt that died", s.History)
 	}
 }
 
-// J11: However long a job runs, it is not started again while its worker lives.
+// J11: However long a job runs, it is not started again while its worker is alive.
 func TestJ11ALongJobRunsOnce(t *testing.T) {
 	r := contract(t)
 	o := jobs.QueueOptions{Lease: 3 * time.Second}
@@ -259,8 +259,8 @@ func TestJ11ALongJobRunsOnce(t *testing.T) {
 	}
 }
 
-// J18: A graceful stop finishes what runs, or hands it back without counting the
-// attempt.
+// J18: A graceful stop waits for running attempts, or hands their jobs back without
+// counting the attempt.
 func TestJ18AStopWaitsForWhatRuns(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
@@ -281,7 +281,7 @@ func TestJ18AStopWaitsForWhatRuns(t *testing.T) {
 	go func() { ctx, cancel := r.soon(); defer cancel(); stopped <- w.Close(ctx) }()
 	select {
 	case err := <-stopped:
-		t.Fatalf("Stop = %v while an attempt ran; want it to wait", err)
+		t.Fatalf("Stop = %v while an attempt was running; want it to wait", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	close(goOn)
@@ -325,16 +325,17 @@ func TestJ18AStopWithoutTimeHandsBack(t *testing.T) {
 		}
 		return j.Input, nil
 	})
-	// At once: the lease is longer than is waited here. And of three attempts, where
-	// there may be two, one does not count.
+	// The job runs again at once: the lease is longer than this test waits. And
+	// although MaxAttempts is two, three attempts are possible, because one does not
+	// count.
 	r.wantResult(h, "a")
 	if j := log.all()[0]; j.Attempt != 2 || j.Fence <= first {
-		t.Errorf("handed back, it is attempt %d with fence %d, after %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
+		t.Errorf("after the hand-back: attempt %d with fence %d, after fence %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
 	}
 }
 
-// A handler that has not begun hands its job back, also where there may be one
-// attempt only.
+// A handler that has not begun hands its job back, even if only one attempt is
+// allowed.
 func TestJ18AHandlerThatHasNotBegunHandsBack(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1, RetryInitial: 10 * time.Millisecond})
@@ -370,16 +371,17 @@ func TestJ18AStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	r.work(q, jobs.WorkerOptions{}, log.echo)
 	r.wantResult(h, "a")
 	if j := log.all()[0]; j.Attempt != 2 {
-		t.Errorf("handed back, it is attempt %d; want 2", j.Attempt)
+		t.Errorf("after the hand-back: attempt %d; want 2", j.Attempt)
 	}
 }
 
-// Majority: a cluster has each job on most of its servers, and goes on without one.
+// Majority: a cluster stores each job on most of its servers, and continues without
+// one of them.
 func TestJ1AMajorityOutlivesAServer(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	// An election can take nine seconds, which the default Timeout does not wait for.
+	// An election can take nine seconds, which is longer than the default Timeout.
 	store, err := jobs.Open(ctx, cluster.Connect(), jobs.StoreOptions{Replicas: 3, MaxBytes: 64 << 20, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)

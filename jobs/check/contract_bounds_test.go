@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// submitUntilFull submits until it is refused, now and then, so that the bounds are
-// looked at. It returns how many were accepted.
+// submitUntilFull submits until it is rejected. It pauses now and then, so that the
+// bounds are checked. It returns how many jobs were accepted.
 func (r *contractRig) submitUntilFull(q *stringQueue, in string, most int) (int, *jobs.FullError) {
 	r.Helper()
 	for n := range most {
@@ -28,7 +28,7 @@ func (r *contractRig) submitUntilFull(q *stringQueue, in string, most int) (int,
 		}
 		r.pass(20 * time.Millisecond)
 	}
-	r.Fatalf("%d jobs were accepted; want a refusal", most)
+	r.Fatalf("%d jobs were accepted; want a rejection", most)
 	return 0, nil
 }
 
@@ -43,8 +43,8 @@ func (r *contractRig) counts() jobs.QueueStatus {
 	return all[0]
 }
 
-// wantWaiting waits until the queue counts so many jobs that nobody has taken. The
-// server counts one a moment after it has accepted it.
+// wantWaiting waits until the queue counts this many jobs that no worker has taken.
+// The server counts a job a moment after it has accepted it.
 func (r *contractRig) wantWaiting(want int) {
 	r.Helper()
 	var c jobs.QueueStatus
@@ -57,15 +57,15 @@ func (r *contractRig) wantWaiting(want int) {
 func (r *contractRig) wantFull(e *jobs.FullError, reason jobs.FullReason) {
 	r.Helper()
 	if e.Reason != reason || e.Queue != "q" || !errors.Is(e, jobs.ErrFull) {
-		r.Errorf("the refusal is %+v; want %q for q, and that it is %v", e, reason, jobs.ErrFull)
+		r.Errorf("the rejection is %+v; want %q for q, matching %v", e, reason, jobs.ErrFull)
 	}
 	if e.RetryAfter < time.Second || e.RetryAfter > time.Minute {
 		r.Errorf("RetryAfter = %v; want a second to a minute", e.RetryAfter)
 	}
 }
 
-// J17: Queue length and age, and the store, have limits. Beyond them Submit refuses with
-// a time to wait, and nothing is kept of the job.
+// J17: Queue length and age, and the store, have limits. Beyond them Submit fails
+// with a time to wait, and stores nothing of the job.
 func TestJ17AFullQueueRefuses(t *testing.T) {
 	r := contract(t)
 	const most = 10
@@ -73,23 +73,23 @@ func TestJ17AFullQueueRefuses(t *testing.T) {
 	accepted, full := r.submitUntilFull(q, "a", 5*most)
 	r.wantFull(full, jobs.FullLength)
 	if accepted < most || accepted > 2*most {
-		t.Errorf("%d jobs were accepted; want %d, and those of 100 ms", accepted, most)
+		t.Errorf("%d jobs were accepted; want at least %d, and at most those of another 100 ms", accepted, most)
 	}
-	r.wantWaiting(accepted) // nothing is kept of the refused
+	r.wantWaiting(accepted) // nothing is stored of rejected jobs
 	if s := q.Stats(); s.Refused == 0 || s.Submitted != uint64(accepted) {
-		t.Errorf("Stats = %+v; want %d submitted, and some refused", s, accepted)
+		t.Errorf("Stats = %+v; want %d submitted, and some rejected", s, accepted)
 	}
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, log.echo)
-	r.eventually("it is accepted again", func() bool {
+	r.eventually("a job is accepted again", func() bool {
 		ctx, cancel := r.soon()
 		defer cancel()
 		_, err := q.Submit(ctx, "b", jobs.SubmitOptions{})
 		return err == nil
 	})
-	r.eventually("all are done", func() bool { c := r.counts(); return c.Waiting+c.Taken == 0 })
+	r.eventually("all jobs are done", func() bool { c := r.counts(); return c.Waiting+c.Taken == 0 })
 	if n := log.count("a"); n != accepted {
-		t.Errorf("%d jobs have run; want %d", n, accepted)
+		t.Errorf("%d jobs ran; want %d", n, accepted)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestJ17AnOldQueueRefuses(t *testing.T) {
 	r.wantFull(full, jobs.FullAge)
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, log.echo)
-	r.eventually("it is accepted again", func() bool {
+	r.eventually("a job is accepted again", func() bool {
 		ctx, cancel := r.soon()
 		defer cancel()
 		_, err := q.Submit(ctx, "b", jobs.SubmitOptions{})
@@ -117,23 +117,23 @@ func TestJ17AFullStoreRefuses(t *testing.T) {
 	if accepted < 10 || accepted > 20 {
 		t.Errorf("%d jobs of 100 KiB were accepted; want nine tenths of 2 MiB", accepted)
 	}
-	// What was accepted still gets its result.
+	// Accepted jobs still get their results.
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, func(_ context.Context, j *stringJob) (string, error) {
 		log.add(j)
 		return "small", nil
 	})
-	r.eventually("all are done", func() bool { return len(log.all()) >= accepted })
+	r.eventually("all jobs are done", func() bool { return len(log.all()) >= accepted })
 	ctx, cancel := r.soon()
 	defer cancel()
-	r.eventually("each has its result", func() bool {
+	r.eventually("each job has its result", func() bool {
 		done, err := store.List(ctx, jobs.Filter{States: []jobs.State{jobs.StateDone}})
 		return err == nil && len(done) == accepted
 	})
 }
 
-// J19: A worker hands an input of a newer version back, for a newer worker; older ones it
-// decodes.
+// J19: A worker hands an input of a newer version back, for a newer worker. It
+// decodes older inputs.
 func TestJ19ANewerInputIsHandedBack(t *testing.T) {
 	r := contract(t)
 	old, next := r.queue(jobs.QueueOptions{Version: 1}), r.queueOn(r.open(jobs.StoreOptions{}), jobs.QueueOptions{Version: 2})
@@ -153,17 +153,17 @@ func TestJ19ANewerInputIsHandedBack(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatalf("after %v nothing was handed back", patience)
 	}
-	r.wantResult(r.submit(old, "old", jobs.SubmitOptions{}), "old") // it blocks nobody
+	r.wantResult(r.submit(old, "old", jobs.SubmitOptions{}), "old") // the newer job does not block it
 	if n := oldLog.count("new"); n != 0 {
 		t.Errorf("the older worker's handler ran %d times for a newer input; want 0", n)
 	}
 	if s := r.status(h); s.Attempt != 0 || s.State != jobs.StateQueued {
-		t.Errorf("the newer job is %v, attempt %d; want queued, 0: being handed back counts for nothing", s.State, s.Attempt)
+		t.Errorf("the newer job is %v, attempt %d; want queued, 0: a hand-back does not count as an attempt", s.State, s.Attempt)
 	}
 	r.work(next, jobs.WorkerOptions{}, nextLog.echo)
 	r.wantResult(h, "new")
 	if s := r.status(h); s.Attempt != 1 {
-		t.Errorf("it is done by attempt %d; want 1", s.Attempt)
+		t.Errorf("the newer job is done by attempt %d; want 1", s.Attempt)
 	}
 }
 
@@ -186,8 +186,8 @@ func TestJ19AnOlderInputIsDecodedByItsVersion(t *testing.T) {
 	}
 }
 
-// J21: What a job brings and does is bounded: its input, its result, and the time of an
-// attempt. A panic is an error.
+// J21: A job's input, its result and the time of an attempt are bounded. A panic is
+// an error.
 func TestJ21TooLargeAnInputIsRefused(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxInput: 100})
@@ -197,7 +197,7 @@ func TestJ21TooLargeAnInputIsRefused(t *testing.T) {
 		t.Errorf("Submit of 101 bytes = %v; want %v", err, jobs.ErrTooLarge)
 	}
 	r.submit(q, strings.Repeat("x", 98), jobs.SubmitOptions{})
-	r.wantWaiting(1) // the one that is not too large
+	r.wantWaiting(1) // the job that is not too large
 }
 
 func TestJ21TooLargeAResultFailsTheJob(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// J4: The same key while the job is queued, running or kept as done is the same job and
-// result.
+// J4: While a job is queued, running or kept as done, Submits with its key get the
+// same job and result.
 func TestJ4TheSameKeyIsTheSameJob(t *testing.T) {
 	r := contract(t)
 	q, other := r.queue(jobs.QueueOptions{}), r.queueOn(r.open(jobs.StoreOptions{}), jobs.QueueOptions{})
@@ -90,8 +90,8 @@ func TestJ4ManyAtOnceAreOneJob(t *testing.T) {
 	}
 }
 
-// A key of a job that failed, died or was canceled is free again, and so is one whose
-// result is kept no more.
+// The key of a job that failed, died or was canceled is free again, and so is a key
+// whose result is no longer kept.
 func TestJ4AKeyIsFreeAgain(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
@@ -114,7 +114,7 @@ func TestJ4AKeyIsFreeAgain(t *testing.T) {
 		}
 		r.wantResult(next, "another input")
 		if s := r.status(next); s.Attempt != 1 || s.Fence <= before.Fence {
-			t.Errorf("the new life has attempt %d, fence %d, the old one had %d; want 1 and a higher one", s.Attempt, s.Fence, before.Fence)
+			t.Errorf("the new life has attempt %d, fence %d, after fence %d; want 1 and a higher fence", s.Attempt, s.Fence, before.Fence)
 		}
 	}
 	fail := func(err error, want jobs.State, key string) *stringHandle {
@@ -133,7 +133,7 @@ func TestJ4AKeyIsFreeAgain(t *testing.T) {
 	again("was canceled", h, jobs.SubmitOptions{Key: "canceled"})
 }
 
-// Once keeps the key taken, however the job ended, and nothing runs again.
+// With Once the key stays taken, however the job ended, and nothing runs again.
 func TestJ4_OnceKeepsTheKeyOfAFinishedJob(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
@@ -160,17 +160,17 @@ func TestJ4_OnceKeepsTheKeyOfAFinishedJob(t *testing.T) {
 		r.eventually(key+" is over", func() bool { return r.status(h).State == state })
 		for _, restart := range []bool{false, true} {
 			if again := submit(key, restart); !again.Joined() || again.ID() != h.ID() {
-				t.Errorf("Submit after a job that is %s, restart %v: ID %s, joined %v; want %s, true", key, restart, again.ID(), again.Joined(), h.ID())
+				t.Errorf("Submit after job %s, restart %v: ID %s, joined %v; want %s, true", key, restart, again.ID(), again.Joined(), h.ID())
 			}
 		}
 		if s := r.status(h); s.State != state {
-			t.Errorf("after that it is %s; want %s", s.State, state)
+			t.Errorf("after another Submit the job is %s; want %s", s.State, state)
 		}
 		if _, err := q.Submit(t.Context(), "another input", jobs.SubmitOptions{Key: key, Once: true}); !errors.Is(err, jobs.ErrConflict) {
-			t.Errorf("Submit of another input after a job that is %s = %v; want %v", key, err, jobs.ErrConflict)
+			t.Errorf("Submit of another input after job %s = %v; want %v", key, err, jobs.ErrConflict)
 		}
 		if n := log.count(key); n > 1 {
-			t.Errorf("the job that is %s has run %d times; want once", key, n)
+			t.Errorf("job %s ran %d times; want once", key, n)
 		}
 	}
 }
@@ -185,40 +185,40 @@ func TestJ4AKeyIsFreeAgainOnceItsResultIsForgotten(t *testing.T) {
 	r.eventually("the result is forgotten and its key free", func() bool { return !r.submit(q, "short", o).Joined() })
 }
 
-// Restart begins a job anew that is done, and joins one that is not over.
+// Restart begins a finished job again, and joins one that is not over.
 func TestJ4RestartBeginsAnew(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
 	o := jobs.SubmitOptions{Key: "k", Restart: true}
 	h := r.submit(q, "a", o)
 	if h.Joined() {
-		t.Error("Restart of a job that is not there joined")
+		t.Error("Submit with Restart joined a missing job")
 	}
 	if again := r.submit(q, "a", o); !again.Joined() {
-		t.Error("Restart of a job that is queued began anew; want it to join")
+		t.Error("Submit with Restart began a queued job again; want it to join")
 	}
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, log.echo)
 	r.wantResult(h, "a")
 	if again := r.submit(q, "a", o); again.Joined() || again.ID() != h.ID() {
-		t.Errorf("Restart of a job that is done: joined %v, ID %s; want false, %s", again.Joined(), again.ID(), h.ID())
+		t.Errorf("Submit with Restart after a job that is done: joined %v, ID %s; want false, %s", again.Joined(), again.ID(), h.ID())
 	}
-	r.eventually("it has run twice", func() bool { return log.count("a") == 2 })
+	r.eventually("the job has run twice", func() bool { return log.count("a") == 2 })
 	seen := log.all()
 	if seen[1].Attempt != 1 || seen[1].Fence <= seen[0].Fence {
-		t.Errorf("anew, it is attempt %d with fence %d, after %d; want 1 and a higher fence", seen[1].Attempt, seen[1].Fence, seen[0].Fence)
+		t.Errorf("after Restart: attempt %d with fence %d, after fence %d; want 1 and a higher fence", seen[1].Attempt, seen[1].Fence, seen[0].Fence)
 	}
 }
 
-// J5: After an acknowledged cancel no attempt starts and no result is stored;
-// the context of a running one is canceled.
+// J5: After an acknowledged cancel, no attempt starts and no result is stored. The
+// context of a running attempt is canceled.
 func TestJ5ACanceledJobDoesNotStart(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{RetryInitial: 50 * time.Millisecond})
 	waiting := r.submit(q, "waiting", jobs.SubmitOptions{})
 	delayed := r.submit(q, "delayed", jobs.SubmitOptions{Delay: 300 * time.Millisecond})
 	var log contractLog
-	for _, h := range []*stringHandle{waiting, delayed, waiting} { // the last one again
+	for _, h := range []*stringHandle{waiting, delayed, waiting} { // the first one is canceled twice
 		if err := r.cancel(h); err != nil {
 			t.Fatalf("Cancel = %v; want nil", err)
 		}
@@ -233,12 +233,12 @@ func TestJ5ACanceledJobDoesNotStart(t *testing.T) {
 		t.Fatalf("Cancel between attempts = %v; want nil", err)
 	}
 	// An attempt starts with its marker, whose revision is its fence. Its handler may
-	// come to run only after a cancel that was later.
+	// run only after a later cancel.
 	canceled := r.status(retried).Revision
 	r.pass(500 * time.Millisecond)
 	for _, j := range log.all() {
 		if j.Input == "retried" && j.Fence > canceled {
-			t.Errorf("attempt %d has fence %d; want none after the cancel, which was revision %d", j.Attempt, j.Fence, canceled)
+			t.Errorf("attempt %d has fence %d; want none after the cancel at revision %d", j.Attempt, j.Fence, canceled)
 		}
 	}
 	for _, h := range []*stringHandle{waiting, delayed, retried} {
@@ -256,7 +256,7 @@ func TestJ5ACanceledJobDoesNotStart(t *testing.T) {
 
 func TestJ5ARunningJobIsToldAndItsResultNotKept(t *testing.T) {
 	r := contract(t)
-	q := r.queue(jobs.QueueOptions{Lease: time.Hour}) // not told by its heartbeat
+	q := r.queue(jobs.QueueOptions{Lease: time.Hour}) // its heartbeat does not report the cancel
 	canceler := r.queueOn(r.open(jobs.StoreOptions{}), jobs.QueueOptions{})
 	begun, cause := make(chan bool, 1), make(chan error, 1)
 	dropped := make(chan attemptEnd, 10)
@@ -277,10 +277,10 @@ func TestJ5ARunningJobIsToldAndItsResultNotKept(t *testing.T) {
 			t.Errorf("the attempt's cause is %v; want %v", err, jobs.ErrCanceled)
 		}
 	case <-time.After(patience):
-		t.Fatalf("the attempt was not told within %v", patience)
+		t.Fatalf("the attempt was not canceled within %v", patience)
 	}
 	if e := <-dropped; e.Kind != jobs.EventDropped || e.ID != h.ID() {
-		t.Errorf("the worker says %v of %s; want dropped of %s", e.Kind, e.ID, h.ID())
+		t.Errorf("the worker reports %v of %s; want dropped of %s", e.Kind, e.ID, h.ID())
 	}
 	if got, err := r.wait(h); !errors.Is(err, jobs.ErrCanceled) {
 		t.Errorf("Wait = %q, %v; want %v", got, err, jobs.ErrCanceled)
@@ -299,11 +299,11 @@ func TestJ5WhatCannotBeCanceled(t *testing.T) {
 	}
 	r.wantResult(h, "a")
 	if err := r.cancel(q.Job("00000000000000000000000000000000")); !errors.Is(err, jobs.ErrNotFound) {
-		t.Errorf("Cancel of no job = %v; want %v", err, jobs.ErrNotFound)
+		t.Errorf("Cancel of a missing job = %v; want %v", err, jobs.ErrNotFound)
 	}
 }
 
-// J6: The same key with another input is refused, and changes nothing.
+// J6: The same key with another input is rejected, and changes nothing.
 func TestJ6AnotherInputIsRefused(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
@@ -318,7 +318,7 @@ func TestJ6AnotherInputIsRefused(t *testing.T) {
 			t.Errorf("Submit of another input, %s, = %v; want %v", state, err, jobs.ErrConflict)
 		}
 		if s := r.status(h); s.Revision != before.Revision {
-			t.Errorf("the refused Submit has changed the job, %s: revision %d, was %d", state, s.Revision, before.Revision)
+			t.Errorf("the rejected Submit changed the job, %s: revision %d, was %d", state, s.Revision, before.Revision)
 		}
 	}
 	refused("queued")

@@ -11,8 +11,9 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// J14: There is no order between jobs. Those of one Serial run one at a time, on however
-// many workers; others beside each other, which the first of them here wait for.
+// J14: There is no order between jobs. Jobs with the same Serial run one at a time,
+// however many workers there are. Other jobs run concurrently; here the first ones
+// wait for each other.
 func TestJ14OneAtATimePerSerial(t *testing.T) {
 	r := contract(t)
 	var serial, free atomic.Int32
@@ -49,12 +50,13 @@ func TestJ14OneAtATimePerSerial(t *testing.T) {
 	}
 	for _, h := range handles {
 		if _, err := r.wait(h); err != nil {
-			t.Fatalf("Wait = %v; want the result, and no two jobs without a Serial that wait for each other", err)
+			t.Fatalf("Wait = %v; want the result: jobs without a Serial must run concurrently", err)
 		}
 	}
 }
 
-// One of a Serial that is to be retried does not hold up the others, and each is done.
+// A job that waits for its retry does not hold up other jobs with its Serial, and
+// each of them is done.
 func TestJ14AFailureDoesNotBlockItsSerial(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{RetryInitial: 200 * time.Millisecond, MaxAttempts: 3})
@@ -86,7 +88,7 @@ func TestJ15ADelayedJobStartsAtItsTime(t *testing.T) {
 	before := time.Now()
 	later := r.submit(q, "later", jobs.SubmitOptions{Delay: long})
 	until := time.Now()
-	for range 3 { // those that wait for their time hold nobody up
+	for range 3 { // delayed jobs do not hold up others
 		r.wantResult(r.submit(q, "soon", jobs.SubmitOptions{}), "soon")
 	}
 	s := r.status(later)
@@ -95,16 +97,16 @@ func TestJ15ADelayedJobStartsAtItsTime(t *testing.T) {
 	}
 	r.wantResult(h, "late")
 	for i, j := range log.all() {
-		// The server's clock may be a hair before ours.
+		// The server's clock may be slightly behind ours.
 		if took := log.at[i].Sub(from); j.Input == "late" && took < delay-5*time.Millisecond {
 			t.Errorf("it started %v after the Submit; want %v", took, delay)
 		}
 	}
 	if n := r.status(h).Attempt; n != 1 {
-		t.Errorf("it is done by attempt %d; want 1: waiting counts for nothing", n)
+		t.Errorf("done by attempt %d; want 1: waiting does not count as an attempt", n)
 	}
 	if n := log.count("later"); n != 0 {
-		t.Errorf("one that is delayed by an hour had %d attempts; want 0", n)
+		t.Errorf("a job delayed by an hour had %d attempts; want 0", n)
 	}
 }
 
@@ -122,15 +124,15 @@ func TestJ15ADelayOutlivesARestart(t *testing.T) {
 	}
 }
 
-// J16: After its deadline a job is not started. (A retry may be later, see
+// J16: After its deadline, a job is not started. (A retry may be later; see
 // TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt.)
 func TestJ16AfterItsDeadlineAJobIsNotStarted(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
 	const deadline = 200 * time.Millisecond
 	late := r.submit(q, "late", jobs.SubmitOptions{Deadline: deadline, Key: "k"})
-	// What is known here of the server's clock is as old as an answer took to come.
-	r.eventually("the deadline has passed for long", func() bool { return r.counts().Oldest > 5*deadline })
+	// The server's time is only known as of its last response.
+	r.eventually("the deadline has long passed", func() bool { return r.counts().Oldest > 5*deadline })
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, log.echo)
 	if e := r.wantError(late, jobs.StateFailed); !strings.Contains(e.Message, jobs.ErrExpired.Error()) {

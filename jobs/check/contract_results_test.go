@@ -23,8 +23,8 @@ func (r *contractRig) list(f jobs.Filter) []jobs.Status {
 	return all
 }
 
-// J9: A poison job goes to the dead list with its history, and blocks nobody. From there
-// it can be retried and dropped.
+// J9: A poison job goes to the dead list with its history, and blocks no other job.
+// From there it can be retried or dropped.
 func TestJ9APoisonJobGoesToTheDeadList(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 3})
@@ -69,7 +69,7 @@ func TestJ9APoisonJobGoesToTheDeadList(t *testing.T) {
 	}
 	r.wantResult(poison, "poison")
 	if s := r.status(poison); s.Attempt != 1 {
-		t.Errorf("retried, it is done by attempt %d; want 1, as all its attempts begin anew", s.Attempt)
+		t.Errorf("after Retry it is done by attempt %d; want 1, because the count starts again", s.Attempt)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestJ9TheDeadCanBeDropped(t *testing.T) {
 	}
 }
 
-// What cannot be decoded is poison at once.
+// An input that cannot be decoded kills its job at once.
 func TestJ9AnInputThatDoesNotDecodeIsDead(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
@@ -120,14 +120,14 @@ func TestJ9AnInputThatDoesNotDecodeIsDead(t *testing.T) {
 	defer w.Close(t.Context())
 	h := r.submit(q, "not a number", jobs.SubmitOptions{})
 	if e := r.wantError(h, jobs.StateDead); !strings.Contains(e.Message, "decode") && !strings.Contains(e.Message, "unmarshal") {
-		t.Errorf("the error is %q; want it to say that the input does not decode", e.Message)
+		t.Errorf("the error is %q; want it to report that the input does not decode", e.Message)
 	}
 	if n := len(ran.all()); n != 0 {
 		t.Errorf("the handler ran %d times; want 0", n)
 	}
 }
 
-// J12: Result, error and progress are kept for a stated time.
+// J12: Result, error and progress are kept for a configured time.
 func TestJ12ResultErrorAndProgressAreKept(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
@@ -143,21 +143,21 @@ func TestJ12ResultErrorAndProgressAreKept(t *testing.T) {
 		return "result", nil
 	})
 	h := r.submit(q, "good", jobs.SubmitOptions{})
-	r.eventually("the progress is seen", func() bool { p := r.status(h).Progress; return p != nil && p.Done == 2 })
+	r.eventually("the progress is visible", func() bool { p := r.status(h).Progress; return p != nil && p.Done == 2 })
 	if p := r.status(h).Progress; p.Total != 3 || len(p.Note) != jobs.MaxNote {
 		t.Errorf("the progress is %d of %d with a note of %d bytes; want 2 of 3, %d", p.Done, p.Total, len(p.Note), jobs.MaxNote)
 	}
 	close(goOn)
 	r.wantResult(h, "result")
-	r.wantResult(h, "result") // and again
+	r.wantResult(h, "result") // Wait succeeds again
 	s := r.status(h)
 	if s.Progress == nil || s.Progress.Done != 3 || s.Finished.IsZero() || s.Started.Before(s.Submitted) || s.Finished.Before(s.Started) {
-		t.Errorf("Status = %+v; want the last progress, and instants in their order", s)
+		t.Errorf("Status = %+v; want the last progress, and times in order", s)
 	}
 	dead := r.submit(q, "bad", jobs.SubmitOptions{})
 	r.wantError(dead, jobs.StateDead)
 	if s := r.status(dead); len(s.Error) > jobs.MaxNote+100 || !strings.HasPrefix(s.Error, "long long") {
-		t.Errorf("the kept error has %d bytes, %.20q; want about %d of it", len(s.Error), s.Error, jobs.MaxNote)
+		t.Errorf("the kept error has %d bytes, %.20q; want about %d", len(s.Error), s.Error, jobs.MaxNote)
 	}
 }
 
@@ -172,23 +172,23 @@ func TestJ12ResultAndErrorAreKeptForATime(t *testing.T) {
 		all[in] = r.submit(q, in, jobs.SubmitOptions{})
 	}
 	for in, h := range all {
-		r.eventually("it is forgotten", func() bool {
+		r.eventually("the job is forgotten", func() bool {
 			ctx, cancel := r.soon()
 			defer cancel()
 			_, err := h.Status(ctx)
 			return errors.Is(err, jobs.ErrNotFound)
 		})
-		// The server's clock may be a hair before ours.
+		// The server's clock may be slightly ahead of ours.
 		if took := time.Since(began); took < ttl-5*time.Millisecond {
 			t.Errorf("%s was forgotten after %v; want it kept for %v", in, took, ttl)
 		}
 		if _, err := r.wait(h); !errors.Is(err, jobs.ErrNotFound) {
-			t.Errorf("Wait for what is kept no more = %v; want %v", err, jobs.ErrNotFound)
+			t.Errorf("Wait for a forgotten job = %v; want %v", err, jobs.ErrNotFound)
 		}
 	}
 }
 
-// J13: The result can be waited for, by another process too, and a wait outlives a
+// J13: A result can be waited for, also from another process, and a wait survives a
 // restart of the server.
 func TestJ13AnotherProcessWaitsThroughARestart(t *testing.T) {
 	r := contract(t)
@@ -208,14 +208,14 @@ func TestJ13AnotherProcessWaitsThroughARestart(t *testing.T) {
 	var log contractLog
 	r.work(q, jobs.WorkerOptions{}, log.echo)
 	if got := other.line("result"); got != `"a" <nil>` {
-		t.Errorf("Wait of another process = %s; want %q, nil", got, "a")
+		t.Errorf("Wait in another process = %s; want %q, nil", got, "a")
 	}
 	if err := <-here; err != nil {
-		t.Errorf("Wait of this process = %v; want the result", err)
+		t.Errorf("Wait in this process = %v; want the result", err)
 	}
 }
 
-// A wait ends with its context, and with the store.
+// A wait ends with its context, or with the store.
 func TestJ13AWaitEnds(t *testing.T) {
 	r := contract(t)
 	store := r.open(jobs.StoreOptions{})
@@ -237,7 +237,7 @@ func TestJ13AWaitEnds(t *testing.T) {
 	}
 }
 
-// Changes of a job can be watched, to its end.
+// Watch follows the changes of a job to its end.
 func TestJ13AWatchEndsWithTheJob(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
@@ -249,10 +249,10 @@ func TestJ13AWatchEndsWithTheJob(t *testing.T) {
 	var revision uint64
 	for s, err := range h.Watch(ctx) {
 		if err != nil {
-			t.Fatalf("Watch yields %v; want none", err)
+			t.Fatalf("Watch yields the error %v; want none", err)
 		}
 		if s.Revision <= revision && revision > 0 {
-			t.Errorf("revision %d after %d; want it to grow", s.Revision, revision)
+			t.Errorf("revision %d after %d; want a higher one", s.Revision, revision)
 		}
 		revision = s.Revision
 		states = append(states, s.State.String())
@@ -268,7 +268,8 @@ func TestJ13AWatchEndsWithTheJob(t *testing.T) {
 	}
 }
 
-// J20: An event is a job without a result: nothing is left of it soon after it is done.
+// J20: An event is a job without a result: nothing of it is left soon after it is
+// done.
 func TestJ20NothingIsLeftOfAnEvent(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{ResultTTL: jobs.None, Lease: 500 * time.Millisecond})
@@ -282,7 +283,7 @@ func TestJ20NothingIsLeftOfAnEvent(t *testing.T) {
 	})
 	o := jobs.SubmitOptions{Key: "k"}
 	h := r.submit(q, "a", o)
-	r.eventually("it is done and forgotten", func() bool {
+	r.eventually("the event is done and forgotten", func() bool {
 		ctx, cancel := r.soon()
 		defer cancel()
 		_, err := h.Status(ctx)
@@ -290,5 +291,5 @@ func TestJ20NothingIsLeftOfAnEvent(t *testing.T) {
 	})
 	before := log.count("a")
 	r.eventually("its key is free", func() bool { return !r.submit(q, "a", o).Joined() })
-	r.eventually("it is done again", func() bool { return log.count("a") >= before+2 })
+	r.eventually("the event is done again", func() bool { return log.count("a") >= before+2 })
 }

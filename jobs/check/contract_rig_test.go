@@ -23,23 +23,22 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// The files contract_*_test.go hold package jobs against its contract
-// (docs/goals.md), point by point: TestJ1 is about J1. They run against a real
-// server, each test against its own, and against workers in other processes where
-// a worker is to die.
+// The files contract_*_test.go check package jobs against its contract
+// (docs/goals.md), point by point: TestJ1 is about J1. Each test runs against a
+// separate real server. If a worker must die, it runs in another process.
 
-// patience is how long a test waits for what must happen. On a machine that does
-// nothing else it takes a fraction.
+// patience is how long a test waits for something that must happen. An idle machine
+// takes a fraction of that.
 //
-// Where a job must not be started twice, its lease is longer than a machine with
-// other things to do lets a heartbeat wait: who does not hear of a worker for the
-// whole lease may start its job again.
+// If a job must not be started twice, its lease is longer than the longest delay of a
+// heartbeat on a busy machine. A worker that is not heard of for a whole lease may
+// lose its job to another.
 const patience = 30 * time.Second
 
 // A contractRig is a server with a store, for one test.
 type contractRig struct {
 	*testing.T
-	server *embedded.Server // nil: it is in the process apart
+	server *embedded.Server // nil: it is in a separate process
 	apart  *contractChild
 	addr   string
 	o      embedded.Options
@@ -52,7 +51,7 @@ type (
 	stringJob    = jobs.Job[string]
 )
 
-// contract starts a server of level process, which is the fastest, for the test.
+// contract starts a server for the test. It uses level process, which is the fastest.
 func contract(t *testing.T) *contractRig { return contractOf(t, jobs.DurabilityProcess) }
 
 func contractOf(t *testing.T, d jobs.Durability) *contractRig {
@@ -67,7 +66,7 @@ func contractOf(t *testing.T, d jobs.Durability) *contractRig {
 	return r
 }
 
-// contractWithServerApart has its server in another process.
+// contractWithServerApart runs the server in another process.
 func contractWithServerApart(t *testing.T) *contractRig {
 	t.Helper()
 	r := &contractRig{T: t, o: embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess, Listen: "127.0.0.1:0"}}
@@ -83,7 +82,7 @@ func (r *contractRig) startApart() {
 	r.o.Listen = strings.TrimPrefix(r.addr, "nats://")
 }
 
-// killServer kills the server apart, and starts it again.
+// killServer kills the server in the other process, and starts it again.
 func (r *contractRig) killServer() {
 	r.Helper()
 	r.apart.kill()
@@ -99,7 +98,7 @@ func (r *contractRig) start() {
 	r.server = s
 }
 
-// restart stops the server and starts it again, on its folder and port.
+// restart stops the server and starts it again with the same folder and port.
 func (r *contractRig) restart() {
 	r.Helper()
 	if err := r.server.Close(context.Background()); err != nil {
@@ -108,7 +107,7 @@ func (r *contractRig) restart() {
 	r.start()
 }
 
-// open returns a store over a connection of its own, as another program has it.
+// open returns a store with a separate connection, as another program would have.
 func (r *contractRig) open(o jobs.StoreOptions) *jobs.Store {
 	r.Helper()
 	store, end, err := contractOpen(r.addr, o, r.o.Durability)
@@ -137,7 +136,7 @@ func contractOpen(addr string, o jobs.StoreOptions, d jobs.Durability) (*jobs.St
 	return s, func() { s.Close(context.Background()); nc.Close() }, nil
 }
 
-// queue is a queue of strings, with short times.
+// queue returns a queue of strings with short times.
 func (r *contractRig) queue(o jobs.QueueOptions) *stringQueue {
 	r.Helper()
 	return r.queueOn(r.store, o)
@@ -157,7 +156,7 @@ func (r *contractRig) queueOn(s *jobs.Store, o jobs.QueueOptions) *stringQueue {
 	return q
 }
 
-// work starts a worker, and stops it at the end.
+// work starts a worker, and stops it at the end of the test.
 func (r *contractRig) work(q *stringQueue, o jobs.WorkerOptions, h jobs.Handler[string, string]) *jobs.Worker {
 	r.Helper()
 	w, err := q.Work(h, o)
@@ -166,7 +165,7 @@ func (r *contractRig) work(q *stringQueue, o jobs.WorkerOptions, h jobs.Handler[
 	}
 	r.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // no patience: what a test leaves running is over
+		cancel() // Stop does not wait for jobs that the test left running
 		w.Close(ctx)
 	})
 	return w
@@ -187,7 +186,7 @@ func (r *contractRig) soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
 
-// wait is Wait, for as long as a test has patience.
+// wait calls Wait, for as long as a test has patience.
 func (r *contractRig) wait(h *stringHandle) (string, error) {
 	ctx, cancel := r.soon()
 	defer cancel()
@@ -201,7 +200,7 @@ func (r *contractRig) wantResult(h *stringHandle, want string) {
 	}
 }
 
-// wantError waits for a job that has failed or is dead.
+// wantError waits for a job that fails or dies.
 func (r *contractRig) wantError(h *stringHandle, want jobs.State) *jobs.JobError {
 	r.Helper()
 	_, err := r.wait(h)
@@ -218,7 +217,7 @@ func (r *contractRig) status(h *stringHandle) jobs.Status {
 	defer cancel()
 	s, err := h.Status(ctx)
 	if err != nil {
-		r.Fatalf("Status(%s) = %v; want one", h.ID(), err)
+		r.Fatalf("Status(%s) = %v; want a Status", h.ID(), err)
 	}
 	return s
 }
@@ -229,23 +228,23 @@ func (r *contractRig) cancel(h *stringHandle) error {
 	return h.Cancel(ctx)
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func (r *contractRig) eventually(what string, ok func() bool) {
 	r.Helper()
 	late := time.After(patience)
 	for !ok() {
 		select {
 		case <-late:
-			r.Fatalf("after %v it is not so that %s", patience, what)
+			r.Fatalf("after %v it is still not true that %s", patience, what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// pass lets real time pass, in which something must not happen.
+// pass waits in real time, while something must not happen.
 func (r *contractRig) pass(d time.Duration) { <-time.After(d) }
 
-// A contractLog is what handlers have seen.
+// A contractLog records what handlers have seen.
 type contractLog struct {
 	mu   sync.Mutex
 	seen []stringJob // guarded by mu
@@ -264,7 +263,7 @@ func (l *contractLog) all() []stringJob {
 	return slices.Clone(l.seen)
 }
 
-// count is how many attempts of jobs with this input there were.
+// count returns how many attempts of jobs with this input there were.
 func (l *contractLog) count(in string) (n int) {
 	for _, j := range l.all() {
 		if j.Input == in {
@@ -274,7 +273,7 @@ func (l *contractLog) count(in string) (n int) {
 	return n
 }
 
-// echo returns the input.
+// echo logs the job and returns its input.
 func (l *contractLog) echo(_ context.Context, j *stringJob) (string, error) {
 	l.add(j)
 	return j.Input, nil
@@ -285,10 +284,10 @@ type contractChild struct {
 	r     *contractRig
 	cmd   *exec.Cmd
 	in    io.Writer
-	lines chan string // of its output
+	lines chan string // lines of its output
 }
 
-// A childTask is what it does.
+// A childTask says what the child does.
 type childTask struct {
 	Do         string // "work", "wait" or "serve"
 	Server     embedded.Options
@@ -300,7 +299,7 @@ type childTask struct {
 
 const childVariable = "WEIR_JOBS_CONTRACT"
 
-// The child's part comes before the tests' own flags and before any test.
+// The child's part runs before flags are parsed and before any test.
 func init() {
 	text, ok := os.LookupEnv(childVariable)
 	if !ok {
@@ -343,8 +342,8 @@ func (task childTask) run() error {
 		fmt.Printf("result %q %v\n", result, err)
 		return nil
 	}
-	// An attempt signals that it has started, and ends at a signal: whatever
-	// becomes of its context.
+	// An attempt prints that it has started, and ends when it reads a line, whatever
+	// happens to its context.
 	told := bufio.NewScanner(os.Stdin)
 	_, err = q.Work(func(ctx context.Context, j *stringJob) (string, error) {
 		fmt.Println("attempt", j.Attempt, j.Fence)
@@ -381,7 +380,7 @@ func (r *contractRig) child(task childTask) *contractChild {
 	if err := c.cmd.Start(); err != nil {
 		r.Fatal(err)
 	}
-	go func() { // ends with the child's output
+	go func() { // ends when the child's output ends
 		defer close(c.lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
 			c.lines <- s.Text()
@@ -391,13 +390,13 @@ func (r *contractRig) child(task childTask) *contractChild {
 	return c
 }
 
-// kill ends the child at once. It may be called again.
+// kill kills the child. It may be called more than once.
 func (c *contractChild) kill() {
 	c.cmd.Process.Kill()
 	c.cmd.Wait()
 }
 
-// line waits for a line that begins so, and returns the rest of it.
+// line waits for a line with this prefix, and returns the rest of it.
 func (c *contractChild) line(prefix string) string {
 	c.r.Helper()
 	late := time.After(patience)
@@ -408,16 +407,16 @@ func (c *contractChild) line(prefix string) string {
 				return strings.TrimSpace(rest)
 			}
 			if !ok {
-				c.r.Fatalf("the other process has ended without %q", prefix)
+				c.r.Fatalf("the other process ended without printing %q", prefix)
 			}
 		case <-late:
-			c.r.Fatalf("after %v the other process has not said %q", patience, prefix)
+			c.r.Fatalf("after %v the other process has not printed %q", patience, prefix)
 		}
 	}
 }
 
-// contractID is the ID of a job with a key, in the queue of all these tests: the first
-// 128 bits of SHA-256 of the namespace, the queue and the key.
+// contractID returns the ID of a job with a key, in the queue that all these tests
+// use: the first 128 bits of the SHA-256 of the namespace, the queue and the key.
 func contractID(key string) string {
 	sum := sha256.Sum256([]byte(jobs.DefaultNamespace + "\x00q\x00" + key))
 	return hex.EncodeToString(sum[:16])

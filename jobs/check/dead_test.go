@@ -10,19 +10,20 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// wantDead waits until the queue counts so many dead jobs, as the dead list has.
+// wantDead waits until the queue counts this many dead jobs, and checks that the dead
+// list has as many.
 func (r *contractRig) wantDead(want int) {
 	r.Helper()
-	r.eventually("the queue counts its dead", func() bool { return r.counts().Dead == want })
+	r.eventually("the queue counts its dead jobs", func() bool { return r.counts().Dead == want })
 	ctx, cancel := r.soon()
 	defer cancel()
 	list, err := r.store.List(ctx, jobs.Filter{States: []jobs.State{jobs.StateDead}})
 	if err != nil || len(list) != want {
-		r.Errorf("the dead list has %d, %v; want %d, as are counted", len(list), err, want)
+		r.Errorf("the dead list has %d, %v; want %d, the counted number", len(list), err, want)
 	}
 }
 
-// fails is a handler that fails as its input says.
+// fails is a handler that fails as its input requests.
 func fails(_ context.Context, j *stringJob) (string, error) {
 	switch j.Input {
 	case "dead":
@@ -33,8 +34,8 @@ func fails(_ context.Context, j *stringJob) (string, error) {
 	return j.Input, nil
 }
 
-// A dead job is counted from its death on, until it is retried, dropped, submitted
-// anew, or its time is over. No other is.
+// A dead job is counted from its death until it is retried, dropped, submitted again,
+// or expires. Other jobs are not counted.
 func TestQueuesCountTheDead(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 2})
@@ -69,7 +70,7 @@ func TestQueuesCountTheDead(t *testing.T) {
 	r.submit(q, "dead", jobs.SubmitOptions{Key: "k"})
 	r.wantDead(0)
 
-	second := r.work(q, jobs.WorkerOptions{}, fails) // the two that are queued again die once more
+	second := r.work(q, jobs.WorkerOptions{}, fails) // the two jobs that were queued again die once more
 	r.wantDead(2)
 	r.eventually("the Store adds up both Workers", func() bool {
 		return r.store.WorkerStats()["q"] == want.With(second.Stats())
@@ -85,7 +86,7 @@ func TestQueuesCountTheDeadUntilTheirTime(t *testing.T) {
 	r.wantDead(0)
 }
 
-// A job that dies with its worker is counted too.
+// A job that dies because its worker is lost is counted, too.
 func TestQueuesCountTheDeadOfAWorkerThatIsLost(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1, Lease: time.Second})
@@ -98,12 +99,12 @@ func TestQueuesCountTheDeadOfAWorkerThatIsLost(t *testing.T) {
 	r.wantDead(1)
 }
 
-// Oldest is the age of the job that has waited longest, whatever came after it,
-// and nothing where none waits.
+// Oldest is the age of the job that has waited longest, whatever came after it. It is
+// 0 if no job waits.
 func TestQueuesTellTheAgeOfTheOldest(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
-	r.eventually("there is the queue", func() bool {
+	r.eventually("the queue exists", func() bool {
 		ctx, cancel := r.soon()
 		defer cancel()
 		all, err := r.store.Queues(ctx)
@@ -118,16 +119,16 @@ func TestQueuesTellTheAgeOfTheOldest(t *testing.T) {
 	r.pass(50 * time.Millisecond)
 	r.submit(q, "b", jobs.SubmitOptions{})
 	r.wantWaiting(2)
-	// What is known here of the server's clock is as old as an answer took to come, so
-	// an age may be too little, for once, and never too much.
-	r.eventually("the age is that of the first", func() bool {
+	// The server's time is only known as of its last response. So an age may be too
+	// small for a moment, but never too large.
+	r.eventually("the age is that of the first job", func() bool {
 		if err := r.store.Ping(t.Context()); err != nil {
 			t.Fatalf("Ping = %v; want nil", err)
 		}
 		before := time.Now()
 		c := r.counts()
 		if most := time.Since(start) + 5*time.Millisecond; c.Oldest > most {
-			t.Fatalf("Queues = %+v; want the oldest for %v at most", c, most)
+			t.Fatalf("Queues = %+v; want an Oldest of at most %v", c, most)
 		}
 		return c.Oldest >= before.Sub(submitted)-30*time.Millisecond
 	})
@@ -140,5 +141,5 @@ func TestQueuesTellTheAgeOfTheOldest(t *testing.T) {
 		}
 		return "", nil
 	})
-	r.eventually("both are taken", func() bool { c := r.counts(); return c.Taken == 2 && c.Waiting == 0 && c.Oldest == 0 })
+	r.eventually("both jobs are taken", func() bool { c := r.counts(); return c.Taken == 2 && c.Waiting == 0 && c.Oldest == 0 })
 }

@@ -18,19 +18,20 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// An Order is what has been ordered, and by whom.
+// An Order is an ordered item and its customer.
 type Order struct {
 	Number int
 	Email  string
 }
 
-// sendMail stands for the second service.
+// sendMail stands in for the second service.
 func sendMail(ctx context.Context, to, text string) error {
 	log.Println("mail to", to, text)
 	return nil
 }
 
-// A shop takes orders, and the mail goes out later. It is not run here.
+// A shop takes orders, and sends the mail later. This example is compiled but not
+// run.
 func Example_events() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -95,8 +96,8 @@ func Example_events() {
 	}
 }
 
-// A provider stands for a service that takes each message once: what comes again
-// under the same name is dropped.
+// A provider stands in for a service that accepts each message once: it drops a
+// second message with the same name.
 type provider struct{ sent sync.Map }
 
 func (p *provider) send(name, text string) {
@@ -105,7 +106,7 @@ func (p *provider) send(name, text string) {
 	}
 }
 
-// A table stands for one in a database.
+// A table stands in for a table in a database.
 type table struct {
 	mu    sync.Mutex
 	rows  map[string]string
@@ -123,8 +124,8 @@ func (t *table) update(number, state string, fence uint64) bool {
 	return true
 }
 
-// What a handler does elsewhere it does under the job's ID, which is the same in
-// each attempt, or with the attempt's Fence, which grows.
+// A handler's effects elsewhere use the job's ID, which is the same in each attempt,
+// or the attempt's Fence, which grows.
 func ExampleJob_repeatable() {
 	ctx := context.Background()
 	store, end := exampleStore()
@@ -167,7 +168,7 @@ func ExampleJob_repeatable() {
 	// order 7 is mailed
 }
 
-// The dead list of a queue of events: look, mend, queue again.
+// The dead list of a queue of events: look, repair the cause, queue again.
 func ExampleStore_List() {
 	ctx := context.Background()
 	store, end := exampleStore()

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// exampleStore opens a Store of its own for an example.
+// exampleStore opens a new Store for an example.
 func exampleStore() (store *jobs.Store, end func()) {
 	dir, err := os.MkdirTemp("", "jobs")
 	if err != nil {
@@ -88,8 +88,8 @@ func Example() {
 	// HELLO <nil>
 }
 
-// Two requests for the same report are one job, also after it is done. Another
-// input under the same key is refused.
+// Two requests for the same report are one job, even after it is done. Another input
+// with the same key is rejected.
 func ExampleSubmitOptions_key() {
 	ctx := context.Background()
 	store, end := exampleStore()
@@ -118,8 +118,8 @@ func ExampleSubmitOptions_key() {
 	// conflict: true
 }
 
-// A job that fails each time ends on the dead list, with what went wrong. When
-// the cause is mended it is queued again.
+// A job whose every attempt fails ends on the dead list, with its errors. It is
+// queued again once the cause is repaired.
 func ExampleStore_Retry() {
 	ctx := context.Background()
 	store, end := exampleStore()
@@ -153,7 +153,7 @@ func ExampleStore_Retry() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	printer = nil // mended
+	printer = nil // repaired
 	for _, d := range list {
 		for _, f := range d.History {
 			fmt.Println("attempt", f.Attempt, f.Error)
@@ -170,7 +170,7 @@ func ExampleStore_Retry() {
 	// invoice 7 <nil>
 }
 
-// How far a job is can be watched from anywhere.
+// The progress of a job can be watched from anywhere.
 func ExampleHandle_Watch() {
 	ctx := context.Background()
 	store, end := exampleStore()
@@ -212,8 +212,8 @@ func ExampleHandle_Watch() {
 	// done 2 of 2 picture
 }
 
-// The input has got a field and another name since version 0. New workers read
-// both forms; old ones hand the new one back.
+// The input has gained a field and a new name since version 0. New workers read both
+// versions; old ones hand new inputs back.
 func ExampleQueue_WithCodecs() {
 	ctx := context.Background()
 	store, end := exampleStore()

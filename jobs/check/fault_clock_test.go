@@ -11,9 +11,9 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// A faultClocks is a queue whose server says another time than that of its
-// records: its clock was set after they were written. The clock of this machine
-// plays no part, as only durations are taken from it.
+// A faultClocks is a queue whose server reports another time than that of its
+// records, as if its clock had been set after they were written. The clock of this
+// machine does not matter, because only durations are taken from it.
 type faultClocks struct {
 	t     *testing.T
 	proxy *faultProxy
@@ -29,7 +29,7 @@ func newFaultClocks(t *testing.T, o jobs.QueueOptions) *faultClocks {
 	return &faultClocks{t: t, proxy: p, store: s, queue: faultNewQueue(t, s, o)}
 }
 
-// jump sets the server's clock by so many years, and lets the Store see it.
+// jump moves the server's clock by this many years, and lets the Store notice it.
 func (c *faultClocks) jump(years int64) {
 	c.t.Helper()
 	c.proxy.years.Store(years)
@@ -61,7 +61,7 @@ func TestFaultClockJumpsUnderARunningAttempt(t *testing.T) {
 			close(end)
 			faultWantResult(t, h, "of a")
 			if n := len(running); n != 0 {
-				t.Errorf("%d more attempts; want 0: the first one lives", n)
+				t.Errorf("%d more attempts; want 0: the first attempt is alive", n)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestFaultClockJumpsBeforeARetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const wait = 300 * time.Millisecond
 			c := newFaultClocks(t, jobs.QueueOptions{RetryInitial: wait})
-			var failed atomic.Int64 // when, as a duration since began
+			var failed atomic.Int64 // when it failed, as a duration since began
 			began := time.Now()
 			faultWork(t, c.queue, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
 				if j.Attempt == 1 {
@@ -111,7 +111,7 @@ func TestFaultClockJumpsBeforeADelayedStart(t *testing.T) {
 			c.jump(years)
 			faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
 			faultWantResult(t, h, "of a")
-			// Ahead, the server's clock says that the time has come.
+			// With the clock moved ahead, the server's time is past the delay.
 			if took := time.Since(began); years < 0 && took < delay {
 				t.Errorf("started after %v; want %v", took, delay)
 			}
@@ -123,7 +123,7 @@ func TestFaultClockJumpsWhileAWorkerIsDead(t *testing.T) {
 	for name, years := range faultJumps {
 		t.Run(name, func(t *testing.T) {
 			c := newFaultClocks(t, jobs.QueueOptions{Lease: time.Second})
-			// A worker that is cut off is as good as dead.
+			// A worker that is cut off counts as dead.
 			dead := newFaultProxy(t, c.proxy.server)
 			q := faultNewQueue(t, faultStore(t, dead.connect(t), jobs.StoreOptions{}), jobs.QueueOptions{})
 			running := make(chan struct{})
@@ -166,7 +166,7 @@ func TestFaultClockJumpsBackAndADeadlineHasNotPassed(t *testing.T) {
 	faultWantResult(t, h, "of a")
 }
 
-// The deadline is the first attempt's: a retry may be later.
+// The deadline applies to the first attempt only: a retry may start later.
 func TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt(t *testing.T) {
 	c := newFaultClocks(t, jobs.QueueOptions{})
 	faultWork(t, c.queue, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
@@ -179,8 +179,8 @@ func TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt(t *testing.T) {
 	faultWantResult(t, faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour}), "of a")
 }
 
-// The start of an attempt is known as well as the server's clock is, which is
-// read late, or was set back. It was not before the job was there.
+// The start of an attempt is only as accurate as the server's clock, which is read
+// late or was set back. It must never be earlier than the submission of the job.
 func TestFaultClockJumpsBackBeforeTheStart(t *testing.T) {
 	c := newFaultClocks(t, jobs.QueueOptions{})
 	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
@@ -188,6 +188,6 @@ func TestFaultClockJumpsBackBeforeTheStart(t *testing.T) {
 	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
 	faultWantResult(t, h, "of a")
 	if st := faultStatus(t, h); st.Started.Before(st.Submitted) || st.Finished.Before(st.Started) {
-		t.Errorf("submitted at %v, started at %v, finished at %v; want them in this order", st.Submitted, st.Started, st.Finished)
+		t.Errorf("submitted at %v, started at %v, finished at %v; want these times in this order", st.Submitted, st.Started, st.Finished)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// faultAlone is a queue of a server of its own.
+// faultAlone returns a queue on a separate server.
 func faultAlone(t *testing.T, o jobs.QueueOptions) *faultQueue {
 	t.Helper()
 	t.Parallel()
@@ -35,12 +35,12 @@ func TestFaultHandlerPanics(t *testing.T) {
 		h := faultSubmit(t, q, in, jobs.SubmitOptions{})
 		st := faultWantDead(t, h, 3, why)
 		if len(st.History) != 3 || !strings.Contains(st.Error, "fault_handler_test.go") {
-			t.Errorf("Status(%s) = %+v; want three failed attempts, and where it panicked", in, st)
+			t.Errorf("Status(%s) = %+v; want three failed attempts, and the place of the panic", in, st)
 		}
 	}
 	faultWantResult(t, faultSubmit(t, q, "good", jobs.SubmitOptions{}), "of good")
 	want := jobs.WorkerStats{Started: 10, Retried: 6, Ended: 3, Dead: 3, Succeeded: 1}
-	faultEventually(t, "10 have started, 6 were retried, 3 have ended, 1 has succeeded", func() bool { return w.Stats() == want })
+	faultEventually(t, "10 attempts started, 6 were retried, 3 ended their jobs, 1 succeeded", func() bool { return w.Stats() == want })
 }
 
 func TestFaultHandlerNeverReturns(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFaultHandlerNeverReturns(t *testing.T) {
 		if j.Input == "hang" {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
-			<-hang // and ignores it
+			<-hang // ignores the end of its context
 		}
 		return "of " + j.Input, nil
 	})
@@ -62,7 +62,7 @@ func TestFaultHandlerNeverReturns(t *testing.T) {
 	}
 	st := faultWantDead(t, stuck, 2, "timed out")
 	if !strings.Contains(st.Error, "has not returned") || len(st.History) != 2 {
-		t.Errorf("Status = %+v; want that it has not returned, twice", st)
+		t.Errorf("Status = %+v; want two attempts that have not returned", st)
 	}
 	for range 2 {
 		if cause := <-causes; !errors.Is(cause, jobs.ErrTimeout) {
@@ -71,7 +71,7 @@ func TestFaultHandlerNeverReturns(t *testing.T) {
 	}
 }
 
-// As many as there are slots hang, and others are worked on all the same.
+// As many handlers hang as there are slots, and other jobs still run.
 func TestFaultHandlersThatHangLeaveTheirSlots(t *testing.T) {
 	q := faultAlone(t, jobs.QueueOptions{MaxAttempts: 1, AttemptTimeout: 100 * time.Millisecond})
 	hang := make(chan struct{})
@@ -108,8 +108,8 @@ func TestFaultCodecPanics(t *testing.T) {
 	faultWantResult(t, faultSubmit(t, q, "good", jobs.SubmitOptions{}), "of good")
 }
 
-// What is kept of a job goes into the header of a message, which has its bounds.
-// The second character has six bytes there, so that not all errors have room.
+// What is stored of a job goes into a message header of bounded size. The second
+// character takes six bytes there, so not all errors have room.
 func TestFaultErrorsAreLong(t *testing.T) {
 	q := faultAlone(t, jobs.QueueOptions{MaxAttempts: jobs.MaxHistory + 2, RetryInitial: time.Millisecond, RetryMax: time.Millisecond})
 	w := faultWork(t, q, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
@@ -122,7 +122,7 @@ func TestFaultErrorsAreLong(t *testing.T) {
 		st := faultWantDead(t, h, jobs.MaxHistory+2, long)
 		n := len(st.History)
 		if n < least || st.History[n-1].Attempt != jobs.MaxHistory+2 || st.Key != long || st.Owner != long {
-			t.Errorf("Status has %d failed attempts, a key of %d and an owner of %d bytes; want the last %d or more, %d, %d",
+			t.Errorf("Status has %d failed attempts, a key of %d bytes and an owner of %d bytes; want at least the last %d, then %d and %d",
 				n, len(st.Key), len(st.Owner), least, len(long), len(long))
 		}
 	}

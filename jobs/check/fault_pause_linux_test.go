@@ -24,13 +24,13 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// The tests of this file stop a worker's process (SIGSTOP) before one of the
-// messages that it sends, let another worker have its job, and let the first one
-// go on. They do so for each message in turn, so that there is no instant between
-// two writes that is not tried.
+// The tests in this file stop a worker's process (SIGSTOP) before one of the messages
+// that it sends, let another worker have its job, and then continue the first worker.
+// They do this for each message in turn, so that every instant between two writes is
+// covered.
 
-// pausedVariable tells the test binary to be the worker that is stopped: the
-// server's address, and the name of a pauseCase.
+// pausedVariable tells the test binary to be the worker that is stopped. It contains
+// the server's address and the name of a pauseCase.
 const pausedVariable = "WEIR_JOBS_PAUSED_WORKER"
 
 func init() {
@@ -50,15 +50,15 @@ func init() {
 // pauseLease is long enough for a heartbeat on a busy machine.
 const pauseLease = 3 * time.Second
 
-// A pauseCase is a way of a job through its first worker.
+// A pauseCase is one way in which the first worker handles a job.
 type pauseCase struct {
 	name   string
 	queue  jobs.QueueOptions
 	submit jobs.SubmitOptions
-	// messages is how many messages are tried; beyond those that the worker sends
-	// there is nothing to stop.
+	// messages is how many messages are tried. If the worker sends fewer, the
+	// remaining tries stop nothing.
 	messages int
-	// handle is what the worker that is stopped does in its nth attempt, from 1.
+	// handle is what the stopped worker does in its nth attempt, counted from 1.
 	handle func(ctx context.Context, n int) error
 }
 
@@ -93,7 +93,7 @@ func (c pauseCase) options() jobs.QueueOptions {
 	return o
 }
 
-// pausedWorker is the process that is stopped.
+// pausedWorker is the main function of the process that is stopped.
 func pausedWorker(config string) error {
 	addr, rest, _ := strings.Cut(config, " ")
 	namespace, name, _ := strings.Cut(rest, " ")
@@ -121,21 +121,21 @@ func pausedWorker(config string) error {
 		if err != nil {
 			return err
 		}
-		io.Copy(io.Discard, os.Stdin) // until the test is over
+		io.Copy(io.Discard, os.Stdin) // until the test ends
 		return nil
 	}
 	return fmt.Errorf("no case %q", name)
 }
 
-// A pauseProxy stands between the worker and the server, counts what the worker
-// writes to the stream and says of its deliveries, and holds back message n and
-// all that come after it until it is let go.
+// A pauseProxy is a proxy between the worker and the server. It counts the worker's
+// writes to the stream and its replies to deliveries. It holds back message n and all
+// later ones until they are released.
 type pauseProxy struct {
 	l      net.Listener
 	server string
 	n      int32
 	seen   atomic.Int32
-	held   chan struct{} // closed when message n is there
+	held   chan struct{} // closed when message n arrives
 	once   sync.Once
 	letGo  chan struct{}
 }
@@ -147,7 +147,7 @@ func newPauseProxy(t *testing.T, url string, n int) *pauseProxy {
 	}
 	p := &pauseProxy{l: l, server: strings.TrimPrefix(url, "nats://"), n: int32(n), held: make(chan struct{}), letGo: make(chan struct{})}
 	t.Cleanup(func() { l.Close() })
-	go func() { // ends with the listener
+	go func() { // ends when the listener is closed
 		for {
 			client, err := l.Accept()
 			if err != nil {
@@ -173,7 +173,7 @@ func newPauseProxy(t *testing.T, url string, n int) *pauseProxy {
 	return p
 }
 
-// forward forwards what a client of NATS sends, message by message.
+// forward forwards what a NATS client sends, message by message.
 func (p *pauseProxy) forward(to io.Writer, from io.Reader) {
 	r := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -190,7 +190,7 @@ func (p *pauseProxy) forward(to io.Writer, from io.Reader) {
 				return
 			}
 			message = append(line, payload...)
-			// A write to the stream, or what is said of a delivery.
+			// A write to the stream, or a reply to a delivery.
 			if s := fields[1]; strings.HasPrefix(s, "weir.jobs.") || strings.HasPrefix(s, "$JS.ACK.") {
 				p.hold()
 			}
@@ -209,8 +209,8 @@ func (p *pauseProxy) hold() {
 	<-p.letGo
 }
 
-// J11: a job is not started again while its worker lives, whatever one that had it
-// before says of it late.
+// J11: a job is not started again while its worker is alive, whatever an earlier
+// worker reports late.
 func TestJ11_WorkerStoppedBetweenTwoWrites(t *testing.T) {
 	for _, c := range pauseCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestJ11_WorkerStoppedBetweenTwoWrites(t *testing.T) {
 			server := natstest.Start(t, natstest.Options{})
 			var all sync.WaitGroup
 			for n := 1; n <= c.messages; n++ {
-				// Side by side, and not limited to a test for each processor: they
-				// mostly wait.
+				// These tests run side by side, not limited to one per processor,
+				// because they mostly wait.
 				all.Go(func() {
 					t.Run(fmt.Sprint(n), func(t *testing.T) { c.stopAt(t, server, n) })
 				})
@@ -229,7 +229,7 @@ func TestJ11_WorkerStoppedBetweenTwoWrites(t *testing.T) {
 	}
 }
 
-// stopAt stops the first worker before its message n, if it gets that far.
+// stopAt stops the first worker before its message n, if the worker sends that many.
 func (c pauseCase) stopAt(t *testing.T, server *natstest.Server, n int) {
 	proxy := newPauseProxy(t, server.URL(), n)
 	namespace := fmt.Sprint("message-", n)
@@ -272,13 +272,13 @@ func (c pauseCase) stopAt(t *testing.T, server *natstest.Server, n int) {
 	}
 	cmd.Process.Signal(syscall.SIGSTOP)
 
-	// Another worker gets the job after the lease, and is at it for longer than a
-	// lease when the first one goes on.
+	// Another worker gets the job after the lease, and has worked on it for longer
+	// than a lease when the first worker continues.
 	var alive, begun atomic.Int32
 	go1, begins := make(chan struct{}), make(chan int, 10)
 	faultWork(t, q, jobs.WorkerOptions{Concurrency: 4}, func(ctx context.Context, j *faultJob) (string, error) {
 		if alive.Add(1) > 1 {
-			t.Errorf("attempt %d began beside a living one", j.Attempt)
+			t.Errorf("attempt %d began while another was alive", j.Attempt)
 		}
 		defer alive.Add(-1)
 		begun.Add(1)
@@ -292,7 +292,7 @@ func (c pauseCase) stopAt(t *testing.T, server *natstest.Server, n int) {
 	})
 	select {
 	case <-begins:
-	case err := <-over: // an attempt that may not be repeated, or the outcome was there
+	case err := <-over: // the attempt must not be repeated, or the outcome was already stored
 		if err == nil || c.queue.MaxAttempts == 1 {
 			return
 		}
@@ -300,7 +300,7 @@ func (c pauseCase) stopAt(t *testing.T, server *natstest.Server, n int) {
 	case <-time.After(faultPatience):
 		t.Fatalf("the other worker has no attempt")
 	}
-	<-time.After(pauseLease * 5 / 4) // the marker is old, its heartbeats are not
+	<-time.After(pauseLease * 5 / 4) // the marker is old, but its heartbeats are recent
 	close(proxy.letGo)
 	cmd.Process.Signal(syscall.SIGCONT)
 	select {

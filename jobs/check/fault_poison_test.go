@@ -17,9 +17,9 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// faultWorkerVariable makes the test binary a worker, at the server that it
-// names. The input "poison" kills it, as a crash in C code does, or a lack of
-// memory; "slow" takes a while.
+// faultWorkerVariable makes the test binary a worker at the named server. The input
+// "poison" kills it, as a crash in C code or a lack of memory would; "slow" takes a
+// while.
 const faultWorkerVariable = "WEIR_JOBS_FAULT_WORKER"
 
 var faultPoison = jobs.QueueOptions{
@@ -69,11 +69,11 @@ func faultRunWorker(addr string) error {
 	if err != nil {
 		return err
 	}
-	select {} // until poisoned
+	select {} // until a poison job kills it
 }
 
-// faultSupervise starts a worker process again each time it dies, until the test
-// ends, and counts how often it has.
+// faultSupervise restarts a worker process each time it dies, until the test ends. It
+// counts the deaths.
 func faultSupervise(t *testing.T, addr string, mode ...string) *atomic.Int32 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +113,7 @@ func TestFaultPoisonKillsItsWorkerEachTime(t *testing.T) {
 	}
 	st := faultWantPoisoned(t, poison)
 	if n := int(deaths.Load()); len(st.History) < faultPoison.MaxAttempts || n != faultPoison.MaxAttempts {
-		t.Errorf("%d deaths, Status %+v; want %d, and all of them in the history", n, st, faultPoison.MaxAttempts)
+		t.Errorf("%d deaths, Status %+v; want %d deaths, all of them in the history", n, st, faultPoison.MaxAttempts)
 	}
 	dead, err := s.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.StateDead}})
 	if err != nil || len(dead) != 1 || dead[0].ID != poison.ID() {
@@ -121,8 +121,8 @@ func TestFaultPoisonKillsItsWorkerEachTime(t *testing.T) {
 	}
 }
 
-// Attempts that failed and attempts that lost their worker have bounds of their
-// own, so that a job which is tried for hours does not take down as many workers.
+// Failed attempts and attempts that lost their worker have separate bounds, so that a
+// job that is retried for hours does not kill as many workers.
 func TestFaultPoisonHasItsOwnBound(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{})
@@ -137,9 +137,9 @@ func TestFaultPoisonHasItsOwnBound(t *testing.T) {
 	}
 }
 
-// faultWantPoisoned waits for a job that dies of what it does to its workers. How
-// many attempts it had is not said: those too have a number that were handed back
-// before they began.
+// faultWantPoisoned waits for a job that dies because it kills its workers. It does
+// not check the number of attempts, because attempts that were handed back before
+// they began are numbered, too.
 func faultWantPoisoned(t *testing.T, h *faultHandle) jobs.Status {
 	t.Helper()
 	_, err := faultWait(t, h)
@@ -150,7 +150,7 @@ func faultWantPoisoned(t *testing.T, h *faultHandle) jobs.Status {
 	return faultStatus(t, h)
 }
 
-// Jobs that ran in the same process are its victims once, and not each time.
+// Jobs that ran in the same process are victims once, not each time.
 func TestFaultPoisonDoesNotTakeOthersAlong(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{})
@@ -166,7 +166,7 @@ func TestFaultPoisonDoesNotTakeOthersAlong(t *testing.T) {
 		faultWantResult(t, h, fmt.Sprint("of slow ", i))
 	}
 	faultWantPoisoned(t, poison)
-	// And no more than with the poison alone.
+	// There are no more deaths than with the poison job alone.
 	if n := int(deaths.Load()); n != faultPoison.MaxAttempts {
 		t.Errorf("%d deaths; want %d", n, faultPoison.MaxAttempts)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// The files fault_*_test.go break what jobs stand on: the server, its disk, the
-// way to it, clocks, programs of other versions, and handlers. The servers are
-// real ones, in processes of their own.
+// The files fault_*_test.go break what jobs depend on: the server, its disk, the
+// connection to it, clocks, programs of other versions, and handlers. They use real
+// servers in separate processes.
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(faultWorkerVariable); addr != "" {
@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 	natstest.Main(m)
 }
 
-// beAnother is set by tests that need the test binary to be another process. It
-// reports whether it was.
+// beAnother is set by tests that need the test binary to act as another process. It
+// reports whether it did.
 var beAnother = func() bool { return false }
 
-// faultPatience is how long a test waits for what must happen, on a machine that
-// has other things to do.
+// faultPatience is how long a test waits for something that must happen, on a busy
+// machine.
 const faultPatience = 30 * time.Second
 
 type (
@@ -49,14 +49,14 @@ type (
 	faultJob    = jobs.Job[string]
 )
 
-// faultStore opens a store over a connection, for the test.
+// faultStore opens a store over a connection, for the duration of the test.
 func faultStore(t *testing.T, nc *nats.Conn, o jobs.StoreOptions) *jobs.Store {
 	t.Helper()
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 64 << 20
 	}
 	s, err := jobs.Open(t.Context(), nc, o)
-	// A short Timeout is for the test, and not for a machine that is slow.
+	// The tests use a short Timeout, which can be too short on a slow machine.
 	for tries := 0; errors.Is(err, jobs.ErrUnavailable) && tries < 20; tries++ {
 		s, err = jobs.Open(t.Context(), nc, o)
 	}
@@ -77,8 +77,8 @@ func faultNewQueue(t *testing.T, s *jobs.Store, o jobs.QueueOptions) *faultQueue
 		o.RetryInitial = 20 * time.Millisecond
 	}
 	if o.Lease == 0 {
-		// So that nothing starts again since a heartbeat was late. A test that needs
-		// the end of a lease says a shorter one.
+		// A long lease, so that no job starts again because of a late heartbeat.
+		// Tests that need a lease to expire set a shorter one.
 		o.Lease = faultPatience
 	}
 	q, err := jobs.NewQueue[string, string](t.Context(), s, "fault", o)
@@ -91,7 +91,7 @@ func faultNewQueue(t *testing.T, s *jobs.Store, o jobs.QueueOptions) *faultQueue
 	return q
 }
 
-// faultWork starts a worker that is stopped, without patience, with the test.
+// faultWork starts a worker that is stopped without waiting at the end of the test.
 func faultWork(t *testing.T, q *faultQueue, o jobs.WorkerOptions, h jobs.Handler[string, string]) *jobs.Worker {
 	t.Helper()
 	w, err := q.Work(h, o)
@@ -101,7 +101,7 @@ func faultWork(t *testing.T, q *faultQueue, o jobs.WorkerOptions, h jobs.Handler
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		w.Close(ctx) // says only that it was not waited for
+		w.Close(ctx) // the error only reports that Close did not wait
 	})
 	return w
 }
@@ -118,9 +118,9 @@ func faultSubmit(t *testing.T, q *faultQueue, in string, o jobs.SubmitOptions) *
 	return h
 }
 
-// faultWantIdle waits until the one queue has nothing to do. That is not so with
-// the last result: an acknowledgement that was lost with the server is made up for
-// when the item comes again, after the lease.
+// faultWantIdle waits until the only queue has nothing to do. That can be later than
+// the last result: an acknowledgement that was lost with the server is repeated when
+// the item is delivered again, after the lease.
 func faultWantIdle(t *testing.T, s *jobs.Store) {
 	t.Helper()
 	end := time.After(faultPatience)
@@ -152,7 +152,7 @@ func faultWantResult(t *testing.T, h *faultHandle, want string) {
 	}
 }
 
-// faultWantDead waits for a job that dies, and returns its status.
+// faultWantDead waits until a job dies, and returns its status.
 func faultWantDead(t *testing.T, h *faultHandle, attempts int, why string) jobs.Status {
 	t.Helper()
 	_, err := faultWait(t, h)
@@ -172,16 +172,16 @@ func faultStatus(t *testing.T, h *faultHandle) jobs.Status {
 	return st
 }
 
-// faultWantFull fails the test unless err is the refusal of a full store.
+// faultWantFull fails the test unless err reports a full store.
 func faultWantFull(t *testing.T, err error) {
 	t.Helper()
 	var full *jobs.FullError
 	if !errors.As(err, &full) || !errors.Is(err, jobs.ErrFull) || full.Reason != jobs.FullStore || full.RetryAfter <= 0 || full.Queue != "fault" {
-		t.Fatalf("Submit to a full store = %v; want a *FullError of the queue with Reason %q and a RetryAfter", err, jobs.FullStore)
+		t.Fatalf("Submit to a full store = %v; want a *FullError for the queue with Reason %q and a RetryAfter", err, jobs.FullStore)
 	}
 }
 
-// faultWantJobs fails the test unless the queue has n jobs, in whatever state.
+// faultWantJobs fails the test unless the queue has n jobs, in any state.
 func faultWantJobs(t *testing.T, s *jobs.Store, n int) {
 	t.Helper()
 	list, err := s.List(t.Context(), jobs.Filter{Limit: n + 10})
@@ -190,7 +190,7 @@ func faultWantJobs(t *testing.T, s *jobs.Store, n int) {
 	}
 }
 
-// faultEventually waits until holds.
+// faultEventually waits until holds returns true.
 func faultEventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	late := time.After(faultPatience)
@@ -205,14 +205,14 @@ func faultEventually(t *testing.T, what string, holds func() bool) {
 
 func faultEcho(_ context.Context, j *faultJob) (string, error) { return "of " + j.Input, nil }
 
-// A faultProxy stands between a connection and the server. It can be cut, and it
-// can make the server's clock another.
+// A faultProxy is a proxy between a connection and the server. It can be cut, and it
+// can change the server's clock.
 type faultProxy struct {
 	t      testing.TB
 	l      net.Listener
 	server string
 
-	years atomic.Int64 // that are added to the server's clock
+	years atomic.Int64 // years added to the server's clock
 
 	mu    sync.Mutex
 	cut   bool                  // guarded by mu
@@ -248,7 +248,7 @@ func (p *faultProxy) connect(t *testing.T) *nats.Conn {
 	return nc
 }
 
-// Cut cuts what goes through the proxy, and lets nothing through until Mend.
+// Cut cuts all connections through the proxy, and blocks new ones until Mend.
 func (p *faultProxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,7 +300,7 @@ func (p *faultProxy) copy(to, from net.Conn, change func([]byte) []byte) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 64<<10)
-	kept := 0 // bytes at the front that were read, and not written
+	kept := 0 // bytes at the front that were read but not yet written
 	for {
 		n, err := from.Read(buf[kept:])
 		out, rest := buf[:kept+n], []byte(nil)
@@ -317,13 +317,13 @@ func (p *faultProxy) copy(to, from net.Conn, change func([]byte) []byte) {
 	}
 }
 
-// The server reports its time with the info of a stream, and nowhere else in
-// this form. The digits of the year are changed in place, so that the protocol,
-// which counts bytes, does not notice.
+// The server reports its time in the info of a stream, and nowhere else in this
+// format. The digits of the year are changed in place, so that byte counts in the
+// protocol stay correct.
 var faultClock = regexp.MustCompile(`"ts":"([0-9]{4})-`)
 
-// shift changes the years in b, and returns the end of b that may be the
-// beginning of another one.
+// shift changes the years in b. It returns the length of the end of b that may be the
+// beginning of another match.
 func (p *faultProxy) shift(b []byte) []byte {
 	years := int(p.years.Load())
 	for _, m := range faultClock.FindAllSubmatchIndex(b, -1) {

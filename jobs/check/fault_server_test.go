@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// submitUntil submits a job with a key again and again, until it is known to be
-// there.
+// submitUntil submits a job with a key again and again, until the job is known to be
+// stored.
 func submitUntil(ctx context.Context, q *faultQueue, key string) (*faultHandle, error) {
 	for {
 		h, err := q.Submit(ctx, key, jobs.SubmitOptions{Key: key})
@@ -29,12 +29,12 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 			t.Parallel()
 			server := natstest.Start(t, natstest.Options{Sync: level == jobs.DurabilityDisk})
 			o := jobs.StoreOptions{Timeout: time.Second, Durability: level}
-			// How often an attempt can be lost is not tested here.
+			// This test is not about how often an attempt can be lost.
 			queue := jobs.QueueOptions{Lease: time.Second, MaxAttempts: 100}
 			submits := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)
 			works := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)
 			faultWork(t, works, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
-				select { // so that some run when the server is killed
+				select { // so that some attempts run when the server is killed
 				case <-ctx.Done():
 					return "", context.Cause(ctx)
 				case <-time.After(20 * time.Millisecond):
@@ -55,7 +55,7 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 							t.Errorf("Submit(%s) = %v; want a job", key, err)
 							return
 						}
-						// Through whatever happens to the server meanwhile.
+						// Wait must succeed whatever happens to the server.
 						if got, err := h.Wait(ctx); got != "of "+key || err != nil {
 							t.Errorf("Wait(%s) = %q, %v; want %q, nil", key, got, err, "of "+key)
 						}
@@ -77,7 +77,7 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 				}
 			}
 			if kills == 0 {
-				t.Error("all was over before the server was killed; want it to be killed")
+				t.Error("all jobs were over before the server was killed; want it killed earlier")
 			}
 			faultWantIdle(t, faultStore(t, server.Connect(), o))
 		})
@@ -128,7 +128,7 @@ func TestFaultServerPaused(t *testing.T) {
 	if _, err := long.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Wait at a paused server = %v; want %v", err, context.DeadlineExceeded)
 	}
-	// Nobody can know whether the attempt still has its job after the lease.
+	// After the lease, it is unknown whether the attempt still has its job.
 	if cause := <-causes; !errors.Is(cause, jobs.ErrLeaseLost) {
 		t.Errorf("cause of the attempt's context = %v; want %v", cause, jobs.ErrLeaseLost)
 	}
@@ -165,7 +165,7 @@ func TestFaultConnectionCutForAMoment(t *testing.T) {
 	proxy.Cut()
 	proxy.Mend()
 	proxy.Cut()
-	close(end) // the result finds nobody
+	close(end) // there is no server for the result
 	<-time.After(200 * time.Millisecond)
 	proxy.Mend()
 	faultWantResult(t, h, "of a")
@@ -190,7 +190,7 @@ func TestFaultWorkerCutOffLosesItsLease(t *testing.T) {
 		running <- j.Fence
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
-		<-late // and has a result all the same
+		<-late // returns a result all the same
 		return "of the one that was cut off", nil
 	})
 	h := faultSubmit(t, q, "a", jobs.SubmitOptions{Key: "a"})
@@ -203,7 +203,7 @@ func TestFaultWorkerCutOffLosesItsLease(t *testing.T) {
 		return "of the other", nil
 	})
 	if cause := <-causes; !errors.Is(cause, jobs.ErrLeaseLost) {
-		t.Errorf("cause of the context of the one cut off = %v; want %v", cause, jobs.ErrLeaseLost)
+		t.Errorf("cause of the context of the attempt that was cut off = %v; want %v", cause, jobs.ErrLeaseLost)
 	}
 	faultWantResult(t, h, "of the other")
 	proxy.Mend()

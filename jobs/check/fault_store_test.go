@@ -17,10 +17,10 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// faultInput is large enough that a few dozen fill a store.
+// faultInput is so large that a few dozen inputs fill a store.
 var faultInput = strings.Repeat("x", 32<<10)
 
-// faultFill submits until the queue refuses, and returns what was accepted.
+// faultFill submits until the queue rejects a job, and returns the accepted jobs.
 func faultFill(t *testing.T, q *faultQueue) (accepted []*faultHandle, refusal error) {
 	t.Helper()
 	for range 1000 {
@@ -30,7 +30,7 @@ func faultFill(t *testing.T, q *faultQueue) (accepted []*faultHandle, refusal er
 		}
 		accepted = append(accepted, h)
 	}
-	t.Fatal("1000 inputs of 32 KiB were accepted; want a refusal")
+	t.Fatal("1000 inputs of 32 KiB were accepted; want a rejection")
 	return nil, nil
 }
 
@@ -42,7 +42,7 @@ func TestFaultStoreFull(t *testing.T) {
 			s := faultStore(t, server.Connect(), jobs.StoreOptions{MaxBytes: 2 << 20, Durability: level})
 			q := faultNewQueue(t, s, jobs.QueueOptions{})
 
-			// One job runs while the store becomes full.
+			// One job is running while the store becomes full.
 			running, end := make(chan struct{}), make(chan struct{})
 			w := faultWork(t, q, jobs.WorkerOptions{Concurrency: 1}, func(ctx context.Context, j *faultJob) (string, error) {
 				if j.Input == "first" {
@@ -60,16 +60,16 @@ func TestFaultStoreFull(t *testing.T) {
 			}
 			faultWantJobs(t, s, len(accepted)+1)
 			if got := q.Stats(); got.Refused != 1 || got.Submitted != uint64(len(accepted)+1) {
-				t.Errorf("Stats = %+v; want 1 refused, %d submitted", got, len(accepted)+1)
+				t.Errorf("Stats = %+v; want 1 rejected, %d submitted", got, len(accepted)+1)
 			}
 
-			// Results still fit, and make room.
+			// Results still fit, and their jobs make room.
 			close(end)
 			faultWantResult(t, first, "of first")
 			for _, h := range accepted {
 				faultWantResult(t, h, "of xxxxx")
 			}
-			faultEventually(t, "it is accepted again", func() bool {
+			faultEventually(t, "a job is accepted again", func() bool {
 				_, err := q.Submit(t.Context(), faultInput, jobs.SubmitOptions{})
 				return err == nil
 			})
@@ -80,8 +80,8 @@ func TestFaultStoreFull(t *testing.T) {
 	}
 }
 
-// The server's own limit is met by something else that it keeps, so that there
-// is no room for results either.
+// Other data on the server reaches the server's own limit, so that there is no room
+// for results either.
 func TestFaultServerFull(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{MaxStore: 8 << 20})
@@ -108,19 +108,19 @@ func TestFaultServerFull(t *testing.T) {
 	faultWantFull(t, err)
 	faultWantJobs(t, s, 1)
 	close(end)
-	faultEventually(t, "the result is refused", func() bool { return w.Stats().Trouble > 0 })
-	// Longer than the lease: the attempt keeps its job.
+	faultEventually(t, "the result is rejected", func() bool { return w.Stats().Trouble > 0 })
+	// Wait for longer than the lease: the attempt keeps its job.
 	<-time.After(q.Lease() * 3 / 2)
 	if err := hog.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	faultWantResult(t, first, "of first")
 	if st := faultStatus(t, first); st.Attempt != 1 {
-		t.Errorf("Attempt = %d; want 1: the result was there, and waited for room", st.Attempt)
+		t.Errorf("Attempt = %d; want 1: the result waited for room", st.Attempt)
 	}
 	second := faultSubmit(t, q, "second", jobs.SubmitOptions{Key: "k"})
 	if second.Joined() {
-		t.Error("Joined = true; want false: nothing was kept of the job that was refused")
+		t.Error("Joined = true; want false: nothing was stored of the rejected job")
 	}
 	faultWantResult(t, second, "of second")
 }
@@ -145,7 +145,7 @@ func faultHog(t *testing.T, nc *nats.Conn) jetstream.Stream {
 	return nil
 }
 
-// A server that keeps part of its disk free refuses, too.
+// A server that keeps part of its disk free also rejects jobs.
 func TestFaultDiskFullOfAnEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -168,7 +168,7 @@ func TestFaultDiskFullOfAnEmbeddedServer(t *testing.T) {
 	s.Close(context.Background())
 	server.Close(context.Background())
 
-	server, q, s = start(math.MaxInt64 / 2) // no disk is as large
+	server, q, s = start(math.MaxInt64 / 2) // no disk is this large
 	_, err := q.Submit(t.Context(), "second", jobs.SubmitOptions{Key: "k"})
 	faultWantFull(t, err)
 	faultWantJobs(t, s, 1)
@@ -179,14 +179,15 @@ func TestFaultDiskFullOfAnEmbeddedServer(t *testing.T) {
 	faultWork(t, q, jobs.WorkerOptions{}, faultEcho)
 	second := faultSubmit(t, q, "second", jobs.SubmitOptions{Key: "k"})
 	if second.Joined() {
-		t.Error("Joined = true; want false: nothing was kept of the job that was refused")
+		t.Error("Joined = true; want false: nothing was stored of the rejected job")
 	}
 	faultWantResult(t, q.Job(first.ID()), "of first")
 	faultWantResult(t, second, "of second")
 }
 
-// A server whose write has failed says nothing more. What it has acknowledged is
-// there after its restart, and what was not is there whole or not at all.
+// After a failed write, a server sends no more acknowledgements. What it acknowledged
+// is still there after its restart; what it did not acknowledge is there completely
+// or not at all.
 func TestFaultWriteOfTheServerFails(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{Sync: true})
@@ -200,7 +201,7 @@ func TestFaultWriteOfTheServerFails(t *testing.T) {
 	const submitters = 4
 	tries := make(chan try)
 	for i := range submitters {
-		go func() { // ends with its first refusal
+		go func() { // ends when a Submit fails
 			for n := 0; ; n++ {
 				key := fmt.Sprintf("%d-%d", i, n)
 				_, err := q.Submit(t.Context(), key+faultInput, jobs.SubmitOptions{Key: key})
@@ -227,14 +228,14 @@ func TestFaultWriteOfTheServerFails(t *testing.T) {
 	}
 	server.Restart()
 
-	faultEventually(t, "it answers again", func() bool { return s.Ping(t.Context()) == nil })
+	faultEventually(t, "the server responds again", func() bool { return s.Ping(t.Context()) == nil })
 	faultWork(t, q, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
 		return j.Key + fmt.Sprint(len(j.Input)-len(j.Key)), nil
 	})
 	for _, key := range accepted {
 		h := faultSubmit(t, q, key+faultInput, jobs.SubmitOptions{Key: key})
 		if !h.Joined() {
-			t.Errorf("job %s was acknowledged, and is gone", key)
+			t.Errorf("job %s was acknowledged but is gone", key)
 		}
 		faultWantResult(t, h, key+fmt.Sprint(len(faultInput)))
 	}
@@ -243,7 +244,8 @@ func TestFaultWriteOfTheServerFails(t *testing.T) {
 	}
 }
 
-// JetStream has a bound of its own for a message. What is allowed is within it.
+// JetStream has its own bound for a message. The largest allowed input and result are
+// within it.
 func TestFaultLargestInputAndResult(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// faultProgram is a version of a program: it writes inputs of its own version,
-// and reads those of the older ones.
+// faultProgram is one version of a program: it writes inputs of its own version, and
+// reads those of older ones.
 func faultProgram(t *testing.T, nc *nats.Conn, version int) *faultQueue {
 	t.Helper()
 	q := faultNewQueue(t, faultStore(t, nc, jobs.StoreOptions{}), jobs.QueueOptions{Version: version})
@@ -26,7 +26,7 @@ func faultProgram(t *testing.T, nc *nats.Conn, version int) *faultQueue {
 		Decode: func(data []byte, v int) (string, error) {
 			s, ok := strings.CutPrefix(string(data), fmt.Sprintf("v%d:", v))
 			if !ok || v > version {
-				return "", fmt.Errorf("%q is not of version %d", data, v)
+				return "", fmt.Errorf("%q does not have version %d", data, v)
 			}
 			return s, nil
 		},
@@ -37,7 +37,7 @@ func TestFaultTwoVersionsSideBySide(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{})
 	var mu sync.Mutex
-	by := make(map[string][]int) // who has worked on an input; guarded by mu
+	by := make(map[string][]int) // versions that ran an input; guarded by mu
 	var queues []*faultQueue
 	var workers []*jobs.Worker
 	for version := 1; version <= 2; version++ {
@@ -64,11 +64,11 @@ func TestFaultTwoVersionsSideBySide(t *testing.T) {
 	defer mu.Unlock()
 	for in, versions := range by {
 		if len(versions) != 1 || strings.HasSuffix(in, "2") && versions[0] != 2 {
-			t.Errorf("%q was worked on by versions %v; want one, not older than it", in, versions)
+			t.Errorf("%q was run by versions %v; want one, not older than its own", in, versions)
 		}
 	}
 	if got := workers[1].Stats().HandedBack; got != 0 {
-		t.Errorf("the newer version has handed back %d; want 0", got)
+		t.Errorf("the newer version handed back %d jobs; want 0", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestFaultNewerInputWaitsForANewerWorker(t *testing.T) {
 	if e := <-told; e.ID != waiting.ID() || e.Err == nil || !strings.Contains(e.Err.Error(), "version 2") {
 		t.Errorf("event = %+v; want one that says that job %s has version 2", e, waiting.ID())
 	}
-	// It holds nobody up meanwhile, and nothing is spent of it.
+	// The job does not hold up others, and uses up no attempt.
 	faultWantResult(t, faultSubmit(t, older, "b", jobs.SubmitOptions{}), "of b")
 	if st := faultStatus(t, waiting); st.State != jobs.StateQueued || st.Attempt != 0 {
 		t.Errorf("Status = %+v; want queued, no attempt", st)
@@ -101,7 +101,7 @@ func TestFaultInputThatDoesNotDecodeAnyMore(t *testing.T) {
 	old := faultProgram(t, server.Connect(), 1)
 	h := faultSubmit(t, old, "a", jobs.SubmitOptions{Key: "k"})
 
-	// The new version says that it reads version 1, and does not.
+	// The new version claims to read version 1, but does not.
 	s := faultStore(t, server.Connect(), jobs.StoreOptions{})
 	broken := faultNewQueue(t, s, jobs.QueueOptions{Version: 2})
 	w, err := broken.Work(faultEcho, jobs.WorkerOptions{})
@@ -121,7 +121,7 @@ func TestFaultInputThatDoesNotDecodeAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Back to the old version, nothing is lost.
+	// After a return to the old version, nothing is lost.
 	faultWork(t, old, jobs.WorkerOptions{}, faultEcho)
 	if err := s.Retry(t.Context(), "fault", h.ID()); err != nil {
 		t.Fatalf("Retry = %v; want nil", err)
@@ -129,8 +129,8 @@ func TestFaultInputThatDoesNotDecodeAnyMore(t *testing.T) {
 	faultWantResult(t, h, "of a")
 }
 
-// What another program has written, of a later version of this package or of
-// none, is no job of ours. It holds nobody up, and is not touched.
+// Records that were written by a later version of this package, or by another
+// program, are not treated as jobs. They hold up no other job, and are not touched.
 func TestFaultRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{})
@@ -165,24 +165,24 @@ func TestFaultRecordsThatCannotBeRead(t *testing.T) {
 	}
 
 	w := faultWork(t, q, jobs.WorkerOptions{Concurrency: 2}, faultEcho)
-	faultEventually(t, "all of them are noticed", func() bool { return w.Stats().Trouble >= uint64(len(strange)) })
+	faultEventually(t, "all of them are reported", func() bool { return w.Stats().Trouble >= uint64(len(strange)) })
 	faultWantResult(t, template, "of template")
 	faultWantResult(t, faultSubmit(t, q, "after", jobs.SubmitOptions{}), "of after")
 	for id := range strange {
 		if _, err := s.Status(t.Context(), "fault", id); err == nil || errors.Is(err, jobs.ErrNotFound) {
-			t.Errorf("Status(%s) = %v; want an error that says what is wrong with it", id, err)
+			t.Errorf("Status(%s) = %v; want an error that describes the fault", id, err)
 		}
 		if _, err := stream.GetLastMsgForSubject(t.Context(), subject(id)); err != nil {
-			t.Errorf("message of %s = %v; want it to be there", id, err)
+			t.Errorf("message of %s = %v; want the message unchanged", id, err)
 		}
 	}
 	list, err := s.List(t.Context(), jobs.Filter{})
 	if err != nil || len(list) != 2 {
-		t.Errorf("List = %d jobs, %v; want the 2 that can be read", len(list), err)
+		t.Errorf("List = %d jobs, %v; want the 2 readable ones", len(list), err)
 	}
 }
 
-// faultNewerForm makes a work item of a later version of this package.
+// faultNewerForm returns a work item of a later version of this package.
 func faultNewerForm(t *testing.T, meta string) string {
 	t.Helper()
 	var fields map[string]any

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A heldFlusher is in the place of a server's own: it reports its waiters, and
-// releases none before the test does.
+// A heldFlusher replaces a server's flusher: it reports its waiters, and releases
+// none before the test does.
 type heldFlusher struct{ asked, let chan struct{} }
 
 func (f heldFlusher) Flush(ctx context.Context, _ string) error {
@@ -27,8 +27,8 @@ func (f heldFlusher) Flush(ctx context.Context, _ string) error {
 
 func (heldFlusher) Begin(string) {}
 
-// J1: with level disk nothing is acknowledged before it was flushed: neither what
-// Submit accepts, nor what it joins, nor a result, nor a cancel.
+// J1: with level disk, nothing is acknowledged before it was flushed: neither a
+// Submit, nor a Submit that joins, nor a result, nor a cancel.
 func TestJ1NothingIsToldBeforeItIsFlushed(t *testing.T) {
 	srv, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityDisk})
 	if err != nil {

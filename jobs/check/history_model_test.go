@@ -10,8 +10,9 @@ import (
 
 // # One key, as a sequence
 //
-// A key has no job, or one life of a job. These are the operations on it, each at one
-// instant between its call and its return, and what each may answer in which state:
+// A key has no job, or one life of a job. The table lists the operations on a key,
+// each of which happens at one instant between its call and its return. For each
+// result, it gives the states in which the result is possible:
 //
 //	Submit(in)    began     no job, failed, dead or canceled  -> queued with in; with
 //	                        Restart also done
@@ -38,43 +39,44 @@ import (
 //	              not found no job
 //	Status        what it is; not found: no job
 //
-// An operation that is unavailable, or was never answered, may have happened at any
-// time after its call, or not at all. A start is called when the history begins: when
-// its worker wrote the marker is not seen, only that it was before the handler ran.
+// An operation that returned unavailable, or did not return, may have happened at any
+// time after its call, or not at all. The call of a start is the beginning of the
+// history, because it is only known that its worker wrote the marker before the
+// handler ran.
 
-// A lifeOp is a call.
+// A lifeOp is one call.
 type lifeOp struct {
 	key     string
 	call    string // submit, start, end, cancel, retry, drop, status
-	in      string // of a submit
+	in      string // for a submit
 	restart bool
-	fence   uint64 // of a start and an end
-	attempt int    // of a start
-	slow    bool   // it may have repeated its write
-	cut     bool   // of a start: the one before may have been cut off
+	fence   uint64 // for a start and an end
+	attempt int    // for a start
+	slow    bool   // the call may have repeated its write
+	cut     bool   // for a start: the previous attempt may have been cut off
 }
 
-// A lifeOut is what it answered.
+// A lifeOut is the result of a call.
 type lifeOut struct {
 	answer  string
-	state   jobs.State // of a status, and of an end that has ended the job
-	attempt int        // of a status
-	fence   uint64     // of a status
+	state   jobs.State // for a status, and for an end that ended the job
+	attempt int        // for a status
+	fence   uint64     // for a status
 }
 
-// A lifeState is a key at an instant.
+// A lifeState is the state of a key at an instant.
 type lifeState struct {
-	state   jobs.State // zero: there is no job
+	state   jobs.State // zero: no job
 	in      string
 	attempt int
 	fence   uint64 // of the last attempt of this life; zero: none
-	highest uint64 // fence of all lives
+	highest uint64 // the highest fence of all lives
 }
 
-// anyInput is that of a start whose handler was not seen.
+// anyInput is the input of a start whose handler was not seen.
 const anyInput = "?"
 
-// The answers.
+// The possible results.
 const (
 	ok          = "ok"
 	began       = "began"
@@ -89,7 +91,7 @@ const (
 func (s lifeState) over() bool    { return s.state.Terminal() }
 func (s lifeState) pending() bool { return s.state != 0 && !s.state.Terminal() }
 
-// queued is a new life.
+// queued returns the state of a new life.
 func (s lifeState) queued(in string) lifeState {
 	return lifeState{state: jobs.StateQueued, in: in, highest: s.highest}
 }
@@ -101,7 +103,7 @@ func (s lifeState) step(op lifeOp, out lifeOut) []any {
 	answers := []string{out.answer}
 	var next []any
 	if out.answer == unavailable {
-		next = append(next, s) // it has not happened
+		next = append(next, s) // the operation did not happen
 		answers = []string{ok}
 		if effect := effects[op.call]; effect != "" {
 			answers = []string{effect}
@@ -116,7 +118,7 @@ func (s lifeState) step(op lifeOp, out lifeOut) []any {
 	return next
 }
 
-// apply is the table above.
+// apply implements the table above.
 func (s lifeState) apply(op lifeOp, out lifeOut) (lifeState, bool) {
 	switch op.call {
 	case "submit":
@@ -173,13 +175,15 @@ func (s lifeState) submit(op lifeOp, answer string) (lifeState, bool) {
 	return s, false
 }
 
-// effects is what a call answers that has changed the job.
+// effects maps each call to the result that means that it changed the job.
 var effects = map[string]string{"submit": began, "cancel": ok, "retry": ok, "drop": ok}
 
-// lifeModel is the model of all keys. A slow operation had no answer at first, and has
-// repeated its write: it may have had its effect, and then say what it found, which others
-// have changed since: a Submit that it joined what it began itself, say. Or it has its
-// effect once more, where what it had begun is over and replaced (see addLocked).
+// lifeModel is the model of all keys. A slow operation got no acknowledgement at
+// first, and repeated its write. The first write may have had its effect, in which
+// case the result describes what the second one found: for example, a Submit reports
+// that it joined the life that it began itself. Others may also have changed the job
+// since. If what the first write began is over and was replaced, the second write can
+// have the effect once more (see addLocked).
 func lifeModel() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {

@@ -17,8 +17,9 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// TestHistoriesAreLinearizable holds what concurrent callers and workers see of a key
-// against a sequence of the operations on it (see history_model_test.go).
+// TestHistoriesAreLinearizable checks that what concurrent callers and workers see of
+// a key can be explained by a sequence of the operations on it (see
+// history_model_test.go).
 func TestHistoriesAreLinearizable(t *testing.T) {
 	histories := 400
 	if testing.Short() {
@@ -39,8 +40,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	all.Wait()
 }
 
-// The same with a server, in a process of its own, that is killed and started again in
-// the middle of each history.
+// The same test with a server in a separate process, which is killed and started
+// again in the middle of each history.
 func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
 	histories := 12
 	if testing.Short() {
@@ -71,9 +72,9 @@ func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
 	}
 }
 
-// A Submit that had no answer has begun a life all the same. That one fails, another
-// Submit begins the next, and then the first one repeats its write, finds that this
-// is done, and begins a third because of Restart.
+// A Submit without an acknowledgement has begun a life all the same. That life fails,
+// and another Submit begins the next one, which is done. Then the first Submit
+// repeats its write, finds the job done, and begins a third life because of Restart.
 func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	submit := func(in string) lifeOp { return lifeOp{key: "0/a", call: "submit", in: in, restart: true} }
@@ -98,18 +99,18 @@ func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
 	}
 }
 
-// histories are played one beside another on one queue. The workers are of all.
+// histories are played side by side on one queue, with workers for all of them.
 type histories struct {
 	jobs.NopObserver
 
 	r      *contractRig
-	queues []*stringQueue // of different connections
+	queues []*stringQueue // with different connections
 	stores []*jobs.Store
-	cut    bool // attempts can be cut off
+	cut    bool // whether attempts can be cut off
 	begin  time.Time
 
 	mu  sync.Mutex
-	all map[string]*lifeHistory // guarded by mu; by the key's first part
+	all map[string]*lifeHistory // guarded by mu; keyed by the first part of the job's key
 }
 
 func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
@@ -127,30 +128,30 @@ func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
 	return w
 }
 
-// opTimeout is the stores'; a write is repeated after a third of it.
+// opTimeout is the Timeout of the stores; a write is repeated after a third of it.
 const opTimeout = 2 * time.Second
 
 func (w *histories) now() int64 { return int64(time.Since(w.begin)) }
 
-// A lifeHistory is the operations on some keys.
+// A lifeHistory records the operations on some keys.
 type lifeHistory struct {
 	w    *histories
 	name string
 
 	mu   sync.Mutex
 	ops  []porcupine.Operation   // guarded by mu
-	open map[uint64]*lifeAttempt // guarded by mu; by fence; of which nothing was said
-	done bool                    // guarded by mu; the rest is not recorded
+	open map[uint64]*lifeAttempt // guarded by mu; keyed by fence; attempts without a known outcome
+	done bool                    // guarded by mu; later operations are not recorded
 }
 
-// A lifeAttempt is one that has started.
+// A lifeAttempt is an attempt that has started.
 type lifeAttempt struct {
 	op       lifeOp
 	started  int64
-	returned int64 // when the handler did; zero: it has not
+	returned int64 // when the handler returned; zero: not yet
 }
 
-// of returns the history of a key, which is "seed/key".
+// of returns the history of a key, which has the form "seed/key".
 func (w *histories) of(key string) *lifeHistory {
 	name, _, _ := strings.Cut(key, "/")
 	w.mu.Lock()
@@ -170,7 +171,8 @@ func (h *lifeHistory) addLocked(op lifeOp, out lifeOut, call, ret int64) {
 	}
 	op.slow = ret-call > int64(opTimeout/4) && op.call != "start"
 	if op.slow && out.answer == effects[op.call] {
-		// Its first try may have had its effect, too, and that was over before the next.
+		// The first write may have had its effect, too, and that life was over before
+		// the second.
 		h.ops = append(h.ops, porcupine.Operation{Input: op, Output: lifeOut{answer: unavailable}, Call: call, Return: ret})
 	}
 	if out.answer == unavailable {
@@ -179,7 +181,7 @@ func (h *lifeHistory) addLocked(op lifeOp, out lifeOut, call, ret int64) {
 	h.ops = append(h.ops, porcupine.Operation{Input: op, Output: out, Call: call, Return: ret})
 }
 
-// handle is every history's handler.
+// handle is the handler for all histories.
 func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
 	h := w.of(j.Key)
 	started := w.now()
@@ -212,7 +214,8 @@ func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
 	return fmt.Sprint(j.Fence), nil
 }
 
-// AttemptEnd records the outcomes, which a Worker reports once they are kept or refused.
+// AttemptEnd records the outcomes, which a Worker reports once they are stored or
+// rejected.
 func (w *histories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.AttemptEnd) {
 	out := lifeOut{answer: ok}
 	switch e.Kind {
@@ -231,14 +234,14 @@ func (w *histories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.Att
 		return
 	}
 	w.mu.Lock()
-	all := w.all // a copy is made for each change
+	all := w.all // each change makes a copy
 	w.mu.Unlock()
 	for _, h := range all {
 		h.mu.Lock()
 		if a := h.open[i.Fence]; a != nil && a.returned > 0 {
 			delete(h.open, i.Fence)
 			if ended := w.now(); out.answer == dropped && ended-a.returned > int64(opTimeout/4) {
-				h.unknownLocked(a) // it was kept, perhaps, and replaced before the second try
+				h.unknownLocked(a) // the outcome may have been stored, and replaced before the second try
 			} else {
 				h.addLocked(a.op, out, a.returned, ended)
 			}
@@ -247,8 +250,8 @@ func (w *histories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.Att
 	}
 }
 
-// unknownLocked adds that attempt a may have ended in any way, or not at all. h.mu must be
-// held.
+// unknownLocked records that attempt a may have ended in any way, or not at all. h.mu
+// must be held.
 func (h *lifeHistory) unknownLocked(a *lifeAttempt) {
 	call := a.returned
 	if call == 0 {
@@ -259,8 +262,8 @@ func (h *lifeHistory) unknownLocked(a *lifeAttempt) {
 	}
 }
 
-// play has some callers do some operations each, waits until the jobs are over, and
-// returns what was seen.
+// play runs some callers with some operations each, waits until the jobs are over,
+// and returns the recorded history.
 func (w *histories) play(t *testing.T, seed uint64, callers, each int) *lifeHistory {
 	h := &lifeHistory{w: w, name: fmt.Sprint(seed), open: map[uint64]*lifeAttempt{}}
 	w.mu.Lock()
@@ -268,7 +271,7 @@ func (w *histories) play(t *testing.T, seed uint64, callers, each int) *lifeHist
 	for k, v := range w.all {
 		all[k] = v
 	}
-	w.all = all // a copy: observers read the old one
+	w.all = all // a copy, because observers read the old one
 	w.mu.Unlock()
 	keys := []string{h.name + "/a", h.name + "/b"}
 	var callersDone sync.WaitGroup
@@ -288,7 +291,7 @@ func (w *histories) play(t *testing.T, seed uint64, callers, each int) *lifeHist
 	return h
 }
 
-// call makes one operation, by one of the connections.
+// call performs one operation, over one of the connections.
 func (h *lifeHistory) call(t *testing.T, r *rand.Rand, caller int, key string) {
 	q, store := h.w.queues[caller], h.w.stores[caller]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -342,7 +345,7 @@ func answerOf(t *testing.T, call string, err error) string {
 			return answer
 		}
 	}
-	t.Errorf("%s = %v; want an error of the documentation", call, err)
+	t.Errorf("%s = %v; want a documented error", call, err)
 	return unavailable
 }
 
@@ -353,13 +356,13 @@ func (h *lifeHistory) status(ctx context.Context, t *testing.T, store *jobs.Stor
 	if err != nil {
 		out = lifeOut{answer: answerOf(t, "status", err)}
 	}
-	if out.answer != unavailable { // it says nothing
+	if out.answer != unavailable { // an unavailable status says nothing
 		h.add(op, out, begin, h.w.now())
 	}
 	return s
 }
 
-// quiet waits until the jobs are over, and all outcomes are said.
+// quiet waits until the jobs are over, and all outcomes are reported.
 func (h *lifeHistory) quiet(t *testing.T, keys []string) {
 	for _, key := range keys {
 		late := time.After(patience)
@@ -370,7 +373,7 @@ func (h *lifeHistory) quiet(t *testing.T, keys []string) {
 			over = errors.Is(err, jobs.ErrNotFound) || err == nil && s.State.Terminal()
 			select {
 			case <-late:
-				t.Errorf("after %v the job of key %q is %+v (%v); want it over", patience, key, s, err)
+				t.Errorf("after %v the job of key %q is %+v (%v); want it finished", patience, key, s, err)
 				over = true
 			case <-time.After(5 * time.Millisecond):
 			}
@@ -381,16 +384,16 @@ func (h *lifeHistory) quiet(t *testing.T, keys []string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, a := range h.open { // nobody will say more of them
+	for _, a := range h.open { // no more will be reported about them
 		h.unknownLocked(a)
 	}
 	h.addUnseenLocked()
 	h.done = true
 }
 
-// addUnseenLocked adds the starts that a Status has shown and no handler: the attempt was
-// marked, and its handler has not come to run yet, or its worker was never told. h.mu must
-// be held.
+// addUnseenLocked adds the starts that a Status has shown but no handler: the attempt
+// was marked, but its handler has not run yet, or its worker did not learn of it.
+// h.mu must be held.
 func (h *lifeHistory) addUnseenLocked() {
 	seen := map[uint64]bool{0: true}
 	for _, op := range h.ops {
@@ -407,7 +410,7 @@ func (h *lifeHistory) addUnseenLocked() {
 	}
 }
 
-// check holds the history against the model.
+// check checks the history against the model.
 func (h *lifeHistory) check(t *testing.T, model porcupine.Model) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

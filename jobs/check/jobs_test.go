@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// open returns a Store on a server of its own.
+// open returns a Store on a new server.
 func open(t testing.TB, o jobs.StoreOptions) *jobs.Store {
 	t.Helper()
 	srv, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityDisk})
@@ -62,7 +62,7 @@ func TestSubmitAndWait(t *testing.T) {
 	q := queue[int, int](t, open(t, jobs.StoreOptions{}), "double", jobs.QueueOptions{})
 	work(t, q, func(_ context.Context, job *jobs.Job[int]) (int, error) {
 		if job.Attempt != 1 || job.Fence == 0 {
-			t.Errorf("attempt %d with fence %d; want 1, above 0", job.Attempt, job.Fence)
+			t.Errorf("attempt %d with fence %d; want attempt 1, a fence above 0", job.Attempt, job.Fence)
 		}
 		return 2 * job.Input, nil
 	}, jobs.WorkerOptions{})

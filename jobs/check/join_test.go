@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// Join finds what Submit would join, and accepts nothing.
+// Join finds the job that Submit would join, and submits nothing.
 func TestJ4_JoinAcceptsNothing(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
@@ -45,10 +45,10 @@ func TestJ4_JoinAcceptsNothing(t *testing.T) {
 	r.wantError(failed, jobs.StateFailed)
 	wantJoined("a", jobs.SubmitOptions{Key: "k"}, h)
 	if _, err := join("a", jobs.SubmitOptions{Key: "k", Restart: true}); !errors.Is(err, jobs.ErrNotFound) {
-		t.Errorf("Join with Restart of a job that is done = %v; want ErrNotFound", err)
+		t.Errorf("Join with Restart for a job that is done = %v; want ErrNotFound", err)
 	}
 	if _, err := join("failed", jobs.SubmitOptions{Key: "failed"}); !errors.Is(err, jobs.ErrNotFound) {
-		t.Errorf("Join of a job that failed = %v; want ErrNotFound: its key is free", err)
+		t.Errorf("Join for a job that failed = %v; want ErrNotFound: its key is free", err)
 	}
 	wantJoined("failed", jobs.SubmitOptions{Key: "failed", Once: true}, failed)
 	if s := q.Stats(); s.Submitted != 2 || s.Joined != 3 {
@@ -56,7 +56,7 @@ func TestJ4_JoinAcceptsNothing(t *testing.T) {
 	}
 }
 
-// Jobs are counted by how far they are, without being read.
+// Jobs are counted by state, without being read.
 func TestJ12_JobsOfAQueueAreCounted(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
@@ -78,7 +78,7 @@ func TestJ12_JobsOfAQueueAreCounted(t *testing.T) {
 	})
 	defer close(goOn)
 	for _, h := range all {
-		_, _ = r.wait(h) // an error for some of them
+		_, _ = r.wait(h) // some jobs end with an error
 	}
 	r.submit(q, "running", jobs.SubmitOptions{})
 	for range 3 {

@@ -38,7 +38,7 @@ func (o onEnd) AttemptEnd(_ context.Context, a jobs.AttemptInfo, end jobs.Attemp
 
 type linkKey struct{}
 
-// A jobLink is one Observer of several, which all note their calls in one log.
+// A jobLink is one of several Observers, which all record their calls in one log.
 type jobLink struct {
 	name string
 	log  *linkLog
@@ -74,8 +74,9 @@ func (l jobLink) AttemptEnd(ctx context.Context, a jobs.AttemptInfo, end jobs.At
 
 func (l jobLink) Event(ctx context.Context, e jobs.Event) { l.note(ctx, e.Kind.String()) }
 
-// O2: Observers are called in order at the start and in reverse order at the end, each
-// with the context that it returned itself. The handler has that of the last one.
+// O2: Observers are called in order at the start and in reverse order at the end,
+// each with the context that it returned. The handler gets the context of the last
+// one.
 func TestO2ObserversOfAttempts(t *testing.T) {
 	r := contract(t)
 	var log linkLog
@@ -105,8 +106,8 @@ func TestO2ObserversOfAttempts(t *testing.T) {
 	}
 }
 
-// O2: a panic or runtime.Goexit of an Observer keeps neither the others from being
-// called nor the job from its result.
+// O2: a panic or runtime.Goexit in an Observer neither prevents calls of the other
+// Observers nor loses the job's result.
 func TestO2ObserversOfAttemptsAreIsolated(t *testing.T) {
 	for name, act := range map[string]func(){"panic": func() { panic("observer") }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

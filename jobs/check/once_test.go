@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// J18, for jobs that are not to be repeated: what was begun may have happened, so a
-// Worker that has no time left does not hand it back.
+// J18, for jobs that must not be repeated: an attempt that began may have had
+// effects. So a Worker that has no time left does not hand the job back.
 func TestStopDoesNotHandBackWhatRunsOnce(t *testing.T) {
 	q := queue[int, int](t, open(t, jobs.StoreOptions{}), "once", jobs.QueueOptions{MaxAttempts: 1})
 	began := make(chan struct{})

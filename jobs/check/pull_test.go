@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A Worker whose slots became free one by one has one request at the server again
-// soon after, not one for each slot.
+// After its slots have become free one by one, a Worker soon has one request at the
+// server again, not one per slot.
 func TestWorkersGatherTheirRequests(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{})
@@ -40,5 +40,5 @@ func TestWorkersGatherTheirRequests(t *testing.T) {
 		}
 		return n
 	}
-	r.eventually("all slots are in one request", func() bool { return requests() == 1 })
+	r.eventually("one request covers all slots", func() bool { return requests() == 1 })
 }

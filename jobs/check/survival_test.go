@@ -75,8 +75,7 @@ func TestListWithANegativeLimitHasTheDefault(t *testing.T) {
 	}
 }
 
-// Submits that wait for a server that is away learn it together, not one after
-// another.
+// Submits that wait for an unreachable server fail together, not one after another.
 func TestSubmitsFailTogetherWhenTheServerIsAway(t *testing.T) {
 	const timeout, submitters = 500 * time.Millisecond, 64
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir()})
@@ -100,7 +99,7 @@ func TestSubmitsFailTogetherWhenTheServerIsAway(t *testing.T) {
 	if err := server.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(2 * 100 * time.Millisecond) // what is known of the queue is old then
+	<-time.After(2 * 100 * time.Millisecond) // by then the known state of the queue is stale
 	began := time.Now()
 	var all sync.WaitGroup
 	for i := range submitters {
@@ -111,7 +110,7 @@ func TestSubmitsFailTogetherWhenTheServerIsAway(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// One after another they would take twice as long at least, on whatever machine.
+	// One after another, they would take at least twice as long, on any machine.
 	if took := time.Since(began); took > submitters*timeout/2 {
 		t.Errorf("%d Submits took %v; want about the timeout of %v", submitters, took, timeout)
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// With crashDir in its environment the test binary is a program with an embedded
-// server and nothing else, which says what the server says on its standard
-// error. Of its standard input each line is a number of bytes to which its files
-// may grow from then on, or "close", and it ends with it.
+// With crashDir in its environment, the test binary is a program with an embedded
+// server and nothing else. It copies the server's log to standard error. Each line on
+// its standard input is either a limit in bytes for the growth of its files, or
+// "close". The program ends when its standard input ends.
 const (
 	crashDir   = "WEIR_EMBEDDED_DIR"
 	crashLevel = "WEIR_EMBEDDED_LEVEL"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(crashDir) == "" {
 		code := m.Run()
 		if wardRoot != "" {
-			_ = os.RemoveAll(wardRoot) // it is in a temporary folder
+			_ = os.RemoveAll(wardRoot) // best effort: it is in a temporary folder
 		}
 		os.Exit(code)
 	}
@@ -64,13 +64,13 @@ func obey(s *embedded.Server, line string) string {
 		if err := s.Close(context.Background()); err != nil {
 			return err.Error()
 		}
-		for end := time.Now().Add(patience); time.Now().Before(end); { // some are on their way out
+		for end := time.Now().Add(patience); time.Now().Before(end); { // some goroutines are still returning
 			if len(serverGoroutines()) == 0 {
 				return "closed"
 			}
 			<-time.After(10 * time.Millisecond)
 		}
-		return "closed, but there are\n" + serverGoroutines()[0]
+		return "closed, but goroutines are left:\n" + serverGoroutines()[0]
 	}
 	n, err := strconv.ParseUint(line, 10, 64)
 	if err == nil {
@@ -96,7 +96,7 @@ func startProgram(t *testing.T, dir string, level jobs.Durability) *program {
 	p := &program{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), crashDir+"="+dir, crashLevel+"="+level.String())
 	p.cmd.Stderr = &p.said
-	in, err := p.cmd.StdinPipe() // closed when this process ends
+	in, err := p.cmd.StdinPipe() // closed when this process ends, which ends the program
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func startProgram(t *testing.T, dir string, level jobs.Durability) *program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may be gone already
+		_ = p.cmd.Process.Kill() // it may have ended already
 		_ = p.cmd.Wait()
 	})
 	p.in, p.out = in, bufio.NewReader(out)
@@ -116,30 +116,30 @@ func startProgram(t *testing.T, dir string, level jobs.Durability) *program {
 	return p
 }
 
-// tell fails the test unless the program answers a line with want.
+// tell sends a line, and fails the test unless the program replies with want.
 func (p *program) tell(t *testing.T, line, want string) {
 	t.Helper()
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.answer(t); got != want {
-		t.Fatalf("the program says %q to %q; want %q", got, line, want)
+		t.Fatalf("the program replies %q to %q; want %q", got, line, want)
 	}
 }
 
-// answer returns the next line that the program says.
+// answer returns the next line that the program prints.
 func (p *program) answer(t *testing.T) string {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the program says %q, %v; want a line; before it has said\n%s", line, err, p.said.text())
+		t.Fatalf("the program prints %q, %v; want a line; its log so far:\n%s", line, err, p.said.text())
 	}
 	return strings.TrimSpace(line)
 }
 
-// publishUntilCut publishes numbers, alone and in atomic batches, until the
-// server is gone, and returns those that were acknowledged. It says when the first
-// one was.
+// publishUntilCut publishes numbers, singly and in atomic batches, until the server
+// is gone. It returns the acknowledged ones, and signals first when one has been
+// acknowledged.
 func publishUntilCut(addr string, publisher int, first chan<- int) (acked []string, err error) {
 	nc, err := nats.Connect(addr, nats.NoReconnect())
 	if err != nil {
@@ -188,12 +188,12 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			for p := range publishers {
 				wg.Go(func() { acked[p], errs[p] = publishUntilCut(program.addr, p, first) })
 			}
-			eventually(t, "each publisher has one that is acknowledged", func() bool { return len(first) == publishers })
-			eventually(t, "300 messages are there", func() bool { return messages(t, js) > 300 })
+			eventually(t, "each publisher has an acknowledged message", func() bool { return len(first) == publishers })
+			eventually(t, "300 messages are stored", func() bool { return messages(t, js) > 300 })
 			if err := program.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = program.cmd.Wait() // it was killed, and has let go of the folder then
+			_ = program.cmd.Wait() // it was killed; after Wait it no longer locks the folder
 			wg.Wait()
 			nc.Close()
 			wantAllThere(t, connect(t, start(t, embedded.Options{Dir: dir, Durability: level})), acked, errs)
@@ -201,8 +201,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// wantAllThere fails the test unless each message is there that was
-// acknowledged: three of a batch, or one.
+// wantAllThere fails the test unless each acknowledged message is there: three for a
+// batch, otherwise one.
 func wantAllThere(t *testing.T, js jetstream.JetStream, acked [][]string, errs []error) {
 	t.Helper()
 	st, err := js.Stream(t.Context(), "T")

@@ -21,16 +21,16 @@ import (
 
 // A ward is a store with jobs in all states, as a killed process leaves it.
 type ward struct {
-	dir   string            // with the folder and its mark
-	ids   map[string]string // of jobs, by what they are: done-1, queued-7, unsafe-running-2
-	fence uint64            // the highest that was given
+	dir   string            // contains the folder and its mark
+	ids   map[string]string // of jobs, keyed by name: done-1, queued-7, unsafe-running-2
+	fence uint64            // the highest fence so far
 
-	unlisted bool // nothing says which jobs there were, only how many
+	unlisted bool // only the number of jobs is known, not which they were
 }
 
 const wardLease = 200 * time.Millisecond
 
-// wardSizes: the jobs fill several blocks of the stream.
+// With wardSizes, the jobs fill several blocks of the stream.
 const (
 	wardBytes = 64 << 20
 	wardInput = 250 << 10
@@ -60,12 +60,12 @@ func wardQueues(t *testing.T, s *embedded.Server) (safe, unsafe *jobs.Queue[stri
 	return open("safe", 5), open("unsafe", 1), store
 }
 
-// newWard makes the store once, and returns a copy of it.
+// newWard creates the store once, and returns a copy of it.
 func newWard(t *testing.T) *ward {
 	t.Helper()
 	wardOnce.Do(func() { buildWard(t) })
 	if wardMade == nil {
-		t.Fatal("the store could not be made")
+		t.Fatal("the store could not be created")
 	}
 	w := *wardMade
 	w.dir = t.TempDir()
@@ -114,11 +114,11 @@ func buildWard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = worker.Close(context.Background()) }) // what is left is of no use
+		t.Cleanup(func() { _ = worker.Close(context.Background()) }) // a failure no longer matters
 	}
 	work(safe, 3)
 	work(unsafe, 3)
-	t.Cleanup(func() { close(block) }) // before the workers are stopped
+	t.Cleanup(func() { close(block) }) // runs before the workers are stopped
 	var done []*jobs.Handle[string]
 	for i := range 4 {
 		done = append(done, submit(safe, fmt.Sprint("done-", i), "go", jobs.SubmitOptions{}),
@@ -137,7 +137,7 @@ func buildWard(t *testing.T) {
 	for range 6 {
 		w.fence = max(w.fence, <-running)
 	}
-	for i := range 4 { // all slots are taken
+	for i := range 4 { // occupies all slots
 		submit(safe, fmt.Sprint("queued-", i), "go", jobs.SubmitOptions{})
 		submit(unsafe, fmt.Sprint("unsafe-queued-", i), "go", jobs.SubmitOptions{})
 	}
@@ -147,7 +147,8 @@ func buildWard(t *testing.T) {
 		t.Fatal(err)
 	}
 	wardRoot = root
-	// What was noted before what it is about, as that goes on.
+	// The ledger is copied before the stream that it describes, because both are
+	// still being written.
 	copyTree(t, filepath.Join(folder, "weir.ledger"), filepath.Join(root, "jobs", "weir.ledger"))
 	copyTree(t, filepath.Join(folder, "jetstream"), filepath.Join(root, "jobs", "jetstream"))
 	mark, err := os.ReadFile(folder + ".mark")
@@ -161,8 +162,8 @@ func buildWard(t *testing.T) {
 	wardMade = w
 }
 
-// copyTree copies a folder. What changes meanwhile is copied as it is then, which is
-// what a killed process leaves.
+// copyTree copies a folder. Files that change during the copy are copied in their
+// current state, as a killed process would leave them.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -190,7 +191,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// treeSum tells trees apart, but for the file that says which process has the folder.
+// treeSum returns a checksum of a tree, without the file that names the process that
+// uses the folder.
 func treeSum(t *testing.T, dir string) string {
 	t.Helper()
 	h := sha256.New()
@@ -213,7 +215,7 @@ func treeSum(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// files returns the files in the folder that match.
+// files returns the files in the folder that match the pattern.
 func (w *ward) files(t *testing.T, pattern string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(w.folder(), pattern))
@@ -228,15 +230,15 @@ const (
 	blockFiles  = streamFiles + "/msgs/*.blk"
 )
 
-// A stay is what became of a store on which a server was started.
+// A stay is the outcome of starting a server on a store.
 type stay struct {
 	err  error
 	logs string
 }
 
-// open starts a server on the store, and if it starts has all jobs finish. It fails the
-// test unless either all jobs are there and end, or it does not start, has changed
-// nothing and says what to do.
+// open starts a server on the store, and if that succeeds runs all jobs to their end.
+// It fails the test in all cases but two: either all jobs are there and end, or the
+// server does not start, has changed nothing, and says what to do.
 func (w *ward) open(t *testing.T, what string) stay {
 	t.Helper()
 	before := treeSum(t, w.dir)
@@ -244,7 +246,7 @@ func (w *ward) open(t *testing.T, what string) stay {
 	s, err := embedded.Start(embedded.Options{Dir: w.folder(), Log: slog.New(slog.NewTextHandler(&logs, nil))})
 	if err != nil {
 		if after := treeSum(t, w.dir); after != before {
-			t.Errorf("%s: Start = %v, and has changed files", what, err)
+			t.Errorf("%s: Start = %v, but it changed files", what, err)
 		}
 		w.wantAdvice(t, what, err)
 		return stay{err: err}
@@ -267,12 +269,12 @@ func (w *ward) wantAdvice(t *testing.T, what string, err error) {
 	}
 	for _, part := range []string{w.folder(), "Nothing has been changed", "weir jobs repair --dir", "--dry-run"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%s: Start = %v; want it to say %q", what, err, part)
+			t.Errorf("%s: Start = %v; want it to contain %q", what, err, part)
 		}
 	}
 	for _, s := range d.Report.Streams {
 		if len(s.Missing) > 0 && (!strings.Contains(err.Error(), " of ") || !strings.Contains(err.Error(), "since 2")) {
-			t.Errorf("%s: Start = %v; want how many, and since when", what, err)
+			t.Errorf("%s: Start = %v; want how many jobs are missing, and since when", what, err)
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (w *ward) wantAll(t *testing.T, what string, s *embedded.Server, ids map[st
 	for name, id := range ids {
 		st, err := queueOf(name).Job(id).Status(t.Context())
 		if err != nil {
-			t.Errorf("%s: job %s = %v; want it there", what, name, err)
+			t.Errorf("%s: job %s = %v; want the job", what, name, err)
 			continue
 		}
 		want := jobs.StateQueued
@@ -307,8 +309,8 @@ func (w *ward) wantAll(t *testing.T, what string, s *embedded.Server, ids map[st
 	w.finish(t, what, safe, unsafe, store)
 }
 
-// finish has workers run until nothing is under way. No unsafe job that had begun runs
-// again, and each fence is higher than all before.
+// finish runs workers until no job is left. No unsafe job that had begun may run
+// again, and each fence must be higher than all before it.
 func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string, string], store *jobs.Store) {
 	t.Helper()
 	had := map[string]bool{}
@@ -319,10 +321,10 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 	}
 	handler := func(_ context.Context, j *jobs.Job[string]) (string, error) {
 		if had[j.ID] {
-			t.Errorf("%s: unsafe job %s runs again", what, j.ID)
+			t.Errorf("%s: unsafe job %s ran again", what, j.ID)
 		}
 		if j.Fence <= w.fence {
-			t.Errorf("%s: fence %d after one of %d", what, j.Fence, w.fence)
+			t.Errorf("%s: fence %d after fence %d", what, j.Fence, w.fence)
 		}
 		return "", nil
 	}
@@ -334,7 +336,7 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 		}
 		workers = append(workers, worker)
 	}
-	eventually(t, what+": nothing is queued or runs", func() bool {
+	eventually(t, what+": no job is queued or running", func() bool {
 		all, err := store.Queues(t.Context())
 		for _, q := range all {
 			if q.Waiting+q.Taken > 0 {
@@ -345,7 +347,7 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 	})
 	left, err := store.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.StateQueued, jobs.StateRunning, jobs.StateRetrying}})
 	if err != nil || len(left) > 0 {
-		t.Errorf("%s: %d jobs are under way, %v; want none", what, len(left), err)
+		t.Errorf("%s: %d unfinished jobs, %v; want none", what, len(left), err)
 	}
 	var stops sync.WaitGroup
 	for _, worker := range workers {
@@ -358,8 +360,8 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 	stops.Wait()
 }
 
-// repaired repairs the store, and fails the test unless it runs then, with all jobs
-// that are not reported as missing.
+// repaired repairs the store. It fails the test unless the store then works, with all
+// jobs that are not reported as missing.
 func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *embedded.Report {
 	t.Helper()
 	before := treeSum(t, w.dir)
@@ -368,7 +370,7 @@ func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *em
 		t.Fatalf("%s: Repair with DryRun = %v; want nil", what, err)
 	}
 	if after := treeSum(t, w.dir); after != before || dry.Changed {
-		t.Errorf("%s: Repair with DryRun has changed files", what)
+		t.Errorf("%s: Repair with DryRun changed files", what)
 	}
 	r, err := embedded.Repair(w.folder(), o)
 	if err != nil {
@@ -377,7 +379,7 @@ func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *em
 	lost := map[string]bool{}
 	for i, s := range r.Streams {
 		if len(s.Missing) != len(dry.Streams[i].Missing) {
-			t.Errorf("%s: Repair says %d are missing; want %d, as the dry run", what, len(s.Missing), len(dry.Streams[i].Missing))
+			t.Errorf("%s: Repair reports %d missing; want %d, as in the dry run", what, len(s.Missing), len(dry.Streams[i].Missing))
 		}
 		for _, m := range s.Missing {
 			lost[m.ID] = true

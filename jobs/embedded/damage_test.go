@@ -25,11 +25,11 @@ func TestJ1_KilledStoreHasAllJobs(t *testing.T) {
 		t.Fatalf("Start after a kill = %v; want nil", got.err)
 	}
 	if strings.Contains(got.logs, "level=WARN") || strings.Contains(got.logs, "level=ERROR") {
-		t.Errorf("after a kill the log says\n%s\nwant nothing that looks like a loss", got.logs)
+		t.Errorf("log after a kill:\n%s\nwant nothing that looks like data loss", got.logs)
 	}
 }
 
-// A damage is done to one file or folder.
+// A damage is applied to one file or folder.
 type damage struct {
 	name string
 	at   string // pattern
@@ -69,7 +69,7 @@ func remove(t *testing.T, path string) {
 }
 
 func garbage(t *testing.T, path string) {
-	if err := os.WriteFile(path, []byte("this is not what it was"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("this is not the original text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,13 +95,13 @@ func damages() (all []damage) {
 }
 
 func TestJ1_DamagedStoreHasAllJobsOrIsRefused(t *testing.T) {
-	w := newWard(t) // made once, before the others need it
+	w := newWard(t) // creates the store once, before the parallel subtests need it
 	var refused, whole atomic.Int32
 	t.Run("matrix", func(t *testing.T) {
 		for _, d := range damages() {
 			n := len(w.files(t, d.at))
 			if strings.Contains(d.at, "obs") {
-				n = min(n, 3) // all files of one consumer
+				n = min(n, 3) // three damages cover all files of one consumer
 			}
 			for i := range n {
 				t.Run(fmt.Sprintf("%s %s %d", d.name, filepath.Base(d.at), i), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestJ1_DamagedIndexesAreMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Close(context.Background()); err != nil { // which writes them
+			if err := s.Close(context.Background()); err != nil { // Close writes the indexes
 				t.Fatal(err)
 			}
 			do(t, w.files(t, streamFiles+"/msgs/"+name)[0])
@@ -149,7 +149,7 @@ func TestJ1_DamagedIndexesAreMadeAnew(t *testing.T) {
 
 func TestJ2_FencesGoOnAfterAStoreWasRestored(t *testing.T) {
 	w := newWard(t)
-	copied := newWard(t) // the copy
+	copied := newWard(t) // the older copy
 	s, err := embedded.Start(embedded.Options{Dir: w.folder()})
 	if err != nil {
 		t.Fatal(err)
@@ -163,9 +163,9 @@ func TestJ2_FencesGoOnAfterAStoreWasRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.open(t, "restored"); got.err == nil || !strings.Contains(got.err.Error(), "--restored") {
-		t.Fatalf("Start of an older copy = %v; want a refusal that names --restored", got.err)
+		t.Fatalf("Start of an older copy = %v; want an error that names --restored", got.err)
 	}
-	w.fence = 1 << 20 // whatever was given after the copy was made
+	w.fence = 1 << 20 // above all fences given after the copy was made
 	w.repaired(t, "restored", embedded.RepairOptions{Restored: true})
 }
 
@@ -177,7 +177,8 @@ func TestJ1_AFolderThatVanishedIsMissedFromTheFirstJobOn(t *testing.T) {
 	if _, err := safe.Submit(t.Context(), "in", jobs.SubmitOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// What a crash at this moment leaves beside the folder, without the folder.
+	// What a crash at this moment leaves beside the folder; the folder itself is
+	// gone.
 	w := ward{dir: t.TempDir()}
 	left, err := filepath.Glob(folder + ".*")
 	if err != nil {

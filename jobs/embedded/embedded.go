@@ -19,7 +19,7 @@ import (
 )
 
 // A Server is JetStream in this process. It is safe for concurrent use. The zero
-// Server is of no use.
+// Server is not usable.
 type Server struct {
 	o    Options
 	log  *logger
@@ -34,25 +34,26 @@ type Server struct {
 	watched chan struct{} // closed when watch has returned
 	halted  chan struct{} // closed after halt
 	once    sync.Once     // of Close
-	err     error         // of Close; written within once, read after it
+	err     error         // returned by Close; written within once, read after it
 
 	mu sync.Mutex
 	ns *server.Server // guarded by mu; nil while there is none, see revive
 
-	unserve func() // guarded by mu; ends that this process flushes ns itself; may be nil
+	unserve func() // guarded by mu; stops flushing ns within this process; may be nil
 
 	trouble error // guarded by mu; see Err
 
-	full bool // only for watch: nothing is accepted
+	full bool // used by watch only: the disk is full, and writes are rejected
 }
 
-// errRestarting is what connections get while there is no server.
-var errRestarting = errors.New("embedded: closed, or restarting after a write that failed")
+// errRestarting is returned to connections while there is no server.
+var errRestarting = errors.New("embedded: closed, or restarting after a failed write")
 
-// Start starts a server, and waits until it has recovered what is in Dir. Before, it
-// compares the files with what was flushed, and changes nothing where something is
-// missing: see [DamageError]. Its other errors are those of the options, ErrInUse, a
-// [StoreError], and why the server cannot start; nothing is left running then.
+// Start starts a server and waits until it has recovered what is in Dir. Before that,
+// it compares the files with what was flushed; if something is missing, it changes
+// nothing and returns a [DamageError]. Its other errors are faults in the options,
+// ErrInUse, a [StoreError], and whatever keeps the server from starting. After an
+// error nothing is left running.
 func Start(o Options) (*Server, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -81,7 +82,7 @@ func Start(o Options) (*Server, error) {
 			halt(ns)
 			return nil, errors.Join(err, lock.Close())
 		}
-		s.swap(ns) // to be flushed from now on
+		s.swap(ns) // from now on flush requests reach this process directly
 	}
 	go s.flush.run()
 	s.keepFree(ns)
@@ -97,7 +98,7 @@ func (s *Server) serveFlush() error {
 	return s.flush.serve(nc)
 }
 
-// reachable returns where a listener is reached from this machine.
+// reachable returns the address at which this machine reaches a listener.
 func reachable(a *net.TCPAddr) string {
 	host := a.IP.String()
 	if a.IP.IsUnspecified() {
@@ -106,7 +107,7 @@ func reachable(a *net.TCPAddr) string {
 	return net.JoinHostPort(host, strconv.Itoa(a.Port))
 }
 
-// start starts the server within, or leaves nothing of it.
+// start starts the server within, or leaves nothing running.
 func (s *Server) start() (*server.Server, error) {
 	before, err := storedStreams(s.o.Dir, server.DEFAULT_GLOBAL_ACCOUNT)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Server) start() (*server.Server, error) {
 	}
 	s.log.begin()
 	ns.SetLogger(s.log, false, false)
-	ns.Start() // returns when all is recovered, and the port open
+	ns.Start() // returns once everything is recovered and the port is open
 	said, err := s.log.end()
 	if err == nil {
 		err = recovered(ns, before, said)
@@ -137,9 +138,8 @@ func (s *Server) start() (*server.Server, error) {
 	return ns, nil
 }
 
-// recovered returns an error where one of the streams that were in the folder is
-// not there. The server leaves those out that it cannot read, and would make
-// them anew, empty.
+// recovered returns an error if a stream that was in the folder is missing. The
+// server skips streams that it cannot read; they would later be created again, empty.
 func recovered(ns *server.Server, before []string, said string) error {
 	detail, err := ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
 	if err != nil {
@@ -159,9 +159,9 @@ func halt(ns *server.Server) {
 	ns.WaitForShutdown()
 }
 
-// Connect returns a connection to the server that does not pass through the
-// network. It is the caller's to close, before the Server. Options add to those
-// that it has: no end of reconnecting, soon each time.
+// Connect returns a connection to the server that bypasses the network. The caller
+// must close it before the Server. Options add to the defaults, which are to
+// reconnect without limit and after a short wait.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	options = append([]nats.Option{
 		nats.InProcessServer(provider{s}),
@@ -177,7 +177,7 @@ func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// A provider is called for each connection, and finds the current server.
+// A provider is called for each connection, and uses the current server.
 type provider struct{ s *Server }
 
 // InProcessConn implements nats.InProcessConnProvider.
@@ -197,7 +197,7 @@ func (s *Server) current() *server.Server {
 	return s.ns
 }
 
-// swap sets the server within, and returns the one before.
+// swap replaces the server within, and returns the previous one.
 func (s *Server) swap(ns *server.Server) *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,15 +213,16 @@ func (s *Server) swap(ns *server.Server) *server.Server {
 	return old
 }
 
-// Durability is what an acknowledged write survives, for jobs.StoreOptions.
+// Durability returns what an acknowledged write survives, for jobs.StoreOptions.
 func (s *Server) Durability() jobs.Durability { return s.o.Durability }
 
-// Addr is where other programs reach it, "nats://host:port"; empty: nowhere.
+// Addr returns the address for other programs, "nats://host:port", or "" if the
+// server does not listen.
 func (s *Server) Addr() string { return s.addr }
 
-// Close stops the server, and waits for it until ctx ends, and then returns its cause;
-// the server stops all the same. Connections are cut, and find nobody any more. It may
-// be called again.
+// Close stops the server and waits for it. If ctx ends first, Close returns its
+// cause, and the server still stops. Open connections are cut, and new ones fail.
+// Close may be called more than once.
 func (s *Server) Close(ctx context.Context) error {
 	s.once.Do(func() { go s.halt() })
 	select {
@@ -232,7 +233,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// halt is Close, once.
+// halt is the body of Close and runs once.
 func (s *Server) halt() {
 	defer close(s.halted)
 	close(s.stop)

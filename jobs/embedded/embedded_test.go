@@ -105,7 +105,7 @@ func TestOthersReachItWhereItListens(t *testing.T) {
 
 func TestTokenIsAskedOfOthers(t *testing.T) {
 	s := start(t, embedded.Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Token: "s3cret"})
-	makeStream(t, connect(t, s)) // not of us
+	makeStream(t, connect(t, s)) // not a stream of weir
 
 	for _, token := range []string{"", "s3cre", "s3cret2"} {
 		nc, err := nats.Connect(s.Addr(), nats.Token(token))

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// A program keeps its jobs in a folder: it submits one, runs it, and waits for the
-// result.
+// The program keeps its jobs in a folder. It submits a job, runs it, and waits for
+// the result.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "jobs-")

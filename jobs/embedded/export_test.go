@@ -5,21 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// SetFree lets servers that are started later see n free bytes on their disk,
-// and returns what brings the truth back. n may be changed meanwhile.
+// SetFree makes servers that are started later see n free bytes on their disk. The
+// returned function restores the real value. n may change at any time.
 func SetFree(n *atomic.Int64) (restore func()) {
 	freeOn = func(string) (int64, bool) { return n.Load(), true }
 	return func() { freeOn = freeBytes }
 }
 
-// Flusher flushes the streams of a folder, of no server.
+// A Flusher flushes the streams of a folder that no server uses.
 type Flusher struct{ f *flusher }
 
 func NewFlusher(dir string) Flusher {
 	return Flusher{&flusher{dir: dir, tails: make(map[string]*tail)}}
 }
 
-// Flush flushes a stream, and returns which of its blocks was flushed last.
+// Flush flushes a stream, and returns the last block that was flushed.
 func (f Flusher) Flush(stream string) (block int, err error) {
 	err = f.f.once(stream)
 	if last := f.f.tails[stream]; last != nil {
@@ -28,8 +28,8 @@ func (f Flusher) Flush(stream string) (block int, err error) {
 	return block, err
 }
 
-// Holds reports whether the block that was flushed last is kept open, and not
-// another file that had its name.
+// Holds reports whether the last flushed block is kept open, as opposed to an older
+// file of the same name.
 func (f Flusher) Holds(stream string) bool {
 	t := f.f.tails[stream]
 	if t == nil {
@@ -39,10 +39,10 @@ func (f Flusher) Holds(stream string) bool {
 	return err == nil && !replaced
 }
 
-// Close closes what is kept open.
+// Close closes the open files of a stream.
 func (f Flusher) Close(stream string) { f.f.forget(stream) }
 
-// Block is the file of a block.
+// Block returns the path of a block.
 func (f Flusher) Block(stream string, block int) string {
 	return blockFile(filepath.Join(f.f.dir, stream), block)
 }

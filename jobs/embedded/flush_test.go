@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// What must be flushed is in the last block. Which one that is has to be seen
-// also where those before it were emptied, and are gone.
+// The last block holds what must be flushed. The flusher must find it even if the
+// blocks before it were emptied and removed.
 func TestFlushFindsTheLastBlock(t *testing.T) {
 	f := embedded.NewFlusher(t.TempDir())
 	defer f.Close("T")
@@ -26,11 +26,11 @@ func TestFlushFindsTheLastBlock(t *testing.T) {
 		{"nothing new", nil, nil, 5},
 		{"the next", []int{6}, nil, 6},
 		{"several", []int{7, 8, 9}, nil, 9},
-		{"one that came and went between", []int{11}, nil, 11},
-		{"many that did", []int{30, 40}, []int{11}, 40},
-		{"the last one emptied", []int{41}, []int{40}, 41},
+		{"a block that came and went in between", []int{11}, nil, 11},
+		{"many such blocks", []int{30, 40}, []int{11}, 40},
+		{"the last block emptied", []int{41}, []int{40}, 41},
 		{"a number with more digits", []int{100}, nil, 100},
-		{"and all but one gone", nil, []int{3, 5, 6, 7, 8, 9, 30, 41}, 100},
+		{"all blocks but one removed", nil, []int{3, 5, 6, 7, 8, 9, 30, 41}, 100},
 	} {
 		for _, i := range step.make {
 			writeFile(t, f.Block("T", i))
@@ -46,9 +46,9 @@ func TestFlushFindsTheLastBlock(t *testing.T) {
 	}
 }
 
-// A folder without changes is not listed again, and a block is found all the same:
-// also one that came soon after the folder was listed, by which its time may not
-// have changed.
+// An unchanged folder is not listed again. A new block is still found, even if it
+// appears so soon after the listing that the folder's modification time does not
+// change.
 func TestFlushFindsABlockInAQuietFolder(t *testing.T) {
 	for _, quiet := range []time.Duration{0, time.Hour} {
 		f := embedded.NewFlusher(t.TempDir())
@@ -81,8 +81,8 @@ func TestFlushFindsABlockInAQuietFolder(t *testing.T) {
 	}
 }
 
-// A block that the server has written anew is another file with the name, and it
-// is that which has to be flushed.
+// After the server has rewritten a block, its name belongs to a new file. The flusher
+// must flush the new file.
 func TestFlushFindsABlockThatWasRewritten(t *testing.T) {
 	f := embedded.NewFlusher(t.TempDir())
 	defer f.Close("T")
@@ -96,7 +96,7 @@ func TestFlushFindsABlockThatWasRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.Holds("T") {
-		t.Fatal("the block is the same file after it was rewritten")
+		t.Fatal("the block is still the same file after a rewrite")
 	}
 	if _, err := f.Flush("T"); err != nil || !f.Holds("T") {
 		t.Errorf("Flush = %v, holds the new one: %v; want nil, true", err, f.Holds("T"))
@@ -110,7 +110,7 @@ func writeFile(t *testing.T, path string) {
 	}
 }
 
-// makeBlocks makes the files of the stream T, with these blocks.
+// makeBlocks creates the given block files of stream T.
 func makeBlocks(t *testing.T, f embedded.Flusher, blocks ...int) {
 	t.Helper()
 	folder := filepath.Dir(f.Block("T", 1))
@@ -129,10 +129,10 @@ func TestFlushOfWhatIsNoStream(t *testing.T) {
 	f := embedded.NewFlusher(t.TempDir())
 	for _, stream := range []string{"", ".", "..", "../T", `a\b`, "a/b"} {
 		if _, err := f.Flush(stream); err == nil || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("Flush(%q) = %v; want an error that it is no stream", stream, err)
+			t.Errorf("Flush(%q) = %v; want an error that it is not a stream", stream, err)
 		}
 	}
 	if _, err := f.Flush("T"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Flush of a stream that is not there = %v; want %v", err, fs.ErrNotExist)
+		t.Errorf("Flush of a missing stream = %v; want %v", err, fs.ErrNotExist)
 	}
 }

@@ -11,16 +11,15 @@ import (
 	"github.com/weir-go/weir/jobs/embedded/internal/disk"
 )
 
-// ErrInUse is what Start returns where another Server has the folder.
+// ErrInUse is returned by Start if another Server uses the folder.
 var ErrInUse = errors.New("embedded: folder in use")
 
-// lockName is of the file that says who has a folder. It stays when the Server
-// is closed: a file that is removed can be locked by one and made anew by
-// another.
+// lockName is the file whose lock marks a folder as in use. Close does not remove it:
+// while one process locked a removed file, another could create and lock a new one.
 const lockName = "weir.lock"
 
-// openFolder makes dir if need be, and takes its lock, which is held as long as the
-// file is open. One that is missing and was there is not made.
+// openFolder creates dir if necessary and takes its lock, which lasts until the file
+// is closed. A folder that existed earlier and is now missing is not created again.
 func openFolder(dir string) (*os.File, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		r, err := disk.Check(dir, time.Now())
@@ -65,9 +64,9 @@ func owner(f *os.File) string {
 	return "unknown"
 }
 
-// probe writes the process's id into the lock file, and so finds out early and
-// by name what would otherwise stop the server later: no space, no permission.
-// The space is allocated again each time, since the file is cut before.
+// probe writes the process ID into the lock file. This reports an unwritable disk (no
+// space, no permission) early and by name, before it stops the server. The file is
+// truncated first, so that the space is allocated again each time.
 func probe(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("writing to it: %w", err)
@@ -76,13 +75,13 @@ func probe(f *os.File) error {
 		return fmt.Errorf("writing to it: %w", err)
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("flushing to it: %w", err)
+		return fmt.Errorf("flushing it: %w", err)
 	}
 	return nil
 }
 
-// storedStreams returns the streams of which dir has messages. What has none may
-// be of a stream whose making was cut short.
+// storedStreams returns the streams in dir that have messages. A stream without
+// messages may be left from a creation that was cut short.
 func storedStreams(dir, account string) ([]string, error) {
 	streams := filepath.Join(dir, "jetstream", account, "streams")
 	entries, err := os.ReadDir(streams)

@@ -2,5 +2,5 @@
 
 package embedded
 
-// freeBytes is not known here, so that Options.MinFree has no effect.
+// freeBytes is unknown on this system, so Options.MinFree has no effect.
 func freeBytes(string) (free int64, known bool) { return 0, false }

@@ -4,7 +4,7 @@ package embedded
 
 import "syscall"
 
-// freeBytes returns how much can still be written on the disk of dir.
+// freeBytes returns how many bytes can still be written to the disk that holds dir.
 func freeBytes(dir string) (free int64, known bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

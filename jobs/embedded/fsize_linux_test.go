@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// limitFiles lets the files of this process grow to n bytes only: a disk that
-// takes no more writes, for which nobody must be root.
+// limitFiles limits the files of this process to n bytes. This simulates a disk that
+// accepts no more writes, without root privileges.
 func limitFiles(n uint64) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	var l syscall.Rlimit

@@ -28,8 +28,8 @@ func start(t *testing.T, o embedded.Options) *embedded.Server {
 	return s
 }
 
-// connect returns the JetStream of a server, over a connection within the
-// process that is closed when the test ends, before the server.
+// connect returns a JetStream client of a server. Its in-process connection is closed
+// at the end of the test, before the server.
 func connect(t *testing.T, s *embedded.Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := s.Connect()
@@ -49,7 +49,7 @@ func newJetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	return js
 }
 
-// makeStream makes the stream that tests write to.
+// makeStream creates the stream that tests write to.
 func makeStream(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	_, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
@@ -60,7 +60,7 @@ func makeStream(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
-// messages returns how many there are in the stream.
+// messages returns the number of messages in the stream.
 func messages(t *testing.T, js jetstream.JetStream) int {
 	t.Helper()
 	st, err := js.Stream(t.Context(), "T")
@@ -70,11 +70,11 @@ func messages(t *testing.T, js jetstream.JetStream) int {
 	return int(st.CachedInfo().State.Msgs)
 }
 
-// patience is how long a test waits for what must happen, on a machine with much
-// to do.
+// patience is how long a test waits for something that must happen, even on a busy
+// machine.
 const patience = 30 * time.Second
 
-// eventually waits until what holds.
+// eventually waits until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -90,7 +90,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// serverGoroutines returns the stacks of goroutines of nats-server and of this
+// serverGoroutines returns the stacks of the goroutines of nats-server and of this
 // package.
 func serverGoroutines() (stacks []string) {
 	buf := make([]byte, 4<<20)
@@ -102,7 +102,7 @@ func serverGoroutines() (stacks []string) {
 	return stacks
 }
 
-// wantNoGoroutines fails the test unless all goroutines of servers end.
+// wantNoGoroutines fails the test unless all server goroutines end.
 func wantNoGoroutines(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -110,7 +110,7 @@ func wantNoGoroutines(t *testing.T) {
 	for stacks := serverGoroutines(); len(stacks) > 0; stacks = serverGoroutines() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%d goroutines are left; want 0:\n%s", len(stacks), strings.Join(stacks, "\n\n"))
+			t.Fatalf("%d goroutines left; want 0:\n%s", len(stacks), strings.Join(stacks, "\n\n"))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// publishBatch publishes one atomic batch of n messages, of which only the last
-// is answered.
+// publishBatch publishes an atomic batch of n messages. Only the last one gets a
+// reply.
 func publishBatch(ctx context.Context, nc *nats.Conn, id string, n int) error {
 	for i := 1; i <= n; i++ {
 		m := nats.NewMsg("t." + id)
@@ -48,7 +48,8 @@ func TestManyAtomicBatchesAtOnce(t *testing.T) {
 	js := connect(t, s)
 	makeStream(t, js)
 
-	// As many are open all the time: of each the first message is there.
+	// The same number of batches stays open all the time, each with only its first
+	// message.
 	const batches = 80
 	sizeOf := func(i int) int {
 		if i%10 == 0 {
@@ -63,7 +64,7 @@ func TestManyAtomicBatchesAtOnce(t *testing.T) {
 		m.Header.Set("Nats-Batch-Id", fmt.Sprintf("open%d", i))
 		m.Header.Set("Nats-Batch-Sequence", "1")
 		if reply, err := js.Conn().RequestMsgWithContext(t.Context(), m); err != nil || len(reply.Data) > 0 {
-			t.Fatalf("opening batch %d = %s, %v; want an empty answer", i, reply.Data, err)
+			t.Fatalf("opening batch %d = %s, %v; want an empty reply", i, reply.Data, err)
 		}
 	}
 	for i := range batches {
@@ -110,7 +111,7 @@ func TestLargestPayloadsPass(t *testing.T) {
 	if err != nil || !bytes.Equal(direct.Data, payload) {
 		t.Errorf("GetLastMsgForSubject = %v; want the payload", err)
 	}
-	// Those that a worker fetches at once wait in the server for its connection,
+	// Messages that a worker fetches at once wait in the server for its connection,
 	// which is slow here.
 	slow := &slowDialer{}
 	nc, err := nats.Connect(s.Addr(), nats.SetCustomDialer(slow), nats.NoReconnect())
@@ -138,7 +139,7 @@ func TestLargestPayloadsPass(t *testing.T) {
 	}
 }
 
-// A slowDialer makes a connection of which, once, nothing is read for a while.
+// A slowDialer opens connections that, once, read nothing for a while.
 type slowDialer struct{ wait atomic.Int64 }
 
 func (d *slowDialer) Dial(network, address string) (net.Conn, error) {
@@ -156,7 +157,7 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// wantAPIError fails the test unless err is JetStream's error of one of codes.
+// wantAPIError fails the test unless err is a JetStream error with one of the codes.
 func wantAPIError(t *testing.T, what string, err error, codes ...jetstream.ErrorCode) {
 	t.Helper()
 	var api *jetstream.APIError
@@ -186,13 +187,13 @@ func TestMaxBytesBoundsTheStore(t *testing.T) {
 	}
 	wantAPIError(t, "Publish into a full store", err, 10023)
 	if got := messages(t, js); got != accepted || got < 15 || got > 17 {
-		t.Errorf("messages = %d, accepted %d; want as many, about 16", got, accepted)
+		t.Errorf("messages = %d, accepted %d; want equal numbers of about 16", got, accepted)
 	}
 	if err := purge(t, js); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := js.Publish(t.Context(), "t.a", payload); err != nil {
-		t.Errorf("Publish once there is room = %v; want nil", err)
+		t.Errorf("Publish with room again = %v; want nil", err)
 	}
 }
 

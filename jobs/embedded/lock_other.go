@@ -4,6 +4,6 @@ package embedded
 
 import "os"
 
-// tryLock locks nothing here: that one Server at a time has a folder is for the
-// program to see to.
+// tryLock locks nothing on this system: the program must ensure that only one Server
+// uses a folder.
 func tryLock(*os.File) (bool, error) { return true, nil }

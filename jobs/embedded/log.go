@@ -7,29 +7,30 @@ import (
 	"sync"
 )
 
-// A logger is what the server within writes to: warnings and errors go on to a
-// slog.Logger. It is also how that server says that it cannot start, and that it
-// cannot write any more, since it has no other way.
+// A logger receives the log of the server within. It passes warnings and errors on to
+// a slog.Logger. It also detects that the server cannot start or can no longer write,
+// because the server reports that only in its log.
 type logger struct {
 	to *slog.Logger
 
-	// broken has room for one: a write has failed.
+	// broken is signaled when a write has failed; it has a buffer of one.
 	broken chan struct{}
 
 	mu    sync.Mutex
-	fatal error    // guarded by mu; the first
-	said  []string // guarded by mu; warnings, and nil once the start is over
+	fatal error    // guarded by mu; the first fatal error
+	said  []string // guarded by mu; warnings during the start, nil afterwards
 }
 
 func newLogger(to *slog.Logger) *logger {
 	return &logger{to: to, broken: make(chan struct{}, 1)}
 }
 
-// Of these a user of this package is not told: messages may be as large as
-// jobs allow them to be.
+// expected lists warnings that are not logged: messages may be as large as jobs
+// allow.
 var expected = []string{"Maximum payloads over"}
 
-// Then no stream, or not the one that is named, is written to any more.
+// failures lists messages after which the server writes to no stream any more, or not
+// to the one that the message names.
 var failures = []string{"ritical write error", "will be DISABLED", "disabling JetStream"}
 
 func (l *logger) Warnf(format string, v ...any) {
@@ -48,7 +49,7 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.look(msg)
 }
 
-// Fatalf does not end the process: only the start of the server is over.
+// Fatalf does not end the process; only the start of the server fails.
 func (l *logger) Fatalf(format string, v ...any) {
 	err := fmt.Errorf(format, v...)
 	l.mu.Lock()
@@ -63,10 +64,10 @@ func (l *logger) Noticef(string, ...any) {}
 func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
-// note keeps what is said during the start, and reports whether there is one. The
-// files were checked before, and what is not recovered fails the start, with the
-// first of what was said. The rest would look like a loss where a process was
-// killed, and is logged at the debug level only.
+// note keeps a message logged during the start, and reports whether a start is in
+// progress. The files were checked before. If a stream is not recovered, the start
+// fails, and the error quotes the first of these messages. The others would look like
+// data loss after a killed process, so they are logged only at debug level.
 func (l *logger) note(msg string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *logger) note(msg string) bool {
 	if len(l.said) < cap(l.said) {
 		l.said = append(l.said, msg)
 	}
-	l.to.Debug("embedded: the server says at its start: " + msg)
+	l.to.Debug("embedded: from the server's start: " + msg)
 	return true
 }
 
@@ -88,22 +89,22 @@ func (l *logger) look(msg string) {
 	l.breakOff()
 }
 
-// breakOff says that a write has failed.
+// breakOff signals that a write has failed.
 func (l *logger) breakOff() {
 	select {
 	case l.broken <- struct{}{}:
-	default: // known already
+	default: // already signaled
 	}
 }
 
-// fail notes a flush that failed. What the system has dropped then is not known,
-// and the server has to read its files again.
+// fail records a failed flush. It is then unknown which data the operating system
+// dropped, so the server must read its files again.
 func (l *logger) fail(err error) {
 	l.to.Error("embedded: flushing", "error", err)
 	l.breakOff()
 }
 
-// begin forgets what was said of a former server.
+// begin forgets the messages of the previous server.
 func (l *logger) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +115,8 @@ func (l *logger) begin() {
 	}
 }
 
-// end returns what the server has said while it started, and why it did not.
+// end returns the messages from the server's start, and the error that made it fail,
+// if any.
 func (l *logger) end() (said string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 const (
 	DefaultMinFree = 256 << 20
 
-	// SyncInterval is how much of the last writes a loss of power can take, with
+	// SyncInterval bounds how much of the latest writes a power cut can lose with
 	// jobs.DurabilityProcess.
 	SyncInterval = time.Second
 
@@ -27,57 +27,59 @@ const (
 	maxBytes = 1 << 50
 )
 
-// What the server within is set to. A message is the input or the result with
-// some headers. Of those that wait to be sent to one connection there can be as
-// many as a worker fetches at once: beyond maxPending the server would cut it.
+// Settings of the server within. A message carries a job's input or result and some
+// headers. A worker may fetch many jobs at once, and all of them may wait to be sent
+// on one connection; the server would cut a connection with more than maxPending
+// waiting.
 const (
 	maxPayload = jobs.MaxPayload + 1<<20
 	maxPending = 1 << 30
-	maxMemory  = 64 << 20 // of streams in memory, which jobs do not use
+	maxMemory  = 64 << 20 // for streams in memory, which jobs do not use
 
-	// Atomic batches. Each of up to a thousand messages waits in files of its
-	// own until it is complete, so that many may be open.
+	// Atomic batches. Each of up to a thousand messages waits in its batch's files
+	// until the batch is complete, so many batches may be open.
 	maxBatchSize      = 1000
 	maxBatchesStream  = 1000
 	maxBatchesServer  = 10_000
-	maxStreamBuffered = 1 << 30 // bytes of writes that wait for the stream
+	maxStreamBuffered = 1 << 30 // bytes of writes waiting for the stream
 )
 
 // Options of a Server.
 type Options struct {
-	// Dir is the folder with the jobs. It is made, for its owner only. One
-	// Server at a time has it. Required.
+	// Dir is the folder with the jobs. It is created with access for its owner only.
+	// Only one Server at a time can use it. Required.
 	Dir string
 
-	// Durability is jobs.DurabilityDisk (the default: every write is flushed before it is
-	// acknowledged) or jobs.DurabilityProcess (many more writes per second; after a loss of
-	// power those of the last SyncInterval may be missing).
+	// Durability is jobs.DurabilityDisk (the default: every write is flushed before
+	// it is acknowledged) or jobs.DurabilityProcess (many more writes per second, but
+	// a power cut may lose those of the last SyncInterval).
 	Durability jobs.Durability
 
-	// Listen is host:port where other programs reach the server: workers apart,
-	// the command line. With port 0 the system chooses, see Addr. Empty: nobody
-	// does. It must be on loopback unless there is a Token. There is no TLS: over
-	// a network that is not trusted, use a NATS server of your own.
+	// Listen is the host:port at which other programs, such as separate workers and
+	// the command line, reach the server. With port 0 the system chooses a port; see
+	// Addr. If empty, the server does not listen. It must be a loopback address
+	// unless there is a Token. There is no TLS: over a network that you do not trust,
+	// run a separate NATS server.
 	Listen string
 
-	// Token, if not empty, is required of other programs.
+	// Token, if not empty, must be presented by other programs.
 	Token string
 
-	// MaxBytes bounds what all jobs of all namespaces take, from 1 MiB. A
-	// jobs.Store with more StoreOptions.MaxBytes than is left of it cannot be
-	// opened. Default: no bound but MinFree.
+	// MaxBytes bounds the storage for all jobs of all namespaces; the minimum is 1
+	// MiB. A jobs.Store whose StoreOptions.MaxBytes exceeds what is left of it cannot
+	// be opened. Default: no bound except MinFree.
 	MaxBytes int64
 
-	// MinFree is how much stays free on the disk of Dir: with less, nothing is
-	// accepted. It must leave room for what is written within a quarter of a
-	// second. Default: DefaultMinFree. Negative: nothing stays free.
+	// MinFree is how many bytes stay free on the disk of Dir; with fewer, nothing is
+	// accepted. It must leave room for the writes of a quarter of a second. Default:
+	// DefaultMinFree. Negative: no space is kept free.
 	MinFree int64
 
-	// Log logs the server's warnings and errors. Nil: nothing does.
+	// Log receives the server's warnings and errors. Nil: they are discarded.
 	Log *slog.Logger
 }
 
-// withDefaults returns o with all that it leaves open filled in.
+// withDefaults returns o with defaults for unset fields.
 func (o Options) withDefaults() Options {
 	if o.Durability == 0 {
 		o.Durability = jobs.DurabilityDisk
@@ -95,7 +97,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns all that is wrong with o, which has its defaults.
+// validate returns all faults in o, which must have its defaults.
 func (o Options) validate() error {
 	var errs []error
 	if o.Dir == "" {
@@ -107,7 +109,7 @@ func (o Options) validate() error {
 	if o.Listen != "" {
 		errs = append(errs, o.validateListen())
 	}
-	// The server takes what looks like one for the hash of a token.
+	// The server would take such a token for a bcrypt hash.
 	if strings.HasPrefix(o.Token, "$2") {
 		errs = append(errs, errors.New(`embedded: Token begins with "$2", as a bcrypt hash does; want the token itself`))
 	}
@@ -139,14 +141,14 @@ func splitListen(listen string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// isLoopback does not look names up: what they lead to can change.
+// isLoopback does not resolve names, because a name can change its address.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// serverOptions are those of the server within. The port is the one that it had
-// before, where it is started again, else -1 for that of Listen.
+// serverOptions returns the options of the server within. The port is the previous
+// port if the server is restarted, or -1 for the port in Listen.
 func (o Options) serverOptions(port int) *server.Options {
 	so := &server.Options{
 		StoreDir:              o.Dir,

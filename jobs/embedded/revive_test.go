@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// limit lets the program's files grow to n bytes.
+// limit limits the program's files to n bytes.
 func (p *program) limit(t *testing.T, n uint64) {
 	t.Helper()
 	p.tell(t, fmt.Sprint(n), "limited")
@@ -28,8 +28,8 @@ func connectTo(t *testing.T, addr string) *nats.Conn {
 	return nc
 }
 
-// publish waits for a second only: JetStream says nothing of a write that has
-// failed.
+// publish waits for only one second, because JetStream does not report a failed
+// write.
 func publish(t *testing.T, nc *nats.Conn, subject string, payload []byte) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -38,13 +38,13 @@ func publish(t *testing.T, nc *nats.Conn, subject string, payload []byte) error 
 	return err
 }
 
-// publish waits until the program says that a write has failed, or for as long as a
-// test has patience.
+// publish waits until the program logs a failed write, or until the test's patience
+// ends.
 func (p *program) publish(t *testing.T, nc *nats.Conn, subject string, payload []byte) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	go func() { // ends with the publish
+	go func() { // ends when Publish returns
 		for ctx.Err() == nil && !p.said.has("a write has failed") {
 			<-time.After(10 * time.Millisecond)
 		}
@@ -71,9 +71,9 @@ func TestWriteThatFailsIsSurvived(t *testing.T) {
 			if accepted == 0 || accepted == 8 {
 				t.Fatalf("%d of 8 messages of 60 KiB were accepted into 256 KiB; want some", accepted)
 			}
-			eventually(t, "the failed write is noticed", func() bool { return p.said.has("a write has failed") })
+			eventually(t, "the failed write is detected", func() bool { return p.said.has("a write has failed") })
 			p.limit(t, math.MaxUint64)
-			// The address is the one of before, or this would not be reached.
+			// The address must be unchanged, or the server could not be reached here.
 			eventually(t, "writes are accepted again", func() bool { return publish(t, nc, "t.b", nil) == nil })
 			st, err := js.Stream(t.Context(), "T")
 			if err != nil {
@@ -94,7 +94,7 @@ func TestDiskThatTakesNothingIsTriedAgain(t *testing.T) {
 	makeStream(t, newJetStream(t, nc))
 	p.limit(t, 0)
 	if err := publish(t, nc, "t.a", nil); err == nil {
-		t.Fatal("Publish where nothing can be written = nil; want an error")
+		t.Fatal("Publish to a disk that accepts no writes = nil; want an error")
 	}
 	eventually(t, "the server does not start", func() bool {
 		return p.said.has("starting the server again") && p.said.has("file too large")
@@ -109,7 +109,7 @@ func TestCloseWhileNoServerCanBeStarted(t *testing.T) {
 	makeStream(t, newJetStream(t, nc))
 	p.limit(t, 0)
 	if err := publish(t, nc, "t.a", nil); err == nil {
-		t.Fatal("Publish where nothing can be written = nil; want an error")
+		t.Fatal("Publish to a disk that accepts no writes = nil; want an error")
 	}
 	eventually(t, "the server does not start", func() bool { return p.said.has("starting the server again") })
 	p.tell(t, "close", "closed")

@@ -18,19 +18,19 @@ import (
 	"github.com/weir-go/weir/jobs/serve"
 )
 
-// A DamageError is what Start returns where jobs are missing from the files, or part
-// of a file cannot be read. Nothing was changed. [Repair] recovers what there is.
+// A DamageError is returned by Start if jobs are missing from the files, or part of a
+// file cannot be read. Nothing was changed. [Repair] recovers what is left.
 type DamageError = disk.DamageError
 
-// A Report is what is wrong with the files, and what [Repair] has done about it.
+// A Report lists what is wrong with the files, and what [Repair] has done about it.
 type Report = disk.Report
 
-// ErrNewer is what Start and [Repair] return for files of a newer version of weir.
-// Nothing was changed: start that version again.
+// ErrNewer is returned by Start and [Repair] for files written by a newer version of
+// weir. Nothing was changed: start that version again.
 var ErrNewer = disk.ErrNewer
 
-// A StoreError is that the folder cannot be used as it is: its disk is full, is
-// read-only or is not there. The same call may succeed later.
+// A StoreError reports that the folder cannot be used at the moment: its disk is full
+// or read-only, or the folder is missing. The same call may succeed later.
 type StoreError struct {
 	Dir string
 	Err error
@@ -42,26 +42,26 @@ func (e *StoreError) Error() string { return fmt.Sprintf("embedded: folder %s: %
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// RepairOptions are those of [Repair].
+// RepairOptions are the options of [Repair].
 type RepairOptions struct {
-	// DryRun reports what would be done, and changes nothing.
+	// DryRun reports what Repair would do, and changes nothing.
 	DryRun bool
-	// Restored says that the folder was restored from a copy: fences go on far beyond
-	// those that the copy knows, so that none comes again.
+	// Restored says that the folder was restored from a copy. New fences then start
+	// far beyond those in the copy, so that none is used twice.
 	Restored bool
 }
 
-// Repair recovers the jobs in the folder of a Server that does not run. What it cuts
-// is kept, in the folder that the Report names. Its errors are ErrInUse, ErrNewer and a
-// StoreError.
+// Repair recovers the jobs in the folder of a Server that is not running. It keeps
+// what it cuts in the folder that the Report names. Its errors are ErrInUse, ErrNewer
+// and StoreError.
 func Repair(dir string, o RepairOptions) (*Report, error) {
 	if _, err := os.Stat(disk.MarkPath(dir)); err != nil {
 		if _, err := os.Stat(dir); err != nil {
-			return nil, &StoreError{dir, err} // there never was one
+			return nil, &StoreError{dir, err} // there never was a folder
 		}
 	}
 	if o.DryRun {
-		if _, err := os.Stat(dir); err != nil { // the lock would make it
+		if _, err := os.Stat(dir); err != nil { // locking would create it
 			return disk.Repair(dir, disk.RepairOptions{DryRun: true, Restored: o.Restored, Now: time.Now()})
 		}
 	}
@@ -79,10 +79,11 @@ func Repair(dir string, o RepairOptions) (*Report, error) {
 	return r, err
 }
 
-// maxMeta bounds the description of a stream.
+// maxMeta bounds the size of a stream's metadata file.
 const maxMeta = 1 << 20
 
-// describe makes the description of a stream, by making the stream elsewhere.
+// describe returns the metadata of a stream, by creating that stream in a temporary
+// folder.
 func describe(stream string) (text [2][]byte, err error) {
 	dir, err := os.MkdirTemp("", "weir-repair-")
 	if err != nil {
@@ -113,7 +114,7 @@ func describe(stream string) (text [2][]byte, err error) {
 	return text, nil
 }
 
-// prepare checks the files, and makes them ready for the server.
+// prepare checks the files and gets them ready for the server.
 func (s *Server) prepare() (*disk.Prepared, error) {
 	var p *disk.Prepared
 	var err error
@@ -125,10 +126,10 @@ func (s *Server) prepare() (*disk.Prepared, error) {
 		return nil, err
 	}
 	if p.Cut > 0 {
-		s.o.Log.Info("embedded: the rest of a write that the end of the process cut short was removed; it was never acknowledged", "bytes", p.Cut)
+		s.o.Log.Info("embedded: removed an incomplete write left by a killed process; it was never acknowledged", "bytes", p.Cut)
 	}
 	for _, h := range p.Healed {
-		s.o.Log.Warn("embedded: a file that says which jobs were handed out is made anew; all jobs are there", "file", h.File, "why", h.Why)
+		s.o.Log.Warn("embedded: rebuilding a file that records which jobs were handed out; no job is lost", "file", h.File, "why", h.Why)
 	}
 	s.marks.start(p)
 	return p, nil
@@ -137,7 +138,7 @@ func (s *Server) prepare() (*disk.Prepared, error) {
 // consumersWithin bounds the wait for a server that has just started.
 const consumersWithin = time.Minute
 
-// consumers makes those that are missing.
+// consumers creates the consumers that are missing.
 func (s *Server) consumers(ns *server.Server, queues []disk.Queue) error {
 	if len(queues) == 0 {
 		return nil
@@ -161,15 +162,15 @@ func (s *Server) consumers(ns *server.Server, queues []disk.Queue) error {
 	return nil
 }
 
-// marks are what is written beside the folder.
+// marks is the state of the mark file beside the folder.
 type marks struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	mark    disk.Mark
 	written time.Time
 	failed  bool
 }
 
-// markEvery is how often the mark beside the folder is written, if it has changed.
+// markEvery is how often the mark file is written while it changes.
 const markEvery = 10 * time.Second
 
 func (m *marks) start(p *disk.Prepared) {
@@ -192,7 +193,7 @@ func (s *Server) mark(end bool) {
 	defer m.mu.Unlock()
 	last, err := s.flush.marks()
 	if err != nil {
-		return // the flush says so
+		return // the flush reports it
 	}
 	changed := m.written.IsZero() && len(m.mark.Streams) > 0
 	fresh := false
@@ -216,13 +217,13 @@ func (s *Server) mark(end bool) {
 	m.mark.At = m.written
 	err = m.mark.Write(s.o.Dir)
 	if err != nil && !m.failed {
-		s.o.Log.Info("embedded: without a mark beside the folder, that all of it has vanished is not noticed at a start", "error", err)
+		s.o.Log.Info("embedded: cannot write the mark beside the folder; a start would not notice that the whole folder has vanished", "error", err)
 	}
 	m.failed = err != nil
 }
 
-// Err returns why nothing is accepted at the moment, or nil: the disk is full, takes no
-// writes, or the folder has vanished.
+// Err returns why the server currently accepts nothing, or nil. The reason is that
+// the disk is full or not writable, or that the folder has vanished.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,12 +236,12 @@ func (s *Server) setErr(err error) {
 	s.trouble = err
 }
 
-// ErrVanished is the trouble of a Server whose files were removed under it.
-var ErrVanished = errors.New("the files of the jobs have vanished while the server ran: nothing is accepted any more. " +
-	"Bring the folder back, and reload or restart the proxy")
+// ErrVanished is the error of a Server whose files were removed while it ran.
+var ErrVanished = errors.New("the files of the jobs vanished while the server was running; it no longer accepts jobs. " +
+	"Restore the folder, then reload or restart the proxy")
 
-// vanished reports whether the folder, or one of a stream, is another one by now, or
-// none.
+// vanished reports whether the folder, or the folder of a stream, is missing or was
+// replaced.
 func (s *Server) vanished() bool {
 	info, err := os.Stat(s.lock.Name())
 	was, err2 := s.lock.Stat()

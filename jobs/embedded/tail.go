@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// A tail is the last block of a stream, as it was when the stream was flushed
-// last. It keeps the files open: opening and listing them for each flush cost
-// half as much as the flush.
+// A tail is the last block of a stream as of the last flush. It keeps the files open,
+// because opening and listing them for each flush cost half as much as the flush.
 type tail struct {
-	dir    string   // of the stream
-	folder *os.File // with the blocks
+	dir    string   // the folder of the stream
+	folder *os.File // the folder with the blocks
 
 	index int
 	file  *os.File
 	info  os.FileInfo
 
-	// changed is when folder had its last change, if there was no block after
-	// index then. Zero: that is not certain.
+	// changed is the folder's modification time, if there was no block after index
+	// then. Zero: unknown.
 	changed time.Time
 }
 
-// coarse is how little a file system may tell times apart, and more.
+// coarse is more than the resolution of any file system's timestamps.
 const coarse = 5 * time.Second
 
-// openTail opens the block of a stream with an index.
+// openTail opens the block with this index.
 func openTail(dir string, index int) (*tail, error) {
 	folder, err := os.Open(blockFolder(dir))
 	if err != nil {
@@ -41,7 +40,7 @@ func openTail(dir string, index int) (*tail, error) {
 	return t, nil
 }
 
-// open makes the block with the index the tail.
+// open makes the block with this index the tail.
 func (t *tail) open(index int) error {
 	file, err := os.Open(blockFile(t.dir, index))
 	if err != nil {
@@ -59,7 +58,7 @@ func (t *tail) open(index int) error {
 	return nil
 }
 
-// close closes its files. That of nil does nothing.
+// close closes the files. On a nil tail it does nothing.
 func (t *tail) close() {
 	if t == nil {
 		return
@@ -68,13 +67,13 @@ func (t *tail) close() {
 	t.folder.Close()
 }
 
-// replaced reports whether the block is another file by now: it was rewritten.
+// replaced reports whether the block was rewritten, and so is a new file.
 func (t *tail) replaced() (bool, error) {
 	info, err := os.Stat(blockFile(t.dir, t.index))
 	return err == nil && !os.SameFile(info, t.info), err
 }
 
-// flush flushes the block and those after it, the last of which is the tail then.
+// flush flushes the block and those after it. The last of them becomes the tail.
 func (t *tail) flush() error {
 	grown, err := t.replaced()
 	if grown {
@@ -89,11 +88,11 @@ func (t *tail) flush() error {
 			break
 		}
 		grown = true
-		// What was written to this block between its flush and its end.
+		// Flush what was written to this block between its last flush and its end.
 		if err = t.file.Sync(); err != nil {
 			break
 		}
-		err = ignoreGone(t.open(next)) // one that is gone again has left nothing
+		err = ignoreGone(t.open(next)) // if it is gone again, there is nothing to flush
 	}
 	if err == nil && grown {
 		err = t.folder.Sync()
@@ -101,10 +100,11 @@ func (t *tail) flush() error {
 	return err
 }
 
-// next returns the first block after the tail, or 0. Numbers are left out: a
-// block that is emptied at once is gone, and the next one is there. A folder that
-// has not changed since it was listed is not listed again; what changed it within
-// one tick of its clock may not be seen, so it has to be older than that.
+// next returns the first block after the tail, or 0. Block numbers can have gaps: the
+// server may have removed an emptied block and created the next one. A folder that
+// has not changed since it was listed is not listed again. A change within one tick
+// of the file system's clock might go unseen, so this applies only to times older
+// than that.
 func (t *tail) next() (int, error) {
 	info, err := t.folder.Stat()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// lookEvery is how often the disk is looked at, and tried again.
+// lookEvery is how often the disk is checked and, after a failure, retried.
 const lookEvery = 250 * time.Millisecond
 
-// freeOn is freeBytes, but for tests of a disk that fills.
+// freeOn is freeBytes; tests replace it to simulate a full disk.
 var freeOn = freeBytes
 
-// watch keeps the server within its disk, until Close.
+// watch keeps the server within the limits of its disk, until Close.
 func (s *Server) watch() {
 	defer close(s.watched)
 	ticker := time.NewTicker(lookEvery)
@@ -41,15 +41,16 @@ func (s *Server) watch() {
 		}
 		ns := s.current()
 		if ns == nil {
-			return // closed while there was none
+			return // closed while there was no server
 		}
 		s.keepFree(ns)
 	}
 }
 
-// giveUp ends the server within, as what it would acknowledge would be nowhere.
+// giveUp stops the server within, because nothing that it acknowledges would be
+// stored.
 func (s *Server) giveUp() {
-	s.mark(true) // so that the next start knows, even after a crash right after the error
+	s.mark(true) // so that the next start knows, even if a crash follows
 	err := &StoreError{s.o.Dir, ErrVanished}
 	s.setErr(err)
 	s.o.Log.Error("embedded: " + err.Err.Error())
@@ -58,12 +59,12 @@ func (s *Server) giveUp() {
 	}
 }
 
-// keepFree lets nothing be stored while the disk has too little room. The
-// account's limit is what can be set while the server runs: with 0 bytes each
-// write is refused, and acknowledgements, which free some, go on.
+// keepFree rejects writes while the disk has too little room. It uses the account's
+// limit, which can change while the server runs. With 0 bytes, each write is
+// rejected; acknowledgements, which free space, still work.
 //
-// The server counts a limit of 0 as one byte more than none, and refuses it
-// where nothing is left to reserve: hence the 1 in JetStreamMaxStore.
+// The server counts a limit of 0 as one byte, and rejects it if none is left beyond
+// what its streams reserve: hence the 1 in JetStreamMaxStore.
 func (s *Server) keepFree(ns *server.Server) {
 	free, known := freeOn(s.o.Dir)
 	if !known {
@@ -71,7 +72,7 @@ func (s *Server) keepFree(ns *server.Server) {
 	}
 	full := free < s.o.MinFree
 	if s.full && free < s.o.MinFree+s.o.MinFree/8 {
-		full = true // not to and fro at the edge
+		full = true // hysteresis: no flapping at the threshold
 	}
 	if full == s.full {
 		return
@@ -89,7 +90,7 @@ func (s *Server) keepFree(ns *server.Server) {
 		s.o.Log.Error("embedded: limiting the store", "error", err)
 		return
 	case full:
-		s.setErr(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free, and %d stay free", errDiskFull, free, s.o.MinFree)})
+		s.setErr(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free; at least %d must stay free", errDiskFull, free, s.o.MinFree)})
 		s.o.Log.Error("embedded: disk full, nothing is accepted", "free", free, "min_free", s.o.MinFree)
 	default:
 		s.setErr(nil)
@@ -98,10 +99,10 @@ func (s *Server) keepFree(ns *server.Server) {
 	s.full = full
 }
 
-// revive replaces a server of which a write has failed: it would go on to refuse
-// all writes. There is none until the disk takes writes again.
+// revive replaces a server after a failed write, because it would reject all later
+// writes. There is no server until the disk accepts writes again.
 func (s *Server) revive(tick <-chan time.Time) {
-	s.o.Log.Error("embedded: a write has failed, the server is started again")
+	s.o.Log.Error("embedded: a write has failed; restarting the server")
 	s.setErr(&StoreError{s.o.Dir, errWrite})
 	if ns := s.swap(nil); ns != nil {
 		halt(ns)
@@ -113,13 +114,13 @@ func (s *Server) revive(tick <-chan time.Time) {
 			s.full = false // a new server has no limit
 			s.setErr(nil)
 			s.swap(ns)
-			s.o.Log.Warn("embedded: the server runs again")
+			s.o.Log.Warn("embedded: the server is running again")
 			return
 		}
 		if err.Error() != last {
 			last = err.Error()
 			s.setErr(err)
-			s.o.Log.Error("embedded: starting the server again", "error", err)
+			s.o.Log.Error("embedded: starting the server again failed", "error", err)
 		}
 		select {
 		case <-s.stop:
@@ -131,10 +132,10 @@ func (s *Server) revive(tick <-chan time.Time) {
 
 var (
 	errDiskFull = errors.New("the disk is full")
-	errWrite    = errors.New("a write has failed; it is tried again")
+	errWrite    = errors.New("a write has failed; the server is being restarted")
 )
 
-// tryStart does not begin before there is room: recovery writes, too.
+// tryStart waits for room first, because recovery writes, too.
 func (s *Server) tryStart() (*server.Server, error) {
 	if err := probe(s.lock); err != nil {
 		return nil, err

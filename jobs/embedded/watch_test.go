@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// A journal is what a Server has said.
+// A journal is the log of a Server.
 type journal struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -37,7 +37,8 @@ func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j,
 func TestDiskThatFillsIsARefusalUntilThereIsRoom(t *testing.T) {
 	var free atomic.Int64
 	free.Store(100 << 20)
-	// First in, last out: the server is closed before the truth is back.
+	// Cleanups run last in, first out: the server closes before the real value is
+	// restored.
 	t.Cleanup(embedded.SetFree(&free))
 	var said journal
 	s := start(t, embedded.Options{Dir: t.TempDir(), MinFree: 64 << 20, Log: said.logger()})
@@ -61,7 +62,7 @@ func TestDiskThatFillsIsARefusalUntilThereIsRoom(t *testing.T) {
 	free.Store(80 << 20)
 	eventually(t, "the disk has room again", func() bool { return said.has("room again") })
 	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
-		t.Errorf("Publish once there is room = %v; want nil", err)
+		t.Errorf("Publish with room again = %v; want nil", err)
 	}
 }
 
@@ -81,7 +82,7 @@ func TestDiskThatIsFullAtTheStart(t *testing.T) {
 	var free atomic.Int64
 	t.Cleanup(embedded.SetFree(&free))
 	js = connect(t, start(t, embedded.Options{Dir: dir, MaxBytes: 1 << 20}))
-	makeStream(t, js) // is there already, which is no more than a look
+	makeStream(t, js) // the stream exists already, so this writes nothing
 	_, err := js.Publish(t.Context(), "t.a", nil)
 	wantAPIError(t, "Publish to a full disk", err, 10002)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// requests and responses are the codecs: a line of JSON, and then the body as it
-// is, which JSON would make a third larger.
+// requests and responses are the codecs: one line of JSON, followed by the raw body.
+// In JSON the body would be a third larger.
 var (
 	requests = jobs.Codec[Request]{
 		Encode: func(q Request) ([]byte, error) {
@@ -38,7 +38,7 @@ var (
 )
 
 func encode(head any, body []byte) ([]byte, error) {
-	line, err := json.Marshal(head) // without a line break in it
+	line, err := json.Marshal(head) // contains no line break
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func encode(head any, body []byte) ([]byte, error) {
 func decode(data []byte, head any) (body []byte, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	if !ok {
-		return nil, errors.New("jobshttp: not what this package has written")
+		return nil, errors.New("jobshttp: the data was not written by this package")
 	}
 	return body, json.Unmarshal(line, head)
 }
 
-// text makes of octets, as fields and targets may have them (RFC 9110, section
-// 5.5), a text that JSON keeps: each becomes the character of its number.
+// text converts bytes to a string that JSON preserves. Fields and targets can contain
+// any bytes (RFC 9110, section 5.5); each byte becomes the character with its number.
 func text(octets string) string {
 	runes := make([]rune, len(octets))
 	for i := range len(octets) {
@@ -63,7 +63,7 @@ func text(octets string) string {
 	return string(runes)
 }
 
-// octets returns the bytes that text was converted from.
+// octets returns the bytes from which text was converted.
 func octets(text string) string {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -1,6 +1,6 @@
 /*
-Package jobshttp is the HTTP form of jobs: it makes a slow handler asynchronous,
-without a change to the handler.
+Package jobshttp provides jobs over HTTP: it makes a slow handler asynchronous,
+without changing the handler.
 
 	s, err := jobshttp.New(store, jobshttp.Options{})
 	report, err := s.Route(ctx, "report", slow, jobshttp.RouteOptions{})
@@ -9,7 +9,7 @@ without a change to the handler.
 	mux.Handle("/report", report)
 	mux.Handle(s.Path(), s)
 
-A client that can wait for later says so:
+A client that accepts a later response sends Prefer:
 
 	GET /report
 	Prefer: respond-async, wait=5
@@ -17,57 +17,56 @@ A client that can wait for later says so:
 	202 Accepted
 	Location: /.weir/jobs/5f0c1d…
 
-# What becomes of a request
+# What happens to a request
 
 A request with Prefer: respond-async (RFC 7240), or any request of a [Route] with
-a Budget, is a job from the beginning: it is stored before anything is done. Then
-it is waited for, as long as wait=N or the Budget says. Done in time, the answer
-is the handler's own. Otherwise it is 202 with the job's address, and how durable
-it is. A client that leaves changes nothing.
+a Budget, is a job from the start: it is stored before anything else is done. The
+Route then waits for it, for the duration of wait=N or of the Budget. If the job is
+done in time, the client gets the handler's response. Otherwise it gets 202 with the
+job's address and its durability. The job continues if the client disconnects.
 
-What asks for an upgrade, an event stream or only-if-cached goes to the handler as
-it is, as do requests that do not take part.
+Requests for an upgrade, an event stream or only-if-cached go to the handler
+unchanged, as do all requests that do not become jobs.
 
 # One job, or two
 
 Requests with the same Idempotency-Key (draft-ietf-httpapi-idempotency-key-header)
-of one principal are one job of the route; another request with that key is 422.
-Without it, safe requests of one principal that are alike are one job as long as its
-result is kept, and a new one with Cache-Control: no-cache; those of anonymous
-clients are a job each, unless RouteOptions.ShareAnonymous is set. Other requests
-are a job each. They are in a queue of their own, whose name ends in -once, as what
-was begun of them may have happened: the handler is called once, unless
-UnsafeAttempts allows more.
+of one principal are one job of the route; a different request with that key gets 422.
+Without a key, equal safe requests of one principal are one job as long as its result is
+kept; with Cache-Control: no-cache they start a new one. Those of anonymous clients are
+separate jobs, unless RouteOptions.ShareAnonymous is set. All other requests are
+separate jobs. They have a separate queue, whose name ends in -once: a failed attempt
+may have taken effect, so the handler is called once, unless UnsafeAttempts allows more.
 
-A job belongs to a principal: a client that sends another one gets 404, as for a job
-that does not exist. A client that sends none of RouteOptions.Principal is anonymous;
-the address of its job, which nobody can guess, is what lets it in.
+A job belongs to a principal: a client with a different one gets 404, as for a job
+that does not exist. A client that sends none of RouteOptions.Principal is anonymous.
+Any client that has the address of its job, which cannot be guessed, can access it.
 
-# What the handler sees
+# What the handler receives
 
-The request as it came, from one of the [Workers], which may be in another
-program. Idempotency-Key is the client's, or the job's ID; Weir-Job-Attempt and
-Weir-Job-Fence tell attempts apart, and grow. Left out are Prefer, Range, fields
-of the connection, and in safe requests conditions (If-*): those are for an answer
-that nobody waits for. Request trailers are dropped.
+The original request, from one of the [Workers], which can be in another program.
+Idempotency-Key is the client's, or the job's ID; Weir-Job-Attempt and Weir-Job-Fence
+identify the attempt, and increase. Prefer, Range and connection fields are
+removed, and in safe requests also conditions (If-*): they concern a response that
+no client is waiting for. Request trailers are dropped.
 
-429, 502, 503, 504 and a broken answer are tried again, after their Retry-After.
-Any other answer is the result: its status, fields and body, without 1xx and
-trailers. A body above MaxResult fails the job.
+429, 502, 503, 504 and an aborted response are retried, after their Retry-After.
+Any other response is the result: its status, fields and body, without 1xx responses
+and trailers. A body above MaxResult fails the job.
 
 # What is stored
 
-The request with its credentials, for the handler may need them, unless
-DropCredentials is set; the answer; a hash that stands for the principal. Nothing
-under the path of jobs may be kept by caches.
+The request with its credentials, which the handler may need, unless DropCredentials
+is set; the response; and a hash of the principal. Caches must not store anything under
+the path of jobs.
 
-# Asking
+# Status and results
 
-	GET PATH/ID          how it stands; Prefer: wait=N waits until it is over
-	GET PATH/ID/result   the answer; 202 while there is none
+	GET PATH/ID          the status; Prefer: wait=N waits until the job is over
+	GET PATH/ID/result   the response; 202 while there is none
 	GET PATH/ID/events   server-sent events, also at PATH/ID with that Accept
-	DELETE PATH/ID       cancels
+	DELETE PATH/ID       cancels the job
 
-Call [Service.Leave] before the server is shut down, then [Workers.Stop].
+Call [Service.Drain] before the server is shut down, then [Workers.Close].
 */
 package jobshttp

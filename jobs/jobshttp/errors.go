@@ -16,56 +16,56 @@ import (
 )
 
 var (
-	// errMalformedKey: Idempotency-Key is no string, or is there twice.
+	// errMalformedKey: Idempotency-Key is not a string, or is sent twice.
 	errMalformedKey = errors.New("jobshttp: malformed Idempotency-Key")
 
 	// errUnread: the body of a request ended too early.
 	errUnread = errors.New("jobshttp: the body of the request could not be read")
 
-	// errBroken: the handler broke its answer off.
+	// errBroken: the handler aborted its response.
 	errBroken = errors.New("the answer broke off")
 
-	// errStopped: the worker had to stop in the middle of what must not happen
-	// twice.
-	errStopped = errors.New("the worker was stopped in the middle of the request, which may have had its effect, and is not sent twice")
+	// errStopped: the worker had to stop in the middle of a request that must not be
+	// sent twice.
+	errStopped = errors.New("the worker was stopped in the middle of the request, which may have taken effect and is not sent twice")
 )
 
-// An OptionError is a fault in options.
+// An OptionError is an invalid option.
 type OptionError = option.Error
 
-// A statusError is an answer that is no result: the call is made again.
+// A statusError is a response that is not a result: the request is retried.
 type statusError struct{ status int }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("the answer was %d %s", e.status, http.StatusText(e.status))
+	return fmt.Sprintf("the response was %d %s", e.status, http.StatusText(e.status))
 }
 
 // An oversizeError is a response that is too large to keep.
 type oversizeError struct{ limit int }
 
 func (e *oversizeError) Error() string {
-	return fmt.Sprintf("the answer's body is larger than %d bytes, the most that is kept of one", e.limit)
+	return fmt.Sprintf("the response body is larger than %d bytes, the maximum that is kept", e.limit)
 }
 
-// A verdict is what an error is over HTTP.
+// A verdict is how an error is reported over HTTP.
 type verdict struct {
 	status     int
 	retryAfter time.Duration // 0 for none
 	detail     string
 }
 
-// errShared: the job is not this client's alone.
-var errShared = errors.New("jobshttp: a job of anonymous clients")
+// errShared: several clients may share the job, so none can cancel it.
+var errShared = errors.New("jobshttp: a shared job of anonymous clients")
 
-// verdictOn is the one table that maps errors to HTTP. The first row that
-// matches holds.
+// verdictOn is the one table that maps errors to HTTP. The first matching row
+// applies.
 func verdictOn(err error) verdict {
 	var full *jobs.FullError
 	var failed *jobs.JobError
 	var body *http.MaxBytesError
 	switch {
 	case errors.As(err, &full):
-		return verdict{http.StatusServiceUnavailable, full.RetryAfter, "There are as many jobs as can be taken at the moment."}
+		return verdict{http.StatusServiceUnavailable, full.RetryAfter, "No more jobs can be accepted at the moment."}
 	case errors.Is(err, jobs.ErrConflict):
 		return verdict{http.StatusUnprocessableEntity, 0, "This Idempotency-Key was used for another request."}
 	case errors.Is(err, errMalformedKey):
@@ -73,7 +73,7 @@ func verdictOn(err error) verdict {
 	case errors.Is(err, errUnread):
 		return verdict{http.StatusBadRequest, 0, "The body of the request ended too early."}
 	case errors.As(err, &body):
-		return verdict{http.StatusRequestEntityTooLarge, 0, fmt.Sprintf("A request that becomes a job can have a body of %d bytes.", body.Limit)}
+		return verdict{http.StatusRequestEntityTooLarge, 0, fmt.Sprintf("The body of a request that becomes a job can have at most %d bytes.", body.Limit)}
 	case errors.Is(err, jobs.ErrTooLarge):
 		return verdict{http.StatusRequestEntityTooLarge, 0, "The request is too large to become a job."}
 	case errors.As(err, &failed):
@@ -81,22 +81,22 @@ func verdictOn(err error) verdict {
 	case errors.Is(err, jobs.ErrCanceled):
 		return verdict{http.StatusGone, 0, "The job was canceled."}
 	case errors.Is(err, errShared):
-		return verdict{http.StatusForbidden, 0, "The job may be that of several clients, and none of them can cancel it."}
+		return verdict{http.StatusForbidden, 0, "Several clients may share the job, so none of them can cancel it."}
 	case errors.Is(err, jobs.ErrFinished):
 		return verdict{http.StatusConflict, 0, "The job is over."}
 	case errors.Is(err, jobs.ErrNotFound):
 		return verdict{http.StatusNotFound, 0, "There is no such job."}
 	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, jobs.ErrClosed):
-		return verdict{http.StatusServiceUnavailable, 2 * time.Second, "The jobs cannot be reached at the moment."}
+		return verdict{http.StatusServiceUnavailable, 2 * time.Second, "The job store cannot be reached at the moment."}
 	case errors.Is(err, context.DeadlineExceeded):
-		return verdict{http.StatusGatewayTimeout, 0, "The jobs did not answer in time."}
+		return verdict{http.StatusGatewayTimeout, 0, "The job store did not respond in time."}
 	}
-	return verdict{http.StatusInternalServerError, 0, "The job could not be handled."}
+	return verdict{http.StatusInternalServerError, 0, "An error occurred while the job was processed."}
 }
 
-// refuse answers r with what err is over HTTP, as a problem document (RFC 9457).
+// refuse responds to r with the verdict on err, as a problem document (RFC 9457).
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if context.Cause(r.Context()) == nil || !errors.Is(err, context.Canceled) { // else nobody is there
+	if context.Cause(r.Context()) == nil || !errors.Is(err, context.Canceled) { // otherwise the client is gone
 		v := verdictOn(err)
 		writeProblem(w, r, v)
 	}
@@ -112,11 +112,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, v verdict) {
 	})
 }
 
-// writeJSON writes an answer that is for nobody else, and is not kept.
+// writeJSON writes a response for this client only, which caches must not store.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		status, body = http.StatusInternalServerError, nil // there is nothing in it that cannot be written
+		status, body = http.StatusInternalServerError, nil // cannot happen: every v can be encoded
 	}
 	body = append(plain.JSON(body), '\n')
 	h := w.Header()
@@ -126,14 +126,14 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType s
 	h.Set("Cache-Control", private)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that has gone is the server's to notice
+		_, _ = w.Write(body) // the server notices if the client is gone
 	}
 }
 
-// private is the Cache-Control of everything about jobs.
+// private is the Cache-Control of all responses about jobs.
 const private = "no-store, private"
 
-// seconds renders d as RFC 9110 section 10.2.3 has it, rounded up.
+// seconds formats d as a delay in seconds (RFC 9110, section 10.2.3), rounded up.
 func seconds(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }

@@ -28,7 +28,7 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// reconnectIn is when a client whose stream ended comes back.
+// reconnectIn is the delay after which a client reconnects when its stream has ended.
 const reconnectIn = 2 * time.Second
 
 // A news is one step of a Watch.
@@ -37,13 +37,13 @@ type news struct {
 	err    error
 }
 
-// events answers with an event stream (WHATWG HTML, section 9.2): an event for
-// each change, named status, progress, or for the last one result, failed or
-// canceled. Its id is the revision, so that a client that comes back with
-// Last-Event-ID gets what it has not seen. One that has seen the end gets 204,
-// upon which it does not come again.
+// events responds with an event stream (WHATWG HTML, section 9.2). It has an event
+// for each change, named status or progress; the last one is named result, failed or
+// canceled. An event's ID is the revision, so a client that reconnects with
+// Last-Event-ID gets only what it has not seen. A client that has seen the last event
+// gets 204, which stops it from reconnecting.
 func (s *Service) events(w http.ResponseWriter, r *http.Request, job found) {
-	seen, _ := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64) // else nothing was seen
+	seen, _ := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64) // on failure, nothing was seen
 	h := w.Header()
 	h.Set("Vary", "Accept")
 	if job.status.State.Terminal() && job.status.Revision <= seen {
@@ -51,7 +51,7 @@ func (s *Service) events(w http.ResponseWriter, r *http.Request, job found) {
 		return
 	}
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
@@ -67,11 +67,11 @@ type stream struct {
 	w       http.ResponseWriter
 	flush   *http.ResponseController
 	service *Service
-	seen    uint64 // the last revision that the client has
+	seen    uint64 // the last revision that the client has received
 	last    jobs.Status
 }
 
-// send reports whether the client is still there.
+// send writes to the client, and reports whether it succeeded.
 func (e *stream) send(text []byte) bool {
 	if _, err := e.w.Write(text); err != nil {
 		return false
@@ -79,8 +79,8 @@ func (e *stream) send(text []byte) bool {
 	return e.flush.Flush() == nil
 }
 
-// run sends events until the job is over, the client has left, or the Service
-// leaves.
+// run sends events until the job is over, the client has disconnected, or the Service
+// drains.
 func (e *stream) run(ctx context.Context, job found) {
 	ctx, cancel := context.WithCancel(ctx)
 	all, done := make(chan news), make(chan struct{})
@@ -116,14 +116,14 @@ func (e *stream) run(ctx context.Context, job found) {
 	}
 }
 
-// tell sends the event of a change, and reports whether there may be more.
+// tell sends the event of a change, and reports whether more can follow.
 func (e *stream) tell(j jobs.Status) bool {
 	more := !j.State.Terminal()
 	if j.Revision <= e.seen {
 		e.last = j
 		return more
 	}
-	data, err := json.Marshal(e.service.document(j)) // without a line break in it
+	data, err := json.Marshal(e.service.document(j)) // contains no line break
 	if err != nil {
 		return false
 	}
@@ -133,7 +133,7 @@ func (e *stream) tell(j jobs.Status) bool {
 	return e.send(b.Bytes()) && more
 }
 
-// eventOf names the event of the change from was to now.
+// eventOf returns the name of the event for the change from was to now.
 func eventOf(was, now jobs.Status) string {
 	switch now.State {
 	case jobs.StateDone:

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// A route whose clients may send Prefer: respond-async: the request becomes a job, and
-// its status is under service.Path.
+// A route whose clients can send Prefer: respond-async. The request becomes a job,
+// and its status is under service.Path.
 func Example() {
 	ctx := context.Background()
 	conn, err := nats.Connect("nats://127.0.0.1:4222")

@@ -23,7 +23,7 @@ func VerdictOn(err error) (status int, retryAfter time.Duration) {
 	return v.status, v.retryAfter
 }
 
-// Rebuild is request.
+// Rebuild calls Request.request.
 func Rebuild(q Request) (*http.Request, error) { return q.request(context.Background()) }
 
 // RetryAfter is retryAfter, for fuzzing.
@@ -31,5 +31,5 @@ func RetryAfter(lines ...string) time.Duration {
 	return retryAfter(http.Header{"Retry-After": lines}, missing)
 }
 
-// missing is what RetryAfter returns where nothing can be read.
+// missing is what RetryAfter returns if the field cannot be parsed.
 const missing = -time.Second

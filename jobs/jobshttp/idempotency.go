@@ -8,11 +8,10 @@ import (
 // maxIdempotencyKey bounds an Idempotency-Key, in bytes without its quotes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey reads Idempotency-Key
-// (draft-ietf-httpapi-idempotency-key-header): an Item of RFC 9651 that is a
-// string, with or without parameters. Many clients send it without the quotes,
-// so that is taken too. It returns errMalformedKey for what is neither, or is
-// there twice, and "" without the field.
+// idempotencyKey parses Idempotency-Key (draft-ietf-httpapi-idempotency-key-header):
+// an Item of RFC 9651 that is a string, with or without parameters. Many clients send
+// it without the quotes, so that is accepted too. It returns errMalformedKey for any
+// other value or a second field, and "" if there is no field.
 func idempotencyKey(h http.Header) (string, error) {
 	lines := h["Idempotency-Key"]
 	if len(lines) == 0 {
@@ -32,14 +31,14 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// bareKey takes one word without what has a meaning in structured fields.
+// bareKey accepts one word without characters that are special in structured fields.
 func bareKey(text string) (string, bool) {
 	return text, !strings.ContainsFunc(text, func(c rune) bool {
 		return c <= ' ' || c > '~' || strings.ContainsRune(`",;\`, c)
 	})
 }
 
-// quotedKey takes a string of RFC 9651, section 3.3.3.
+// quotedKey parses a string as in RFC 9651, section 3.3.3.
 func quotedKey(text string) (string, bool) {
 	var b strings.Builder
 	for i := 1; i < len(text); i++ {
@@ -60,9 +59,9 @@ func quotedKey(text string) (string, bool) {
 	return "", false
 }
 
-// isParameters reports whether there is nothing behind an Item but parameters
-// (RFC 9651, section 3.1.2), which have no meaning here. Their values are only
-// looked at as far as telling where they end.
+// isParameters reports whether text consists only of an Item's parameters (RFC 9651,
+// section 3.1.2), which have no meaning here. Their values are parsed only to find
+// their ends.
 func isParameters(text string) bool {
 	for s := (scanner{text: text}); !s.end(); {
 		if !s.skip(';') {

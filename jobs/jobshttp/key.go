@@ -16,14 +16,14 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// cookiePrefix begins the name of a cookie among the fields of a principal.
+// cookiePrefix marks a cookie among the field names of a principal.
 const cookiePrefix = "cookie:"
 
 // anonymous is the principal of clients without credentials.
 var anonymous = principal(nil, nil)
 
-// principal identifies the client that sends h without revealing it: a hash over the fields and
-// cookies that tell clients apart, or anonymous if there is none of them.
+// principal identifies the client that sends h without revealing it. It is a hash of
+// the fields and cookies that distinguish clients, or anonymous if there are none.
 func principal(h http.Header, fields []string) string {
 	d := newDigest("principal")
 	for _, name := range fields {
@@ -38,7 +38,7 @@ func principal(h http.Header, fields []string) string {
 	return d.sum()
 }
 
-// cookies are the values that h has of one cookie.
+// cookies returns the values of one cookie in h.
 func cookies(h http.Header, name string) []string {
 	var values []string
 	for _, c := range (&http.Request{Header: h}).CookiesNamed(name) {
@@ -47,44 +47,47 @@ func cookies(h http.Header, name string) []string {
 	return values
 }
 
-// fingerprint is what two requests must have in common to be the same: all but
-// what says who asks, along which way, and how the answer is wanted.
+// fingerprint hashes what two requests must have in common to be the same: everything
+// except the client's identity, the route of the request, and the preferred form of
+// the response.
 func (q Request) fingerprint() string {
 	d := newDigest("request")
 	d.add(q.Method, strconv.FormatBool(q.TLS), strings.ToLower(q.Host), q.Target)
 	for _, name := range slices.Sorted(maps.Keys(q.Header)) {
-		// A condition of an unsafe request is part of what it asks for.
+		// A condition of an unsafe request is part of the request.
 		if name != "Idempotency-Key" && (weirhttp.ComparesField(name) || slices.Contains(conditions, name)) {
 			d.fields(name, q.Header[name])
 		}
 	}
 	d.add(string(q.Body))
 	if n := cdnloop.Hops(q.Header); n > 0 {
-		// Two gateways that forward to each other would have their jobs wait for
-		// each other's.
+		// Otherwise, if two gateways forward to each other, the job of each would
+		// wait for the other's job.
 		d.add("hops", strconv.Itoa(n))
 	}
 	return d.sum()
 }
 
-// without returns q without a field.
+// without returns q without the given field.
 func (q Request) without(name string) Request {
 	q.Header = q.Header.Clone()
 	q.Header.Del(name)
 	return q
 }
 
-// keyOf is the job key of q: empty if each such request is a job of its own. The
-// queue is the route's, so that routes are apart.
+// keyOf returns the job key of q, or "" if each such request is a separate job.
+// Routes have separate queues, so their keys do not collide.
 //
-// With own it has what nobody can guess in place of what the request is: its job is
-// the client's alone, and its ID, which comes from the key, lets nobody else in.
+// With own, a random text replaces the content of the request: the job is this
+// client's alone. The job's ID is derived from the key, so no other client can guess
+// it.
 func (q Request) keyOf(idempotency, principal string, own bool) string {
 	switch {
 	case idempotency != "":
 		return "idempotency " + principal + " " + idempotency
 	case isSafe(q.Method):
-		// For who reads it, the path is there in clear, without the query.
+		// The path is readable, for people who look at jobs; the query is not
+		// included.
 		path, _, _ := strings.Cut(q.Target, "?")
 		if len(path) > 256 {
 			path = path[:256]
@@ -100,7 +103,7 @@ func (q Request) keyOf(idempotency, principal string, own bool) string {
 	return ""
 }
 
-// A digest hashes parts so that none runs into the next.
+// A digest hashes parts unambiguously: each is preceded by its length.
 type digest struct{ h hash.Hash }
 
 func newDigest(of string) digest {
@@ -111,7 +114,7 @@ func newDigest(of string) digest {
 
 func (d digest) add(parts ...string) {
 	for _, p := range parts {
-		d.h.Write([]byte(strconv.Itoa(len(p)) + ":" + p)) // a hash takes everything
+		d.h.Write([]byte(strconv.Itoa(len(p)) + ":" + p)) // a hash never fails
 	}
 }
 
@@ -122,11 +125,11 @@ func (d digest) fields(name string, values []string) {
 
 func (d digest) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }
 
-// canonical returns names as net/http spells them, sorted, each once.
+// canonical returns names in net/http's spelling, sorted and without duplicates.
 func canonical(names []string) []string {
 	out := make([]string, 0, len(names))
 	for _, name := range names {
-		if !strings.HasPrefix(name, cookiePrefix) { // the names of cookies have cases
+		if !strings.HasPrefix(name, cookiePrefix) { // names of cookies are case-sensitive
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		}
 		out = append(out, name)

@@ -27,103 +27,102 @@ const (
 	MaxBody = jobs.MaxPayload - 2*headRoom // of RouteOptions.MaxBody and MaxResult
 )
 
-// Options are of a Service.
+// Options configure a Service.
 type Options struct {
 	// Path is the prefix of the URLs of jobs: it begins and ends with "/".
 	// Default: DefaultPath.
 	Path string
 
-	// Heartbeat is how often an event stream in which nothing happens sends a
-	// comment, so that nothing on the way takes it for dead. Default:
-	// DefaultHeartbeat.
+	// Heartbeat is the interval at which an idle event stream sends a comment, so
+	// that no proxy closes it as dead. Default: DefaultHeartbeat.
 	Heartbeat time.Duration
 }
 
-// RouteOptions say which requests become jobs, and what becomes of these.
+// RouteOptions decide which requests become jobs, and how these run.
 type RouteOptions struct {
-	// Budget makes a job of every request, also of those that do not ask for it:
-	// one that takes longer is answered with 202. 0: only those with Prefer:
-	// respond-async become jobs. At most MaxWait.
+	// Budget makes every request a job, with or without Prefer. A request that takes
+	// longer gets 202. 0: only requests with Prefer: respond-async become jobs. At
+	// most MaxWait.
 	Budget time.Duration
 
-	// MaxWait caps Prefer: wait=N. Default: DefaultMaxWait, at most MaxWait.
+	// MaxWait caps Prefer: wait=N. Default: DefaultMaxWait. At most the constant
+	// MaxWait.
 	MaxWait time.Duration
 
-	// Attempts is how often the handler is called at most for one job. Default:
+	// Attempts is the maximum number of calls of the handler for one job. Default:
 	// DefaultAttempts.
 	Attempts int
 
-	// UnsafeAttempts is that for requests of an unsafe method without
-	// Idempotency-Key: what was begun of them may have happened. Default:
+	// UnsafeAttempts is the same for requests with an unsafe method and without
+	// Idempotency-Key: a failed attempt of these may have taken effect. Default:
 	// DefaultUnsafeAttempts.
 	UnsafeAttempts int
 
-	// Formerly are names that the route had before. It answers for the jobs that were
-	// accepted under them and runs those, and a request whose key has such a job joins
-	// it. New jobs have the route's name. A name is of one route at a time, and only
+	// Formerly lists earlier names of the route. The route serves and runs the jobs
+	// that were accepted under them, and a request whose key has such a job joins it.
+	// New jobs get the route's name. A name belongs to one route at a time, and only
 	// the queues of a Route can be taken over.
 	Formerly []string
 
-	// Queue has MaxCrashes (with fewer attempts than that, their number), Lease,
-	// AttemptTimeout, RetryInitial, RetryMax, ResultTTL,
-	// DeadTTL, MaxQueued and MaxAge. The rest of it is set here.
+	// Queue has MaxCrashes (capped at the number of attempts), Lease, AttemptTimeout,
+	// RetryInitial, RetryMax, ResultTTL, DeadTTL, MaxQueued and MaxAge. Its other
+	// fields are set by Service.Route.
 	Queue jobs.QueueOptions
 
-	// MaxBody and MaxResult bound the body of a request and of an answer, in
-	// bytes: 413, and a job that fails. Defaults: DefaultMaxBody,
-	// DefaultMaxResult.
+	// MaxBody and MaxResult bound the body of a request and of a response, in bytes.
+	// A larger request gets 413, and a larger response fails the job. Defaults:
+	// DefaultMaxBody, DefaultMaxResult.
 	MaxBody, MaxResult int
 
-	// Principal names what tells clients apart: request fields, and single cookies
-	// as "cookie:NAME". A job belongs to the client that sent these, and others get
-	// 404. nil means Authorization. The whole Cookie field is a bad choice: any new
-	// cookie makes another client of the same user.
+	// Principal lists what distinguishes clients: request fields, and single cookies as
+	// "cookie:NAME". A job belongs to the client that sent these, and others get 404.
+	// nil means Authorization. The whole Cookie field is a bad choice: any new cookie
+	// turns the same user into a different client.
 	//
-	// A client that sends none of them is anonymous. Each of its requests is a job of
-	// its own, with an ID that cannot be guessed: a client that has the address of the job
-	// may read and cancel it. With an Idempotency-Key it is the key that nobody must
-	// be able to guess.
+	// A client that sends none of them is anonymous. Each of its requests is a separate
+	// job, with an ID that cannot be guessed: any client that has the job's address can
+	// read and cancel it. With an Idempotency-Key, the key must not be guessable.
 	Principal []string
 
-	// ShareAnonymous makes one job of safe requests that are alike, if they are
-	// anonymous and send neither Authorization nor Cookie. All who ask get its
-	// result, whatever its Cache-Control says, and nobody can cancel it. Without it
-	// only the calls of such jobs are shared, where the handler is a cache that
-	// coalesces, and as the response allows.
+	// ShareAnonymous combines equal safe requests into one job, if they are anonymous
+	// and send neither Authorization nor Cookie. All these clients get its result,
+	// whatever its Cache-Control says, and none can cancel it. Without ShareAnonymous
+	// each has a job, and only the handler's calls can be shared: if it is a cache
+	// that coalesces, and as the response allows.
 	ShareAnonymous bool
 
-	// DropCredentials leaves Authorization, Cookie and the fields of Principal
-	// out of what is stored, and so of the call too. Without it they are stored
-	// in clear, in the job's input, for as long as the job is kept.
+	// DropCredentials omits Authorization, Cookie and the fields of Principal from
+	// the stored request, and so from the handler's request. Without it they are
+	// stored in plain text, in the job's input, for as long as the job is kept.
 	DropCredentials bool
 
-	// AskCache: the handler is a shared cache that knows Cache-Control:
-	// only-if-cached and gives a weirhttp.Receipt, such as a weirhttp.Handler.
-	// What it has fresh is answered without a job.
+	// AskCache declares that the handler is a shared cache which understands
+	// Cache-Control: only-if-cached and sets a weirhttp.Receipt, such as a
+	// weirhttp.Handler. Its fresh responses are sent without a job.
 	AskCache bool
 }
 
-// nameForm is what the name of a route must be: with its suffix it is a queue's.
+// nameForm is the form of a route's name; with its suffix it is a queue's name.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,59}$`)
 
-// onceSuffix ends the name of the queue for what must not be repeated.
+// onceSuffix ends the name of the queue for requests that must not be repeated.
 const onceSuffix = "-once"
 
-// nameBound is that of a route's name, in words.
+// nameBound describes the form of a route's name.
 const nameBound = "1 to 59 letters, digits, - and _, without -once at the end"
 
-// ValidName reports whether name can be that of a Route: 1 to 59 letters,
-// digits, - and _, without "-once" at its end.
+// ValidName reports whether name is valid for a Route: 1 to 59 letters, digits, - and
+// _, without "-once" at the end.
 func ValidName(name string) bool {
 	return nameForm.MatchString(name) && !strings.HasSuffix(name, onceSuffix)
 }
 
-// NameOf returns the name of the route that a queue is of, or would be of: each has
-// two, its name and that with "-once" at the end.
+// NameOf returns the name of the route to which a queue belongs, or would belong.
+// Each route has two queues: one with its name, and one with "-once" added.
 func NameOf(queue string) string { return strings.TrimSuffix(queue, onceSuffix) }
 
-// Validate returns all faults at once, each an *OptionError. Those of Queue are
-// found by Service.Route.
+// Validate returns all faults at once, each an *OptionError. Service.Route checks the
+// options in Queue.
 func (o RouteOptions) Validate() error {
 	f := option.Faults{Package: "jobshttp", Prefix: "RouteOptions."}
 	check := f.Check
@@ -138,7 +137,7 @@ func (o RouteOptions) Validate() error {
 	check(o.MaxResult >= 0 && o.MaxResult <= MaxBody, "MaxResult", o.MaxResult, size)
 	for i, name := range o.Formerly {
 		ok := ValidName(name) && !slices.Contains(o.Formerly[:i], name)
-		check(ok, "Formerly["+strconv.Itoa(i)+"]", strconv.Quote(name), nameBound+", and named once")
+		check(ok, "Formerly["+strconv.Itoa(i)+"]", strconv.Quote(name), nameBound+" and without duplicates")
 	}
 	for i, name := range o.Principal {
 		name = strings.TrimPrefix(name, cookiePrefix)
@@ -162,14 +161,14 @@ func (o RouteOptions) withDefaults() RouteOptions {
 	return o
 }
 
-// secret are the fields that are not stored.
+// secret returns the fields that are not stored.
 func (o RouteOptions) secret() []string {
 	if !o.DropCredentials {
 		return nil
 	}
 	out := []string{"Authorization", "Cookie"}
 	for _, name := range o.Principal {
-		if !strings.HasPrefix(name, cookiePrefix) { // that is in Cookie
+		if !strings.HasPrefix(name, cookiePrefix) { // covered by Cookie
 			out = append(out, name)
 		}
 	}

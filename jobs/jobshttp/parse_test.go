@@ -18,7 +18,7 @@ func TestH23_PreferIsReadByRFC7240(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
 		async bool
-		wait  time.Duration // none: there is none
+		wait  time.Duration // none: no wait
 	}{
 		{nil, false, none},
 		{[]string{"respond-async"}, true, none},
@@ -26,14 +26,14 @@ func TestH23_PreferIsReadByRFC7240(t *testing.T) {
 		{[]string{"wait=5", "respond-async"}, true, 5 * time.Second},
 		{[]string{`respond-async=""; a="b,c"; d ,wait = "7" ; x`}, true, 7 * time.Second},
 		{[]string{"return=minimal; foo=\"some \\\"parameter, respond-async\""}, false, none},
-		{[]string{"wait=1, wait=2", "wait=3"}, false, time.Second}, // the first counts
+		{[]string{"wait=1, wait=2", "wait=3"}, false, time.Second}, // the first one counts
 		{[]string{"wait=x, wait=2"}, false, none},
 		{[]string{"respond-async=no, respond-async"}, false, none},
 		{[]string{"wait=-1"}, false, none},
 		{[]string{"wait=1.5"}, false, none},
 		{[]string{"wait"}, false, none},
 		{[]string{"wait=99999999999999999999"}, false, 24 * time.Hour},
-		{[]string{"a b, respond-async"}, true, none}, // one that is broken spoils no other
+		{[]string{"a b, respond-async"}, true, none}, // a broken member does not affect the others
 		{[]string{`"wait=1", respond-async`}, true, none},
 		{[]string{`x="open, respond-async`}, false, none},
 		{[]string{",, respond-async;;wait=1,"}, true, none},
@@ -56,16 +56,16 @@ func FuzzPrefer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		async, waits, wait := jobshttp.ReadPrefer(s)
 		if wait < 0 || wait > 24*time.Hour || !waits && wait != 0 {
-			t.Errorf("Prefer: %q waits %v, %v", s, waits, wait)
+			t.Errorf("Prefer: %q waits = %v, %v; want from 0 to 24h, and 0 without a wait", s, waits, wait)
 		}
 		if async && !strings.Contains(strings.ToLower(s), "respond-async") {
-			t.Errorf("Prefer: %q is asynchronous", s)
+			t.Errorf("Prefer: %q is asynchronous; want respond-async in it", s)
 		}
 		if strings.ContainsAny(s, `"\`) {
 			return
 		}
 		if again, _, _ := jobshttp.ReadPrefer(s, "respond-async"); async && !again {
-			t.Errorf("Prefer: %q, and respond-async again, is not asynchronous", s)
+			t.Errorf("Prefer: %q followed by respond-async is not asynchronous; want it as before", s)
 		}
 	})
 }
@@ -94,12 +94,12 @@ func FuzzIdempotencyKey(f *testing.F) {
 		key, err := jobshttp.IdempotencyKey(s)
 		if err != nil {
 			if key != "" {
-				t.Errorf("Idempotency-Key: %q = %q, %v", s, key, err)
+				t.Errorf("Idempotency-Key: %q = %q, %v; want no key with an error", s, key, err)
 			}
 			return
 		}
 		if key == "" || len(key) > 255 {
-			t.Errorf("Idempotency-Key: %q = %q", s, key)
+			t.Errorf("Idempotency-Key: %q = %q; want 1 to 255 bytes", s, key)
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 		if again, err := jobshttp.IdempotencyKey(quoted); again != key || err != nil {
@@ -128,17 +128,17 @@ func TestH23_OneTableForErrors(t *testing.T) {
 		{errors.New("?"), http.StatusInternalServerError, 0},
 	} {
 		if status, after := jobshttp.VerdictOn(fmt.Errorf("wrapped: %w", c.err)); status != c.status || after != c.after {
-			t.Errorf("%v is %d, %v; want %d, %v", c.err, status, after, c.status, c.after)
+			t.Errorf("verdict on %v = %d, %v; want %d, %v", c.err, status, after, c.status, c.after)
 		}
 	}
 	if _, err := jobshttp.IdempotencyKey("a b"); err != nil {
 		if status, _ := jobshttp.VerdictOn(err); status != http.StatusBadRequest {
-			t.Errorf("%v is %d; want 400", err, status)
+			t.Errorf("verdict on %v = %d; want 400", err, status)
 		}
 	}
 }
 
-// C4: a job's error is shown to clients that must not see the request.
+// C4: a job's error is visible to clients that must not see the request.
 func TestC4_TargetsThatCannotBeReadAreNotTold(t *testing.T) {
 	for _, target := range []string{"/a%zz?token=sesame8472", "a?token=sesame8472", "/\x7f?token=sesame8472", ""} {
 		_, err := jobshttp.Rebuild(jobshttp.Request{Method: "GET", Target: target})
@@ -148,8 +148,9 @@ func TestC4_TargetsThatCannotBeReadAreNotTold(t *testing.T) {
 	}
 }
 
-// Retry-After is seconds in digits, or one of the three dates of HTTP; whatever a server
-// sends, nobody waits for less than nothing, and what cannot be read is as if missing.
+// Retry-After is seconds in digits, or one of HTTP's three date formats. Whatever a
+// server sends, the wait is never negative, and a value that cannot be parsed counts
+// as missing.
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"", "0", "120", "-1", "+1", "1.5", "2147483647", "2147483648", "99999999999999999999", "1_0", " 1", "Fri, 31 Dec 1999 23:59:59 GMT",
 		"Friday, 31-Dec-99 23:59:59 GMT", "Fri Dec 31 23:59:59 1999", "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 1999 23:59:59 CET", "1, 2"} {
@@ -175,10 +176,10 @@ func FuzzRetryAfter(f *testing.F) {
 				t.Errorf("Retry-After: %q = %v; want at most %v", s, got, want)
 			}
 		case got != missing:
-			t.Errorf("Retry-After: %q = %v; want it as if missing", s, got)
+			t.Errorf("Retry-After: %q = %v; want the value for a missing field", s, got)
 		}
 		if second := jobshttp.RetryAfter(s, "7"); second != got && err != nil {
-			t.Errorf("Retry-After: %q and then 7 = %v; want %v, of the first", s, second, got)
+			t.Errorf("Retry-After: %q, then 7 = %v; want %v, from the first", s, second, got)
 		}
 	})
 }

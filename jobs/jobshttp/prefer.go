@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// maxPreferWait is the largest wait=N that is read; routes cap it much lower.
+// maxPreferWait caps wait=N while parsing; routes cap it much lower.
 const maxPreferWait = 24 * time.Hour
 
-// preferences are what a request says in Prefer (RFC 7240) that concerns jobs.
+// preferences are the members of Prefer (RFC 7240) that concern jobs.
 type preferences struct {
 	async bool          // respond-async
 	waits bool          // there is a wait
 	wait  time.Duration // its value
 }
 
-// readPrefer reads the Prefer fields. Of a preference that is there more than
-// once the first counts (section 2). What is not understood is ignored, as is a
-// member that is no preference at all.
+// readPrefer parses the Prefer fields. If a preference occurs more than once, the
+// first counts (section 2). Unknown preferences and malformed members are ignored.
 func readPrefer(h http.Header) preferences {
 	var p preferences
 	seen := map[string]bool{}
@@ -41,19 +40,19 @@ func readPrefer(h http.Header) preferences {
 	return p
 }
 
-// parseWait reads delta-seconds.
+// parseWait parses delta-seconds.
 func parseWait(s string) (time.Duration, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n > int64(maxPreferWait/time.Second) {
-		return maxPreferWait, true // digits, but too many
+		return maxPreferWait, true // only digits, but too many
 	}
 	return time.Duration(n) * time.Second, true
 }
 
-// A scanner reads a field line.
+// A scanner parses a field line.
 type scanner struct {
 	text string
 	at   int
@@ -61,8 +60,8 @@ type scanner struct {
 
 func (s *scanner) end() bool { return s.at >= len(s.text) }
 
-// preference reads one member of the list and the comma after it. The name is in
-// small letters; parameters are read over.
+// preference parses one member of the list and the comma after it. The name is in
+// lower case; parameters are skipped.
 func (s *scanner) preference() (name, value string, ok bool) {
 	s.spaces()
 	name = strings.ToLower(s.token())
@@ -82,7 +81,7 @@ func (s *scanner) preference() (name, value string, ok bool) {
 	return name, value, ok
 }
 
-// value reads "=" and what is behind it, if it is there.
+// value parses "=" and the value after it, if present.
 func (s *scanner) value() (string, bool) {
 	if s.spaces(); !s.skip('=') {
 		return "", true
@@ -93,7 +92,7 @@ func (s *scanner) value() (string, bool) {
 	return s.token(), true
 }
 
-// token reads a token; it is empty if there is none.
+// token parses a token; it is empty if there is none.
 func (s *scanner) token() string {
 	from := s.at
 	for !s.end() && isTokenByte(s.text[s.at]) {
@@ -106,7 +105,7 @@ func isTokenByte(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) < 0
 }
 
-// quoted reads a quoted-string (RFC 9110, section 5.6.4).
+// quoted parses a quoted-string (RFC 9110, section 5.6.4).
 func (s *scanner) quoted() (string, bool) {
 	var b strings.Builder
 	for s.at++; !s.end(); s.at++ {
@@ -124,7 +123,7 @@ func (s *scanner) quoted() (string, bool) {
 	return "", false
 }
 
-// member goes on to the next member, over commas in strings.
+// member skips to the next member, past commas in strings.
 func (s *scanner) member() {
 	for !s.end() {
 		switch s.text[s.at] {
@@ -153,8 +152,8 @@ func (s *scanner) spaces() {
 	}
 }
 
-// applied is the Preference-Applied field for what was honoured, empty for
-// nothing. wait is what was waited for at most, which may be less than asked.
+// applied returns the Preference-Applied field for the preferences that were applied,
+// or "". wait is the actual maximum wait, which can be less than requested.
 func (p preferences) applied(wait time.Duration) string {
 	var all []string
 	if p.async {

@@ -16,11 +16,11 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// A Request is what is kept of an http.Request that became a job. Trailers are
-// not.
+// A Request is the stored part of an http.Request that became a job. Trailers are not
+// stored.
 type Request struct {
 	Method string      `json:"method"`
-	Target string      `json:"target"` // as it stood in the request line
+	Target string      `json:"target"` // as in the request line
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
 	Remote string      `json:"remote,omitempty"` // the client's address
@@ -28,22 +28,22 @@ type Request struct {
 	Body   []byte      `json:"-"`
 }
 
-// headRoom is what fields and the codec take beside a body.
+// headRoom is the space for fields and the codec in addition to a body.
 const headRoom = 1 << 20
 
-// dropped are fields that are for the connection, or for the answer to the
-// request as it came: they mean nothing to the call that is made later.
+// dropped are fields for the connection, or for the response to the original request:
+// they have no meaning for the later call.
 var dropped = []string{
 	"Connection", "Content-Length", "Expect", "Keep-Alive", "Prefer", "Proxy-Authorization", "Proxy-Connection", "Range",
 	"If-Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// conditions make the answer to a safe request depend on what the client has.
-// With other methods they say whether something may be changed at all, and stay.
+// conditions make the response to a safe request depend on what the client has. With
+// other methods they decide whether to change anything, and are kept.
 var conditions = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 
-// newRequest reads r with its body, of which at most limit bytes. Without creds
-// the fields of secret are left out.
+// newRequest reads r with a body of at most limit bytes, without the fields of
+// secret.
 func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []string) (Request, error) {
 	if r.ContentLength > int64(limit) {
 		return Request{}, &http.MaxBytesError{Limit: int64(limit)} // before the client sends any of it
@@ -52,7 +52,7 @@ func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []stri
 		Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header.Clone(), Remote: r.RemoteAddr, TLS: r.TLS != nil,
 	}
 	if q.Target == "" {
-		q.Target = r.URL.RequestURI() // no server's request
+		q.Target = r.URL.RequestURI() // the request is not from a server
 	}
 	for _, line := range r.Header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -81,13 +81,13 @@ func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []stri
 	return q, nil
 }
 
-// isSafe reports whether requests of this method change nothing (RFC 9110,
-// section 9.2.1).
+// isSafe reports whether requests with this method change nothing (RFC 9110, section
+// 9.2.1).
 func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// request returns the request that q is, for a handler.
+// request rebuilds the request for a handler.
 func (q Request) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.ParseRequestURI(q.Target)
 	if q.Target == "*" {
@@ -95,7 +95,7 @@ func (q Request) request(ctx context.Context) (*http.Request, error) {
 	}
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the URL: clients that must not know it see a job's error
+			err = e.Err // omit the URL: clients that must not see it can see a job's error
 		}
 		return nil, fmt.Errorf("the target of the request: %w", err)
 	}

@@ -12,20 +12,21 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A Response is the result of a job: what the handler answered. Informational
-// answers (1xx) and trailers are not kept.
+// A Response is the result of a job: the handler's response, without informational
+// responses (1xx) and trailers.
 type Response struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"-"`
 }
 
-// write answers r with p, and what extra says over it.
+// write responds to r with p; the fields in extra override those of p, except that
+// Vary is extended.
 func (p Response) write(w http.ResponseWriter, r *http.Request, extra http.Header) {
 	h := w.Header()
 	maps.Copy(h, p.Header)
 	if h["Content-Type"] == nil {
-		h["Content-Type"] = nil // or net/http guesses one
+		h["Content-Type"] = nil // otherwise net/http guesses one
 	}
 	for name, values := range extra {
 		if name == "Vary" {
@@ -42,12 +43,12 @@ func (p Response) write(w http.ResponseWriter, r *http.Request, extra http.Heade
 	}
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.Body) // a client that has gone is the server's to notice
+		_, _ = w.Write(p.Body) // the server notices if the client is gone
 	}
 }
 
-// own returns p as it is given under the path of jobs: for its owner, to be kept
-// by nobody on the way.
+// own returns p as served under the path of jobs: for its owner only, and not for
+// caches.
 func (p Response) own() Response {
 	h := make(http.Header, len(p.Header)+1)
 	for name, values := range p.Header {
@@ -59,8 +60,8 @@ func (p Response) own() Response {
 	return Response{p.Status, h, p.Body}
 }
 
-// aboutCaches reports whether the response field tells caches what to do, or
-// what they have done.
+// aboutCaches reports whether the response field gives instructions to caches or
+// describes what they did.
 func aboutCaches(name string) bool {
 	switch name {
 	case "Age", "Cache-Control", "Cache-Status", "Expires", "Pragma", "Surrogate-Control", "Surrogate-Key":
@@ -69,13 +70,13 @@ func aboutCaches(name string) bool {
 	return strings.HasSuffix(name, "-Cache-Control") // RFC 9213
 }
 
-// A recorder is a ResponseWriter that keeps an answer of a bounded size.
+// A recorder is a ResponseWriter that keeps a response of bounded size.
 type recorder struct {
 	limit  int
 	cancel context.CancelCauseFunc // ends the call
 
 	header  http.Header
-	kept    Response // Status 0: no head yet
+	kept    Response // Status 0: no header yet
 	body    bytes.Buffer
 	over    bool // the body is larger than limit
 	receipt weirhttp.Receipt
@@ -83,11 +84,11 @@ type recorder struct {
 
 var _ weirhttp.ReceiptWriter = (*recorder)(nil)
 
-// Header is of http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (w *recorder) Header() http.Header { return w.header }
 
-// WriteHeader is of http.ResponseWriter. What comes before the final head is
-// dropped.
+// WriteHeader implements http.ResponseWriter. It drops responses before the final
+// one.
 func (w *recorder) WriteHeader(status int) {
 	if w.kept.Status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
 		return
@@ -100,7 +101,7 @@ func (w *recorder) WriteHeader(status int) {
 	}
 }
 
-// Write is of http.ResponseWriter. Past the limit it fails, and ends the call.
+// Write implements http.ResponseWriter. Past the limit it fails, and ends the call.
 func (w *recorder) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.body.Len()+len(p) > w.limit {
@@ -112,14 +113,14 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// Flush is of http.Flusher: there is nobody to flush to.
+// Flush implements http.Flusher. It does nothing, because the response is stored.
 func (w *recorder) Flush() {}
 
-// SetReceipt is of weirhttp.ReceiptWriter.
+// SetReceipt implements weirhttp.ReceiptWriter.
 func (w *recorder) SetReceipt(r weirhttp.Receipt) { w.receipt = r }
 
-// record has next answer r, and returns the answer. A handler that breaks off
-// panics with http.ErrAbortHandler, as net/http has it.
+// record calls next for r and returns its response. As in net/http, a handler aborts
+// its response with a panic of http.ErrAbortHandler.
 func record(next http.Handler, r *http.Request, limit int) (p Response, receipt weirhttp.Receipt, err error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

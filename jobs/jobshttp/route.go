@@ -15,11 +15,11 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A queue has requests, and the answers to them.
+// A queue holds requests, and the responses to them.
 type queue = jobs.Queue[Request, Response]
 
-// A Route stands before a handler, and makes jobs of the requests that want it.
-// Make one with [Service.Route]. It is safe for concurrent use.
+// A Route wraps a handler, and turns requests into jobs if they or its options ask
+// for it. Create one with [Service.Route]. It is safe for concurrent use.
 type Route struct {
 	service *Service
 	name    string
@@ -27,10 +27,10 @@ type Route struct {
 	o       RouteOptions
 
 	pair
-	former []pair // of the names that it had before
+	former []pair // of its former names
 }
 
-// A pair is the queues of a route's name.
+// A pair is the two queues of a route's name.
 type pair struct {
 	often *queue // safe requests, and those with an Idempotency-Key
 	once  *queue // the others
@@ -80,10 +80,10 @@ func (s *Service) newPair(ctx context.Context, name string, o RouteOptions) (p p
 	return p, nil
 }
 
-// Name is the route's.
+// Name returns the route's name.
 func (rt *Route) Name() string { return rt.name }
 
-// Stats counts the requests that became jobs here.
+// Stats counts the requests that became jobs in this process.
 func (rt *Route) Stats() jobs.Stats {
 	var sum jobs.Stats
 	for q := range rt.queues() {
@@ -95,10 +95,10 @@ func (rt *Route) Stats() jobs.Stats {
 	return sum
 }
 
-// pairs are all that the route answers for, its own first.
+// pairs returns all pairs that the route serves, its current one first.
 func (rt *Route) pairs() []pair { return append([]pair{rt.pair}, rt.former...) }
 
-// queues are those of all pairs.
+// queues yields the queues of all pairs.
 func (rt *Route) queues() iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		for _, p := range rt.pairs() {
@@ -109,7 +109,7 @@ func (rt *Route) queues() iter.Seq[*queue] {
 	}
 }
 
-// queueOf returns the queue of a name; nil if it is not the route's.
+// queueOf returns the route's queue with this name, or nil.
 func (rt *Route) queueOf(name string) *queue {
 	for q := range rt.queues() {
 		if q.Name() == name {
@@ -119,7 +119,7 @@ func (rt *Route) queueOf(name string) *queue {
 	return nil
 }
 
-// ServeHTTP answers r by a job, or has the handler answer it.
+// ServeHTTP responds to r from a job, or passes it to the handler.
 func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	prefer := readPrefer(r.Header)
 	if !rt.takes(r, prefer) {
@@ -155,9 +155,9 @@ func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.answer(w, r, job, wait, extra)
 }
 
-// Closed returns what stands before next while no jobs can be kept, in place of a
-// [Route] with these options: a request that would become a job is refused with what
-// err is over HTTP, and the handler answers all others.
+// Closed returns a handler to use instead of a [Route] with these options while no
+// jobs can be stored. It refuses a request that would become a job with the verdict
+// on err, and passes all others to next.
 func Closed(next http.Handler, o RouteOptions, err error) http.Handler {
 	rt := &Route{next: next, o: o.withDefaults()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,12 +170,12 @@ func Closed(next http.Handler, o RouteOptions, err error) http.Handler {
 	})
 }
 
-// Refuse answers r with what an error of package jobs is over HTTP, as a problem
+// Refuse responds to r with the verdict on an error of package jobs, as a problem
 // document (RFC 9457).
 func Refuse(w http.ResponseWriter, r *http.Request, err error) { refuse(w, r, err) }
 
-// unmarked returns r without the fields that tell the handler of a job's attempt:
-// clients are not believed.
+// unmarked returns r without the fields that identify a job's attempt, because a
+// client could forge them.
 func unmarked(r *http.Request) *http.Request {
 	if r.Header[attemptField] == nil && r.Header[fenceField] == nil {
 		return r
@@ -186,8 +186,8 @@ func unmarked(r *http.Request) *http.Request {
 	return r
 }
 
-// takes reports whether r becomes a job. What is no single answer cannot be
-// kept, and only-if-cached wants no call.
+// takes reports whether r becomes a job. A response that is a stream cannot be
+// stored, and only-if-cached allows no call.
 func (rt *Route) takes(r *http.Request, prefer preferences) bool {
 	switch {
 	case !prefer.async && rt.o.Budget == 0:
@@ -200,7 +200,8 @@ func (rt *Route) takes(r *http.Request, prefer preferences) bool {
 	return !hasDirective(r.Header, "only-if-cached")
 }
 
-// hasDirective reports whether Cache-Control has a directive without a value.
+// hasDirective reports whether Cache-Control has the given directive, without a
+// value.
 func hasDirective(h http.Header, name string) bool {
 	for _, line := range h["Cache-Control"] {
 		for part := range strings.SplitSeq(line, ",") {
@@ -212,7 +213,7 @@ func hasDirective(h http.Header, name string) bool {
 	return false
 }
 
-// fromCache answers r if the handler has the answer without a call.
+// fromCache responds to r if the handler has the response without a call.
 func (rt *Route) fromCache(w http.ResponseWriter, r *http.Request, extra http.Header) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || hasDirective(r.Header, "no-cache") || r.ContentLength != 0 {
 		return false
@@ -224,21 +225,21 @@ func (rt *Route) fromCache(w http.ResponseWriter, r *http.Request, extra http.He
 	return p.hit
 }
 
-// submit makes r a job. key is its Idempotency-Key, empty for none.
+// submit turns r into a job. key is its Idempotency-Key, or "".
 func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jobs.Handle[Response], error) {
 	owner := principal(r.Header, rt.o.Principal)
 	in, err := newRequest(w, r, rt.o.MaxBody, rt.o.secret())
 	if err != nil {
 		return nil, err
 	}
-	// What is stored may lack the credentials; what was sent decides.
+	// The stored request may lack the credentials, so check the received one.
 	credentials := len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0
 	own := owner == anonymous && (credentials || !rt.o.ShareAnonymous)
 	o := jobs.SubmitOptions{Key: in.keyOf(key, owner, own), Owner: owner, Fingerprint: in.fingerprint()}
 	if key != "" && owner != anonymous {
-		o.Fingerprint = in.without("Cookie").fingerprint() // the principal is known, and other cookies change
+		o.Fingerprint = in.without("Cookie").fingerprint() // the principal is known; other cookies may change
 	}
-	// With an Idempotency-Key nothing runs again, whatever caches may keep and
+	// With an Idempotency-Key nothing runs again, whatever caches may store and
 	// however the job ended: the client asked for one run and its outcome.
 	o.Once = key != ""
 	o.Restart = !o.Once && hasDirective(r.Header, "no-cache")
@@ -254,8 +255,8 @@ func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jo
 	return q.Submit(ctx, in, o)
 }
 
-// joinFormer joins the job of in that was accepted under a name that the route had
-// before, if the route's own queue has none; else it returns ErrNotFound.
+// joinFormer joins the job of in that was accepted under a former name of the route,
+// if the route's own queue has none. Otherwise it returns ErrNotFound.
 func (rt *Route) joinFormer(ctx context.Context, in Request, o jobs.SubmitOptions) (*jobs.Handle[Response], error) {
 	if len(rt.former) == 0 || o.Key == "" {
 		return nil, jobs.ErrNotFound
@@ -267,7 +268,8 @@ func (rt *Route) joinFormer(ctx context.Context, in Request, o jobs.SubmitOption
 	return job, err
 }
 
-// answer answers r with the job's result, if it is there in time, or with 202.
+// answer responds to r with the job's result if it is there in time, otherwise with
+// 202.
 func (rt *Route) answer(w http.ResponseWriter, r *http.Request, job *jobs.Handle[Response], wait time.Duration, extra http.Header) {
 	p, err := rt.result(r.Context(), job, wait)
 	if err == nil {
@@ -275,7 +277,7 @@ func (rt *Route) answer(w http.ResponseWriter, r *http.Request, job *jobs.Handle
 		return
 	}
 	if context.Cause(r.Context()) != nil {
-		return // the client has gone; the job goes on
+		return // the client has gone; the job continues
 	}
 	h := w.Header()
 	for name, values := range extra {
@@ -298,7 +300,7 @@ func (rt *Route) result(ctx context.Context, job *jobs.Handle[Response], wait ti
 		if !job.Joined() {
 			return Response{}, errLater
 		}
-		// What is done is given at once; it takes a question to know.
+		// Return a finished result at once. Only a query shows whether there is one.
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		if status, err := job.Status(ctx); err != nil || status.State != jobs.StateDone {
@@ -311,8 +313,8 @@ func (rt *Route) result(ctx context.Context, job *jobs.Handle[Response], wait ti
 	return job.Wait(ctx)
 }
 
-// stands returns how the job stands, as far as that is known without asking for
-// one that was submitted just now.
+// stands returns the job's status. It does not query for a job that was submitted
+// just now.
 func (rt *Route) stands(ctx context.Context, job *jobs.Handle[Response], wait time.Duration) jobs.Status {
 	if wait > 0 || job.Joined() {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -324,7 +326,7 @@ func (rt *Route) stands(ctx context.Context, job *jobs.Handle[Response], wait ti
 	return jobs.Status{ID: job.ID(), State: jobs.StateQueued, Durability: job.Durability()}
 }
 
-// A varying adds fields to the head that goes through it.
+// A varying adds fields to the response header.
 type varying struct {
 	http.ResponseWriter
 	add   http.Header
@@ -333,7 +335,7 @@ type varying struct {
 
 var _ weirhttp.ReceiptWriter = (*varying)(nil)
 
-// WriteHeader is of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (v *varying) WriteHeader(status int) {
 	if !v.added && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		v.added = true
@@ -345,7 +347,7 @@ func (v *varying) WriteHeader(status int) {
 	v.ResponseWriter.WriteHeader(status)
 }
 
-// Write is of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (v *varying) Write(p []byte) (int, error) {
 	if !v.added {
 		v.WriteHeader(http.StatusOK)
@@ -353,12 +355,12 @@ func (v *varying) Write(p []byte) (int, error) {
 	return v.ResponseWriter.Write(p)
 }
 
-// Flush is of http.Flusher, for handlers that ask for it.
+// Flush implements http.Flusher, for handlers that require it.
 func (v *varying) Flush() {
 	if !v.added {
 		v.WriteHeader(http.StatusOK)
 	}
-	_ = http.NewResponseController(v.ResponseWriter).Flush() // who cannot flush sends at the end
+	_ = http.NewResponseController(v.ResponseWriter).Flush() // a writer that cannot flush sends at the end
 }
 
 // Unwrap is for http.ResponseController.
@@ -367,10 +369,10 @@ func (v *varying) Unwrap() http.ResponseWriter { return v.ResponseWriter }
 // SetReceipt is of weirhttp.ReceiptWriter.
 func (v *varying) SetReceipt(r weirhttp.Receipt) { weirhttp.SetReceipt(v.ResponseWriter, r) }
 
-// A probe lets an answer out of the store through, and drops any other.
+// A probe passes on a cached response, and drops any other.
 type probe struct {
 	w       *varying
-	header  http.Header // until the head is let through
+	header  http.Header // until the header is passed on
 	receipt weirhttp.Receipt
 	decided bool
 	hit     bool
@@ -378,7 +380,7 @@ type probe struct {
 
 var _ weirhttp.ReceiptWriter = (*probe)(nil)
 
-// Header is of http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (p *probe) Header() http.Header {
 	if p.hit {
 		return p.w.Header()
@@ -386,7 +388,7 @@ func (p *probe) Header() http.Header {
 	return p.header
 }
 
-// SetReceipt is of weirhttp.ReceiptWriter.
+// SetReceipt implements weirhttp.ReceiptWriter.
 func (p *probe) SetReceipt(r weirhttp.Receipt) {
 	p.receipt = r
 	if p.hit {
@@ -394,7 +396,7 @@ func (p *probe) SetReceipt(r weirhttp.Receipt) {
 	}
 }
 
-// WriteHeader is of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (p *probe) WriteHeader(status int) {
 	if !p.decided && status >= 200 {
 		p.decided = true
@@ -412,7 +414,7 @@ func (p *probe) WriteHeader(status int) {
 	}
 }
 
-// Write is of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (p *probe) Write(b []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	if !p.hit {
@@ -421,7 +423,7 @@ func (p *probe) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// Flush is of http.Flusher.
+// Flush implements http.Flusher.
 func (p *probe) Flush() {
 	if p.hit {
 		p.w.Flush()

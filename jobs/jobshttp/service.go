@@ -16,15 +16,15 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A Service answers for the jobs of its routes, under its path: how they stand,
-// their results and events, and cancels them. Make one with [New]. It is safe
-// for concurrent use.
+// A Service serves the jobs of its routes under its path: their status, results and
+// events, and requests to cancel them. Create one with [New]. It is safe for
+// concurrent use.
 type Service struct {
 	store *jobs.Store
 	o     Options
 
-	// routes are the routes by the names of their queues, former ones too. An atomic, as each
-	// request reads it; it is replaced under mu.
+	// routes maps the names of queues to their routes, including former names. It is
+	// atomic because each request reads it; it is replaced under mu.
 	routes atomic.Pointer[map[string]*Route]
 	mu     sync.Mutex
 
@@ -51,12 +51,12 @@ func New(s *jobs.Store, o Options) (*Service, error) {
 	return v, nil
 }
 
-// Path is the prefix of the URLs of jobs.
+// Path returns the prefix of the URLs of jobs.
 func (s *Service) Path() string { return s.o.Path }
 
-// Route returns a Route before next and answers for its jobs, in place of those
-// of an earlier one with this name, or with one that this one had formerly. The error joins an *OptionError for every
-// option that is out of bounds, or is what package jobs says.
+// Route returns a Route in front of next, and serves its jobs. It replaces an earlier
+// Route with the same name, or with a name in Formerly. The error joins an
+// *OptionError for each option that is out of bounds, or is from package jobs.
 func (s *Service) Route(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
 	rt, err := s.newRoute(ctx, name, next, o)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Service) Route(ctx context.Context, name string, next http.Handler, o R
 	return rt, nil
 }
 
-// Keep forgets all routes but these: their jobs stay, and nobody answers for
-// them here.
+// Keep removes all routes except these. The jobs of the others stay stored, but are
+// no longer served here.
 func (s *Service) Keep(routes ...*Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,30 +85,31 @@ func (s *Service) Keep(routes ...*Route) {
 	s.routes.Store(&now)
 }
 
-// register has rt answer for its queues.
+// register maps the names of rt's queues to rt.
 func (rt *Route) register(routes map[string]*Route) {
 	for q := range rt.queues() {
 		routes[q.Name()] = rt
 	}
 }
 
-// Drain is for a server that begins to shut down: requests that wait for a job are
-// answered with its state, and event streams end, so that clients go on elsewhere.
-// Requests are answered from then on, without waiting. It does not wait for ctx, and
-// returns nil; it has the form that all drains have. It may be called again.
+// Drain prepares for the shutdown of a server. Requests that are waiting for a job
+// get its status, and event streams end, so that clients continue elsewhere. Later
+// requests do not wait. Drain ignores ctx and returns nil; it has the signature of
+// all drains. It can be called again.
 func (s *Service) Drain(context.Context) error {
 	s.drain.Do(func() { close(s.draining) })
 	return nil
 }
 
-// until returns a context that ends after d, with Drain, or with ctx.
+// until returns a context that ends after d, on Drain, or with ctx.
 func (s *Service) until(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	stop := s.onDrain(cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// onDrain has f called with Drain, until stop, which waits for the goroutine.
+// onDrain calls f on Drain, unless stop is called first. stop waits for the
+// goroutine.
 func (s *Service) onDrain(f func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -122,14 +123,13 @@ func (s *Service) onDrain(f func()) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// askTimeout bounds the store's operations for one request, beside waiting.
+// askTimeout bounds the store's operations for one request, not counting waits.
 const askTimeout = 10 * time.Second
 
 var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// ServeHTTP answers requests under the Path: PATH/ID, PATH/ID/result,
-// PATH/ID/events. What is not there, and what belongs to somebody else, is the
-// same 404.
+// ServeHTTP serves PATH/ID, PATH/ID/result and PATH/ID/events. Jobs that do not exist
+// and jobs of other clients get the same 404.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", private)
 	rest, ok := strings.CutPrefix(r.URL.Path, s.o.Path)
@@ -145,7 +145,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(allowed, r.Method) {
 		allow := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", allow)
-		writeProblem(w, r, verdict{http.StatusMethodNotAllowed, 0, "Allowed is " + allow + "."})
+		writeProblem(w, r, verdict{http.StatusMethodNotAllowed, 0, "Allowed methods: " + allow + "."})
 		return
 	}
 	job, err := s.find(r, id)
@@ -165,7 +165,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A found job is one that r may know about.
+// A found job is one that the client of r can access.
 type found struct {
 	route  *Route
 	handle *jobs.Handle[Response]
@@ -183,14 +183,14 @@ func (s *Service) find(r *http.Request, id string) (found, error) {
 	}
 	rt := routes[status.Queue]
 	owner := principal(r.Header, rt.o.Principal)
-	// The address of an anonymous client's job is all that it has to show.
+	// An anonymous client has no credentials beyond the address of its job.
 	if status.Owner != anonymous && subtle.ConstantTimeCompare([]byte(owner), []byte(status.Owner)) != 1 {
 		return found{}, jobs.ErrNotFound
 	}
 	return found{rt, rt.queueOf(status.Queue).Job(id), status}, nil
 }
 
-// cancel answers DELETE.
+// cancel serves DELETE.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, job found) {
 	if job.route.o.ShareAnonymous && job.status.Owner == anonymous {
 		refuse(w, r, errShared)
@@ -205,7 +205,7 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, job found) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// result answers for the result.
+// result serves PATH/ID/result.
 func (s *Service) result(w http.ResponseWriter, r *http.Request, job found) {
 	status, err := s.await(w, r, job)
 	switch {
@@ -229,9 +229,8 @@ func (s *Service) result(w http.ResponseWriter, r *http.Request, job found) {
 	refuse(w, r, err)
 }
 
-// await returns how the job stands: at once, or after Prefer: wait=N if it is
-// not over before. With If-None-Match of how it stands now, any change is
-// enough.
+// await returns the job's status: at once, or with Prefer: wait=N when it is over or
+// after the wait. If If-None-Match has the current ETag, any change ends the wait.
 func (s *Service) await(w http.ResponseWriter, r *http.Request, job found) (jobs.Status, error) {
 	status, prefer := job.status, readPrefer(r.Header)
 	w.Header().Add("Vary", "Prefer, Accept")
@@ -252,7 +251,7 @@ func (s *Service) await(w http.ResponseWriter, r *http.Request, job found) (jobs
 			return status, err
 		}
 		if err != nil {
-			break // the time is over, or the store is away: then it stands as it did
+			break // the wait is over, or the store is unavailable: return the last known status
 		}
 		changed := next.Revision != status.Revision
 		status = next

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A document is what clients see of a job.
+// A document is the JSON representation of a job for clients.
 type document struct {
 	ID         string          `json:"id"`
 	State      jobs.State      `json:"state"`
@@ -34,7 +34,7 @@ func (s *Service) document(j jobs.Status) document {
 	}
 }
 
-// status answers with how the job stands.
+// status serves the status of a job.
 func (s *Service) status(w http.ResponseWriter, r *http.Request, job found) {
 	status, err := s.await(w, r, job)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) status(w http.ResponseWriter, r *http.Request, job found) {
 	writeJSON(w, r, http.StatusOK, "application/json", s.document(status))
 }
 
-// accepted answers with 202: the job is there, and not over.
+// accepted responds with 202 to a client whose job is unfinished.
 func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.Status) {
 	h := w.Header()
 	h.Set("Location", s.o.Path+status.ID)
@@ -61,11 +61,11 @@ func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.S
 	writeJSON(w, r, http.StatusAccepted, "application/json", s.document(status))
 }
 
-// etag names how a job stands.
+// etag returns the ETag of a job's status.
 func etag(j jobs.Status) string { return `"` + strconv.FormatUint(j.Revision, 10) + `"` }
 
-// worthAsking is when there may be news of a job that is not over: a job that
-// has taken long is read less often.
+// worthAsking returns when an unfinished job may have changed: the longer a job has
+// taken, the less often clients should poll it.
 func worthAsking(j jobs.Status) time.Duration {
 	const least, most = time.Second, 30 * time.Second
 	if d := time.Until(j.NotBefore); j.State != jobs.StateRunning && d > least {

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// mostRetryAfter bounds what an answer's Retry-After can put a job off.
+	// mostRetryAfter caps the delay of a job by a response's Retry-After.
 	mostRetryAfter = time.Hour
-	// mostRefused bounds the wait until a call that a limit of ours has refused
-	// is tried again, within its attempt.
+	// mostRefused caps the wait before a call is retried within its attempt after
+	// weir's own limit refused it.
 	mostRefused = 30 * time.Second
 )
 
-// What tells the handler which attempt it is.
+// The fields that identify the attempt for the handler.
 const (
 	attemptField = "Weir-Job-Attempt"
 	fenceField   = "Weir-Job-Fence"
 )
 
-// Workers have the handler of a Route answer the requests in its queues.
+// Workers run the requests in a Route's queues through its handler.
 type Workers struct {
 	all      []*jobs.Worker
 	stopping context.Context // ends with stop
 	stop     context.CancelFunc
 }
 
-// Work starts workers, in this program or in one of their own: Concurrency of o
-// is for each of the two queues, and for each of those of a former name.
+// Work starts workers. They can run in any program that has the route. Concurrency in
+// o applies to each of the two queues, and to each queue of a former name.
 func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
 	w := &Workers{}
 	w.stopping, w.stop = context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
 	return w, nil
 }
 
-// add starts the worker of a queue.
+// add starts the worker of one queue.
 func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.WorkerOptions) error {
 	one, err := q.Work(h, o)
 	if err == nil {
@@ -70,10 +70,10 @@ func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.Worker
 	return err
 }
 
-// Close takes no more jobs and waits for those that run, until ctx ends; then
-// their calls are canceled, and the jobs are handed back. A request that must
-// not be sent twice fails instead. What one of our own limits has refused is
-// handed back at once. It returns nil if all have finished.
+// Close takes no more jobs and waits for the running ones until ctx ends. Then it
+// cancels their calls and hands the jobs back; a request that must not be sent twice
+// fails instead. A call that weir's own limit has refused is handed back at once.
+// Close returns nil if all have finished.
 func (w *Workers) Close(ctx context.Context) error {
 	w.stop()
 	errs := make([]error, len(w.all))
@@ -85,7 +85,7 @@ func (w *Workers) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Stats returns the counts of all of them.
+// Stats returns the sum of all workers' counts.
 func (w *Workers) Stats() jobs.WorkerStats {
 	var sum jobs.WorkerStats
 	for _, one := range w.all {
@@ -94,8 +94,8 @@ func (w *Workers) Stats() jobs.WorkerStats {
 	return sum
 }
 
-// atMostOnce is for what must not happen twice: where the worker has to stop in
-// the middle, the job is not handed back.
+// atMostOnce is for requests that must not be sent twice: if the worker has to stop
+// in the middle, the job is not handed back.
 func atMostOnce(attempt jobs.Handler[Request, Response]) jobs.Handler[Request, Response] {
 	return func(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
 		p, err := attempt(ctx, job)
@@ -106,15 +106,14 @@ func atMostOnce(attempt jobs.Handler[Request, Response]) jobs.Handler[Request, R
 	}
 }
 
-// An interruptedError is the end of an attempt's context in the middle of a call.
+// An interruptedError means that the attempt's context ended in the middle of a call.
 type interruptedError struct{ cause error }
 
 func (e *interruptedError) Error() string { return e.cause.Error() }
 func (e *interruptedError) Unwrap() error { return e.cause }
 
-// attempt has the handler answer the job's request. What our own limits refuse
-// has not begun, so it is tried again as long as the attempt lasts and the worker
-// is not stopping.
+// attempt runs the job's request through the handler. A call that weir's own limit
+// refuses has not begun, so it is retried until the attempt ends or the worker stops.
 func (rt *Route) attempt(ctx, stopping context.Context, job *jobs.Job[Request]) (Response, error) {
 	header := job.Input.Header.Clone()
 	if header == nil {
@@ -146,7 +145,7 @@ func (rt *Route) attempt(ctx, stopping context.Context, job *jobs.Job[Request]) 
 	}
 }
 
-// judge says whether an answer is the job's result, or why not.
+// judge decides whether a response is the job's result, and returns an error if not.
 func judge(p Response, err error) (Response, error) {
 	switch {
 	case errors.As(err, new(*oversizeError)):
@@ -167,7 +166,7 @@ func judge(p Response, err error) (Response, error) {
 	return p, nil
 }
 
-// retryAfter reads Retry-After, RFC 9110 section 10.2.3.
+// retryAfter parses Retry-After (RFC 9110, section 10.2.3).
 func retryAfter(h http.Header, missing time.Duration) time.Duration {
 	v := h.Get("Retry-After")
 	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
@@ -179,8 +178,8 @@ func retryAfter(h http.Header, missing time.Duration) time.Duration {
 	return missing
 }
 
-// pause waits for d and up to a fifth more, so that clients that were refused
-// together do not come back together.
+// pause waits for d plus up to a fifth at random, so that calls that were refused
+// together do not return together.
 func pause(ctx, stopping context.Context, d time.Duration) error {
 	t := time.NewTimer(d + rand.N(d/5+1))
 	defer t.Stop()

@@ -7,24 +7,24 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A call is one caller's question to the Guard. It has a goroutine, so that its
-// place in the flight can be kept when the caller leaves: were another to take a
-// place then, the flight could be lost between the two.
+// A call is one caller's request to the Guard. It has a goroutine, so that it can
+// keep its place in the flight when the caller leaves. If another goroutine had to
+// take over the place, the flight could be abandoned between the two.
 type call[V any] struct {
 	leave context.CancelCauseFunc // ends it with a cause
 	done  chan struct{}           // closed when value and err are final
 
 	value V     // written before done is closed, read only after
 	err   error // as value
-	over  bool  // guarded by Promoter.mu: the question is answered
+	over  bool  // guarded by Promoter.mu: the Guard has returned
 }
 
-// ask asks the Guard for key. The call ends when its caller says so, or at Close;
-// within is the caller's ctx with its budget.
+// ask sends a request for key to the Guard. The call ends when its leave function is
+// called, or at Close; within is the caller's ctx with its budget.
 func (p *Promoter[K, V]) ask(ctx, within context.Context, key K) (*call[V], error) {
-	// A call whose caller leaves before the budget is spent will not be
-	// promoted: then the Guard's limiter may know when, and refuse what cannot
-	// be in time.
+	// If the caller's deadline ends before the budget, the call will not be promoted.
+	// Then pass the deadline on, so that the Guard's limiter can refuse a call that
+	// cannot be on time.
 	values := ctx
 	end, _ := within.Deadline()
 	if mine, ok := ctx.Deadline(); !ok || mine.After(end) {
@@ -59,8 +59,8 @@ func (p *Promoter[K, V]) ask(ctx, within context.Context, key K) (*call[V], erro
 	return c, nil
 }
 
-// begin makes room for a goroutine, which calls p.all.Done. It reports false
-// after Close.
+// begin registers a goroutine, which must call p.all.Done. It returns false after
+// Close.
 func (p *Promoter[K, V]) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +70,8 @@ func (p *Promoter[K, V]) begin() bool {
 	return !p.closed
 }
 
-// get asks the Guard. It survives a panic of the user's hooks, such as
-// weir.Source.Clone, on a goroutine that nobody else looks after.
+// get calls the Guard. It recovers from a panic of the user's hooks, such as
+// weir.Source.Clone: no other code on this goroutine would.
 func (p *Promoter[K, V]) get(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -81,8 +81,7 @@ func (p *Promoter[K, V]) get(ctx context.Context, key K) (v V, err error) {
 	return p.g.Get(ctx, key)
 }
 
-// answer returns the Guard's answer to c, if there is one that is not to be
-// promoted.
+// answer returns the Guard's result of c, if there is one that is not to be promoted.
 func (p *Promoter[K, V]) answer(c *call[V]) (v V, ok bool, err error) {
 	select {
 	case <-c.done:
@@ -94,9 +93,9 @@ func (p *Promoter[K, V]) answer(c *call[V]) (v V, ok bool, err error) {
 	return v, false, nil
 }
 
-// keep lets c keep its place when its caller has left, until the load ends. It
-// reports false if there is no need: it has ended, or another keeps a place of
-// the key; or no room.
+// keep lets c hold its place after its caller has left, until the load ends. It
+// returns false if c has ended, if another call already holds a place for the key, or
+// if MaxPromoted is reached.
 func (p *Promoter[K, V]) keep(key K, c *call[V]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

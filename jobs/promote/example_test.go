@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/jobs/promote"
 )
 
-// A report takes longer than its caller can wait. After 50 ms the call becomes a job,
-// and the running load serves both.
+// The report takes longer than its caller can wait. After 50 ms the call becomes a
+// job, and the running load serves both.
 func Example() {
 	ctx := context.Background()
 	conn, err := nats.Connect("nats://127.0.0.1:4222")

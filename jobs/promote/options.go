@@ -19,34 +19,35 @@ const (
 // ErrClosed is returned by Get after Close.
 var ErrClosed = errors.New("promote: closed")
 
-// Options of a Promoter. The zero Options are useful for keys that are strings
+// Options configure a Promoter. The zero Options are useful for keys that are strings
 // or integers.
 type Options[K comparable] struct {
-	// Budget is how long Get waits for an answer before it promotes. Zero:
-	// DefaultBudget. Negative: not at all; what memory may serve is the answer,
-	// and anything else a job, whose load no caller begins.
+	// Budget is how long Get waits for a result before it promotes the call. Zero:
+	// DefaultBudget. Negative: no wait; Get returns what the Guard can serve from
+	// memory, and promotes every other call without starting a load for it.
 	Budget time.Duration
 
-	// KeyString names a key, for the job. It must be injective, as that of
-	// weir.Source, of which it usually is a copy: two keys with one name would
-	// be one job. A name is of at most jobs.MaxKey bytes. Nil: keys that are
-	// strings or integers name themselves, others have none. It must not block.
+	// KeyString names a key for the job. It must be injective, like that of
+	// weir.Source, of which it usually is a copy: two keys with one name would be one
+	// job. A name has at most jobs.MaxKey bytes. Nil: keys that are strings or
+	// integers are their own names; all other types need a KeyString. It must not
+	// block.
 	KeyString func(K) string
 
-	// Refuse returns refusals by the Guard to the caller: its Limiter's
-	// (limit.ErrLimited), and weir.ErrStuck. Otherwise they are promoted. It is
-	// for limits that are meant for the caller, as a quota is.
+	// Refuse returns the Guard's refusals to the caller: those of its Limiter
+	// (limit.ErrLimited), and weir.ErrStuck. Otherwise they are promoted. Use it for
+	// limits that are meant for the caller, such as a quota.
 	Refuse bool
 
-	// MaxPromoted bounds of how many keys the Promoter knows the unfinished job,
-	// and of how many it keeps the load going; each costs a goroutine. Beyond it
-	// each call submits for itself, which joins, and a load ends when its last
-	// caller has left (weir.Options.AbandonGrace); the job then loads again.
-	// Zero: DefaultMaxPromoted.
+	// MaxPromoted bounds the number of keys whose unfinished job the Promoter knows,
+	// and the number whose load it keeps running; each costs a goroutine. Beyond it
+	// each call submits its own job, which joins the existing one, and a load ends
+	// when its last caller has left (weir.Options.AbandonGrace); the job then loads
+	// again. Zero: DefaultMaxPromoted.
 	MaxPromoted int
 }
 
-// withDefaults returns o with its zero values replaced, and its faults.
+// withDefaults returns o with defaults for its zero values, and its faults.
 func (o Options[K]) withDefaults() (Options[K], *option.Faults) {
 	f := &option.Faults{Package: "promote"}
 	if o.Budget == 0 {
@@ -54,7 +55,7 @@ func (o Options[K]) withDefaults() (Options[K], *option.Faults) {
 	}
 	if o.KeyString == nil {
 		if o.KeyString = naming[K](); o.KeyString == nil {
-			f.Check(false, "Options.KeyString", "nil", fmt.Sprintf("given for keys that are neither strings nor integers, as %v", reflect.TypeFor[K]()))
+			f.Check(false, "Options.KeyString", "nil", fmt.Sprintf("required for keys that are neither strings nor integers, such as %v", reflect.TypeFor[K]()))
 		}
 	}
 	f.Check(o.MaxPromoted >= 0, "Options.MaxPromoted", o.MaxPromoted, "0 (the default) or more")
@@ -64,9 +65,9 @@ func (o Options[K]) withDefaults() (Options[K], *option.Faults) {
 	return o, f
 }
 
-// naming returns the names of keys that are strings or integers, as weir has
-// them for its fleet: whatever methods the type has play no part. Nil: K is of
-// another kind.
+// naming returns the function that names keys that are strings or integers, the same
+// way as weir does for its fleet: it ignores any methods of the type. It returns nil
+// if K is of another kind.
 func naming[K comparable]() func(K) string {
 	switch reflect.TypeFor[K]().Kind() {
 	case reflect.String:

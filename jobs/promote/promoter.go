@@ -12,10 +12,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Promoter stands before a Guard, and makes jobs of the calls that take too
-// long. Make one with New; it is safe for concurrent use. It has a goroutine for
-// each call that waits, for each load that it keeps going, and for each job that
-// it knows of, until Close.
+// A Promoter wraps a Guard, and turns calls that take too long into jobs. Create one
+// with New; it is safe for concurrent use. Until Close it has a goroutine for each
+// waiting call, for each load that it keeps running, and for each job that it knows.
 type Promoter[K comparable, V any] struct {
 	g *weir.Guard[K, V]
 	q *jobs.Queue[K, V]
@@ -23,18 +22,18 @@ type Promoter[K comparable, V any] struct {
 
 	ctx  context.Context // ends at Close, with ErrClosed
 	stop context.CancelCauseFunc
-	all  sync.WaitGroup // of its goroutines; added to under mu, unless closed
+	all  sync.WaitGroup // of its goroutines; added to under mu, until closed
 
 	mu       sync.Mutex
 	closed   bool                // guarded by mu
-	promoted map[K]*promotion[V] // guarded by mu: those that are not known to be over
-	kept     map[K]*call[V]      // guarded by mu: those that hold a place for nobody
-	stats    Stats               // guarded by mu; without its present numbers
+	promoted map[K]*promotion[V] // guarded by mu: the ones that may be unfinished
+	kept     map[K]*call[V]      // guarded by mu: the ones that keep a load running without a caller
+	stats    Stats               // guarded by mu; without Pending and Kept
 }
 
-// New returns a Promoter of g's loads, as jobs of q. The queue should be for
-// nothing else, and should keep its results (jobs.QueueOptions.ResultTTL). All
-// faults are returned at once, each a [*weir.OptionError].
+// New returns a Promoter of g's loads, as jobs of q. Use the queue for nothing else,
+// and let it keep its results (jobs.QueueOptions.ResultTTL). New returns all faults
+// at once, each a [*weir.OptionError].
 func New[K comparable, V any](g *weir.Guard[K, V], q *jobs.Queue[K, V], o Options[K]) (*Promoter[K, V], error) {
 	o, f := o.withDefaults()
 	f.Check(g != nil, "the Guard", "nil", "given")
@@ -47,26 +46,26 @@ func New[K comparable, V any](g *weir.Guard[K, V], q *jobs.Queue[K, V], o Option
 	return p, nil
 }
 
-// errLate is the cause of a context whose budget is spent.
-var errLate = errors.New("promote: the budget is spent")
+// errLate is the cause of a context whose budget has run out.
+var errLate = errors.New("promote: budget exceeded")
 
-// Get is [Promoter.GetWithin] with Options.Budget.
+// Get calls [Promoter.GetWithin] with Options.Budget.
 func (p *Promoter[K, V]) Get(ctx context.Context, key K) (V, *jobs.Handle[V], error) {
 	return p.GetWithin(ctx, key, p.o.Budget)
 }
 
-// GetWithin returns the Guard's answer for key if it comes within budget, with a
-// nil Handle: a value, or an error. Otherwise it returns the Handle of the job
-// that the call has become or joined, and no value. Zero and below: only what
-// memory may serve is waited for.
+// GetWithin returns the Guard's result for key, a value or an error, with a nil
+// Handle if it comes within budget. Otherwise it returns no value, and the Handle of
+// the job that the call has started or joined. A budget of zero or less means that
+// only memory can serve the call.
 //
-// Beside the Guard's errors, and those of Submit, which match jobs.ErrFull and so
-// on, it returns ErrClosed, and a [*jobs.JobError] where the call was refused,
-// promoted, and has failed as a job within the budget. After a Submit that failed
-// the load goes on all the same, so that it may be worth to ask again.
+// Its errors are the Guard's, those of Submit, such as jobs.ErrFull, and ErrClosed.
+// It returns a [*jobs.JobError] if the call was refused, promoted, and failed as a
+// job within the budget. If Submit fails, the load still continues, so a retry may
+// succeed.
 //
-// If ctx ends first it returns context.Cause(ctx). Nothing is promoted then,
-// unless the budget was spent just before.
+// If ctx ends first, GetWithin returns context.Cause(ctx), and the call is not
+// promoted, unless the budget had just run out.
 func (p *Promoter[K, V]) GetWithin(ctx context.Context, key K, budget time.Duration) (V, *jobs.Handle[V], error) {
 	v, err := p.glance(ctx, key)
 	if err != errLate {
@@ -92,8 +91,8 @@ func (p *Promoter[K, V]) GetWithin(ctx context.Context, key K, budget time.Durat
 	return p.later(ctx, within, key, c)
 }
 
-// glance returns what the Guard answers at once, or errLate if it would have to
-// load: in a context that has ended it answers from memory only.
+// glance returns what the Guard can serve at once, or errLate if it would have to
+// load: with a context that has ended, the Guard serves from memory only.
 func (p *Promoter[K, V]) glance(ctx context.Context, key K) (V, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, time.Time{}, errLate)
 	defer cancel()
@@ -105,15 +104,15 @@ func (p *Promoter[K, V]) refused(err error) bool {
 	return !p.o.Refuse && (errors.Is(err, limit.ErrLimited) || errors.Is(err, weir.ErrStuck))
 }
 
-// Stats are counts since New, and two numbers as they stand now.
+// Stats are counts since New, and two current numbers.
 type Stats struct {
 	Promoted uint64 // Submits that succeeded
-	Shared   uint64 // calls that needed none, since the job was known
+	Shared   uint64 // calls that needed no Submit, because the job was known
 	Failed   uint64 // Submits that failed
-	Unkept   uint64 // loads that were not kept going, and jobs not remembered, for MaxPromoted
+	Unkept   uint64 // loads not kept running and jobs not remembered because of MaxPromoted
 
-	Pending int // jobs that are not known to be over
-	Kept    int // loads that are kept going
+	Pending int // jobs that may be unfinished
+	Kept    int // loads that are kept running
 }
 
 // Stats returns the counts.
@@ -125,11 +124,11 @@ func (p *Promoter[K, V]) Stats() Stats {
 	return s
 }
 
-// Close leaves the loads that are kept going, which ends those that nobody else
-// waits for, and waits for the Promoter's goroutines until ctx ends, and then returns
-// its cause. Calls that wait return ErrClosed, and Get does from then on, unless
-// memory has the answer. Jobs are not touched, nor are Workers, which are to be closed
-// before. It may be called again.
+// Close ends the loads that only the Promoter keeps running. It waits for the
+// Promoter's goroutines until ctx ends, and then returns its cause. Calls that are
+// waiting return ErrClosed. Later calls of Get do too, unless memory can serve them.
+// Jobs and Workers are not affected; close the Workers first. Close can be called
+// again.
 func (p *Promoter[K, V]) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true

@@ -8,22 +8,22 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A promotion is a job that this process has submitted and that may not be over.
+// A promotion is a job that this process has submitted and that may be unfinished.
 type promotion[V any] struct {
 	ready chan struct{}   // closed when job and err are final
 	job   *jobs.Handle[V] // written before ready is closed, read only after
-	err   error           // as job: why there is none
+	err   error           // why there is no job; guarded like job
 }
 
-// later makes a job of a call whose budget is spent or that was refused:
+// later turns a call into a job, after its budget ran out or it was refused:
 //
-//  1. Keep the call's place in the flight, if nobody keeps one of its key.
-//  2. Submit, or share what was submitted for the key before. An answer that
-//     comes meanwhile is the caller's.
-//  3. After a refusal: wait for the job, for what is left of the budget.
+//  1. Keep the call's place in the flight, unless another call for the key does.
+//  2. Submit, or share what was submitted for the key before. If the Guard's result
+//     comes first, return it to the caller.
+//  3. After a refusal, wait for the job during the rest of the budget.
 func (p *Promoter[K, V]) later(ctx, within context.Context, key K, c *call[V]) (v V, job *jobs.Handle[V], err error) {
 	if !p.keep(key, c) {
-		defer c.leave(errLate) // once the job is there, so that a worker here may have joined
+		defer c.leave(errLate) // after the job exists, so that a local worker can have joined
 	}
 	pr, err := p.promote(ctx, key)
 	if err != nil {
@@ -46,10 +46,10 @@ func (p *Promoter[K, V]) later(ctx, within context.Context, key K, c *call[V]) (
 	}
 }
 
-// promote returns the promotion of key. It begins one if there is none; where it
-// may not know of more, its caller has to wait for the Submit.
+// promote returns the promotion of key, and starts one if there is none. If
+// MaxPromoted is reached, the promotion is not remembered for other callers.
 func (p *Promoter[K, V]) promote(ctx context.Context, key K) (*promotion[V], error) {
-	name := p.o.KeyString(key) // the user's function, so not under the lock
+	name := p.o.KeyString(key) // outside the lock, because it is the user's function
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -72,8 +72,8 @@ func (p *Promoter[K, V]) promote(ctx context.Context, key K) (*promotion[V], err
 	return pr, nil
 }
 
-// follow submits the job of pr, and if it is known to others waits until it is
-// over. It goes on when its caller has left, since others may share it.
+// follow submits the job of pr. If other callers know pr, it then waits until the job
+// is over. It continues when its caller has left, because others may share it.
 func (p *Promoter[K, V]) follow(ctx context.Context, key K, name string, pr *promotion[V], known bool) {
 	defer p.all.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -100,8 +100,8 @@ func (p *Promoter[K, V]) follow(ctx context.Context, key K, name string, pr *pro
 	p.mu.Unlock()
 }
 
-// submit makes a job of key, or joins the one that is not over. It survives a
-// panic of the queue's codec, on a goroutine that nobody else looks after.
+// submit submits a job for key, or joins the unfinished one. It recovers from a panic
+// of the queue's codec: no other code on this goroutine would.
 func (p *Promoter[K, V]) submit(ctx context.Context, key K, name string) (job *jobs.Handle[V], err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -118,8 +118,8 @@ func (p *Promoter[K, V]) submit(ctx context.Context, key K, name string) (job *j
 	return nil, fmt.Errorf("promote: submit: %w", err)
 }
 
-// watch waits until the job is over, or nothing more can be learnt of it: then
-// the next call submits again, and joins.
+// watch waits until the job is over, or its state can no longer be read: then the
+// next call submits again, and joins.
 func watch[V any](ctx context.Context, job *jobs.Handle[V]) {
 	for s, err := range job.Watch(ctx) {
 		if err != nil || s.State.Terminal() {
@@ -128,7 +128,7 @@ func watch[V any](ctx context.Context, job *jobs.Handle[V]) {
 	}
 }
 
-// await returns the job, or what came of it if that is known within the budget.
+// await returns the job, or its result or failure if that is known within the budget.
 func await[V any](within context.Context, job *jobs.Handle[V]) (v V, _ *jobs.Handle[V], err error) {
 	if within.Err() != nil {
 		return v, job, nil
@@ -144,8 +144,8 @@ func await[V any](within context.Context, job *jobs.Handle[V]) (v V, _ *jobs.Han
 	return v, job, nil
 }
 
-// failed is the error of a call that could not be promoted. After a refusal it
-// matches that, too.
+// failed returns the error of a call that could not be promoted. After a refusal it
+// matches the refusal too.
 func (p *Promoter[K, V]) failed(c *call[V], err error) error {
 	select {
 	case <-c.done:

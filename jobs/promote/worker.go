@@ -10,19 +10,20 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// maxAnswers is how often one attempt takes an answer that was overtaken while
-// it was loaded, before it is the result: a key that is written all the time
-// would never have one.
+// maxAnswers is the number of loads after which one attempt accepts a superseded
+// value as its result. A key that is written all the time would otherwise never have
+// one.
 const maxAnswers = 3
 
-// Work starts a Worker of the promoted calls, whose handler asks the Guard, with
-// the job's key for a key. It is the caller's to stop. A program that does not
-// promote may have one too: a worker apart, whose Guard has the same source.
+// Work starts a Worker for the promoted calls. Its handler calls the Guard with the
+// job's input as the key. The caller must close the Worker. A program that does not
+// promote can have one too: a separate worker process whose Guard has the same
+// source.
 //
-// The load takes a permit of the Guard's Limiter by itself, so do not give the
-// Worker the same one: attempts that hold all of its permits would wait for more.
-// The time of an attempt, and so jobs.QueueOptions.AttemptTimeout, includes the
-// wait for the Guard's limiter.
+// The load takes a permit of the Guard's Limiter, so do not give the Worker the same
+// one: attempts that hold all of its permits would wait for more. The duration of an
+// attempt, and so jobs.QueueOptions.AttemptTimeout, includes the wait for the Guard's
+// limiter.
 func (p *Promoter[K, V]) Work(o jobs.WorkerOptions) (*jobs.Worker, error) {
 	return p.q.Work(p.handle, o)
 }
@@ -49,7 +50,7 @@ func (p *Promoter[K, V]) handle(ctx context.Context, job *jobs.Job[K]) (v V, err
 	}
 }
 
-// pause waits for d, or returns why ctx has ended.
+// pause waits for d, or returns the cause if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -61,7 +62,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// outcome is what an error of the Guard means for the job.
+// outcome converts an error of the Guard to one that fails or retries the job.
 func (p *Promoter[K, V]) outcome(err error) error {
 	switch p.g.Classify(err) {
 	case weir.ClassNotFound, weir.ClassPermanent:

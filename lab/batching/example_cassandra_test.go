@@ -23,14 +23,13 @@ type Reading struct {
 	Celsius float64
 }
 
-// connect returns a session that sends each statement to a node which has its
-// partition.
+// connect returns a session that sends each statement to a node with its partition.
 func connect() *gocql.Session {
 	cluster := gocql.NewCluster(os.Getenv("CASSANDRA_HOST"))
 	cluster.Keyspace = "weather"
 	cluster.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
-	// The driver holds each request back for a moment in the hope of others to
-	// write with it. Here the others are in the request.
+	// The driver holds each request back briefly, to write others along with it. Here
+	// one request already has them.
 	cluster.WriteCoalesceWaitTime = 0
 	session, err := cluster.CreateSession()
 	if err != nil {
@@ -39,17 +38,16 @@ func connect() *gocql.Session {
 	return session
 }
 
-// A batch that spans partitions makes one node of Cassandra do the work of
-// all, and is slower than its statements one by one. Within a partition it is
-// one write to the nodes that have it, which is all or nothing. So the Scope
-// is the partition.
+// A batch that spans partitions makes one node of Cassandra do the work of all, and
+// is slower than separate statements. Within a partition it is one atomic write to
+// the nodes of that partition. So the Scope is the partition.
 func Example_writeCassandra() {
 	ctx := context.Background()
 	session := connect()
 	defer session.Close()
 
-	// All readings are of one sensor. To write one twice is the same as once,
-	// so a caller who gets batch.ErrUnknown may try again.
+	// All readings are from one sensor. Writing one twice has no further effect, so a
+	// caller that gets batch.ErrUnknown may try again.
 	write := func(ctx context.Context, readings []Reading) ([]struct{}, error) {
 		b := session.Batch(gocql.UnloggedBatch)
 		for _, r := range readings {
@@ -59,10 +57,10 @@ func Example_writeCassandra() {
 	}
 	readings, err := batch.NewFrom(
 		batch.Source[Reading, struct{}]{Run: write, Scope: func(r Reading) any { return r.Sensor }},
-		// No RetrySingly: what fails here is a node and not a row, and a node in
-		// trouble is not helped by fifty more writes.
+		// No RetrySingly: failures here come from a node, not from a row, and fifty
+		// more writes do not help a node in trouble.
 		batch.Options{
-			MaxSize:     50, // one write for the node, so some KiB
+			MaxSize:     50, // one write to the node: a few KiB
 			Linger:      2 * time.Millisecond,
 			MaxParallel: 32, // all sensors share them
 		},
@@ -91,16 +89,16 @@ func Example_writeCassandra() {
 	// 25 readings <nil>
 }
 
-// An At names a reading.
+// An At identifies a reading.
 type At struct {
 	Sensor string
 	Time   time.Time
 }
 
-// Reads of one partition are gathered into an IN of its clustering column. An
-// IN of several partitions is no gain: one node would ask the others and wait
-// for the slowest. Single reads, side by side, go straight to the right nodes;
-// for those have a Guard with a plain Load and no batch.
+// Reads of one partition are gathered into an IN of its clustering column. An IN of
+// several partitions gains nothing: one node would query the others and wait for the
+// slowest. Concurrent single reads go straight to the right nodes; for those use a
+// Guard with a plain Load and no batch.
 func Example_readCassandra() {
 	ctx := context.Background()
 	session := connect()

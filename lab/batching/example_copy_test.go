@@ -23,10 +23,9 @@ type Event struct {
 	Body string // JSON
 }
 
-// Events are written by COPY, which is cheaper still, and returns nothing. It
-// is for rows of which one more does no harm: COPY cannot leave out what is
-// there already, so an event that is sent again after a lost answer may be
-// there twice.
+// Events are written with COPY, which is cheaper still and returns no rows. Use it
+// only if duplicate rows do no harm: COPY cannot skip existing rows, so an event that
+// is resent after a lost response may be stored twice.
 func Example_copyPostgres() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -35,8 +34,8 @@ func Example_copyPostgres() {
 	}
 	defer pool.Close()
 
-	// A COPY is one transaction, too: one bad event, and none is written.
-	// Then badRow, and only then, has each of them tried alone.
+	// A COPY is also one transaction: with one bad event none is written. Only if
+	// badRow reports that, each event is retried alone.
 	write := func(ctx context.Context, events []Event) ([]struct{}, error) {
 		_, err := pool.CopyFrom(ctx, pgx.Identifier{"events"}, []string{"at", "kind", "body"},
 			pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {
@@ -61,7 +60,7 @@ func Example_copyPostgres() {
 		})
 	}
 	callers.Wait()
-	if err := events.Close(ctx); err != nil { // sends off what is gathered
+	if err := events.Close(ctx); err != nil { // sends the remaining events
 		log.Fatal(err)
 	}
 	var n int

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Twenty goroutines ask for one customer each. What the Guard does not know
-// becomes a query or two, not twenty.
+// Twenty goroutines request one customer each. The Guard loads the missing ones with
+// one or two queries, not twenty.
 func Example_readPostgres() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

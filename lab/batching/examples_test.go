@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/lab/internal/pgtest"
 )
 
-// prints returns what the last comment of an example says that it prints.
+// prints returns the expected output from the last comment of an example.
 func prints(t *testing.T, file, name string) string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
@@ -38,7 +38,7 @@ func prints(t *testing.T, file, name string) string {
 	return ""
 }
 
-// check runs an example and compares what it prints.
+// check runs an example and compares its output.
 func check(t *testing.T, file, name string, example func()) {
 	t.Helper()
 	want := prints(t, file, name)
@@ -51,7 +51,7 @@ func check(t *testing.T, file, name string, example func()) {
 	read := make(chan string)
 	go func() {
 		var b bytes.Buffer
-		_, _ = io.Copy(&b, r) // a failure shows in what is missing
+		_, _ = io.Copy(&b, r) // a failure shows as missing output
 		read <- b.String()
 	}()
 	func() {
@@ -90,8 +90,8 @@ func TestPostgresExamples(t *testing.T) {
 	check(t, "example_copy_test.go", "Example_copyPostgres", Example_copyPostgres)
 }
 
-// The examples for Cassandra run where WEIR_TEST_CASSANDRA names a server,
-// host:port, as `go run ./lab/cmd/with cassandra` does.
+// The examples for Cassandra run if WEIR_TEST_CASSANDRA is the host:port of a server,
+// as set by `go run ./lab/cmd/with cassandra`.
 func TestCassandraExamples(t *testing.T) {
 	host := os.Getenv("WEIR_TEST_CASSANDRA")
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/lab/browser"
 )
 
-// submit makes a job of a request, and returns its ID.
+// submit submits a request as a job, and returns its ID.
 func (s *house) submit(method, path string) string {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.public+path, nil)
@@ -26,16 +26,15 @@ func (s *house) submit(method, path string) string {
 	return at[strings.LastIndex(at, "/")+1:]
 }
 
-// listed says that the list has one job, in that state.
+// listed returns the condition that the list has one job, in that state.
 func listed(state string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("td .badge")].map(b => b.innerText).join() == %q`, state)
 }
 
 const asks = `document.querySelector("dialog[open]")`
 
-// act opens the only job of the list and presses the button that does something to
-// it: once for a no, by the keyboard, and once for a yes. It wants to see what
-// became of the job.
+// act opens the only job of the list and presses its action button twice: it first
+// answers no, with the keyboard, and then yes. The page must then show the outcome.
 func (s *house) act(p *browser.Page, id, button, did string) {
 	s.t.Helper()
 	must(s.t, p.Click(`button.job`), p.Until(fmt.Sprintf(`document.querySelector(".actions button").innerText == %q`, button)),
@@ -48,12 +47,12 @@ func (s *house) act(p *browser.Page, id, button, did string) {
 		p.Until(fmt.Sprintf(`[...document.querySelectorAll(".result")].some(r => r.innerText.includes(%q) && r.innerText.includes(%q))`, id, did)))
 }
 
-// A dead job is retried: the page asks, does nothing after a no, and after a yes
-// says what it did; then the list has the job as done.
+// A dead job is retried: the page asks for confirmation, does nothing after a no, and
+// reports its action after a yes; then the list shows the job as done.
 func TestConsoleRetriesAJob(t *testing.T) {
 	s := open(t, "")
 	s.broken.Store(true)
-	id := s.submit(http.MethodPost, "/reports/2026") // a POST is not tried twice
+	id := s.submit(http.MethodPost, "/reports/2026") // a POST is not retried
 	p := s.tab(chromium(t), browser.View{Width: 1000, Height: 800})
 	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(listed("dead")))
 	s.broken.Store(false)
@@ -61,12 +60,12 @@ func TestConsoleRetriesAJob(t *testing.T) {
 	s.act(p, id, "Retry it", "was queued again")
 	must(t, p.Until(listed("done")), p.Until(`!document.querySelector(".actions button")`))
 	if n := s.calls.Load() - before; n != 1 {
-		t.Errorf("%d calls of the service; want one, for the yes and not for the no", n)
+		t.Errorf("%d calls to the service; want one, after the yes and not after the no", n)
 	}
 	s.quiet(p)
 }
 
-// A running job is canceled likewise, and its call of the service is given up.
+// A running job is canceled in the same way, and its call to the service is canceled.
 func TestConsoleCancelsAJob(t *testing.T) {
 	s := open(t, "")
 	id := s.submit(http.MethodGet, "/reports/slow")
@@ -82,8 +81,8 @@ func TestConsoleCancelsAJob(t *testing.T) {
 	s.quiet(p)
 }
 
-// A request is explained: what would become of it, and what is stored for its URL;
-// no confirmation is needed for that. What is no header is said to be none.
+// The page explains a request: how it would be handled, and what is stored for its
+// URL, without a confirmation. It reports text that is not a header.
 func TestConsoleExplains(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -98,15 +97,15 @@ func TestConsoleExplains(t *testing.T) {
 	must(t, p.Until(`document.querySelector(".verdict").innerText.includes("It makes a call of the source, which others may join.")`),
 		p.Until(`document.body.innerText.includes("route pages") && document.body.innerText.includes("Nothing is stored.")`))
 	if n := s.calls.Load(); n != 0 {
-		t.Errorf("%d calls of the service; want none, as no request is made", n)
+		t.Errorf("%d calls to the service; want none, because no request is made", n)
 	}
-	s.keeps.Store(true) // or a visit on a busy machine begins a refresh, which is a call
-	s.visit(30)         // of which one is for that page
+	s.keeps.Store(true) // otherwise a visit on a busy machine may begin a refresh, which is a call
+	s.visit(30)         // one of them is for that page
 	calls := s.calls.Load()
 	explain(s.public+"/pages/1?secret=swordfish", "Accept: text/html")
 	must(t, p.Until(`document.body.innerText.includes("1 variant") && document.querySelector(".steps li")`))
 	if n := s.calls.Load() - calls; n != 0 {
-		t.Errorf("%d calls of the service for an explanation; want none", n)
+		t.Errorf("%d calls to the service for an explanation; want none", n)
 	}
 	explain(s.public+"/pages/1", "no header")
 	must(t, p.Until(`document.querySelector("[role=alert].result").innerText == "This is no header: no header"`))

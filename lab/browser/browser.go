@@ -18,20 +18,20 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// How long Chromium may take on a busy machine to start, and for a command.
+// How long Chromium may take on a busy machine to start and to run a command.
 const (
 	startPatience = time.Minute
 	patience      = 30 * time.Second
 )
 
-// A Browser is a running Chromium, with a profile of its own.
+// A Browser is a running Chromium with its own profile.
 type Browser struct {
 	ctx   context.Context
 	close func()
 }
 
-// Start starts Chromium, which ends with ctx, or when it is closed. If there is
-// none the error is an [*engine.MissingError].
+// Start starts Chromium, which ends with ctx or with Close. If Chromium is not
+// installed the error is an [*engine.MissingError].
 func Start(ctx context.Context) (*Browser, error) {
 	program, err := engine.Command(ctx, "chromium")
 	if err != nil {
@@ -43,10 +43,10 @@ func Start(ctx context.Context) (*Browser, error) {
 	}
 	ctx, stop := chromedp.NewExecAllocator(ctx,
 		chromedp.ExecPath(program.Path),
-		chromedp.Env(program.Env...), // where its libraries are, if it was unpacked without being installed
+		chromedp.Env(program.Env...), // library paths, if it was unpacked without being installed
 		chromedp.UserDataDir(profile),
 		chromedp.Headless,
-		chromedp.NoSandbox, // which it cannot have as root; it sees our own pages only
+		chromedp.NoSandbox, // a sandbox is impossible as root; it visits only our own pages
 		chromedp.NoFirstRun,
 		chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(startPatience),
@@ -66,10 +66,10 @@ func Start(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// Close ends it.
+// Close ends the browser.
 func (b *Browser) Close() { b.close() }
 
-// A View is how a page is looked at.
+// A View is how a page is displayed.
 type View struct {
 	Width, Height int
 	Dark          bool
@@ -85,7 +85,7 @@ type Page struct {
 	asked    []string // guarded by mu
 }
 
-// Open opens a tab with nothing in it, and cookies of its own.
+// Open opens an empty tab with its own cookies.
 func (b *Browser) Open(v View) (*Page, error) {
 	p := &Page{}
 	p.ctx, p.close = chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
@@ -103,7 +103,7 @@ func (b *Browser) Open(v View) (*Page, error) {
 	return p, nil
 }
 
-// hear receives the events of the tab.
+// hear handles the events of the tab.
 func (p *Page) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,22 +128,22 @@ func (p *Page) hear(event any) {
 	}
 }
 
-// Messages returns what stands in the browser's console, exceptions and refused
-// content among it.
+// Messages returns the messages in the browser's console, including exceptions and
+// blocked content.
 func (p *Page) Messages() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.messages...)
 }
 
-// Asked returns all addresses that the page asked for.
+// Asked returns all URLs that the page requested.
 func (p *Page) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.asked...)
 }
 
-// Forget forgets messages and addresses.
+// Forget clears the messages and the URLs.
 func (p *Page) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *Page) Forget() {
 // Close closes the tab.
 func (p *Page) Close() { p.close() }
 
-// View changes how the page is looked at.
+// View changes how the page is displayed.
 func (p *Page) View(v View) error {
 	scheme := "light"
 	if v.Dark {
@@ -167,7 +167,7 @@ func (p *Page) View(v View) error {
 	return p.do(chromedp.EmulateViewport(int64(v.Width), int64(v.Height)))
 }
 
-// Goto goes to an address and waits until the page has loaded.
+// Goto navigates to a URL and waits until the page has loaded.
 func (p *Page) Goto(url string) error { return p.do(chromedp.Navigate(url)) }
 
 // Eval returns the value of a JavaScript expression, awaited if it is a promise.
@@ -185,7 +185,7 @@ func Eval[T any](p *Page, expression string) (T, error) {
 func (p *Page) Until(expression string) error {
 	late := time.After(patience)
 	for {
-		// Not with a poll in the page, which its security policy would refuse.
+		// Do not poll in the page: its content security policy would block that.
 		ok, err := Eval[bool](p, "!!("+expression+")")
 		if ok {
 			return nil
@@ -195,20 +195,20 @@ func (p *Page) Until(expression string) error {
 		case <-p.ctx.Done():
 			return fmt.Errorf("browser: %s: %w", expression, context.Cause(p.ctx))
 		case <-late:
-			return errors.Join(fmt.Errorf("browser: after %v it is not so: %s", patience, expression), err)
+			return errors.Join(fmt.Errorf("browser: after %v it is still false: %s", patience, expression), err)
 		}
 	}
 }
 
-// Type types text, as from a keyboard, into what has the focus.
+// Type types text, as from a keyboard, into the focused element.
 func (p *Page) Type(text string) error { return p.do(chromedp.KeyEvent(text)) }
 
-// Click clicks on the first element of a CSS selector, when it can be seen.
+// Click clicks on the first element of a CSS selector, once it is visible.
 func (p *Page) Click(selector string) error {
 	return p.do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Fill puts text into a field, in place of what is there.
+// Fill replaces the text of a field.
 func (p *Page) Fill(selector, text string) error {
 	_, err := Eval[bool](p, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.focus(); e.select(); return true })()`, selector))
 	if err != nil {
@@ -217,7 +217,7 @@ func (p *Page) Fill(selector, text string) error {
 	return p.Type(text)
 }
 
-// Picture returns what can be seen of the page, as a PNG.
+// Picture returns the visible part of the page, as a PNG.
 func (p *Page) Picture() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()

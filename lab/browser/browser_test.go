@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// chromium starts the browser, or says why it is not tested.
+// chromium starts the browser, or skips the test with the reason.
 func chromium(t *testing.T) *browser.Browser {
 	t.Helper()
 	b, err := browser.Start(t.Context())
@@ -29,7 +29,7 @@ func chromium(t *testing.T) *browser.Browser {
 	return b
 }
 
-// required says that there must be a Chromium.
+// required reports whether there must be a Chromium.
 func required() bool {
 	return os.Getenv("WEIR_TEST_ENGINES") == "required" && !slices.Contains(strings.Split(os.Getenv("WEIR_TEST_WITHOUT"), ","), "chromium")
 }
@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 		t.Error(err)
 	}
 	if asked := p.Asked(); !slices.ContainsFunc(asked, func(url string) bool { return strings.Contains(url, "elsewhere.example") }) {
-		t.Errorf("Asked = %q; want the address that is nowhere", asked)
+		t.Errorf("Asked = %q; want the unreachable URL", asked)
 	}
 	p.Forget()
 	shot, err := p.Picture()

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/lab/browser"
 )
 
-// pages are those of the console.
+// pages are the pages of the console.
 var pages = []string{"#/", "#/unit/pages", "#/hot", "#/fleet", "#/jobs", "#/explain", "#/purge"}
 
 // must ends the test at the first error.
@@ -23,8 +23,8 @@ func must(t *testing.T, steps ...error) {
 	}
 }
 
-// tab opens a tab on the console, and looks at the end that nothing was complained
-// about and nobody else asked (C3).
+// tab opens a tab on the console, and at the end checks that there were no messages
+// and no requests to other hosts (C3).
 func (s *house) tab(b *browser.Browser, v browser.View) *browser.Page {
 	s.t.Helper()
 	p, err := b.Open(v)
@@ -41,19 +41,19 @@ func (s *house) quiet(p *browser.Page) {
 	}
 	for _, url := range p.Asked() {
 		if !strings.HasPrefix(url, s.admin) && !strings.HasPrefix(url, "data:") {
-			s.t.Errorf("the page asked for %s; want addresses of %s only", url, s.admin)
+			s.t.Errorf("the page requested %s; want only URLs of %s", url, s.admin)
 		}
 	}
 }
 
-// painted says that the canvases of the page have something drawn on them.
+// painted is the condition that the canvases of the page are not empty.
 const painted = `[...document.querySelectorAll("canvas")].filter(c => {
 	const d = c.width && c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 	return d && d.some((v, i) => i % 4 == 3 && v > 0);
 }).length >= 4`
 
 // The console opens, draws while a load runs, and its numbers are those of /stats
-// (C5). It shows no key (C4), and says nothing in the browser's console (C3).
+// (C5). It shows no key (C4), and writes nothing to the browser's console (C3).
 func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 1400, Height: 900})
@@ -66,8 +66,8 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 		Requests, Calls uint64
 		Avoided         struct{ Hits, Stale, Joined uint64 }
 	}
-	// A refresh in the background may begin a moment after the last answer: what is
-	// compared is of a time in which nothing has changed.
+	// A background refresh may begin shortly after the last response, so compare only
+	// numbers from a time without changes.
 	var u unit
 	st := s.stats("")
 	for end := time.Now().Add(30 * time.Second); ; st = s.stats("") {
@@ -78,14 +78,14 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("the numbers go on changing, and nobody asks for anything")
+			t.Fatal("the numbers still change without any requests")
 		}
 	}
 	if st.Hits == 0 || st.Calls == 0 {
 		t.Fatalf("stats = %+v; want hits and calls", st)
 	}
 	if u.Requests != st.Requests || u.Calls != st.Calls || u.Avoided.Hits != st.Hits || u.Avoided.Stale != st.Stale || u.Avoided.Joined != st.Joined {
-		t.Errorf("the snapshot has %+v; want what /stats has, %+v", u, st)
+		t.Errorf("the snapshot has %+v; want the numbers of /stats, %+v", u, st)
 	}
 	must(t, p.Until(fmt.Sprintf(`document.body.innerText.replaceAll(/[^0-9a-z\s]/g, "").includes("%d in all")`, st.Requests)))
 	for _, page := range pages {
@@ -136,7 +136,7 @@ func TestConsolePagesFitAndHaveNames(t *testing.T) {
 	}
 }
 
-// A purge asks first, does what it says, and says what it did (C7).
+// A purge asks first, then purges, and reports the result (C7).
 func TestC7_PurgeAsksAndDoes(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 1000, Height: 800})
@@ -153,7 +153,7 @@ func TestC7_PurgeAsksAndDoes(t *testing.T) {
 	must(t, p.Goto(s.admin+"/console/#/purge"), p.Click(`input[name=what][value=tags]`), p.Fill(`#purge-tags`, "shelf"),
 		p.Click(`form button[type=submit]`), p.Until(`document.querySelector("dialog[open]")`))
 	if n := stored(); n != before {
-		t.Errorf("%d are stored while the console asks; want still %d", n, before)
+		t.Errorf("%d are stored during the confirmation; want still %d", n, before)
 	}
 	must(t, p.Type("\x1b"), p.Until(`!document.querySelector("dialog[open]") && document.body.innerText.includes("Nothing was purged")`))
 	if n := stored(); n != before {
@@ -164,25 +164,25 @@ func TestC7_PurgeAsksAndDoes(t *testing.T) {
 	calls := s.calls.Load()
 	s.visit(1)
 	if s.calls.Load() == calls {
-		t.Error("a page with the tag is answered from the cache; want a call")
+		t.Error("a page with the tag is served from the cache; want a call")
 	}
 	s.quiet(p)
 }
 
-// With a token a browser is sent to the login, and then all of the console works,
-// with a cookie that no script can read (C2).
+// With a token a browser is redirected to the login, and then the whole console
+// works, with a cookie that no script can read (C2).
 func TestC2_LoginInABrowser(t *testing.T) {
 	const token = "correct-horse-battery"
 	s := open(t, token)
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
 	must(t, p.Until(`document.querySelector("input[type=password]")`))
-	p.Forget()                                                                     // the browser notes that the page itself came with a 401
-	must(t, p.Fill(`input[type=password]`, token), p.Click(`button[type=submit]`)) // by form, with no script
+	p.Forget()                                                                     // the browser logs that the page itself had status 401
+	must(t, p.Fill(`input[type=password]`, token), p.Click(`button[type=submit]`)) // with the form, without a script
 	must(t, p.Until(`document.querySelector("main h1") && location.pathname == "/console/"`), p.Until(`document.body.innerText.includes("Live")`))
 	cookie, err := browser.Eval[string](p, `document.cookie + location.href`)
 	must(t, err)
 	if strings.Contains(cookie, "=") || strings.Contains(cookie, token) {
-		t.Errorf("a script reads %q; want no cookie, and no token in the address", cookie)
+		t.Errorf("a script reads %q; want no cookie, and no token in the URL", cookie)
 	}
 	s.quiet(p)
 	resp, err := http.Get(s.admin + "/console/api/snapshot")

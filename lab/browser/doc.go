@@ -1,7 +1,6 @@
-// Package browser looks at pages as people do: in Chromium, without a window.
+// Package browser displays pages as a user sees them: in headless Chromium.
 //
-// A [Page] notes whatever the browser has to complain about, and every address
-// that it asked for, so that a test can want neither a complaint nor a foreign
-// address. Chromium is Debian's package of that name, had as
-// package engine has all its tools.
+// A [Page] records the browser's messages and every requested URL, so that a test can
+// require that there are no messages and no foreign URLs. Chromium is Debian's
+// package of that name, which package engine finds or installs like its other tools.
 package browser

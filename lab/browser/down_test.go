@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/lab/browser"
 )
 
-// The page of a route whose service fails says so, without being loaded anew, and
-// what is served instead; so does the overview, and both take it back.
+// The page of a route reports, without a reload, that its service fails and what is
+// served instead. So does the overview, and both withdraw it afterwards.
 func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -18,7 +18,7 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	must(t, p.Until(head+`.includes("well") && !document.querySelector(".banner")`))
 	s.broken.Store(true)
 	must(t, p.Until(head+`.includes("source failing")`),
-		p.Until(`/calls of the source fail; stale answers are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
+		p.Until(`/calls of the source fail; stale responses are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
 	must(t, p.Goto(s.admin+"/console/#/"), p.Until(`document.querySelector(".banner[data-level=bad] a").innerText == "pages"`),
 		p.Until(`document.querySelector("td .badge[data-level=bad]").innerText == "source failing"`))
 	s.broken.Store(false)
@@ -26,9 +26,9 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	s.quiet(p)
 }
 
-// When weir itself is gone every page says so, also one that is opened only then:
-// it has no good word that is not faded, shows no list that could be treated as an
-// empty one, and still fits a narrow screen.
+// When weir itself is gone every page reports it, even one opened only then. It has
+// no good status that is not faded, shows no list that looks like an empty one, and
+// still fits a narrow screen.
 func TestConsoleSaysThatWeirIsGone(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -56,12 +56,12 @@ func TestConsoleSaysThatWeirIsGone(t *testing.T) {
 	}
 	for _, said := range p.Messages() {
 		if !strings.Contains(said, "Failed to load resource: net::ERR_") {
-			t.Errorf("the browser's console has %q; want only that nobody answers", said)
+			t.Errorf("the browser's console has %q; want only failed connections", said)
 		}
 	}
 }
 
-// An address that names no page is said to be none.
+// The console reports an address without a page.
 func TestConsoleHasNoSuchPage(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-go/weir/app/command"
 )
 
-// The tests look at the program as a process: this binary, which is weir when
-// this variable is set.
+// The tests run weir as a process: this binary, which acts as weir when this variable
+// is set.
 const asWeir = "WEIRTEST_IS_WEIR"
 
 func TestMain(m *testing.M) {
@@ -32,20 +32,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A house is a weir proxy before a service of the test's, both at work.
+// A house is a running weir proxy in front of a test service.
 type house struct {
 	t       *testing.T
 	public  string // URL
 	admin   string // URL
 	broken  atomic.Bool
-	keeps   atomic.Bool   // what the service answers is fresh for long, and never refreshed
-	calls   atomic.Int64  // of the service
-	left    chan struct{} // gets one for each call of /reports/slow, when it was given up
+	keeps   atomic.Bool   // the service's responses are fresh for long, and never refreshed
+	calls   atomic.Int64  // to the service
+	left    chan struct{} // receives one value for each canceled call of /reports/slow
 	process *os.Process
 	stopped chan struct{} // closed when the process has ended
 }
 
-// open starts a house. token is the console's, empty for none.
+// open starts a house. token is the console's token, empty for none.
 func open(t *testing.T, token string) *house {
 	t.Helper()
 	s := &house{t: t, left: make(chan struct{}, 100), stopped: make(chan struct{})}
@@ -83,7 +83,7 @@ jobs: {dir: '%s'}
 	}
 	s.process = cmd.Process
 	lines := make(chan string, 1)
-	var all strings.Builder // the goroutine's, until it is done
+	var all strings.Builder // used only by the goroutine until it is done
 	go func() {             // ends with the process
 		for in := bufio.NewScanner(stderr); in.Scan(); {
 			fmt.Fprintln(&all, in.Text())
@@ -97,7 +97,7 @@ jobs: {dir: '%s'}
 	t.Cleanup(func() {
 		defer func() {
 			if t.Failed() {
-				t.Logf("weir said:\n%s", &all)
+				t.Logf("weir's output:\n%s", &all)
 			}
 		}()
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -125,7 +125,7 @@ jobs: {dir: '%s'}
 	return s
 }
 
-// end ends weir, and waits until it has.
+// end ends weir and waits for its end.
 func (s *house) end() {
 	s.t.Helper()
 	if err := s.process.Signal(syscall.SIGTERM); err != nil {
@@ -138,7 +138,7 @@ func (s *house) end() {
 	}
 }
 
-// ServeHTTP is the service.
+// ServeHTTP implements the service.
 func (s *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls.Add(1)
 	if s.broken.Load() {
@@ -172,7 +172,7 @@ func (s *house) visit(n int) {
 	}
 }
 
-// busy visits until the function that it returns is called.
+// busy visits pages until stop is called.
 func (s *house) busy() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -189,7 +189,7 @@ func (s *house) busy() (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// stats are those of the pages' route, as /stats has them.
+// stats returns the numbers of the route pages from /stats.
 func (s *house) stats(token string) (pages struct{ Requests, Hits, Calls, Stale, Joined uint64 }) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+"/stats", nil)

@@ -14,11 +14,11 @@ import (
 
 // grammar is the command line's, for kong.
 type grammar struct {
-	List    listCmd    `cmd:"" help:"List the scenarios: what each asks, and what it needs."`
+	List    listCmd    `cmd:"" help:"List the scenarios, with the question and the requirements of each."`
 	Run     runCmd     `cmd:"" help:"Run scenarios, and write a report."`
-	Compare compareCmd `cmd:"" help:"Send two addresses of your own the same load, by turns, and tell the ratio."`
-	Report  reportCmd  `cmd:"" help:"Write the report of runs again, from their result files."`
-	Soak    soakCmd    `cmd:"" help:"Break three gateways under mixed load for a long time, and judge every response."`
+	Compare compareCmd `cmd:"" help:"Send two URLs of your own the same load, in turn, and report the ratio."`
+	Report  reportCmd  `cmd:"" help:"Write the report of runs again from their result files."`
+	Soak    soakCmd    `cmd:"" help:"Inject faults into three gateways under mixed load for a long time, and check every response."`
 }
 
 // Main runs one command line and returns its exit code. Nothing that it
@@ -26,7 +26,7 @@ type grammar struct {
 func Main(e command.Env) int {
 	return command.Main(e, command.Program{
 		Name:    "weir-lab",
-		About:   "Every pattern for high load, before and after, on this machine and with real engines.",
+		About:   "Run every high-load pattern, before and after, on this machine and with real engines.",
 		Grammar: &grammar{},
 		Vars:    compareVars,
 	})
@@ -34,7 +34,7 @@ func Main(e command.Env) int {
 
 // listCmd is weir-lab list.
 type listCmd struct {
-	JSON bool `name:"json" help:"Write one JSON object a line."`
+	JSON bool `name:"json" help:"Write one JSON object per line."`
 }
 
 // Run is the command.
@@ -57,6 +57,6 @@ func (c *listCmd) Run(r *command.Run) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(r.Stdout, "\nweir-lab run NAME... runs some of them, weir-lab run all runs all.")
+	_, err := fmt.Fprintln(r.Stdout, "\nweir-lab run NAME... runs the named ones, weir-lab run all runs all.")
 	return err
 }

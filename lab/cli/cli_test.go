@@ -21,13 +21,13 @@ import (
 	"github.com/weir-go/weir/lab/scenarios"
 )
 
-// TestMain lets the test's binary be the services and the load generator too.
+// TestMain lets the test binary also run as the services and the load generator.
 func TestMain(m *testing.M) {
 	scenario.Child(scenarios.All())
 	os.Exit(m.Run())
 }
 
-// output is a buffer that does something once a text has been written to it.
+// output is a buffer that calls then once a text has been written to it.
 type output struct {
 	mu   sync.Mutex
 	b    bytes.Buffer // guarded by mu
@@ -52,7 +52,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// A session is one run of the command line, and what came of it.
+// A session is one run of the command line, with its output.
 type session struct {
 	signals        chan os.Signal
 	stdout, stderr output
@@ -79,7 +79,7 @@ func TestList(t *testing.T) {
 		}
 		for _, sc := range scenarios.All() {
 			if !strings.Contains(s.stdout.String(), sc.Name) {
-				t.Errorf("%v does not name %s", args, sc.Name)
+				t.Errorf("%v does not list %s", args, sc.Name)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestWrongUsage(t *testing.T) {
 			"--duration=1: want",
 			"--timeout=0s: want",
 			"--header=secret: want NAME:VALUE",
-			"ftp://x: want an address",
+			"ftp://x: want a URL",
 		}},
 		{"compare http://127.0.0.1:1/ http://127.0.0.1:1/ --rate 0", []string{"--rate=0: want a whole number"}},
 	} {
@@ -118,7 +118,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// need skips the test where the tool is missing and may be.
+// need skips the test if the tool is missing and not required.
 func need(t *testing.T, name string) {
 	t.Helper()
 	if err := engine.Installed(name); err != nil {
@@ -174,7 +174,7 @@ func TestRunWritesAReport(t *testing.T) {
 		t.Fatalf("report: exit code %d; stderr: %s", code, again.stderr.String())
 	}
 	if other, err := os.ReadFile(page2); err != nil || !bytes.Equal(page, other) {
-		t.Errorf("the report made again is another one (%v)", err)
+		t.Errorf("the regenerated report differs (%v)", err)
 	}
 }
 
@@ -237,6 +237,6 @@ func TestCompareWithNobodyThere(t *testing.T) {
 	s := newSession()
 	code := s.run("compare", "http://127.0.0.1:1/", "http://127.0.0.1:1/", "--rounds", "1", "--duration", "100ms", "--timeout", "1s", "--out", t.TempDir())
 	if code != command.ExitFailed || !strings.Contains(s.stderr.String(), "gives no good answer") {
-		t.Errorf("exit code %d, stderr %q; want %d, and which address gives no answer", code, s.stderr.String(), command.ExitFailed)
+		t.Errorf("exit code %d, stderr %q; want %d, and which URL gives no answer", code, s.stderr.String(), command.ExitFailed)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What the flags of compare may be. Every client has a file descriptor, and
-// every request of an open loop that is under way.
+// Bounds of the flags of compare. Every client, and every request in flight of an
+// open loop, has a file descriptor.
 var (
 	clientSpan   = command.Span[int]{Least: 1, Most: 10_000}
 	rateSpan     = command.Span[int]{Least: 1, Most: 100_000}
@@ -25,18 +25,18 @@ var (
 
 // compareCmd is weir-lab compare.
 type compareCmd struct {
-	A           string   `arg:"" name:"url-a" help:"The first address, http://host:port/path."`
-	B           string   `arg:"" name:"url-b" help:"The second, whose figures are divided by the first's."`
-	Clients     string   `default:"64" placeholder:"N" help:"Clients of a closed loop, each of which asks again as soon as it is answered (${clients})."`
-	Rate        string   `placeholder:"N" help:"Requests per second of an open loop, in place of clients: they come whether or not the last ones are answered (${rates})."`
-	Duration    string   `default:"3s" placeholder:"TIME" help:"How long each address is measured in a round (${durations})."`
-	Rounds      string   `default:"10" placeholder:"N" help:"How often each address is measured (${rounds}). Six or more give an interval of 95 %."`
-	Timeout     string   `default:"10s" placeholder:"TIME" help:"What a request may take (${timeouts})."`
+	A           string   `arg:"" name:"url-a" help:"The first URL, http://host:port/path."`
+	B           string   `arg:"" name:"url-b" help:"The second URL, whose figures are divided by the first's."`
+	Clients     string   `default:"64" placeholder:"N" help:"Clients of a closed loop, each of which sends its next request as soon as the last one is answered (${clients})."`
+	Rate        string   `placeholder:"N" help:"Requests per second of an open loop, instead of clients: they are sent whether or not earlier ones are answered (${rates})."`
+	Duration    string   `default:"3s" placeholder:"TIME" help:"How long each URL is measured in a round (${durations})."`
+	Rounds      string   `default:"10" placeholder:"N" help:"How often each URL is measured (${rounds}). Six or more give a 95 % interval."`
+	Timeout     string   `default:"10s" placeholder:"TIME" help:"How long a request may take (${timeouts})."`
 	NoKeepAlive bool     `help:"A new connection for every request."`
-	Header      []string `placeholder:"NAME:VALUE" sep:"none" help:"A header field to send. May be given again."`
-	Expect      string   `placeholder:"TEXT" help:"An answer without this text counts as failed."`
+	Header      []string `placeholder:"NAME:VALUE" sep:"none" help:"A header field to send. May be repeated."`
+	Expect      string   `placeholder:"TEXT" help:"A response without this text counts as failed."`
 	Out         string   `default:"lab-report" placeholder:"DIR" help:"Folder for the results and the report."`
-	JSON        bool     `name:"json" help:"Write the results to standard output, one JSON object a line, in place of tables."`
+	JSON        bool     `name:"json" help:"Write the results to standard output, one JSON object per line, instead of tables."`
 }
 
 // compareVars are the variables of the flags' help.
@@ -50,9 +50,9 @@ var compareVars = map[string]string{
 
 // Help is the longer part of weir-lab compare --help.
 func (compareCmd) Help() string {
-	return `Both addresses get the same load, one after the other, again and again; each round begins with the other one. The ratio of a round is B's figure by A's, so that what slows the machine down for a while slows both.
+	return `Both URLs get the same load, one after the other, in rounds that alternate the order. The ratio of a round is B's figure divided by A's, so a temporary slowdown of the machine affects both.
 
-A closed loop tells how much work gets done. It slows down with its target; for what happens to traffic that keeps coming, give --rate: the latency then counts from the time at which a request was due.
+A closed loop measures throughput and slows down with its target. To measure traffic that keeps arriving, use --rate: latency then counts from the time at which a request was due.
 
 Examples:
 
@@ -62,14 +62,14 @@ Examples:
 Exit code: 0 done; 1 failed or interrupted; 2 wrong usage.`
 }
 
-// A comparison is a command line of weir-lab compare that has been read.
+// A comparison is a parsed command line of weir-lab compare.
 type comparison struct {
 	urls   [2]string
 	rounds int
 	load   load.Spec
 }
 
-// plan reads the flags, and says all that is wrong with them.
+// plan reads the flags, and returns all their faults.
 func (c *compareCmd) plan() (comparison, error) {
 	var f command.Faults
 	p := comparison{urls: [2]string{c.A, c.B}, rounds: f.Number("rounds", c.Rounds, roundSpan)}
@@ -90,14 +90,14 @@ func (c *compareCmd) plan() (comparison, error) {
 	for _, h := range c.Header {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" {
-			// Without the value, which may be a secret.
+			// Omit the value, which may be a secret.
 			f = append(f, fmt.Errorf("--header=%s: want NAME:VALUE", name))
 		}
 		p.load.Header[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	for _, address := range p.urls {
 		if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			f = append(f, fmt.Errorf("%s: want an address, http://host:port/path or https", address))
+			f = append(f, fmt.Errorf("%s: want a URL, http://host:port/path or https", address))
 		}
 	}
 	if len(f) > 0 {
@@ -118,8 +118,8 @@ func (c *compareCmd) Run(r *command.Run) error {
 	}
 	return s.run(r, []scenario.Scenario{{
 		Name:  "compare",
-		Title: "Two addresses",
-		Asks:  fmt.Sprintf("How does B, %s, do beside A, %s?", p.urls[1], p.urls[0]),
+		Title: "Two URLs",
+		Asks:  fmt.Sprintf("How does B, %s, compare with A, %s?", p.urls[1], p.urls[0]),
 		Run:   p.run,
 	}})
 }
@@ -127,7 +127,7 @@ func (c *compareCmd) Run(r *command.Run) error {
 // The variants of a comparison.
 var sides = [2]string{"A", "B"}
 
-// run measures both addresses, by turns.
+// run measures both URLs in turn.
 func (p comparison) run(ctx context.Context, l *scenario.Lab) error {
 	for round := range p.rounds {
 		for i := range p.urls {
@@ -147,10 +147,10 @@ func (p comparison) run(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// tell writes the ratios down.
+// tell records the ratios.
 func (p comparison) tell(l *scenario.Lab) {
 	a, b := l.Measurements(sides[0], ""), l.Measurements(sides[1], "")
-	t := result.Table{Title: fmt.Sprintf("B by A, median of %d rounds", p.rounds), Head: []string{"figure", "B / A", "95 % interval"}}
+	t := result.Table{Title: fmt.Sprintf("B divided by A, median of %d rounds", p.rounds), Head: []string{"figure", "B / A", "95 % interval"}}
 	for _, f := range []struct {
 		name string
 		of   func(result.Measurement) float64

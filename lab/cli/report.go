@@ -12,9 +12,9 @@ import (
 
 // reportCmd is weir-lab report.
 type reportCmd struct {
-	Files []string `arg:"" name:"results" type:"existingfile" help:"Result files of runs. A scenario that is in several counts as it is in the last."`
+	Files []string `arg:"" name:"results" type:"existingfile" help:"Result files of runs. For a scenario in several files, the last one counts."`
 	HTML  string   `name:"html" placeholder:"FILE" help:"Write the page to this file."`
-	Docs  string   `placeholder:"DIR" type:"existingdir" help:"Write the figures and pictures into the documents of this checkout of weir, where they are marked."`
+	Docs  string   `placeholder:"DIR" type:"existingdir" help:"Write the figures and pictures into the marked places in the documents of this checkout of weir."`
 }
 
 // Run is the command.

@@ -9,16 +9,16 @@ import (
 
 // runCmd is weir-lab run.
 type runCmd struct {
-	Names   []string `arg:"" name:"scenario" help:"Scenarios, as weir-lab list names them, or all."`
+	Names   []string `arg:"" name:"scenario" help:"Names of scenarios from weir-lab list, or all."`
 	Out     string   `default:"lab-report" placeholder:"DIR" help:"Folder for the results and the report."`
-	Small   bool     `help:"Run at a small size, in seconds: to see that it works. What needs time is not judged."`
-	Install bool     `help:"First install the engines and tools that are missing."`
-	JSON    bool     `name:"json" help:"Write the results to standard output, one JSON object a line, in place of tables."`
+	Small   bool     `help:"Run at a small size, in seconds, to see that it works. Times are not judged."`
+	Install bool     `help:"First install missing engines and tools."`
+	JSON    bool     `name:"json" help:"Write the results to standard output, one JSON object per line, instead of tables."`
 }
 
 // Help is the longer part of weir-lab run --help.
 func (runCmd) Help() string {
-	return `Engines (PostgreSQL, Cassandra, Redis, nginx, Varnish, Caddy) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
+	return `Engines (PostgreSQL, Cassandra, Redis, nginx, Varnish, Caddy) are started on free loopback ports with data in a temporary folder, and always stopped. Running servers are not touched.
 
 Examples:
 
@@ -26,7 +26,7 @@ Examples:
     weir-lab run all --install          # three quarters of an hour
     weir-lab run all --small            # see that it works
 
-Exit code: 0 all that must hold holds; 1 something does not, or could not be run; 2 wrong usage.`
+Exit code: 0 all checks hold; 1 a check failed, or a scenario could not be run; 2 wrong usage.`
 }
 
 // Run is the command.
@@ -53,7 +53,7 @@ func (c *runCmd) choose() ([]scenario.Scenario, error) {
 	return scenario.Find(scenarios.All(), c.Names...)
 }
 
-// install makes sure that all engines and tools are there before the first
+// install makes sure that all engines and tools are installed before the first
 // scenario starts.
 func (c *runCmd) install(r *command.Run, chosen []scenario.Scenario) error {
 	if !c.Install {

@@ -23,10 +23,10 @@ const (
 	reportFile = "report.html"
 )
 
-// A session runs scenarios and writes what comes of them into a folder.
+// A session runs scenarios and writes their results into a folder.
 type session struct {
 	folder string
-	asJSON bool // to standard output, in place of tables
+	asJSON bool // to standard output, instead of tables
 	config scenario.Config
 	head   result.Head
 }
@@ -34,7 +34,7 @@ type session struct {
 func newSession(r *command.Run, folder string, asJSON, small bool) (*session, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program, to start it again: %w", err)
+		return nil, fmt.Errorf("find this program's file, to start it again: %w", err)
 	}
 	s := &session{
 		folder: folder,
@@ -43,7 +43,7 @@ func newSession(r *command.Run, folder string, asJSON, small bool) (*session, er
 		head:   newHead(r.Context, small),
 	}
 	if err := s.config.Pin(); err != nil {
-		s.head.Notes = append(s.head.Notes, fmt.Sprintf("The load generator shares its processors with what it measures: %v.", err))
+		s.head.Notes = append(s.head.Notes, fmt.Sprintf("The load generator shares its processors with the services it measures: %v.", err))
 	}
 	return s, nil
 }
@@ -56,9 +56,8 @@ func newHead(ctx context.Context, small bool) result.Head {
 	return h
 }
 
-// run runs the scenarios and writes the results and the page. An error of a
-// scenario does not keep the others from being run, and what is known when an
-// interrupt comes is written.
+// run runs the scenarios and writes the results and the page. An error of a scenario
+// does not keep the others from running, and an interrupt keeps the results so far.
 func (s *session) run(r *command.Run, chosen []scenario.Scenario) error {
 	if err := os.MkdirAll(s.folder, 0o755); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (s *session) report(r *command.Run, run result.Run) error {
 	if err := report.Summary(r.Stdout, run, style(r)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(r.Stdout, "\nThe report is %s; the results are in %s beside it.\n", name, resultFile)
+	_, err := fmt.Fprintf(r.Stdout, "\nThe report is %s; the results are in %s next to it.\n", name, resultFile)
 	return err
 }
 

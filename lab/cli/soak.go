@@ -16,29 +16,29 @@ import (
 
 // soakCmd is weir-lab soak.
 type soakCmd struct {
-	For     time.Duration `default:"30m" placeholder:"TIME" help:"How long load and faults go on."`
-	Seed    uint64        `placeholder:"N" help:"What decides which faults come when; one of the clock without it. It is printed."`
-	Jobs    string        `enum:"disk,cluster" default:"disk" help:"Who keeps the jobs: disk, each gateway itself; cluster, three NATS servers."`
+	For     time.Duration `default:"30m" placeholder:"TIME" help:"How long load and faults last."`
+	Seed    uint64        `placeholder:"N" help:"Seed that determines the faults and their times; by default taken from the clock. It is printed."`
+	Jobs    string        `enum:"disk,cluster" default:"disk" help:"Where jobs are kept: disk, by each gateway itself; cluster, by three NATS servers."`
 	Rate    float64       `default:"40" placeholder:"N" help:"Requests per second."`
-	Every   time.Duration `default:"10s" placeholder:"TIME" help:"From one fault to the next, on average."`
+	Every   time.Duration `default:"10s" placeholder:"TIME" help:"Average time from one fault to the next."`
 	Out     string        `default:"soak" placeholder:"DIR" help:"Folder for the report, its chart, and the logs."`
 	Install bool          `help:"First install Redis if it is missing."`
-	JSON    bool          `name:"json" help:"Write the report to standard output as JSON, in place of the table."`
+	JSON    bool          `name:"json" help:"Write the report to standard output as JSON, instead of the table."`
 }
 
 // Help is the longer part of weir-lab soak --help.
 func (soakCmd) Help() string {
-	return `Three gateways with a fleet and jobs, under mixed load, while whatever takes part is killed, stopped, cut off, filled or restored from an old copy. Every response is judged.
+	return `Run three gateways with a fleet and jobs under mixed load, while components are killed, stopped, cut off, filled or restored from an old copy. Every response is checked.
 
 Examples:
 
     weir-lab soak --for 30m
     weir-lab soak --for 10m --jobs cluster --seed 7
 
-Exit code: 0 nothing was found; 1 something was, or could not be run; 2 wrong usage.`
+Exit code: 0 no faults found; 1 faults found, or the soak could not be run; 2 wrong usage.`
 }
 
-var errSoak = errors.New("the soak has found something")
+var errSoak = errors.New("the soak found faults")
 
 // Run is the command.
 func (c *soakCmd) Run(r *command.Run) error {
@@ -97,7 +97,7 @@ func keepLogs(data, out string) error {
 	return nil
 }
 
-// tell writes the report, for people and for machines.
+// tell writes the report as text or as JSON.
 func (c *soakCmd) tell(stdout io.Writer, report *soak.Report, out string) error {
 	text, err := json.MarshalIndent(report, "", " ")
 	if err != nil {

@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// A Sync says when Cassandra acknowledges a write.
+// A Sync determines when Cassandra acknowledges a write.
 type Sync string
 
 const (
-	// SyncPeriodic acknowledges at once and flushes every 10 s: a loss of
-	// power loses what was written since.
+	// SyncPeriodic acknowledges at once and flushes every 10 s: a power failure loses
+	// the writes since the last flush.
 	SyncPeriodic Sync = "periodic"
 
-	// SyncBatch acknowledges after a flush, which starts at once and takes
-	// along the writes that wait.
+	// SyncBatch acknowledges after a flush, which starts at once and includes all
+	// waiting writes.
 	SyncBatch Sync = "batch"
 
-	// SyncGroup acknowledges after a flush, with at least 10 ms between two.
+	// SyncGroup acknowledges after a flush, with at least 10 ms between two flushes.
 	SyncGroup Sync = "group"
 )
 
@@ -39,20 +39,20 @@ var syncSettings = map[Sync]string{
 	SyncGroup:    "commitlog_sync: group\ncommitlog_sync_group_window: 10ms\n",
 }
 
-// DefaultCassandraHeapMiB is the heap that CassandraOptions ask for, and
-// MinCassandraHeapMiB the least that they may.
+// DefaultCassandraHeapMiB is the default heap of CassandraOptions, and
+// MinCassandraHeapMiB the smallest permitted one.
 const (
 	DefaultCassandraHeapMiB = 512
 	MinCassandraHeapMiB     = 256
 )
 
-// CassandraOptions say how Cassandra is started. The zero value is for tests.
+// CassandraOptions configure Cassandra. The zero value is for tests.
 type CassandraOptions struct {
 	// HeapMiB is the size of Java's heap in MiB; 0 means
 	// DefaultCassandraHeapMiB. The process takes about 350 MiB more.
 	HeapMiB int
 
-	// Sync says when a write is acknowledged; empty means SyncPeriodic.
+	// Sync determines when a write is acknowledged; empty means SyncPeriodic.
 	Sync Sync
 }
 
@@ -70,9 +70,8 @@ func (o CassandraOptions) validate() error {
 }
 
 // Cassandra starts a Cassandra of one node on a free loopback port, without
-// passwords. It returns when the server takes requests: 5 s on two quiet
-// cores, 30 s on busy ones. As root it runs as nobody. The Server's URL is
-// host:port.
+// passwords. It returns when the server accepts requests: after 5 s on two idle
+// cores, 30 s on busy ones. As root it runs as nobody. The Server's URL is host:port.
 //
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without Java 17 or the jars gives a [*MissingError].
@@ -89,14 +88,14 @@ func Cassandra(ctx context.Context, o CassandraOptions) (*Server, error) {
 		name:    "cassandra",
 		url:     "127.0.0.1:%d",
 		ports:   2,
-		quit:    syscall.SIGKILL, // anything else drains, for 8 s, what nobody keeps
+		quit:    syscall.SIGKILL, // any other signal drains, for 8 s, data that is discarded anyway
 		prepare: c.folders,
 		command: c.command,
 		ready:   c.ready,
 	}.start(ctx)
 }
 
-// findCassandra returns the Java to start it with.
+// findCassandra returns the Java to start Cassandra with.
 func findCassandra() (string, error) {
 	if !haveJars() {
 		return "", missing("cassandra")
@@ -104,7 +103,7 @@ func findCassandra() (string, error) {
 	return findJava()
 }
 
-// installCassandra gets what is missing of Java and of the jars.
+// installCassandra installs Java and the jars if they are missing.
 func installCassandra(ctx context.Context, w io.Writer) error {
 	err := installPackages(ctx, w, "cassandra", func() error {
 		_, err := findJava()
@@ -116,14 +115,14 @@ func installCassandra(ctx context.Context, w io.Writer) error {
 	return fetchJars(ctx, w, cassandraFolder(), cassandraJars)
 }
 
-// A cassandra is a server on its way up.
+// A cassandra is a server that is starting.
 type cassandra struct {
 	java    string
 	options CassandraOptions
 }
 
-// folders makes the folder for temporary files, into which Cassandra's
-// libraries unpack native code. Cassandra makes the others itself.
+// folders creates the folder for temporary files, into which Cassandra's libraries
+// unpack native code. Cassandra creates the others itself.
 func (c *cassandra) folders(_ context.Context, h home) error {
 	tmp := filepath.Join(h.path, "tmp")
 	if err := os.Mkdir(tmp, 0o700); err != nil || h.user == nil {
@@ -143,8 +142,8 @@ func (c *cassandra) command(h home, ports []int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// cassandraLog sends what is worth knowing to standard output, and with it to
-// the message of a failed start.
+// cassandraLog sends warnings and errors to standard output, and so to the error of a
+// failed start.
 const cassandraLog = `<configuration>
 <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
 <encoder><pattern>%-5level %date %logger{0} %msg%n</pattern></encoder>
@@ -167,11 +166,11 @@ func (c *cassandra) args(h home) []string {
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dio.netty.tryReflectionSetAccessible=true",
 		"-Djava.io.tmpdir=" + tmp, "-Djna.tmpdir=" + tmp, "-Duser.home=" + h.path,
-		"-Dcassandra-foreground=yes", // or it closes its output before it listens
+		"-Dcassandra-foreground=yes", // otherwise it closes its output before it listens
 		"-Dcassandra.config=file://" + filepath.Join(h.path, "cassandra.yaml"),
 		"-Dcassandra.storagedir=" + h.path,
 		"-Dlogback.configurationFile=" + filepath.Join(h.path, "logback.xml"),
-		// One node waits for nobody.
+		// A single node need not wait for others.
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0",
 		"-Dcassandra.ring_delay_ms=0",
 		"-Dcassandra.superuser_setup_delay_ms=0",

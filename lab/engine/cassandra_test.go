@@ -31,7 +31,7 @@ func startCassandra(t *testing.T, o engine.CassandraOptions) *engine.Server {
 	return s
 }
 
-// useCassandra writes a row and returns what is read back.
+// useCassandra writes a row and returns the name that it reads back.
 func useCassandra(t *testing.T, s *engine.Server) string {
 	t.Helper()
 	cluster := gocql.NewCluster(s.URL)
@@ -76,7 +76,7 @@ func TestCassandraStopLeavesNothing(t *testing.T) {
 		}
 	}
 	if !gone(s.Pid()) {
-		t.Errorf("process %d is still there", s.Pid())
+		t.Errorf("process %d still runs", s.Pid())
 	}
 	if left := entries(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

@@ -16,14 +16,14 @@ import (
 // unpackedFolder is where Install unpacks the packages of name.
 func unpackedFolder(name string) string { return filepath.Join(cacheFolder(), "unpacked-"+name) }
 
-// unpackDebian gets the packages of name, and those they need that are not
-// installed, without installing any:
+// unpackDebian unpacks the packages of name, and their missing dependencies, without
+// installing any:
 //
 //  1. apt-get reads the machine's sources into lists of our own;
-//  2. it downloads the packages beside them, and checks them as always;
+//  2. it downloads the packages next to the lists, and verifies them as usual;
 //  3. dpkg-deb unpacks them into a folder;
 //  4. the folder gets a script that runs the program from there;
-//  5. and then its name, so that it is there whole or not at all.
+//  5. the folder gets its final name last, so that it is complete or absent.
 func unpackDebian(ctx context.Context, w io.Writer, apt, name string) error {
 	state := filepath.Join(cacheFolder(), "apt")
 	archives := filepath.Join(state, "archives")
@@ -49,8 +49,8 @@ func unpackDebian(ctx context.Context, w io.Writer, apt, name string) error {
 	})
 }
 
-// privateState returns the options that make apt-get keep what it keeps in our
-// folder, and take no lock of the machine's.
+// privateState returns the options that make apt-get keep its state in our folder,
+// and take no system-wide lock.
 func privateState(dir string) []string {
 	return []string{
 		"Dir::State=" + dir,
@@ -70,7 +70,7 @@ func unpackArchives(ctx context.Context, root, archives string) error {
 		return err
 	}
 	if len(found) == 0 {
-		return errors.New("apt-get had nothing to download: the package counts as installed")
+		return errors.New("apt-get had nothing to download: the package is marked as installed")
 	}
 	for _, deb := range found {
 		if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", deb, root).CombinedOutput(); err != nil {
@@ -80,8 +80,8 @@ func unpackArchives(ctx context.Context, root, archives string) error {
 	return relink(root)
 }
 
-// relink makes the links below root that mean a file of the packages, such as
-// those of Java into /etc, lead there.
+// relink redirects symbolic links below root that point to a file of the packages,
+// such as those of Java into /etc, to the unpacked file.
 func relink(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type() != fs.ModeSymlink {
@@ -92,7 +92,7 @@ func relink(root string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(root, target)); err != nil {
-			return nil // the machine's own file
+			return nil // a file of the system
 		}
 		inside, err := filepath.Rel(filepath.Dir(path), filepath.Join(root, target))
 		if err != nil {

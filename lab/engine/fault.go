@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// errEnded is what faults of a Server that was stopped return.
+// errEnded is returned by the fault methods of a stopped Server.
 var errEnded = errors.New("it was stopped")
 
 // signal sends sig to the engine's processes.
@@ -18,16 +18,16 @@ func (s *Server) signal(what string, sig syscall.Signal) error {
 	return nil
 }
 
-// Pause stops the engine's processes where they are, by SIGSTOP. Connections
-// stay open, and nobody answers. Stop works as ever.
+// Pause suspends the engine's processes with SIGSTOP. Connections stay open without
+// responses. Stop still works.
 func (s *Server) Pause() error { return s.signal("pause", syscall.SIGSTOP) }
 
-// Continue lets a paused engine go on.
+// Continue resumes a paused engine.
 func (s *Server) Continue() error { return s.signal("continue", syscall.SIGCONT) }
 
-// Kill kills the engine's processes and waits until they are gone: its
-// connections are reset, and new ones refused. It may be started again by
-// Restart, and must still be stopped.
+// Kill kills the engine's processes and waits until they are gone: its connections
+// are reset, and new ones refused. Restart can start it again, and it must still be
+// stopped.
 func (s *Server) Kill() error {
 	p := s.process()
 	if err := s.signal("kill", syscall.SIGKILL); err != nil {
@@ -37,9 +37,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Restart starts the engine anew, with nothing that it had, on the ports that
-// it has had. One that runs is ended first. A node of a cluster comes back as a
-// member of none.
+// Restart starts the engine again, empty, on the same ports. It first ends an engine
+// that runs. A node of a cluster comes back without a cluster.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,19 +21,19 @@ import (
 	"github.com/xi2/xz"
 )
 
-// A jar is a build of an engine on Maven Central: a zip file with one archive
-// in it.
+// A jar is a build of an engine on Maven Central: a zip file that contains one
+// archive.
 type jar struct {
-	name    string            // engine and version, the name of its folder in the cache
+	name    string            // engine and version: the name of its folder in the cache
 	path    string            // on Maven Central; %s stands for the architecture, twice
 	arch    map[string]string // GOARCH to Maven's name
 	digests map[string]string // GOARCH to the file's SHA-256
 }
 
-// postgresJar is the build that fergusstrange/embedded-postgres fetches too.
-// That library is not used: it starts the server by pg_ctl, out of reach of
-// the parent-death signal, not as another user, and checks the file only
-// against a digest from the same place.
+// postgresJar is the build that fergusstrange/embedded-postgres also fetches. That
+// library is not used: it starts the server with pg_ctl, out of reach of the
+// parent-death signal and not as another user, and it checks the file only against a
+// digest from the same source.
 var postgresJar = jar{
 	name: "postgres-17.11.0",
 	path: "io/zonky/test/postgres/" +
@@ -45,8 +45,8 @@ var postgresJar = jar{
 	},
 }
 
-// cacheFolder is where the fetched programs are kept. Root's are where the
-// unprivileged user can read them.
+// cacheFolder is the folder of the fetched programs. For root it is one that the
+// unprivileged user can read.
 func cacheFolder() string {
 	base := "/var/cache"
 	if os.Geteuid() != 0 {
@@ -64,7 +64,7 @@ func (j jar) folder() string { return filepath.Join(cacheFolder(), j.name) }
 func (j jar) fetch(ctx context.Context, w io.Writer) error {
 	arch, ok := j.arch[runtime.GOARCH]
 	if !ok || runtime.GOOS != "linux" {
-		return fmt.Errorf("no build of %s for %s/%s is known", j.name, runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("there is no build of %s for %s/%s", j.name, runtime.GOOS, runtime.GOARCH)
 	}
 	url := maven() + "/" + fmt.Sprintf(j.path, arch)
 	fmt.Fprintln(w, "engine: fetching", url)
@@ -75,8 +75,7 @@ func (j jar) fetch(ctx context.Context, w io.Writer) error {
 	return putInPlace(j.folder(), func(dir string) error { return unpack(dir, b) })
 }
 
-// maven returns the base address of Maven Central, or of the mirror of it that
-// WEIR_MAVEN names.
+// maven returns the base URL of Maven Central, or of the mirror in WEIR_MAVEN.
 func maven() string {
 	return strings.TrimRight(cmp.Or(os.Getenv("WEIR_MAVEN"), "https://repo1.maven.org/maven2"), "/")
 }
@@ -93,7 +92,7 @@ func download(ctx context.Context, url, digest string) ([]byte, error) {
 	return b, nil
 }
 
-// get tries three times: this runs once on a new machine, unattended.
+// get tries three times, because it runs unattended on new machines.
 func get(ctx context.Context, url string) ([]byte, error) {
 	var errs error
 	for try := range 3 {
@@ -130,8 +129,8 @@ func getOnce(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// putInPlace lets fill fill a folder beside dir and then gives it dir's name,
-// so that dir is there whole or not at all.
+// putInPlace calls fill for a folder next to dir and then renames it to dir, so that
+// dir is complete or absent.
 func putInPlace(dir string, fill func(tmp string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -144,12 +143,12 @@ func putInPlace(dir string, fill func(tmp string) error) error {
 	if err := fill(tmp); err != nil {
 		return fmt.Errorf("fill %s: %w", dir, err)
 	}
-	if err := os.Chmod(tmp, 0o755); err != nil { // MkdirTemp lets in nobody else
+	if err := os.Chmod(tmp, 0o755); err != nil { // MkdirTemp excludes other users
 		return err
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr == nil {
-			return nil // somebody else was faster
+			return nil // another process was faster
 		}
 		return err
 	}
@@ -179,7 +178,7 @@ func unpack(dir string, jar []byte) error {
 	return errors.New("no .txz in the jar")
 }
 
-// untar writes t's files below dir, and none elsewhere.
+// untar writes t's files below dir, and nowhere else.
 func untar(dir string, t *tar.Reader) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

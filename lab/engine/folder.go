@@ -9,32 +9,32 @@ import (
 	"syscall"
 )
 
-// Every engine's folder starts so; sweep looks for the name.
+// folderPrefix begins the name of every engine's folder; sweep looks for it.
 const folderPrefix = "weir-engine-"
 
-// A folder is an engine's temporary folder. Its creator holds a lock on a file
-// in it for as long as it lives, so that others can tell a folder in use from
-// one that a killed program left.
+// A folder is an engine's temporary folder. Its creator holds a lock on a file in it
+// for as long as it lives, so that others can distinguish a folder in use from one
+// left by a killed program.
 type folder struct {
 	path string
 	lock *os.File
 }
 
-// newFolder makes a folder owned by owner (nil: ourselves), after removing
-// those that killed programs have left.
+// newFolder creates a folder owned by owner (nil: the current user), after removing
+// those left by killed programs.
 func newFolder(owner *syscall.Credential) (*folder, error) {
 	base := tempBase(owner)
 	sweep(base)
 
-	// The folder gets its final name when the lock is held, or a sweep could
-	// take it between the two.
+	// The folder gets its final name once the lock is held, or a sweep could remove
+	// it before that.
 	path, err := os.MkdirTemp(base, "weir-new-")
 	if err != nil {
-		return nil, fmt.Errorf("engine: make a folder: %w", err)
+		return nil, fmt.Errorf("engine: create a folder: %w", err)
 	}
 	f := &folder{path: path}
 	if err := f.claim(owner); err != nil {
-		return nil, errors.Join(fmt.Errorf("engine: make a folder: %w", err), f.remove())
+		return nil, errors.Join(fmt.Errorf("engine: create a folder: %w", err), f.remove())
 	}
 	return f, nil
 }
@@ -60,7 +60,7 @@ func (f *folder) claim(owner *syscall.Credential) error {
 	return nil
 }
 
-// remove removes the folder and gives up the lock.
+// remove removes the folder and releases the lock.
 func (f *folder) remove() error {
 	err := os.RemoveAll(f.path)
 	if f.lock != nil {
@@ -69,8 +69,8 @@ func (f *folder) remove() error {
 	return err
 }
 
-// sweep removes the folders in base whose makers have died. What it may not
-// touch, it leaves.
+// sweep removes the folders in base whose creators have died. It leaves folders that
+// it has no permission to remove.
 func sweep(base string) {
 	found, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
 	for _, path := range found {
@@ -85,8 +85,8 @@ func sweep(base string) {
 	}
 }
 
-// tempBase returns the folder for temporary files, or /tmp if owner could not
-// enter that one.
+// tempBase returns the folder for temporary files, or /tmp if owner cannot enter that
+// folder.
 func tempBase(owner *syscall.Credential) string {
 	base := os.TempDir()
 	if owner == nil {

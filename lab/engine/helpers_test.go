@@ -15,8 +15,7 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// TestMain lets a test run this binary as a program of its own; see
-// killedProgram.
+// TestMain lets a test run this binary as a separate program; see killedProgram.
 func TestMain(m *testing.M) {
 	var s *engine.Server
 	var err error
@@ -38,8 +37,8 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// need skips the test on a machine without the engine or tool, or fails it
-// where engines are required.
+// need skips the test on a machine without the engine or tool, or fails it if engines
+// are required.
 func need(t *testing.T, name string) {
 	t.Helper()
 	if err := engine.Installed(name); err != nil {
@@ -87,7 +86,7 @@ func gone(pid int) bool {
 		if syscall.Kill(pid, 0) == syscall.ESRCH {
 			return true
 		}
-		// In a container whose first process reaps nobody, the dead stay.
+		// In a container whose first process does not reap orphans, zombies stay.
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if strings.Contains(string(stat), ") Z ") {
 			return true
@@ -96,8 +95,8 @@ func gone(pid int) bool {
 	return false
 }
 
-// killedProgram lets a program of its own start the engine called name, kills
-// that program, and returns the engine's process id.
+// killedProgram starts the engine called name from a separate program, kills that
+// program, and returns the engine's process id.
 func killedProgram(t *testing.T, name string) (pid int) {
 	t.Helper()
 	need(t, name)

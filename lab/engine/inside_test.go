@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// These look inside: what they test would otherwise need a machine without the
+// These are internal tests: from outside they would need a machine without the
 // engines, or change the machine.
 
 func TestMissingNamesThePackage(t *testing.T) {
@@ -51,7 +51,7 @@ func TestInstallWaitsForItsTurn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := lockCache(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("second lockCache = %v; want Canceled, for want of its turn", err)
+		t.Errorf("second lockCache = %v; want Canceled while it waits for the lock", err)
 	}
 	unlock()
 	unlock, err = lockCache(t.Context())
@@ -82,8 +82,8 @@ func TestFindProgram(t *testing.T) {
 	}
 }
 
-// What was unpacked and not installed runs with the libraries, fonts and tools that were
-// unpacked beside it.
+// A program that was unpacked but not installed runs with the libraries, fonts and
+// tools unpacked with it.
 func TestLauncher(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "with a blank")
 	for path, perm := range map[string]os.FileMode{
@@ -116,7 +116,7 @@ func TestLauncher(t *testing.T) {
 		t.Errorf("the launcher printed %q, %v; want %q", got, err, want)
 	}
 	if err := addLauncher(root, "other"); err == nil {
-		t.Error("a launcher of a program that is not there; want an error")
+		t.Error("a launcher of a missing program; want an error")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestCassandraJars(t *testing.T) {
 	if err != nil || len(jars) != 100 {
 		t.Fatalf("parseJars = %d jars, %v; want the 100 of a resolution", len(jars), err)
 	}
-	files := map[string]bool{} // they end up in one folder
+	files := map[string]bool{} // they are all put in one folder
 	for _, j := range jars {
 		if name := filepath.Base(j.path); files[name] {
 			t.Errorf("two jars are called %s", name)
@@ -194,7 +194,7 @@ func TestFetchJarsAllOrNone(t *testing.T) {
 	}
 }
 
-// One jar that fails ends the others: here they would never come.
+// One failed jar cancels the others, which here would never arrive.
 func TestFetchJarsEndsAtTheFirstError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "wrong.jar") {
@@ -231,7 +231,7 @@ func TestDenyServices(t *testing.T) {
 		}
 		return allow
 	}
-	deny() // and killed: the next one takes it over
+	deny() // and then killed: the next call takes it over
 	allow := deny()
 	if b, _ := os.ReadFile(file); string(b) != policyText {
 		t.Errorf("the policy is %q; want %q", b, policyText)
@@ -250,7 +250,7 @@ func TestDenyServices(t *testing.T) {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(file); !bytes.Equal(b, others) {
-		t.Errorf("somebody else's policy is now %q; want it as it was", b)
+		t.Errorf("another program's policy is now %q; want it unchanged", b)
 	}
 }
 
@@ -275,11 +275,11 @@ func TestRelink(t *testing.T) {
 	}
 	for _, path := range []string{"conf/jvm.cfg", "cfg", "near"} {
 		if b, err := os.ReadFile(filepath.Join(root, "usr/lib/jvm", path)); string(b) != "inside" {
-			t.Errorf("%s leads to %q, %v; want the file inside", path, b, err)
+			t.Errorf("%s leads to %q, %v; want the unpacked file", path, b, err)
 		}
 	}
 	if got, _ := os.Readlink(filepath.Join(root, "usr/lib/jvm/outside")); got != links["outside"] {
-		t.Errorf("a link to the machine's own file leads to %q; want %q", got, links["outside"])
+		t.Errorf("a link to a file of the system leads to %q; want %q", got, links["outside"])
 	}
 }
 

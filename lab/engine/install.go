@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Install makes sure that the engine or tool called name can be run, and
-// writes what it does to w. What is there already stays as it is.
+// Install makes sure that the engine or tool called name can be run, and logs its
+// steps to w. It does not change installed programs.
 //
-// As root it takes the Debian packages, and starts no service of theirs, now
-// or at the next boot. Otherwise, or where that fails, it fetches the programs
-// once into a cache: PostgreSQL from Maven Central, checked against a digest
-// (14 MB to download, 60 MB on disk); the rest from Debian by apt-get, which
-// checks them, without installing them. Cassandra's jars (66 MB) come from
-// Maven Central in any case, each checked against a digest.
+// As root it installs the Debian packages, and keeps their services from starting,
+// now and at the next boot. Otherwise, or if that fails, it fetches the programs once
+// into a cache. PostgreSQL comes from Maven Central, checked against a digest (14 MB
+// to download, 60 MB on disk). The rest comes from Debian with apt-get, which
+// verifies the packages, and is not installed. Cassandra's jars (66 MB) always come
+// from Maven Central, each checked against a digest.
 func Install(ctx context.Context, w io.Writer, name string) error {
 	err := Installed(name)
 	if !errors.Is(err, ErrMissing) {
@@ -43,8 +43,8 @@ func Install(ctx context.Context, w io.Writer, name string) error {
 	return Installed(name)
 }
 
-// Listed reports whether the package lists of this machine, as they are, have the
-// Debian packages of the engine or tool called name.
+// Listed reports whether the current package lists of this machine have the Debian
+// packages of the engine or tool called name.
 func Listed(ctx context.Context, name string) bool {
 	packages := strings.Fields(known[name].packages)
 	out, err := exec.CommandContext(ctx, "apt-cache", append([]string{"policy"}, packages...)...).Output()
@@ -52,10 +52,10 @@ func Listed(ctx context.Context, name string) bool {
 		strings.Count(string(out), "Candidate: ")-strings.Count(string(out), "Candidate: (none)") == len(packages)
 }
 
-// installPackages gets the Debian packages of name, or what stands for them,
-// until here says that they are there.
+// installPackages installs the Debian packages of name, or a substitute, unless here
+// returns nil.
 func installPackages(ctx context.Context, w io.Writer, name string, here func() error) error {
-	if here() == nil { // another program was faster to get the lock
+	if here() == nil { // another program got the lock first and installed it
 		return nil
 	}
 	apt, err := exec.LookPath("apt-get")
@@ -73,7 +73,7 @@ func installPackages(ctx context.Context, w io.Writer, name string, here func() 
 	case name == "postgres":
 		fetchErr = postgresJar.fetch(ctx, w)
 	case known[name].fixed:
-		fetchErr = fmt.Errorf("%s works only from where its package is installed, which takes root", name)
+		fetchErr = fmt.Errorf("%s works only if its package is installed, which requires root", name)
 	case apt != "":
 		fetchErr = unpackDebian(ctx, w, apt, name)
 	default:
@@ -85,7 +85,7 @@ func installPackages(ctx context.Context, w io.Writer, name string, here func() 
 	return here()
 }
 
-// lockCache waits until no other program installs.
+// lockCache waits until no other program is installing.
 func lockCache(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(cacheFolder(), 0o755); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func lockCache(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// aptInstall installs the packages of name as root, and nothing that runs.
+// aptInstall installs the packages of name as root, without starting services.
 func aptInstall(ctx context.Context, w io.Writer, apt, name string) (err error) {
 	run := func(args ...string) error { return runApt(ctx, w, apt, nil, args...) }
 	if err := run("update"); err != nil {
@@ -139,13 +139,13 @@ func aptInstall(ctx context.Context, w io.Writer, apt, name string) (err error) 
 	return nil
 }
 
-// keepFromBoot has a service not start with the machine: by update-rc.d, which
-// tells systemd too, or by systemd alone where the service is only its.
+// keepFromBoot keeps a service from starting at boot: with update-rc.d, which also
+// informs systemd, or only with systemd if the service is known only there.
 func keepFromBoot(ctx context.Context, w io.Writer, service string) error {
 	command := []string{"update-rc.d", service, "disable"}
 	if _, err := os.Stat(filepath.Join("/etc/init.d", service)); errors.Is(err, os.ErrNotExist) {
 		if _, err := exec.LookPath("systemctl"); err != nil {
-			return nil // nobody would start it
+			return nil // nothing would start it
 		}
 		command = []string{"systemctl", "disable", service + ".service"}
 	}
@@ -156,18 +156,18 @@ func keepFromBoot(ctx context.Context, w io.Writer, service string) error {
 	return nil
 }
 
-// policyFile is the program that Debian's packages ask before they start a
-// service; policyText is one that says no.
+// policyFile is the program that Debian's packages call before they start a service;
+// policyText is one that denies it.
 const (
 	policyFile = "/usr/sbin/policy-rc.d"
 	policyText = "#!/bin/sh\n# Here while weir's lab installs packages.\nexit 101\n"
 )
 
-// denyServices puts policyText in place for a while. One that somebody else
-// has put there decides instead, and stays.
+// denyServices installs policyText until allow is called. A policy of another program
+// stays in force instead.
 func denyServices(file string) (allow func() error, err error) {
 	have, err := os.ReadFile(file)
-	if err == nil && string(have) != policyText { // ours is what a killed program left
+	if err == nil && string(have) != policyText { // our text was left by a killed program
 		return func() error { return nil }, nil
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -179,8 +179,8 @@ func denyServices(file string) (allow func() error, err error) {
 	return func() error { return os.Remove(file) }, nil
 }
 
-// runApt runs apt-get to its end. When ctx ends it asks apt-get to stop, and
-// does not kill it: a package half unpacked is somebody's work to repair.
+// runApt runs apt-get to its end. When ctx ends it interrupts apt-get rather than
+// killing it: a half-unpacked package would need manual repair.
 func runApt(ctx context.Context, w io.Writer, apt string, options []string, args ...string) error {
 	fmt.Fprintln(w, "engine: apt-get", strings.Join(args, " "))
 	all := []string{"-qq"}
@@ -196,11 +196,11 @@ func runApt(ctx context.Context, w io.Writer, apt string, options []string, args
 	return nil
 }
 
-// aptPostgres installs PostgreSQL and nothing that runs:
+// aptPostgres installs PostgreSQL without starting it:
 //
-//  1. postgresql-common brings the file that decides about clusters;
-//  2. that file says for a while that no cluster is wanted;
-//  3. postgresql brings the programs, and would otherwise make a cluster.
+//  1. postgresql-common installs the file that controls the creation of clusters;
+//  2. that file temporarily disables it;
+//  3. postgresql installs the programs, and would otherwise create a cluster.
 func aptPostgres(run func(args ...string) error) (err error) {
 	if err := run("install", "-y", "--no-install-recommends", "postgresql-common"); err != nil {
 		return err
@@ -208,10 +208,10 @@ func aptPostgres(run func(args ...string) error) (err error) {
 	const conf = "/etc/postgresql-common/createcluster.conf"
 	before, err := os.ReadFile(conf)
 	if err != nil {
-		return fmt.Errorf("keep apt-get from making a cluster: %w", err)
+		return fmt.Errorf("keep apt-get from creating a cluster: %w", err)
 	}
 	if err := os.WriteFile(conf, append(before, "\ncreate_main_cluster = false\n"...), 0o644); err != nil {
-		return fmt.Errorf("keep apt-get from making a cluster: %w", err)
+		return fmt.Errorf("keep apt-get from creating a cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(conf, before, 0o644)) }()
 	return run("install", "-y", "--no-install-recommends", postgresPackage)

@@ -16,12 +16,12 @@ import (
 const (
 	cassandraVersion = "5.0.6"
 
-	// jarsAtOnce is how many jars are fetched at a time.
+	// jarsAtOnce is the number of concurrent fetches.
 	jarsAtOnce = 8
 )
 
-// cassandraJars is what Maven resolves org.apache.cassandra:cassandra-all to,
-// for run time: a closed list, so that nobody needs Maven.
+// cassandraJars are the run-time dependencies that Maven resolves for
+// org.apache.cassandra:cassandra-all: a complete list, so that Maven is not needed.
 //
 //go:embed cassandra.jars
 var cassandraJars string
@@ -47,7 +47,7 @@ func parseJars(list string) ([]jarFile, error) {
 
 func cassandraFolder() string { return filepath.Join(cacheFolder(), "cassandra-"+cassandraVersion) }
 
-// haveJars reports whether the jars are there: they come all or none.
+// haveJars reports whether the jars are there: either all of them are, or none.
 func haveJars() bool {
 	info, err := os.Stat(cassandraFolder())
 	return err == nil && info.IsDir()
@@ -71,7 +71,7 @@ func fetchJars(ctx context.Context, w io.Writer, dir, list string) error {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 				if ctx.Err() != nil {
-					return // the first error says why
+					return // the first error has the reason
 				}
 				if errs[i] = j.fetch(ctx, tmp); errs[i] != nil {
 					cancel()

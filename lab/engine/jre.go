@@ -7,15 +7,15 @@ import (
 	"regexp"
 )
 
-// javaPackage is the Java that Cassandra is started with: 5.0 runs on 11 and
-// 17, and the flags here are those of 17.
+// javaPackage is the Java that runs Cassandra: 5.0 supports 11 and 17, and the flags
+// here are those of 17.
 const (
 	javaPackage = "openjdk-17-jre-headless"
 	javaMajor   = "17"
 )
 
-// findJava returns a Java 17: that of JAVA_HOME, of the search path, of
-// /usr/lib/jvm, or what Install unpacked. Others are passed over.
+// findJava returns a Java 17: from JAVA_HOME, the search path, /usr/lib/jvm, or the
+// one that Install unpacked. It skips other versions.
 func findJava() (string, error) {
 	var found []string
 	if dir := os.Getenv("JAVA_HOME"); filepath.IsAbs(dir) {
@@ -37,7 +37,8 @@ func findJava() (string, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// isJava17 asks the program: where a Java is says little about what it is.
+// isJava17 runs the program, because the location of a Java says little about its
+// version.
 func isJava17(path string) bool {
 	cmd := exec.Command(path, "-XX:-UsePerfData", "-version")
 	cmd.Env = []string{}

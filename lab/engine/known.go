@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A debian says where Debian has an engine or a tool.
+// A debian describes the Debian packages of an engine or a tool.
 type debian struct {
-	packages string // with a space between them
+	packages string // separated by spaces
 	program  string // for a tool: its file
-	service  string // what the packages would start now and at each boot, with a space between them
+	service  string // services that the packages would start now and at each boot, separated by spaces
 	fixed    bool   // it finds its own files only where the packages put them
 }
 
-// known is everything that has a name here.
+// known has all engines and tools by name.
 var known = map[string]debian{
 	"postgres":  {packages: postgresPackage},
 	"cassandra": {packages: javaPackage},
@@ -36,9 +36,9 @@ var known = map[string]debian{
 // Names returns the names of all engines and tools, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(known)) }
 
-// Startable reports whether [Start] starts the engine called name. The others
-// are programs that are installed, and run by [Command], or started with options:
-// [Nginx], [NginxCache], [Varnish], [Caddy].
+// Startable reports whether [Start] starts the engine called name. The others are
+// programs to run with [Command], or to start with options: [Nginx], [NginxCache],
+// [Varnish], [Caddy].
 func Startable(name string) bool { return starts[name] != nil }
 
 // starts holds the engines that need no options.

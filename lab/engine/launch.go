@@ -16,15 +16,14 @@ import (
 	"github.com/weir-go/weir/lab/internal/proc"
 )
 
-// A home is where an engine lives: its folder, and the user that it runs as
-// (nil: ourselves).
+// A home is an engine's folder and the user that it runs as (nil: the current user).
 type home struct {
 	*folder
 	user *syscall.Credential
 }
 
-// command returns a command that runs in the folder, as the right user and
-// with nothing of our environment: PGDATA and its like would be obeyed.
+// command returns a command that runs in the folder, as the engine's user, and
+// without our environment, because the engine would follow variables such as PGDATA.
 func (h home) command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = h.path
@@ -33,31 +32,30 @@ func (h home) command(ctx context.Context, path string, args ...string) *exec.Cm
 	return cmd
 }
 
-// write writes a file that the engine reads.
+// write writes a file for the engine.
 func (h home) write(name, text string) error {
 	return os.WriteFile(filepath.Join(h.path, name), []byte(text), 0o644)
 }
 
-// A launch says how an engine comes up.
+// A launch describes how to start an engine.
 type launch struct {
 	name  string
 	url   string         // %d stands for the first port
-	ports int            // how many the engine listens on
-	fixed []int          // those that it must have; nil: whichever are free
+	ports int            // number of ports that the engine listens on
+	fixed []int          // required ports; nil: any free ports
 	quit  syscall.Signal // ends it at once, its children included
 
 	// prepare, if not nil, runs once, before the first try.
 	prepare func(ctx context.Context, h home) error
 
-	// command returns what to run, for each try.
+	// command returns the command to run, for each try.
 	command func(h home, ports []int) (*exec.Cmd, error)
 
-	// ready reports whether the engine takes requests. It is polled every 10
-	// ms.
+	// ready reports whether the engine accepts requests. It is polled every 10 ms.
 	ready func(ctx context.Context, h home, port int) bool
 }
 
-// start starts the engine in a folder of its own and waits until it is ready.
+// start starts the engine in its own folder and waits until it is ready.
 func (l launch) start(ctx context.Context) (*Server, error) {
 	user, err := unprivileged()
 	if err != nil {
@@ -80,7 +78,7 @@ func (l launch) startIn(ctx context.Context, h home) (*Server, error) {
 			return nil, err
 		}
 	}
-	// A port is free when we ask and may be taken when the engine asks.
+	// A port that was free when we checked may be taken when the engine binds it.
 	var err error
 	for range 5 {
 		var s *Server
@@ -143,7 +141,7 @@ func (l launch) wait(ctx context.Context, h home, p *proc.Process, port int) err
 	return nil
 }
 
-// explain adds what the engine wrote to err.
+// explain adds the engine's output to err.
 func explain(err error, logName string) error {
 	log, _ := os.ReadFile(logName)
 	for _, words := range portTaken {
@@ -151,11 +149,11 @@ func explain(err error, logName string) error {
 			return fmt.Errorf("%w: %w", errPortTaken, err)
 		}
 	}
-	const most = 8 << 10 // the end says what it was
+	const most = 8 << 10 // the reason is at the end
 	return fmt.Errorf("%w\n%s", err, log[max(0, len(log)-most):])
 }
 
-// portTaken is how the engines say that a port is taken.
+// portTaken are the engines' messages about a port in use.
 var portTaken = []string{
 	"Address already in use",       // most
 	"address already in use",       // Caddy
@@ -163,8 +161,7 @@ var portTaken = []string{
 	"Failed to bind port",          // Cassandra, of its native port
 }
 
-// FreePorts returns n different ports of the loopback that nobody listened on a moment
-// ago.
+// FreePorts returns n different loopback ports that were free a moment ago.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

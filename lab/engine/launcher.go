@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// launchers is where the launchers of the programs are that were unpacked below
-// root.
+// launchers is the folder of the launchers of the programs unpacked below root.
 func launchers(root string) string { return filepath.Join(root, "weir") }
 
-// addLauncher writes a script that runs the program called file, which was
-// unpacked below root and not installed, with its libraries, fonts and tools.
+// addLauncher writes a script that runs the program called file, unpacked below root
+// but not installed, with its libraries, fonts and tools.
 func addLauncher(root, file string) error {
 	program := unpacked(root, file)
 	if program == "" {
@@ -33,8 +32,9 @@ func addLauncher(root, file string) error {
 			fmt.Fprintf(&env, "export %s=\"%s\"\n", l[0], l[1])
 		}
 	}
-	// Varnish compiles its configuration, to a library for itself. That needs no start
-	// files of the C library, which the linker finds only where they are installed.
+	// Varnish compiles its configuration to a shared library for itself. That does
+	// not need the start files of the C library, which the linker finds only if they
+	// are installed.
 	for _, compiler := range folders(root, "usr/bin/*-gcc") {
 		if err := writeLauncher(root, compiler, "", "-nostdlib"); err != nil {
 			return err
@@ -50,9 +50,9 @@ func writeLauncher(root, program, env, args string) error {
 	return os.WriteFile(filepath.Join(launchers(root), filepath.Base(program)), []byte(text), 0o755)
 }
 
-// unpacked returns where below root the program called file is, or "": in a folder
-// of its name first, since what is in usr/bin may be a script that knows where its
-// package has to be (Chromium's).
+// unpacked returns the path below root of the program called file, or "". It looks
+// first in a folder of that name, because the file in usr/bin may be a script with
+// the fixed path of its package (Chromium's).
 func unpacked(root, file string) string {
 	for _, dir := range []string{filepath.Join("usr/lib", file), "usr/bin", "usr/sbin", "usr/lib/jvm/*/bin"} {
 		for _, path := range folders(root, filepath.Join(dir, file)) {
@@ -64,8 +64,8 @@ func unpacked(root, file string) string {
 	return ""
 }
 
-// libraries returns Debian's folders for libraries below root. Some packages, such
-// as pulseaudio, have a subfolder there that the loader knows only from an installed
+// libraries returns Debian's library folders below root. Some packages, such as
+// pulseaudio, have a subfolder there that the loader finds only through an installed
 // library.
 func libraries(root string) []string {
 	var found []string
@@ -77,7 +77,7 @@ func libraries(root string) []string {
 	return found
 }
 
-// folders returns what matches the patterns below root, as seen from there.
+// folders returns the matches of the patterns below root, relative to root.
 func folders(root string, patterns ...string) []string {
 	var found []string
 	for _, pattern := range patterns {
@@ -91,7 +91,7 @@ func folders(root string, patterns ...string) []string {
 	return found
 }
 
-// inRoot returns the paths as a launcher writes them, with a colon between them.
+// inRoot returns the paths as written in a launcher, separated by colons.
 func inRoot(paths []string) string {
 	var b strings.Builder
 	for i, path := range paths {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-const postgresPackage = "postgresql" // Debian's, which depends on the newest it has
+const postgresPackage = "postgresql" // Debian's package, which depends on the newest version
 
 // findPostgres returns the folder with PostgreSQL's programs.
 func findPostgres() (string, error) {
@@ -46,8 +46,8 @@ func hasPostgres(dir string) bool {
 	return filepath.IsAbs(dir)
 }
 
-// unprivileged returns the user that engines run as: nobody when we are root,
-// and nil, which is ourselves, otherwise.
+// unprivileged returns the user that engines run as: the user nobody if we are root,
+// otherwise nil, which is the current user.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

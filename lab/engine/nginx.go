@@ -11,41 +11,41 @@ import (
 	"syscall"
 )
 
-// The defaults of NginxOptions, and what bounds nginx otherwise.
+// The defaults of NginxOptions, and other bounds of nginx.
 const (
 	DefaultNginxWorkers   = 1
 	DefaultNginxKeepalive = 64
 
-	nginxConnections = 8192 // of a worker, to clients and upstreams together
+	nginxConnections = 8192 // per worker, to clients and upstreams together
 	nginxFiles       = 2 * nginxConnections
 )
 
-// NginxOptions say what nginx is started for.
+// NginxOptions configure nginx.
 type NginxOptions struct {
-	// Upstreams are the servers, host:port, that get the requests in turn
-	// (each worker counts for itself). Required, unless there is Config.
+	// Upstreams are the servers, host:port, that get the requests in turn (each
+	// worker takes turns separately). Required without Config.
 	Upstreams []string
 
 	// Workers is the number of worker processes; 0 means
 	// DefaultNginxWorkers.
 	Workers int
 
-	// Keepalive is how many idle connections to the upstreams each worker
-	// keeps open; 0 means DefaultNginxKeepalive, negative none: then each
-	// request has a connection of its own.
+	// Keepalive is the number of idle connections to the upstreams that each worker
+	// keeps open; 0 means DefaultNginxKeepalive, and negative means none: then each
+	// request has its own connection.
 	Keepalive int
 
-	// Config, if not nil, returns the text of the http block in place of the
-	// one made from Upstreams and Keepalive: at least a server that listens
-	// on listen, a host:port. Relative paths in it lie in a folder that Stop
-	// removes. Access logs are off and temporary files have their place
-	// before it. [NginxCache] is one that is made.
+	// Config, if not nil, returns the text of the http block instead of the one made
+	// from Upstreams and Keepalive: at least a server that listens on listen, a
+	// host:port. Relative paths in it are in a folder that Stop removes. Lines before
+	// it turn access logs off and set the folders of temporary files. [NginxCache]
+	// uses such a Config.
 	Config func(listen string) string
 }
 
-// Nginx starts nginx on a free loopback port as a reverse proxy before the
-// upstreams, over HTTP/1.1. It returns when the port accepts connections. As
-// root it runs as nobody. The Server's URL is http://127.0.0.1:port.
+// Nginx starts nginx on a free loopback port as a reverse proxy in front of the
+// upstreams, over HTTP/1.1. It returns when the port accepts connections. As root it
+// runs as nobody. The Server's URL is http://127.0.0.1:port.
 //
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without nginx gives a [*MissingError].
@@ -62,7 +62,7 @@ func Nginx(ctx context.Context, o NginxOptions) (*Server, error) {
 		name:    "nginx",
 		url:     "http://127.0.0.1:%d",
 		ports:   1,
-		quit:    syscall.SIGTERM, // at once; killed, it would leave its workers
+		quit:    syscall.SIGTERM, // ends at once; killed, it would leave its workers
 		command: n.command,
 		ready:   n.ready,
 	}.start(ctx)
@@ -84,7 +84,7 @@ func (o NginxOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// An nginx is a server on its way up.
+// An nginx is a server that is starting.
 type nginx struct {
 	program string
 	options NginxOptions
@@ -98,8 +98,8 @@ func (n *nginx) command(h home, ports []int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// ready looks for the pid file, which nginx writes once it listens. (A
-// connection proves less: the port may be another program's.)
+// ready looks for the pid file, which nginx writes once it listens. (A connection
+// proves less: the port may belong to another program.)
 func (n *nginx) ready(_ context.Context, h home, _ int) bool {
 	info, err := os.Stat(filepath.Join(h.path, "nginx.pid"))
 	return err == nil && info.Size() > 0
@@ -125,7 +125,7 @@ func (n *nginx) config(listen string) string {
 	return b.String()
 }
 
-// proxy returns a server that hands every request to one of the upstreams.
+// proxy returns a server block that forwards every request to one of the upstreams.
 func (n *nginx) proxy(listen string) string {
 	var b strings.Builder
 	fmt.Fprint(&b, "upstream upstreams {\n")
@@ -146,7 +146,7 @@ func (n *nginx) proxy(listen string) string {
 	return b.String()
 }
 
-// mayOpen returns how many of want files a process may have open here.
+// mayOpen returns how many files a process may have open here, at most want.
 func mayOpen(want uint64) uint64 {
 	var have syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// upstream returns the address of a server that answers with name, and the
-// count of the connections that were made to it.
+// upstream returns the address of a server that responds with name, and the count of
+// connections made to it.
 func upstream(t *testing.T, name string) (addr string, conns *atomic.Int64) {
 	t.Helper()
 	conns = new(atomic.Int64)
@@ -82,7 +82,7 @@ func TestNginxBalances(t *testing.T) {
 				got[fetch(t, s.URL)]++
 			}
 			if got["a HTTP/1.1"] != 10 || got["b HTTP/1.1"] != 10 {
-				t.Errorf("answers of 20: %v; want 10 of each upstream, over HTTP/1.1", got)
+				t.Errorf("responses of 20: %v; want 10 of each upstream, over HTTP/1.1", got)
 			}
 			if a, b := aConns.Load(), bConns.Load(); a != tt.wantConns || b != tt.wantConns {
 				t.Errorf("connections to the upstreams: %d and %d; want %d each", a, b, tt.wantConns)
@@ -96,7 +96,7 @@ func TestNginxConfig(t *testing.T) {
 		return "server { listen " + listen + "; location / { return 200 mine; } }\n"
 	}})
 	if got := fetch(t, s.URL); got != "mine" {
-		t.Errorf("answer %q; want that of Config", got)
+		t.Errorf("response %q; want that of Config", got)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestNginxStopLeavesNothing(t *testing.T) {
 	}
 	for _, pid := range pids {
 		if !gone(pid) {
-			t.Errorf("process %d is still there", pid)
+			t.Errorf("process %d still runs", pid)
 		}
 	}
 	if left := entries(t, dir); len(left) > 0 {
@@ -147,7 +147,7 @@ func TestNginxStopLeavesNothing(t *testing.T) {
 func TestNginxKilledProgramLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	if pid := killedProgram(t, "nginx"); !gone(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still runs", pid)
 	}
 	a, _ := upstream(t, "a")
 	startNginx(t, engine.NginxOptions{Upstreams: []string{a}}).Stop()
@@ -161,7 +161,7 @@ func TestNginxFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	dir := temp(t)
 	_, err := engine.Nginx(t.Context(), engine.NginxOptions{Config: func(string) string { return "no_such_directive;\n" }})
 	if err == nil || !strings.Contains(err.Error(), "no_such_directive") {
-		t.Errorf("Nginx = %v; want the server's own words", err)
+		t.Errorf("Nginx = %v; want the server's own message", err)
 	}
 	if left := entries(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -180,7 +180,7 @@ func TestNginxOptionsAreChecked(t *testing.T) {
 	for _, tt := range tests {
 		_, err := engine.Nginx(t.Context(), tt.options)
 		if err == nil || errors.Is(err, engine.ErrMissing) {
-			t.Errorf("Nginx(%v) = %v; want what is wrong with the options", tt.options, err)
+			t.Errorf("Nginx(%v) = %v; want the fault of the options", tt.options, err)
 			continue
 		}
 		for _, want := range tt.want {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// PostgresOptions say how PostgreSQL is started. The zero value is for tests.
+// PostgresOptions configure PostgreSQL. The zero value is for tests.
 type PostgresOptions struct {
-	// Bin is the folder with initdb and postgres. Empty: the search path,
-	// then the newest in /usr/lib/postgresql, then what Install fetched.
+	// Bin is the folder with initdb and postgres. Empty: the search path, then the
+	// newest in /usr/lib/postgresql, then the one that Install fetched.
 	Bin string
 
 	// Durable leaves fsync, synchronous_commit and full_page_writes on, for
@@ -25,14 +25,15 @@ type PostgresOptions struct {
 	// anyhow.
 	Durable bool
 
-	// Settings are further server settings, name to value, such as
-	// "max_connections": "200". They win over those of Durable.
+	// Settings are further server settings, name to value, such as "max_connections":
+	// "200". They take precedence over those of Durable.
 	Settings map[string]string
 }
 
-// Postgres starts PostgreSQL on a free loopback port, with a fresh database
-// that trusts everybody. It returns when the server accepts connections: 0.7 s
-// on two quiet cores. As root it runs as nobody, since PostgreSQL refuses root.
+// Postgres starts PostgreSQL on a free loopback port, with a fresh database that
+// accepts all connections without a password. It returns when the server accepts
+// connections: after 0.7 s on two idle cores. As root it runs as the user nobody,
+// because PostgreSQL refuses root.
 //
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without PostgreSQL gives a [*MissingError].
@@ -51,14 +52,14 @@ func Postgres(ctx context.Context, o PostgresOptions) (*Server, error) {
 		name:    "postgres",
 		url:     "postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable",
 		ports:   1,
-		quit:    syscall.SIGQUIT, // at once, but it frees its shared memory
+		quit:    syscall.SIGQUIT, // ends at once, but frees its shared memory
 		prepare: pg.initdb,
 		command: pg.command,
 		ready:   pg.ready,
 	}.start(ctx)
 }
 
-// A postgres is a server on its way up.
+// A postgres is a server that is starting.
 type postgres struct {
 	bin     string
 	options PostgresOptions
@@ -67,7 +68,7 @@ type postgres struct {
 func (pg *postgres) initdb(ctx context.Context, h home) error {
 	cmd := h.command(ctx, filepath.Join(pg.bin, "initdb"), "-D", "data", "-U", "postgres", "-A", "trust",
 		"--no-sync", "-E", "UTF8", "--locale=C")
-	cmd.WaitDelay = time.Second // its children hold the pipe
+	cmd.WaitDelay = time.Second // its children keep the pipe open
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
@@ -96,8 +97,8 @@ func (pg *postgres) args(port int) []string {
 	return args
 }
 
-// ready reports whether the server says in its pid file that it accepts
-// connections, as pg_ctl does.
+// ready reports whether the server's pid file says that it accepts connections, like
+// pg_ctl.
 func (pg *postgres) ready(_ context.Context, h home, _ int) bool {
 	b, _ := os.ReadFile(filepath.Join(h.path, "data", "postmaster.pid"))
 	lines := strings.Split(string(b), "\n")

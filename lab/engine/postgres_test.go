@@ -85,7 +85,7 @@ func TestPostgresStopLeavesNothing(t *testing.T) {
 		}
 	}
 	if !gone(pg.Pid()) {
-		t.Errorf("process %d is still there", pg.Pid())
+		t.Errorf("process %d still runs", pg.Pid())
 	}
 	if left := entries(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -126,9 +126,9 @@ func TestPostgresThreeAtOnce(t *testing.T) {
 func TestPostgresKilledProgramLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	if pid := killedProgram(t, "postgres"); !gone(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still runs", pid)
 	}
-	// Nobody was left to remove the folder; the next start does.
+	// The killed program could not remove the folder; the next start does.
 	if left := entries(t, dir); len(left) != 1 {
 		t.Errorf("left behind by the killed program: %v; want one folder", left)
 	}
@@ -173,7 +173,7 @@ func TestPostgresFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	dir := temp(t)
 	o := engine.PostgresOptions{Settings: map[string]string{"no_such_setting": "1"}}
 	if _, err := engine.Postgres(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
-		t.Errorf("Postgres = %v; want the server's own words", err)
+		t.Errorf("Postgres = %v; want the server's own message", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

@@ -19,19 +19,19 @@ func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error
 	return exec.CommandContext(ctx, path, args...), nil
 }
 
-// Path returns the file of the engine or tool called name, for what starts it
-// alone.
+// Path returns the file of the engine or tool called name, for programs that start it
+// themselves.
 func Path(name string) (string, error) { return findProgram(name) }
 
-// findProgram looks on the search path, in the folders that only root has on
-// it, and among what Install unpacked.
+// findProgram looks on the search path, in the folders that only root has on it, and
+// among the programs that Install unpacked.
 func findProgram(name string) (string, error) {
 	d, ok := known[name]
 	if !ok {
 		return "", unknown(name)
 	}
 	if d.program == "" {
-		return "", fmt.Errorf("engine: %s is no single program", name)
+		return "", fmt.Errorf("engine: %s is not a single program", name)
 	}
 	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", launchers(unpackedFolder(name)))
 	for _, dir := range dirs {

@@ -21,28 +21,28 @@ const (
 	DefaultProxyWorkers = 2
 )
 
-// ProxyOptions say what [NginxCache], [Varnish] and [Caddy] are started for.
-// They are the same for each, so that the three can be compared.
+// ProxyOptions configure [NginxCache], [Varnish] and [Caddy]. They are the same for
+// all three, so that these can be compared.
 type ProxyOptions struct {
 	// Upstream is the origin, host:port. Required.
 	Upstream string
 
-	// Store is how many bytes the cache may hold, at least 1 MiB; 0 means
-	// DefaultProxyStore. Caddy has none.
+	// Store is the size of the cache in bytes, at least 1 MiB; 0 means
+	// DefaultProxyStore. Caddy has no cache.
 	Store int64
 
-	// Workers is how many processes nginx has, and how many pools of threads
-	// Varnish; 0 means DefaultProxyWorkers. Caddy has as many threads as it may
-	// use processors.
+	// Workers is the number of processes of nginx, and of thread pools of Varnish; 0
+	// means DefaultProxyWorkers. Caddy has one thread for each processor that it may
+	// use.
 	Workers int
 
-	// MaxCalls is how many calls may run at the origin at once; 0 means no
-	// bound. What becomes of others is the proxy's own.
+	// MaxCalls bounds the concurrent calls at the origin; 0 means no bound. The
+	// treatment of further calls depends on the proxy.
 	MaxCalls int
 
-	// HTTP2 has clients speak HTTP/2 without TLS too, by prior knowledge: to
-	// Caddy on its port, to nginx on the same port of 127.0.0.2, because nginx
-	// 1.22 speaks one protocol on an address. Varnish ignores it.
+	// HTTP2 also enables HTTP/2 without TLS, with prior knowledge: for Caddy on its
+	// port, for nginx on the same port of 127.0.0.2, because nginx 1.22 supports one
+	// protocol per address. Varnish ignores it.
 	HTTP2 bool
 }
 
@@ -73,8 +73,7 @@ func (o ProxyOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// isAddress reports whether s is a host:port that may stand in a
-// configuration.
+// isAddress reports whether s is a host:port that is safe in a configuration.
 func isAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	_, portErr := strconv.ParseUint(port, 10, 16)
@@ -99,8 +98,8 @@ func (o ProxyOptions) configuration(name, listen string) (string, error) {
 	return b.String(), err
 }
 
-// NginxCache starts nginx as a caching reverse proxy before one origin, as
-// [Nginx] does otherwise. Its configuration is conf/nginx-cache.conf.
+// NginxCache starts nginx as a caching reverse proxy in front of one origin,
+// otherwise like [Nginx]. Its configuration is conf/nginx-cache.conf.
 func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -115,11 +114,10 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 	}})
 }
 
-// Varnish starts Varnish on a free loopback port as a caching reverse proxy
-// before one origin, with its store in memory. Its configuration is
-// conf/varnish.vcl, which Varnish compiles: that takes a C compiler, on which
-// Debian's package depends. It returns when requests are taken. As root it runs
-// as nobody.
+// Varnish starts Varnish on a free loopback port as a caching reverse proxy in front
+// of one origin, with its store in memory. Its configuration is conf/varnish.vcl,
+// which Varnish compiles: that requires a C compiler, on which Debian's package
+// depends. It returns when requests are accepted. As root it runs as the user nobody.
 //
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without Varnish gives a [*MissingError].
@@ -128,26 +126,25 @@ func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
 		return []string{
 			"-F", // in the foreground
 			"-n", filepath.Join(dir, "work"), "-f", filepath.Join(dir, "varnish.vcl"),
-			"-a", listen, "-T", "none", // nobody gives it orders
-			"-j", "none", // it has no rights that it could give up
+			"-a", listen, "-T", "none", // no management interface
+			"-j", "none", // it has no privileges to drop
 			"-s", fmt.Sprintf("malloc,%d", o.Store),
-			"-p", fmt.Sprintf("thread_pools=%d", o.Workers), // two are the documentation's advice
+			"-p", fmt.Sprintf("thread_pools=%d", o.Workers), // the documentation recommends two
 		}
 	})
 }
 
-// Caddy starts Caddy on a free loopback port as a reverse proxy before one
-// origin. It has no cache. Its configuration is conf/Caddyfile. Otherwise it is
-// as [Varnish].
+// Caddy starts Caddy on a free loopback port as a reverse proxy in front of one
+// origin. It has no cache. Its configuration is conf/Caddyfile. Otherwise it is like
+// [Varnish].
 func Caddy(ctx context.Context, o ProxyOptions) (*Server, error) {
 	return o.start(ctx, "caddy", "Caddyfile", "serving initial configuration", func(dir, _ string, _ ProxyOptions) []string {
 		return []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile")}
 	})
 }
 
-// start starts the program called name with the committed configuration conf.
-// It is up once it has written the words of ready,
-// and listens.
+// start starts the program called name with the committed configuration conf. It is
+// ready once it has written the text ready, and listens.
 func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args func(dir, listen string, o ProxyOptions) []string) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -178,14 +175,14 @@ func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args 
 	}.start(ctx)
 }
 
-// said reports whether the engine has written those words. A connection alone
-// would prove less: the port may be another program's.
+// said reports whether the engine has written that text. A connection alone would
+// prove less: the port may belong to another program.
 func said(h home, words string) bool {
 	log, err := os.ReadFile(filepath.Join(h.path, "log"))
 	return err == nil && strings.Contains(string(log), words)
 }
 
-// connects reports whether somebody listens on the port.
+// connects reports whether the port accepts connections.
 func connects(ctx context.Context, port int) bool {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))

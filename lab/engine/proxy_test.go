@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// proxies are those that ProxyOptions are for.
+// proxies are the proxies that ProxyOptions configure.
 var proxies = map[string]struct {
 	start  func(context.Context, engine.ProxyOptions) (*engine.Server, error)
 	caches bool
@@ -29,7 +29,7 @@ var proxies = map[string]struct {
 	"caddy":   {engine.Caddy, false},
 }
 
-// eachProxy runs a test for each.
+// eachProxy runs a test for each proxy.
 func eachProxy(t *testing.T, test func(t *testing.T, name string)) {
 	for name := range proxies {
 		t.Run(name, func(t *testing.T) {
@@ -53,11 +53,11 @@ func startProxy(t *testing.T, name string, o engine.ProxyOptions) *engine.Server
 	return s
 }
 
-// An origin answers with the path, which may be kept.
+// An origin responds with the path; its responses may be stored.
 type origin struct {
 	addr         string
 	conns, calls atomic.Int64
-	hold         chan struct{} // an answer to /held waits until it is closed
+	hold         chan struct{} // a response to /held waits until it is closed
 }
 
 func startOrigin(t *testing.T) *origin {
@@ -82,7 +82,7 @@ func startOrigin(t *testing.T) *origin {
 	return o
 }
 
-// tryFetch is fetch for a goroutine of its own: an error is the answer.
+// tryFetch is fetch for a separate goroutine: it returns an error as the response.
 func tryFetch(url string) string {
 	resp, err := http.Get(url)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestProxiesFetchAndKeep(t *testing.T) {
 		const times = 10
 		for range times {
 			if got := fetch(t, s.URL+"/a?b=c"); got != want {
-				t.Fatalf("answer %q; want %q, with the client's host", got, want)
+				t.Fatalf("response %q; want %q, with the client's host", got, want)
 			}
 		}
 		calls := int64(times)
@@ -112,19 +112,20 @@ func TestProxiesFetchAndKeep(t *testing.T) {
 			calls = 1
 		}
 		if got := o.calls.Load(); got != calls {
-			t.Errorf("%d calls for %d requests of one address; want %d", got, times, calls)
+			t.Errorf("%d calls for %d requests of one URL; want %d", got, times, calls)
 		}
 		for i := range times {
 			fetch(t, fmt.Sprintf("%s/%d", s.URL, i))
 		}
-		// Each of two workers has connections of its own.
+		// Each of the two workers has its own connections.
 		if got := o.conns.Load(); got > 2 {
 			t.Errorf("%d connections to the origin for %d requests, one after the other; want them kept", got, 2*times)
 		}
 	})
 }
 
-// TestProxiesShareOneFill tells a cache that has others wait from none.
+// TestProxiesShareOneFill distinguishes a cache that makes other requests wait from
+// no cache.
 func TestProxiesShareOneFill(t *testing.T) {
 	eachProxy(t, func(t *testing.T, name string) {
 		o := startOrigin(t)
@@ -145,7 +146,7 @@ func TestProxiesShareOneFill(t *testing.T) {
 		for end := time.Now().Add(10 * time.Second); o.calls.Load() < want && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(50 * time.Millisecond) // for calls that must not come
+		time.Sleep(50 * time.Millisecond) // for calls that must not happen
 		close(o.hold)
 		all.Wait()
 		if got := o.calls.Load(); got != want {
@@ -169,11 +170,11 @@ func TestProxiesBoundCalls(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode < 500 || o.calls.Load() != 1 {
-			t.Errorf("beside the one call that may run: status %d, %d calls; want a refusal and 1", resp.StatusCode, o.calls.Load())
+			t.Errorf("in addition to the one permitted call: status %d, %d calls; want a rejection and 1", resp.StatusCode, o.calls.Load())
 		}
 		close(o.hold)
 		if got := <-held; !strings.HasSuffix(got, "/held") {
-			t.Errorf("the one call: answer %q; want the origin's", got)
+			t.Errorf("the one call: response %q; want the origin's", got)
 		}
 	})
 }
@@ -190,7 +191,7 @@ func TestProxiesStopLeavesNothing(t *testing.T) {
 		}
 		for _, pid := range pids {
 			if !gone(pid) {
-				t.Errorf("process %d of %v is still there", pid, pids)
+				t.Errorf("process %d of %v still runs", pid, pids)
 			}
 		}
 		if left := entries(t, dir); len(left) > 0 {
@@ -204,7 +205,7 @@ func TestProxiesOfAKilledProgramLeaveNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := temp(t)
 			if pid := killedProgram(t, name); !gone(pid) {
-				t.Errorf("process %d is still there", pid)
+				t.Errorf("process %d still runs", pid)
 			}
 			o := startOrigin(t)
 			startProxy(t, name, engine.ProxyOptions{Upstream: o.addr}).Stop()
@@ -215,8 +216,8 @@ func TestProxiesOfAKilledProgramLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestProxiesFailedStartSaysWhatTheServerSaid gives each an origin without an
-// address. Caddy looks for one only on request.
+// TestProxiesFailedStartSaysWhatTheServerSaid gives each an origin that has no
+// address. Caddy resolves it only on a request.
 func TestProxiesFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	for _, name := range []string{"nginx", "varnish"} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +225,7 @@ func TestProxiesFailedStartSaysWhatTheServerSaid(t *testing.T) {
 			dir := temp(t)
 			_, err := proxies[name].start(t.Context(), engine.ProxyOptions{Upstream: "no.such.host.invalid:80"})
 			if err == nil || !strings.Contains(err.Error(), "no.such.host.invalid") {
-				t.Errorf("start = %v; want the server's own words", err)
+				t.Errorf("start = %v; want the server's own message", err)
 			}
 			if left := entries(t, dir); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -245,7 +246,7 @@ func TestProxyOptionsAreChecked(t *testing.T) {
 		for _, tt := range tests {
 			_, err := p.start(t.Context(), tt.options)
 			if err == nil || errors.Is(err, engine.ErrMissing) {
-				t.Errorf("%s(%v) = %v; want what is wrong with the options", name, tt.options, err)
+				t.Errorf("%s(%v) = %v; want the fault of the options", name, tt.options, err)
 				continue
 			}
 			for _, want := range tt.want {
@@ -257,9 +258,7 @@ func TestProxyOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestConfigurationsSayWhatTheyDo: each is a text to be read. A setting has a
-// comment before it, or belongs to one that has.
-// TestProxiesSpeakHTTP2 asks over both protocols.
+// TestProxiesSpeakHTTP2 sends requests over both protocols.
 func TestProxiesSpeakHTTP2(t *testing.T) {
 	for name, host := range map[string]string{"nginx": "127.0.0.2", "caddy": "127.0.0.1"} {
 		t.Run(name, func(t *testing.T) {
@@ -286,6 +285,8 @@ func TestProxiesSpeakHTTP2(t *testing.T) {
 	}
 }
 
+// TestConfigurationsSayWhatTheyDo checks that the configurations are documented: each
+// setting has a comment above it, or belongs to one that has.
 func TestConfigurationsSayWhatTheyDo(t *testing.T) {
 	found, err := os.ReadDir("conf")
 	if err != nil {
@@ -305,7 +306,7 @@ func TestConfigurationsSayWhatTheyDo(t *testing.T) {
 			}
 		}
 		if lines := strings.Count(string(b), "\n"); comments*4 < lines {
-			t.Errorf("%s: %d comments in %d lines; want what each setting is for", f.Name(), comments, lines)
+			t.Errorf("%s: %d comments in %d lines; want the purpose of each setting", f.Name(), comments, lines)
 		}
 	}
 	if want := []string{"Caddyfile", "nginx-cache.conf", "varnish.vcl"}; !slices.Equal(names, want) {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// RedisOptions say how Redis is started. The zero value is for tests.
+// RedisOptions configure Redis. The zero value is for tests.
 type RedisOptions struct {
-	// Valkey starts valkey-server in place of redis-server.
+	// Valkey starts valkey-server instead of redis-server.
 	Valkey bool
 
 	// Args are further arguments of the program, such as "--maxmemory",
@@ -25,9 +25,9 @@ func (o RedisOptions) name() string {
 	return "redis"
 }
 
-// Redis starts Redis on a free loopback port, without a password, keeping
-// nothing on disk. It returns when connections are accepted: after some 20 ms.
-// As root it runs as nobody. The Server's URL is host:port.
+// Redis starts Redis on a free loopback port, without a password and without
+// persistence. It returns when connections are accepted: after some 20 ms. As root it
+// runs as nobody. The Server's URL is host:port.
 //
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without Redis gives a [*MissingError].
@@ -60,9 +60,9 @@ func (o RedisOptions) launch() (launch, error) {
 	}, nil
 }
 
-// member returns the launch of a node of a cluster. Its second port is the
-// cluster's bus: by default that is the first plus 10,000, which may not be a
-// port at all.
+// member returns the launch of a node of a cluster. Its second port is the cluster's
+// bus: by default that is the first plus 10,000, which may exceed the largest port
+// number.
 func (o RedisOptions) member(nodeTimeout int64) (launch, error) {
 	o.Args = append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",

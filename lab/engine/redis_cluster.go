@@ -21,19 +21,19 @@ const (
 	redisSlots = 16384
 )
 
-// RedisClusterOptions say what a cluster consists of.
+// RedisClusterOptions configure a cluster.
 type RedisClusterOptions struct {
 	RedisOptions
 
-	// Masters is how many nodes have slots, at least 3, or none could ever be
-	// elected; 0 means DefaultRedisMasters.
+	// Masters is the number of nodes with slots, at least 3, because fewer can never
+	// elect a new master; 0 means DefaultRedisMasters.
 	Masters int
 
-	// Replicas is how many further nodes each master has.
+	// Replicas is the number of replicas of each master.
 	Replicas int
 
-	// NodeTimeout is after how long a node that is silent counts as failing; 0
-	// means DefaultRedisNodeTimeout.
+	// NodeTimeout is the time after which a silent node counts as failing; 0 means
+	// DefaultRedisNodeTimeout.
 	NodeTimeout time.Duration
 }
 
@@ -57,11 +57,11 @@ type Cluster struct {
 	Nodes []*Server
 
 	masters int
-	ids     []string // of Nodes
+	ids     []string // node ids of Nodes
 }
 
-// RedisCluster starts a Redis Cluster on free loopback ports. It returns when
-// all nodes say that it is whole, and replicas have what their masters have:
+// RedisCluster starts a Redis Cluster on free loopback ports. It returns when all
+// nodes report the cluster as complete and replicas are in sync with their masters:
 // after some 2 s.
 //
 // ctx bounds the start, not the cluster's life: Stop ends that. A machine
@@ -91,7 +91,7 @@ func RedisCluster(ctx context.Context, o RedisClusterOptions) (*Cluster, error) 
 	return c, nil
 }
 
-// startEach starts n nodes at once, and returns those that it could start.
+// startEach starts n nodes at once, and returns those that started.
 func startEach(ctx context.Context, l launch, n int) ([]*Server, error) {
 	nodes, errs := make([]*Server, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -103,13 +103,13 @@ func startEach(ctx context.Context, l launch, n int) ([]*Server, error) {
 	return nodes, errors.Join(errs...)
 }
 
-// form makes one cluster of the nodes:
+// form makes the nodes a cluster:
 //
-//  1. each gets an epoch of its own, or masters would quarrel about slots;
-//  2. each master takes its part of the slots;
+//  1. each gets its own epoch, or masters would conflict over slots;
+//  2. each master takes its share of the slots;
 //  3. the first gets the addresses of the others, and gossip does the rest;
-//  4. once all know all, replicas get their masters;
-//  5. the cluster is whole when each node says so.
+//  4. once all nodes know each other, replicas get their masters;
+//  5. the cluster is complete when each node reports it.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {
 		id, err := resp.Ask(ctx, n.URL, "CLUSTER", "MYID")
@@ -152,7 +152,7 @@ func ask(ctx context.Context, n *Server, args ...string) error {
 	return nil
 }
 
-// until waits until holds does for each node.
+// until waits until holds is true for each node.
 func (c *Cluster) until(ctx context.Context, holds func(*Server) bool) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -161,21 +161,21 @@ func (c *Cluster) until(ctx context.Context, holds func(*Server) bool) error {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				return fmt.Errorf("the nodes have not come together: %w", context.Cause(ctx))
+				return fmt.Errorf("the nodes did not form a cluster: %w", context.Cause(ctx))
 			}
 		}
 	}
 	return nil
 }
 
-// knowsAll reports whether a node has shaken hands with all.
+// knowsAll reports whether a node has completed the handshake with all nodes.
 func (c *Cluster) knowsAll(ctx context.Context, n *Server) bool {
 	text := answer(ctx, n, "CLUSTER", "NODES")
 	return strings.Count(text, "\n") == len(c.Nodes) && !strings.Contains(text, "handshake")
 }
 
-// whole reports whether a node sees the cluster whole, all replicas in their
-// place, and, as one of them, has what its master has.
+// whole reports whether a node sees a complete cluster with all replicas, and, if it
+// is a replica, is in sync with its master.
 func (c *Cluster) whole(ctx context.Context, n *Server) bool {
 	replication := answer(ctx, n, "INFO", "replication")
 	return strings.Contains(answer(ctx, n, "CLUSTER", "INFO"), "cluster_state:ok") &&
@@ -183,7 +183,7 @@ func (c *Cluster) whole(ctx context.Context, n *Server) bool {
 		(strings.Contains(replication, "role:master") || strings.Contains(replication, "master_link_status:up"))
 }
 
-// answer is what a node answers, nothing if it does not.
+// answer returns a node's reply to a command, or "" if there is none.
 func answer(ctx context.Context, n *Server, args ...string) string {
 	v, err := resp.Ask(ctx, n.URL, args...)
 	text, _ := v.(string)
@@ -202,8 +202,8 @@ func (c *Cluster) Addrs() []string {
 	return all
 }
 
-// Masters returns the nodes that are masters now, in the order of Nodes. It asks
-// each; one that does not answer is none.
+// Masters returns the nodes that are masters now, in the order of Nodes. It queries
+// each node; a node that does not respond does not count.
 func (c *Cluster) Masters(ctx context.Context) []*Server {
 	var all []*Server
 	for _, n := range c.Nodes {
@@ -214,7 +214,7 @@ func (c *Cluster) Masters(ctx context.Context) []*Server {
 	return all
 }
 
-// Stop stops all nodes, as [Server.Stop] does one.
+// Stop stops all nodes, as [Server.Stop] stops one.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, n := range c.Nodes {

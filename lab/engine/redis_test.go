@@ -59,8 +59,8 @@ func TestRedisIsThrowAway(t *testing.T) {
 	}
 }
 
-// needOrSay skips the test on a machine that cannot have the engine, even where
-// engines are required: the program that starts the tests has reported it.
+// needOrSay skips the test on a machine without the engine even if engines are
+// required, when the program that starts the tests has reported it as omitted.
 func needOrSay(t *testing.T, name string) {
 	t.Helper()
 	if err := engine.Installed(name); err != nil {
@@ -72,7 +72,7 @@ func TestRedisStopLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	s := startRedis(t, engine.RedisOptions{})
 	pid := s.Pid()
-	if err := s.Pause(); err != nil { // it cannot hear a request to end
+	if err := s.Pause(); err != nil { // it cannot react to a request to end
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -81,7 +81,7 @@ func TestRedisStopLeavesNothing(t *testing.T) {
 		}
 	}
 	if !gone(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still runs", pid)
 	}
 	if left := entries(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -94,7 +94,7 @@ func TestRedisStopLeavesNothing(t *testing.T) {
 func TestRedisKilledProgramLeavesNoProcess(t *testing.T) {
 	temp(t)
 	if pid := killedProgram(t, "redis"); !gone(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still runs", pid)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestRedisFaults(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := resp.Ask(short, s.URL, "GET", "k"); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("GET while it is paused = %v; want that nobody answers", err)
+		t.Errorf("GET while it is paused = %v; want no reply", err)
 	}
 	if err := s.Continue(); err != nil {
 		t.Fatal(err)
@@ -122,10 +122,10 @@ func TestRedisFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !gone(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still runs", pid)
 	}
 	if _, err := resp.Ask(t.Context(), url, "PING"); err == nil {
-		t.Error("PING after Kill = nil; want that nobody listens")
+		t.Error("PING after Kill = nil; want a refused connection")
 	}
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestRedisClusterFailsOver(t *testing.T) {
 			break // its replica
 		}
 		if time.Now().After(end) {
-			t.Fatalf("after 20 s the masters are %d nodes; want 3, with the replica of the one that was killed", len(masters))
+			t.Fatalf("after 20 s the masters are %d nodes; want 3, with the replica of the killed one", len(masters))
 		}
 	}
 	if err := c.Stop(); err != nil {

@@ -16,13 +16,13 @@ type Server struct {
 	Name string // as in [Start]
 	URL  string // where it listens
 
-	launch launch // how it came up, on the ports that it has
+	launch launch // how it was started, with its ports
 	stop   func() error
 
 	mu     sync.Mutex
 	proc   *proc.Process // guarded by mu
 	folder *folder       // guarded by mu
-	ended  bool          // guarded by mu: by Stop
+	ended  bool          // guarded by mu: set by Stop
 }
 
 func newServer(l launch, p *proc.Process, f *folder) *Server {
@@ -53,9 +53,9 @@ func (s *Server) process() *proc.Process {
 	return s.proc
 }
 
-// Stop ends the engine, waits until its process is gone, and removes its
-// folder. It does not save anything. A second Stop does nothing and returns
-// what the first one returned.
+// Stop ends the engine, waits until its process is gone, and removes its folder. It
+// does not save anything. A second Stop does nothing and returns the result of the
+// first.
 func (s *Server) Stop() error { return s.stop() }
 
 // Start starts the engine called name ("postgres", "cassandra"; see
@@ -66,7 +66,7 @@ func Start(ctx context.Context, name string) (*Server, error) {
 		return start(ctx)
 	}
 	if _, ok := known[name]; ok {
-		return nil, fmt.Errorf("engine: start %s: it is a program to run, and does not start by its name alone", name)
+		return nil, fmt.Errorf("engine: start %s: it is a program to run, and cannot be started by its name alone", name)
 	}
 	return nil, unknown(name)
 }

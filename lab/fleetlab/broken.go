@@ -9,20 +9,20 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// Ways to break a tier, for Engine.Broken: they show that the experiments would
-// see it.
+// Ways to break a tier, for Engine.Broken, to prove that the experiments detect
+// faults.
 const (
-	WithoutFences        = "fences"        // a result that is refused is written all the same
-	WithoutPushes        = "pushes"        // none is delivered
-	WithoutInvalidations = "invalidations" // they are acknowledged, and undone
+	WithoutFences        = "fences"        // a refused result is written nevertheless
+	WithoutPushes        = "pushes"        // pushes are not delivered
+	WithoutInvalidations = "invalidations" // invalidations are acknowledged, and undone
 	WithoutLeases        = "leases"        // a waiter is granted the load
 	WithMixedKeys        = "keys"          // a part of the name is lost
-	WithoutEnd           = "freshness"     // what is stored stays, and is fresh forever; invalidations fail
+	WithoutEnd           = "freshness"     // stored values stay fresh forever; invalidations fail
 )
 
-var errBroken = errors.New("fleetlab: it is broken")
+var errBroken = errors.New("fleetlab: the tier is broken")
 
-// broken is a tier with something missing. What it does not break it hands on.
+// broken is a tier with one fault. It forwards everything else.
 type broken struct {
 	fleet.Tier
 	how string
@@ -35,7 +35,7 @@ func newBroken(t fleet.Tier, how string) (fleet.Tier, error) {
 	case WithoutFences, WithoutPushes, WithoutInvalidations, WithoutLeases, WithMixedKeys, WithoutEnd:
 		return &broken{t, how}, nil
 	}
-	return nil, fmt.Errorf("fleetlab: Engine.Broken is %q, which is no way to break a tier", how)
+	return nil, fmt.Errorf("fleetlab: Engine.Broken is %q, which is not a way to break a tier", how)
 }
 
 func (b *broken) key(k fleet.Key) fleet.Key {
@@ -45,7 +45,7 @@ func (b *broken) key(k fleet.Key) fleet.Key {
 	return k
 }
 
-// Acquire is the tier's, with what is broken of it.
+// Acquire is the tier's, with the fault.
 func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet.Answer, error) {
 	a, err := b.Tier.Acquire(ctx, b.key(k), ask)
 	switch {
@@ -56,7 +56,7 @@ func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet
 	return a, err
 }
 
-// Settle is the tier's, or, without fences, a write if that refuses.
+// Settle is the tier's; without fences it writes a result that the tier refuses.
 func (b *broken) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	if b.how == WithoutEnd && o.Entry != nil {
 		e := *o.Entry
@@ -76,7 +76,7 @@ func (b *broken) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.D
 	return b.Tier.Extend(ctx, b.key(k), fence, d)
 }
 
-// Write is the tier's, or a lie, or a failure.
+// Write is the tier's, or a false acknowledgement, or a failure.
 func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	switch {
 	case b.how == WithoutInvalidations && w.Entry == nil:
@@ -87,8 +87,9 @@ func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64,
 	return b.Tier.Write(ctx, b.key(k), w)
 }
 
-// undone is an invalidation after which the value is back, under a higher fence. One
-// that is left out would be noticed: what is stored is older than the answer to it.
+// undone is an invalidation after which the value is back, under a higher fence.
+// Skipping the invalidation would be noticed, because the stored fence would be lower
+// than the returned one.
 func (b *broken) undone(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	a, err := b.Tier.Acquire(ctx, k, fleet.Ask{Lease: time.Millisecond})
 	if err != nil {
@@ -102,7 +103,7 @@ func (b *broken) undone(ctx context.Context, k fleet.Key, w fleet.Write) (uint64
 	return b.Tier.Write(ctx, k, fleet.Write{Entry: a.Entry})
 }
 
-// Watch is the tier's, or silent.
+// Watch is the tier's; without pushes it does nothing.
 func (b *broken) Watch(namespace string, w fleet.Watcher) (stop func(), err error) {
 	if b.how == WithoutPushes {
 		return func() {}, nil

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Bounds say for how long an answer may be out of date.
+// Bounds limit how long an answer may be out of date.
 type Bounds struct {
 	// Memory is how long after an acknowledged invalidation another instance may
-	// give what was invalidated: the Guards' MemoryCap, if the push is lost and
-	// nothing else is.
+	// return the old value: the Guards' MemoryCap, if only the push is lost.
 	Memory time.Duration
 
-	// CutOff is how long after a change a version may be given where no
-	// invalidation has reached everybody: the load that was under way, the TTL,
-	// and the stale windows.
+	// CutOff is how long after a change an old version may be returned if no
+	// invalidation has reached all instances: the running load, the TTL, and the
+	// stale windows.
 	CutOff time.Duration
 }
 
-// A Checker judges answers by what has become of the source meanwhile. Its
-// methods may be called from any goroutine.
+// A Checker judges answers by the history of the source. Its methods may be called
+// from any goroutine.
 type Checker struct {
 	bounds Bounds
 
@@ -30,10 +29,10 @@ type Checker struct {
 	verdict Verdict             // guarded by mu
 }
 
-// A history is what has become of a key. Version 1 was there from the start.
+// A history is the history of a key. Version 1 existed from the start.
 type history struct {
-	begun   int64       // versions that the source may have
-	changed []time.Time // changed[v-1] is when version v was replaced, at the latest
+	begun   int64       // number of versions that the source may have
+	changed []time.Time // changed[v-1] is the latest time at which version v was replaced
 	purges  []purge     // in the order in which they were acknowledged
 }
 
@@ -43,28 +42,29 @@ type purge struct {
 	at    time.Time
 }
 
-// A cut is a time in which an instance, or with an empty name everybody, may not
-// have heard what others did.
+// A cut is a period in which an instance, or with an empty name every instance, may
+// have missed the actions of others.
 type cut struct {
 	who      string
-	from, to time.Time // a zero to: it goes on
+	from, to time.Time // a zero to means that it is still open
 }
 
-// A Verdict is what a Checker has found.
+// A Verdict is the result of a Checker.
 type Verdict struct {
 	Answers int64
-	Wrong   []string // the first of them, in words; see maxWrong
+	Wrong   []string // descriptions of the first wrong answers; see maxWrong
 	Wrongs  int64
-	// Oldest is the longest time between an acknowledged invalidation and a
-	// request that still got what was invalidated, without a cut between.
+	// Oldest is the longest time between an acknowledged invalidation and a request
+	// that still got the invalidated value, without a cut in between.
 	Oldest time.Duration
-	// OldestCut is the same from the change of the source on, of all others.
+	// OldestCut is the same for all other requests, counted from the change of the
+	// source.
 	OldestCut time.Duration
 }
 
 const maxWrong = 5
 
-// NewChecker returns a Checker of an empty history.
+// NewChecker returns a Checker with an empty history.
 func NewChecker(b Bounds) *Checker { return &Checker{bounds: b, keys: make(map[string]*history)} }
 
 func (c *Checker) historyLocked(key string) *history {
@@ -76,8 +76,8 @@ func (c *Checker) historyLocked(key string) *history {
 	return h
 }
 
-// Changing says that the source is about to change key. The returned function
-// says that it has done so.
+// Changing records that the source is about to change key. The returned function
+// records that it has.
 func (c *Checker) Changing(key string) (changed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,9 +90,8 @@ func (c *Checker) Changing(key string) (changed func()) {
 	}
 }
 
-// Invalidating says that key is about to be invalidated in the fleet. The
-// returned function says that it has acknowledged it. It is not called where it
-// has not.
+// Invalidating records that key is about to be invalidated in the fleet. The returned
+// function records the acknowledgement; do not call it without one.
 func (c *Checker) Invalidating(key string) (acknowledged func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +104,8 @@ func (c *Checker) Invalidating(key string) (acknowledged func()) {
 	}
 }
 
-// Cut says that from now on, until the returned function is called, an instance
-// (or with an empty name each of them) may not hear of what others do.
+// Cut records that until the returned function is called an instance (or with an
+// empty name every instance) may miss the actions of others.
 func (c *Checker) Cut(who string) (mended func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +118,7 @@ func (c *Checker) Cut(who string) (mended func()) {
 	}
 }
 
-// cutLocked reports whether an instance was cut off at some time between.
+// cutLocked reports whether an instance was cut off at some time between from and to.
 func (c *Checker) cutLocked(who string, from, to time.Time) bool {
 	for _, x := range c.cuts {
 		if (x.who == "" || x.who == who) && x.from.Before(to) && (x.to.IsZero() || x.to.After(from)) {
@@ -129,8 +128,8 @@ func (c *Checker) cutLocked(who string, from, to time.Time) bool {
 	return false
 }
 
-// Check judges the answer to a request for key that was sent at sent. The answer
-// was decided after that, so what is too old by then is too old.
+// Check judges the answer to a request for key that was sent at sent. The answer was
+// chosen after that, so an answer too old at sent is too old.
 func (c *Checker) Check(key string, a Answer, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +142,7 @@ func (c *Checker) Check(key string, a Answer, sent time.Time) {
 	}
 }
 
-// wrongLocked says what is wrong with an answer, or nothing.
+// wrongLocked describes the fault of an answer, or returns "".
 func (c *Checker) wrongLocked(key string, a Answer, sent time.Time) string {
 	if a.Key != key {
 		return fmt.Sprintf("%s answers for %q with the value of %q", a.Instance, key, a.Key)
@@ -153,7 +152,7 @@ func (c *Checker) wrongLocked(key string, a Answer, sent time.Time) string {
 		return fmt.Sprintf("%s answers for %q with version %d; there are %d", a.Instance, key, a.Version, h.begun)
 	}
 	if a.Version > int64(len(h.changed)) {
-		return "" // the last one, as far as is known
+		return "" // the latest version, as far as is known
 	}
 	since := sent.Sub(h.changed[a.Version-1])
 	for _, p := range h.purges {
@@ -165,7 +164,7 @@ func (c *Checker) wrongLocked(key string, a Answer, sent time.Time) string {
 		if age > c.bounds.Memory {
 			return fmt.Sprintf("%s answers for %q with version %d, %v after it was invalidated; the bound is %v", a.Instance, key, a.Version, age.Round(time.Millisecond), c.bounds.Memory)
 		}
-		return "" // the first that counts is the oldest
+		return "" // the first applicable purge is the oldest
 	}
 	c.verdict.OldestCut = max(c.verdict.OldestCut, since)
 	if since > c.bounds.CutOff {
@@ -174,7 +173,7 @@ func (c *Checker) wrongLocked(key string, a Answer, sent time.Time) string {
 	return ""
 }
 
-// Verdict returns what was found so far.
+// Verdict returns the result so far.
 func (c *Checker) Verdict() Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,9 +21,9 @@ func answer(version int64) fleetlab.Answer {
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name  string
-		story func(c *fleetlab.Checker) // it begins with version 1
+		story func(c *fleetlab.Checker) // begins with version 1
 		a     fleetlab.Answer
-		wrong string // empty: nothing
+		wrong string // empty: nothing wrong
 	}{
 		{"what is there", func(*fleetlab.Checker) {}, answer(1), ""},
 		{"another key's value", func(*fleetlab.Checker) {}, fleetlab.Answer{Key: "other", Version: 1}, `with the value of "other"`},

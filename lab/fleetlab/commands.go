@@ -11,19 +11,19 @@ import (
 	"github.com/weir-go/weir/lab/internal/resp"
 )
 
-// Commands are what clients have sent to engines, by name.
+// Commands are counts of the commands that clients sent to engines, by name.
 type Commands map[string]int64
 
-// CommandsAt asks the engines at addrs what they were sent since they started. A
-// script counts as the one command that ran it: what it does inside, which the
-// engine counts too, no client has sent. Nor do the questions count that this
-// package asks, and the engines among themselves.
+// CommandsAt queries the engines at addrs for the commands received since they
+// started. A script counts as the one command that ran it: commands inside it, which
+// the engine counts too, were not sent by a client. The queries of this package and
+// the traffic between engines do not count either.
 func CommandsAt(ctx context.Context, addrs ...string) (Commands, error) {
 	all := make(Commands)
 	for _, addr := range addrs {
 		v, err := resp.Ask(ctx, addr, "INFO", "commandstats")
 		if err != nil {
-			return nil, fmt.Errorf("fleetlab: what %s was sent: %w", addr, err)
+			return nil, fmt.Errorf("fleetlab: commands of %s: %w", addr, err)
 		}
 		text, _ := v.(string)
 		parseCommands(text, all)
@@ -47,17 +47,17 @@ func parseCommands(text string, all Commands) {
 	}
 }
 
-// ours are the commands by which scripts run, and those that come with a
-// connection. All others that are counted were made by scripts.
+// ours are the commands that run scripts, and those that belong to a connection. All
+// other counted commands were issued by scripts.
 var ours = []string{"eval", "evalsha", "evalsha_ro", "eval_ro", "fcall", "fcall_ro", "script", "client", "hello", "auth", "select", "ping", "subscribe", "ssubscribe", "psubscribe", "multi", "exec"}
 
 // sent reports whether a client sends that command.
 func sent(name string) bool {
-	name, _, _ = strings.Cut(name, "|") // its sub-commands
+	name, _, _ = strings.Cut(name, "|") // without its subcommand
 	return slices.Contains(ours, name)
 }
 
-// Sum is how many there are.
+// Sum returns the total count.
 func (c Commands) Sum() (n int64) {
 	for _, v := range c {
 		n += v
@@ -65,7 +65,7 @@ func (c Commands) Sum() (n int64) {
 	return n
 }
 
-// Since returns what c has more than before.
+// Since returns the counts of c minus those of before.
 func (c Commands) Since(before Commands) Commands {
 	diff := make(Commands)
 	for name, n := range c {
@@ -76,7 +76,7 @@ func (c Commands) Since(before Commands) Commands {
 	return diff
 }
 
-// String lists the commands, as "evalsha 12, hello 2".
+// String lists the commands, such as "evalsha 12, hello 2".
 func (c Commands) String() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {

@@ -42,8 +42,8 @@ func FuzzParseCommands(f *testing.F) {
 	})
 }
 
-// A script that the engine runs counts once, and whatever it does inside not at
-// all: otherwise the commands of a Get would be several times too many.
+// A script that the engine runs counts once, and the commands inside it do not count:
+// otherwise the commands per Get would be several times too high.
 func TestCommandsAtAnEngine(t *testing.T) {
 	if err := engine.Installed("redis"); err != nil {
 		if os.Getenv("WEIR_TEST_ENGINES") == "required" {
@@ -90,7 +90,7 @@ func TestSamplerCountsAcrossARestart(t *testing.T) {
 			}
 		}
 	}
-	eval(5) // before it looks
+	eval(5) // before it samples
 	sampler := &Sampler{addrs: []string{s.URL}, end: func() {}, last: make(map[string]Commands)}
 	sampler.ask(t.Context(), s.URL)
 	sampler.total = 0

@@ -1,7 +1,7 @@
-// Package fleetlab has the parts of the lab's experiments about the fleet: a
-// [Source] whose values have versions, an [Instance] of a service that has a
-// Guard before it, and a [Checker] that knows how old an answer may be.
+// Package fleetlab has the parts of the lab's experiments about the fleet: a [Source]
+// whose values have versions, an [Instance] of a service with a Guard in front of the
+// source, and a [Checker] that checks how old answers are.
 //
-// Instances share a tier on a real engine. Which experiments there are, and what
-// becomes of the processes, is the business of package scenarios.
+// Instances share a tier on a real engine. The experiments, and the handling of the
+// processes, are in package scenarios.
 package fleetlab

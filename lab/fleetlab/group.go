@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A Group is many Members in one process, for experiments that need more of them
-// than the machine can run as processes. Each has a tier with connections of its
-// own, and they know nothing of each other. The source is a sleep.
+// A Group is many Members in one process, for experiments that need more of them than
+// the machine can run as processes. Each has a tier with its own connections, and
+// they share nothing else. The source is a sleep.
 type Group struct {
 	members []*Member
 	wait    time.Duration
@@ -33,7 +33,7 @@ func NewGroup(o InstanceOptions, n int, wait time.Duration) (*Group, error) {
 	return g, nil
 }
 
-// Close ends all Members, at once.
+// Close closes all Members concurrently.
 func (g *Group) Close() error {
 	errs := make([]error, len(g.members))
 	var all sync.WaitGroup
@@ -44,7 +44,7 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Running returns how many loads run.
+// Running returns the number of running loads.
 func (g *Group) Running() int64 { return g.running.Load() }
 
 func (g *Group) load(ctx context.Context, key string) (Answer, error) {
@@ -61,16 +61,16 @@ func (g *Group) load(ctx context.Context, key string) (Answer, error) {
 	}
 }
 
-// A Crowd is what became of callers who came at once.
+// A Crowd is the result of concurrent callers.
 type Crowd struct {
-	Loads   int64     // that the Group ran meanwhile
+	Loads   int64     // run by the Group during the crowd
 	Failed  int64     // callers
-	Error   string    // of one of them
-	TookMS  []float64 // of each caller who was answered, in no order
+	Error   string    // of one of the failed callers
+	TookMS  []float64 // of each successful caller, in no order
 	Members int
 }
 
-// Crowd has so many callers of each Member ask for key at once.
+// Crowd calls Get for key on each Member with that many concurrent callers.
 func (g *Group) Crowd(ctx context.Context, key string, callers int) Crowd {
 	c := Crowd{Members: len(g.members)}
 	before := g.loads.Load()
@@ -106,21 +106,21 @@ func (g *Group) Crowd(ctx context.Context, key string, callers int) Crowd {
 
 // A Flow is a steady load on each Member.
 type Flow struct {
-	Rate     int           // Gets a second of a Member
-	Duration time.Duration // how long
+	Rate     int           // Gets per second on each Member
+	Duration time.Duration // duration of the load
 	Seed     uint64
 	// Draw returns a key's number, from 0 to below Keys.
 	Draw func(*rand.Rand) int `json:"-"`
 	Keys int
 }
 
-// Steady is what came of a Flow.
+// Steady is the result of a Flow.
 type Steady struct {
 	Gets, Failed, Loads int64
 	// Pairs are the different pairs of a Member and a key requested from it.
 	Pairs int64
-	// Late is how many Gets began over a tenth of a second late: the machine
-	// has not kept up.
+	// Late is the number of Gets that began over a tenth of a second late because the
+	// machine did not keep up.
 	Late    int64
 	Seconds float64
 }
@@ -148,10 +148,9 @@ func (g *Group) Steady(ctx context.Context, f Flow) Steady {
 	return s
 }
 
-// steadyTick is how often the Gets that are due are begun. A machine that does
-// not keep up has steadyGrace to begin the last ones.
-// Of a Member no more than steadyMisses Gets wait at once: a cold start would
-// otherwise be a crowd that grows.
+// steadyTick is the interval at which due Gets are started. A machine that does not
+// keep up has steadyGrace to start the last ones. At most steadyMisses Gets of a
+// Member wait at once: otherwise a cold start would be a growing crowd.
 const (
 	steadyTick   = 2 * time.Millisecond
 	steadyGrace  = 2 * time.Second

@@ -14,23 +14,23 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// InstanceOptions say what an Instance is. Its times are nanoseconds in JSON.
+// InstanceOptions configure an Instance. Their times are nanoseconds in JSON.
 type InstanceOptions struct {
 	Name   string // in its answers, and at the source
-	Source string // where the Source is, without a slash at its end
+	Source string // URL of the Source, without a trailing slash
 
 	TTL, StaleWhileRevalidate, StaleIfError time.Duration
 
 	// LoadTimeout bounds a load. 0: weir's default.
 	LoadTimeout time.Duration
 
-	// Engine is where the instances' tier is. Without addresses there is no
-	// fleet: each instance has its own memory and flights, and nothing else.
+	// Engine is the engine of the instances' tier. Without addresses there is no
+	// fleet: each instance has only its own memory and flights.
 	Engine           Engine
 	Lease, MemoryCap time.Duration // 0: weir's defaults
 }
 
-// Options returns those of the Guard, but for its Fleet.
+// options returns the options of the Guard, except for its Fleet.
 func (o InstanceOptions) options() weir.Options {
 	return weir.Options{
 		Name: "fleetlab", TTL: o.TTL, StaleWhileRevalidate: o.StaleWhileRevalidate, StaleIfError: o.StaleIfError,
@@ -38,7 +38,8 @@ func (o InstanceOptions) options() weir.Options {
 	}
 }
 
-// An Instance is one of a service's: a Guard before the Source, over HTTP.
+// An Instance is one instance of a service: a Guard in front of the Source, over
+// HTTP.
 //
 //	GET  /get/KEY          an Answer
 //	POST /invalidate/KEY   for all instances
@@ -60,13 +61,13 @@ func NewInstance(o InstanceOptions) (*Instance, error) {
 	return i, err
 }
 
-// Close ends the Instance. Its loads are canceled.
+// Close closes the Instance and cancels its loads.
 func (i *Instance) Close() error {
 	i.client.CloseIdleConnections()
 	return i.Member.Close()
 }
 
-// load asks the Source.
+// load queries the Source.
 func (i *Instance) load(ctx context.Context, key string) (Answer, error) {
 	var a Answer
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.source+"/load/"+key+"?by="+url.QueryEscape(i.name), nil)
@@ -88,7 +89,7 @@ func (i *Instance) load(ctx context.Context, key string) (Answer, error) {
 	return a, json.Unmarshal(body, &a)
 }
 
-// ServeHTTP answers as told above.
+// ServeHTTP handles the requests listed above.
 func (i *Instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch what {
@@ -112,12 +113,12 @@ func (i *Instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// from says where an answer came from.
+// from describes where an answer came from.
 func from(r weir.Result[Answer]) string {
 	return r.Source.String() + ", " + r.State.String()
 }
 
-// failed answers with an error, which begins with the instance's name.
+// failed responds with an error that begins with the instance's name.
 func (i *Instance) failed(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -9,14 +9,14 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Member is a Guard in a fleet, with a tier and connections of its own.
+// A Member is a Guard in a fleet, with its own tier and connections.
 type Member struct {
 	Guard *weir.Guard[string, Answer]
 
-	leave func() error // gives the tier back; nil: there is none
+	leave func() error // closes the tier; nil if there is none
 }
 
-// Join returns a Member that loads by load. Of o it needs no name and no source.
+// Join returns a Member that loads with load. It does not need o's Name and Source.
 func Join(o InstanceOptions, load func(ctx context.Context, key string) (Answer, error)) (*Member, error) {
 	m := new(Member)
 	options := o.options()
@@ -39,7 +39,7 @@ func Join(o InstanceOptions, load func(ctx context.Context, key string) (Answer,
 // closeTime is how long a Member waits for its loads to end.
 const closeTime = 2 * time.Second
 
-// Close ends the Member.
+// Close closes the Member.
 func (m *Member) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

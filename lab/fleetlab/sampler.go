@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// A Sampler counts the commands that engines are sent while they come and go: an
-// engine that starts again begins to count anew.
+// A Sampler counts the commands sent to engines across their restarts, which reset
+// the engines' own counts.
 type Sampler struct {
 	addrs []string
 	end   context.CancelFunc
 	done  sync.WaitGroup
 
 	mu    sync.Mutex
-	last  map[string]Commands // guarded by mu; of each engine, when it last answered
+	last  map[string]Commands // guarded by mu; of each engine, at its last response
 	total int64               // guarded by mu
 }
 
-// samplePause is the time between two questions. What an engine was sent since
-// the last one before it died is not known.
+// samplePause is the time between two samples. Commands after the last sample before
+// an engine dies are not counted.
 const samplePause = 100 * time.Millisecond
 
-// NewSampler returns a Sampler that asks until Stop.
+// NewSampler returns a Sampler that samples until Stop.
 func NewSampler(addrs ...string) *Sampler {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sampler{addrs: addrs, end: cancel, last: make(map[string]Commands)}
 	for _, addr := range addrs {
-		s.ask(ctx, addr) // what was before does not count
+		s.ask(ctx, addr) // earlier commands do not count
 	}
 	s.total = 0
 	for _, addr := range addrs {
@@ -47,7 +47,7 @@ func NewSampler(addrs ...string) *Sampler {
 	return s
 }
 
-// ask asks an engine, and does not mind if it does not answer.
+// ask samples an engine, and ignores an engine that does not respond.
 func (s *Sampler) ask(ctx context.Context, addr string) {
 	now, err := CommandsAt(ctx, addr)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Sampler) ask(ctx context.Context, addr string) {
 	s.total += now.Since(before).Sum()
 }
 
-// Stop asks once more and returns how many commands there were.
+// Stop samples once more and returns the number of commands.
 func (s *Sampler) Stop() int64 {
 	s.end()
 	s.done.Wait()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// An Answer is what a Source says of a key, and an Instance after it.
+// An Answer is a Source's response for a key, which an Instance passes on.
 type Answer struct {
 	Key     string `json:"key"`
 	Version int64  `json:"version"`
 
-	// Of an Instance alone: its name, and where it had the value.
+	// Only from an Instance: its name, and where it got the value.
 	Instance string `json:"instance,omitempty"`
 	From     string `json:"from,omitempty"`
 }
@@ -36,8 +36,8 @@ type Source struct {
 	wait     time.Duration            // guarded by mu
 	versions map[string]int64         // guarded by mu; of keys that were changed
 	loads    map[string]int           // guarded by mu
-	holders  map[string]string        // guarded by mu; who called last, of the calls that run
-	held     map[string]chan struct{} // guarded by mu; of keys whose calls do not end; closed when they may
+	holders  map[string]string        // guarded by mu; the last caller among the running calls
+	held     map[string]chan struct{} // guarded by mu; of keys whose calls do not end; closed when they may end
 }
 
 // NewSource returns a Source whose calls take wait. Each call calls begin, and
@@ -50,7 +50,7 @@ func NewSource(wait time.Duration, begin func() (end func())) *Source {
 	}
 }
 
-// ServeHTTP answers as told above.
+// ServeHTTP handles the requests listed above.
 func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch what {
@@ -84,8 +84,8 @@ func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// load answers late with what was there at its beginning: so an answer that is
-// overtaken is as old as it can be. A call whose caller has left ends.
+// load responds late, with the version from its beginning, so that an overtaken
+// response is as old as possible. A call ends when its caller leaves.
 func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
 	defer s.begin()()
 	by := r.FormValue("by")

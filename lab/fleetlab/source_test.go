@@ -61,7 +61,7 @@ func TestSourceCountsAndChanges(t *testing.T) {
 	}
 }
 
-// A load that is overtaken brings what was there when it began.
+// A load that is overtaken returns the version from when it began.
 func TestSourceAnswersWithWhatWasThere(t *testing.T) {
 	s := fleetlab.NewSource(30*time.Millisecond, func() func() { return func() {} })
 	loaded := make(chan fleetlab.Answer)
@@ -78,8 +78,8 @@ func TestSourceAnswersWithWhatWasThere(t *testing.T) {
 	}
 }
 
-// A call for a key that is held lasts until that is freed, or its caller has left;
-// others go on.
+// A call for a held key lasts until the key is freed or its caller leaves; other
+// calls go on.
 func TestSourceHoldsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 100 * time.Millisecond
@@ -111,11 +111,11 @@ func TestSourceHoldsCalls(t *testing.T) {
 			send(s, http.MethodPost, "/free/k")
 		}
 		if d := <-took; d != time.Hour+wait {
-			t.Errorf("the call that was held took %v; want %v", d, time.Hour+wait)
+			t.Errorf("the held call took %v; want %v", d, time.Hour+wait)
 		}
 		began = time.Now()
 		if asked(t, s, "/load/k?by=me"); time.Since(began) != wait {
-			t.Errorf("a call for the key that is free took %v; want %v", time.Since(began), wait)
+			t.Errorf("a call for the freed key took %v; want %v", time.Since(began), wait)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestInstanceAlone(t *testing.T) {
 	defer i.Close()
 	first, second := asked(t, i, "/get/k"), asked(t, i, "/get/k")
 	if first.Key != "k" || first.Version != 1 || first.Instance != "i1" || first.From == second.From || loads.Load() != 1 {
-		t.Errorf("get = %+v, then %+v, by %d loads; want version 1 of k by i1, loaded once", first, second, loads.Load())
+		t.Errorf("get = %+v, then %+v, with %d loads; want version 1 of k by i1, loaded once", first, second, loads.Load())
 	}
 	resp, err := http.Post(source.URL+"/change/k", "", nil)
 	if err != nil {
@@ -148,13 +148,13 @@ func TestInstanceAlone(t *testing.T) {
 	}
 	source.Close()
 	if status, body := send(i, http.MethodGet, "/get/another"); status != http.StatusBadGateway || !strings.HasPrefix(body, "i1: ") {
-		t.Errorf("get without a source = %d, %q; want 502 and who says it", status, body)
+		t.Errorf("get without a source = %d, %q; want 502 and the instance's name", status, body)
 	}
 }
 
 func TestBrokenMustBeKnown(t *testing.T) {
 	_, err := fleetlab.NewInstance(fleetlab.InstanceOptions{Engine: fleetlab.Engine{Addrs: []string{"127.0.0.1:1"}, Namespace: "n", Broken: "luck"}})
 	if err == nil || !strings.Contains(err.Error(), "luck") {
-		t.Errorf("NewInstance = %v; want that luck is no way to break a tier", err)
+		t.Errorf("NewInstance = %v; want an error about the unknown way luck", err)
 	}
 }

@@ -10,25 +10,24 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// An Engine says where the tier of instances is.
+// An Engine is the engine of the instances' tier.
 type Engine struct {
-	Addrs     []string // host:port; of a Cluster all nodes
+	Addrs     []string // host:port; all nodes of a Cluster
 	Cluster   bool
 	Namespace string
 
-	// Deadline of an operation, and the longest time between two probes of an
-	// engine that is away. 0: the tier's defaults.
+	// Deadline bounds an operation, and MaxProbe the time between two probes of an
+	// engine that is down. 0: the tier's defaults.
 	Deadline, MaxProbe time.Duration
 
-	// Broken, for a proof that experiments see it, is what the tier does not do.
+	// Broken breaks the tier in one way, to prove that experiments detect it.
 	Broken string
 }
 
-// dialTime is how long the engine has to be there.
+// dialTime is how long the engine has to accept a connection.
 const dialTime = 5 * time.Second
 
-// open returns a tier with connections of its own, and the function that gives
-// it back.
+// open returns a tier with its own connections, and the function that closes it.
 func (e Engine) open() (fleet.Tier, func() error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()

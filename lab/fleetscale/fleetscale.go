@@ -17,40 +17,40 @@ type Fleet struct {
 	Instances int
 	Keys      int
 	Rate      float64       // Gets per second of each instance
-	TTL       time.Duration // of each value, and the MemoryCap
+	TTL       time.Duration // of each value; also the MemoryCap
 	Value     int           // bytes of a value, with its header
 }
 
-// Costs are what one thing takes of the engine's CPU time.
+// Costs are the engine's CPU time for each operation.
 type Costs struct {
 	Grant, Settle, Fresh time.Duration // a command, without its pushes
-	Push                 time.Duration // a name that is pushed, for each instance
-	Value                time.Duration // a value in the same message, for each instance
+	Push                 time.Duration // each pushed name, per instance
+	Value                time.Duration // each value in the same message, per instance
 	ValueKB              time.Duration // each 1,000 bytes of it
 }
 
-// Measured are the costs on Redis 7.0.15 with weirredis' scripts, one command under
-// way at a time, on one of 2 cores of an AMD EPYC: medians of three runs of 2,500
-// commands, with 0, 8 and 64 instances that track. Where commands come faster than one
-// at a time, those of one turn of the engine's loop share their reads, writes and
-// messages, and cost less.
+// Measured are the costs on Redis 7.0.15 with weirredis' scripts, one command in
+// flight at a time, on one of 2 cores of an AMD EPYC: medians of three runs of 2,500
+// commands, with 0, 8 and 64 tracking instances. Concurrent commands cost less,
+// because the commands of one iteration of the engine's event loop share reads,
+// writes and messages.
 var Measured = Costs{
 	Grant: 50 * time.Microsecond, Settle: 55 * time.Microsecond, Fresh: 47 * time.Microsecond,
 	Push: 4300 * time.Nanosecond, Value: 160 * time.Nanosecond, ValueKB: 510 * time.Nanosecond,
 }
 
-// nameBytes is how long the name is by which a push tells that a key has changed.
+// nameBytes is the length of the name with which a push reports a changed key.
 const nameBytes = 64
 
 // A Way is what a push carries.
 type Way uint8
 
 const (
-	Names  Way = iota // the key's name: an instance asks for the value
-	Values            // the value too, to all instances
+	Names  Way = iota // only the key's name: an instance fetches the value
+	Values            // also the value, to all instances
 )
 
-// A Demand is the load of one second on the engine, or on all shards together.
+// A Demand is the load per second on the engine, or on all shards together.
 type Demand struct {
 	Loads    float64
 	Commands float64
@@ -59,16 +59,17 @@ type Demand struct {
 	CPU      float64 // seconds
 }
 
-// PerGet is how many commands a Get costs.
+// PerGet returns the number of commands per Get.
 func (d Demand) PerGet(f Fleet) float64 { return d.Commands / (f.Rate * float64(f.Instances)) }
 
 // Demand returns the load of f.
 //
-// With x the Gets of a key in a TTL on one of n instances, the time from one load of
-// it to the next is 1+1/nx of the TTL: it expires, and then an instance asks. A load
+// Let x be the Gets of a key per TTL on one of n instances. The time from one load to
+// the next is 1+1/nx of the TTL: the key expires, and the next Get loads it. A load
 // takes two commands. Each other instance gets a request for the key before it
-// expires with a probability of 1-exp(-x), and then asks once, unless it has got the
-// value. An instance is taken to hold each key whose values are pushed.
+// expires with a probability of 1-exp(-x), and then sends one lookup, unless the
+// value was pushed to it. Every instance is assumed to hold each key whose values are
+// pushed.
 func (f Fleet) Demand(c Costs, way Way) (d Demand) {
 	n, ttl := float64(f.Instances), f.TTL.Seconds()
 	gets := f.Rate * ttl / harmonic(f.Keys)
@@ -95,13 +96,13 @@ func (f Fleet) Demand(c Costs, way Way) (d Demand) {
 	return d
 }
 
-// Busy is the share of its time that an engine is to be busy at most: it runs its
-// scripts on one thread, and its queue grows beyond.
+// Busy is the largest share of time that an engine should be busy: it runs scripts on
+// one thread, and beyond this share its queue grows.
 const Busy = 0.7
 
-// Most returns for how many instances, up to limit, the given number of shards is
-// enough. Keys are spread evenly over the shards, and each instance has a connection
-// for pushes to each of them.
+// Most returns the largest number of instances, up to limit, for which the given
+// number of shards is enough. Keys are spread evenly over the shards, and each
+// instance has a connection for pushes to each of them.
 func (f Fleet) Most(c Costs, way Way, shards, limit int) int {
 	low, high := 0, limit+1
 	for high-low > 1 {
@@ -115,7 +116,7 @@ func (f Fleet) Most(c Costs, way Way, shards, limit int) int {
 	return low
 }
 
-// harmonic is the sum of 1/k up to n.
+// harmonic returns the sum of 1/k up to n.
 func harmonic(n int) (sum float64) {
 	for k := n; k > 0; k-- {
 		sum += 1 / float64(k)

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/lab/fleetscale"
 )
 
-// small is a fleet whose numbers can be worked out by hand.
+// small is a fleet whose numbers can be calculated by hand.
 var small = fleetscale.Fleet{Instances: 3, Keys: 1, Rate: 2, TTL: time.Second, Value: 136}
 
 var round = fleetscale.Costs{
@@ -19,7 +19,7 @@ var round = fleetscale.Costs{
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
 // One key, 2 Gets per second on each of 3 instances: a load every 1+1/6 seconds, and
-// each of the other two asks with a probability of 1-exp(-2).
+// each of the other two sends a lookup with a probability of 1-exp(-2).
 func TestDemandOfOneKey(t *testing.T) {
 	loads, asks := 6.0/7, 2*(1-math.Exp(-2))
 	name, value := 3*100e-6, 3*250e-6
@@ -45,8 +45,8 @@ func TestDemandOfOneKey(t *testing.T) {
 	}
 }
 
-// The steady state of the lab's fleet-cold: the least that it prints beside what it
-// measures, and what is left of that where every value is pushed.
+// The steady state of the lab's fleet-cold: the calculated least that it prints with
+// its measurement, and the same if every value is pushed.
 func TestDemandOfTheLabsSteadyState(t *testing.T) {
 	f := fleetscale.Fleet{Instances: 8, Keys: 100_000, Rate: 5000, TTL: time.Minute, Value: 300}
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func TestDemandOfTheLabsSteadyState(t *testing.T) {
 		want float64
 	}{{fleetscale.Names, 0.18749837}, {fleetscale.Values, 0.06748722}} {
 		if got := f.Demand(fleetscale.Measured, tt.way).PerGet(f); math.Abs(got-tt.want) > 1e-8 {
-			t.Errorf("commands a Get, way %d: %.8f; want %.8f", tt.way, got, tt.want)
+			t.Errorf("commands per Get, way %d: %.8f; want %.8f", tt.way, got, tt.want)
 		}
 	}
 }
@@ -76,6 +76,6 @@ func TestMostIsTheLastThatFits(t *testing.T) {
 		last = n
 	}
 	if n := f.Most(fleetscale.Costs{}, fleetscale.Names, 1, 50); n != 50 {
-		t.Errorf("Most of what costs nothing = %d; want the limit, 50", n)
+		t.Errorf("Most without costs = %d; want the limit, 50", n)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/weir-go/weir/lab/internal/pgtest"
 )
 
-// What is injected into a bulk call.
+// A fault is injected into a bulk call.
 type fault int
 
 const (
 	none   fault = iota
 	before       // it fails, and nothing was sent
-	after        // it is committed, and its answer is lost
+	after        // it is committed, but its response is lost
 	killed       // its backend is terminated: before, during or after it
 	slow         // it outlasts the Batcher's timeout
 	nFaults
@@ -41,15 +41,15 @@ const (
 	callerRetries = 20
 )
 
-// A table is the orders of one test, in a schema of its own.
+// A table is the orders table of one test, in its own schema.
 type table struct {
 	t     *testing.T
 	url   string
-	admin *pgxpool.Pool // of the test itself; its backends are left alone
+	admin *pgxpool.Pool // of the test itself; its backends are not killed
 }
 
-// newTable makes the table, with a trigger that keeps a statement from its
-// commit for the time in weir.sleep, in seconds.
+// newTable creates the table, with a trigger that delays a statement's commit by the
+// time in weir.sleep, in seconds.
 func newTable(t *testing.T) *table {
 	t.Helper()
 	tab := &table{t: t, url: pgtest.Schema(t)}
@@ -65,7 +65,7 @@ func newTable(t *testing.T) *table {
 	return tab
 }
 
-// newPool returns a pool whose connections bear a name on the server.
+// newPool returns a pool whose connections have that application name on the server.
 func (tab *table) newPool(name string) *pgxpool.Pool {
 	tab.t.Helper()
 	cfg, err := pgxpool.ParseConfig(tab.url)
@@ -89,8 +89,8 @@ func (tab *table) exec(sql string, args ...any) {
 	}
 }
 
-// settled closes the pool and waits until the server has ended all of its
-// sessions: one may go on, and commit, after its client has left.
+// settled closes the pool and waits until the server has ended all its sessions: a
+// session can go on, and commit, after its client has left.
 func (tab *table) settled(pool *pgxpool.Pool) {
 	tab.t.Helper()
 	pool.Close()
@@ -109,7 +109,7 @@ func (tab *table) settled(pool *pgxpool.Pool) {
 	tab.t.Fatal("sessions do not end")
 }
 
-// A breaker stands between a Batcher and the table.
+// A breaker injects faults between a Batcher and the table.
 type breaker struct {
 	*table
 	pool *pgxpool.Pool
@@ -117,8 +117,8 @@ type breaker struct {
 	mu        sync.Mutex
 	rng       *rand.Rand     // guarded by mu
 	injected  [nFaults]int   // guarded by mu
-	committed map[int64]bool // guarded by mu; orders whose first answer was lost after the commit
-	resent    int            // guarded by mu; how often such an order came again
+	committed map[int64]bool // guarded by mu; orders whose first response was lost after the commit
+	resent    int            // guarded by mu; how often such an order was sent again
 }
 
 func newBreaker(tab *table, seed uint64) *breaker {
@@ -147,7 +147,7 @@ func (b *breaker) run(ctx context.Context, orders []inserts.Order) ([]int64, err
 	if f == killed {
 		pid := conn.Conn().PgConn().PID()
 		done := make(chan struct{})
-		defer func() { <-done }() // it kills nobody else's statement
+		defer func() { <-done }() // so that it does not kill another call's statement
 		go func() {
 			defer close(done)
 			time.Sleep(kill)
@@ -166,8 +166,8 @@ func (b *breaker) run(ctx context.Context, orders []inserts.Order) ([]int64, err
 	return numbers, err
 }
 
-// draw chooses a fault, how long the statement is held back before its commit,
-// and after which time its backend is killed.
+// draw chooses a fault, the delay of the statement's commit, and the time after which
+// its backend is killed.
 func (b *breaker) draw(orders []inserts.Order) (f fault, hold, kill time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,19 +196,19 @@ func (b *breaker) draw(orders []inserts.Order) (f fault, hold, kill time.Duratio
 
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
-// refused reports whether the table's constraint on cents was broken.
+// refused reports whether the table's constraint on cents was violated.
 func refused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.ConstraintName == "orders_cents"
 }
 
-// outcomeOf is inserts.OutcomeOf that knows what is injected, and that an error
-// of the last try says nothing about those before it. Bad is an order that
-// breaks the constraint itself.
+// outcomeOf is inserts.OutcomeOf for injected faults. It also takes into account that
+// an error of the last try says nothing about earlier tries. bad means that the order
+// itself violates the constraint.
 func outcomeOf(ctx context.Context, err error, bad, once bool) inserts.Outcome {
 	switch {
 	case bad && refused(err):
-		return inserts.Absent // in no try can it be stored
+		return inserts.Absent // no try can store it
 	case errors.Is(err, errAfter):
 		return inserts.Unknown
 	case errors.Is(err, errBefore):
@@ -230,8 +230,8 @@ type caller struct {
 	batcher  *batch.Batcher[inserts.Order, int64]
 	rng      *rand.Rand
 	ledger   *inserts.Ledger
-	isolates bool // bad rows are found, so a good one may not be refused
-	retries  bool // the Batcher may send an order again that was committed
+	isolates bool // bad rows are isolated, so a good one must not be refused
+	retries  bool // the Batcher may resend a committed order
 }
 
 func (c *caller) work(t *testing.T) {
@@ -239,15 +239,15 @@ func (c *caller) work(t *testing.T) {
 		o := inserts.NewOrder(int64(c.id*ordersEach + n))
 		bad := c.rng.IntN(30) == 0
 		if bad {
-			o.Cents = -o.Cents // breaks orders_cents
+			o.Cents = -o.Cents // violates orders_cents
 		}
 		number, outcome := c.insert(t, o, bad)
 		c.ledger.Tell(c.id, o.ID, number, outcome)
 	}
 }
 
-// insert inserts one order. While it does not know how that went, it mostly
-// sends the order again.
+// insert inserts one order. While the outcome is unknown, it usually sends the order
+// again.
 func (c *caller) insert(t *testing.T, o inserts.Order, bad bool) (number int64, outcome inserts.Outcome) {
 	once := !c.retries
 	for range callerRetries {
@@ -272,8 +272,7 @@ func (c *caller) insert(t *testing.T, o inserts.Order, bad bool) (number int64, 
 	return 0, outcome
 }
 
-// No row is lost and none doubled, whatever goes wrong with bulk calls and
-// callers.
+// No row is lost or duplicated, whatever goes wrong with bulk calls and callers.
 func TestBatchesUnderFaults(t *testing.T) {
 	const seeds = 5
 	bad := func(err error) bool { return inserts.BadRow(err) }
@@ -310,7 +309,7 @@ func TestBatchesUnderFaults(t *testing.T) {
 	}
 }
 
-// round lets all callers work, and compares the table with what they know.
+// round runs all callers, and compares the table with their results.
 func round(t *testing.T, br *breaker, b *batch.Batcher[inserts.Order, int64], seed uint64, isolates, retries bool) inserts.Verdict {
 	t.Helper()
 	ledger := inserts.NewLedger(callers)
@@ -331,8 +330,8 @@ func round(t *testing.T, br *breaker, b *batch.Batcher[inserts.Order, int64], se
 	return v
 }
 
-// A tally is what has happened in all rounds. Without each of these the test
-// shows little.
+// A tally counts the events of all rounds. The test is meaningful only if each has
+// occurred.
 type tally struct {
 	verdict  inserts.Verdict
 	injected [nFaults]int
@@ -358,23 +357,23 @@ func (s *tally) check(t *testing.T) {
 	}
 	v := s.verdict
 	if v.Stored == 0 || v.Absent == 0 || v.UnknownStored == 0 || v.UnknownStored == v.Unknown || s.resent == 0 {
-		t.Error("an outcome that the test is about has not come up")
+		t.Error("an outcome that the test needs did not occur")
 	}
 }
 
-// One bad row in a batch fails alone: RetrySingly sends the others again, and
-// all of them are stored, once.
+// One bad row in a batch fails alone: RetrySingly resends the others, and all of them
+// are stored once.
 func TestBadRowFailsAlone(t *testing.T) {
 	const rows, bad = 40, 17
 	tab := newTable(t)
-	var sizes []int // by one bulk call at a time
+	var sizes []int // written by one bulk call at a time
 	b, err := batch.NewFrom(batch.Source[inserts.Order, int64]{
 		Run: func(ctx context.Context, orders []inserts.Order) ([]int64, error) {
 			sizes = append(sizes, len(orders))
 			return inserts.InsertAll(ctx, tab.admin, orders)
 		},
 		Retry: inserts.BadRow,
-	}, batch.Options{MaxSize: rows, MaxParallel: 1, Linger: time.Minute, RetrySingly: true}) // it departs when it is full
+	}, batch.Options{MaxSize: rows, MaxParallel: 1, Linger: time.Minute, RetrySingly: true}) // it is sent when it is full
 	if err != nil {
 		t.Fatal(err)
 	}

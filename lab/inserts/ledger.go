@@ -8,16 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Ledger keeps the results that callers got for their orders, for a
-// comparison with the table. Each caller writes its own part and needs no lock
-// for it.
+// A Ledger records the results that callers got for their orders, for a comparison
+// with the table. Each caller writes its own part, without a lock.
 type Ledger struct {
 	callers [][]told
 }
 
 // told is the result that a caller got for one order.
 type told struct {
-	id, number int64 // number 0: it was not told one
+	id, number int64 // number 0: the caller got none
 	outcome    Outcome
 }
 
@@ -26,29 +25,28 @@ func NewLedger(callers int) *Ledger {
 	return &Ledger{callers: make([][]told, callers)}
 }
 
-// Tell writes down what the caller knows about the order of that id: once for
-// each id. Number is the one that the table gave the order, 0 if the caller
-// was not told.
+// Tell records what the caller knows about the order with that id: once for each id.
+// number is the one that the table gave the order, 0 if the caller did not get it.
 func (l *Ledger) Tell(caller int, id, number int64, o Outcome) {
 	l.callers[caller] = append(l.callers[caller], told{id, number, o})
 }
 
-// A Verdict is what a comparison has found.
+// A Verdict is the result of a comparison.
 type Verdict struct {
 	Stored  int64 `json:"stored"`  // orders that were acknowledged
 	Absent  int64 `json:"absent"`  // orders that were refused
-	Unknown int64 `json:"unknown"` // orders of which the caller knows nothing
+	Unknown int64 `json:"unknown"` // orders whose outcome the caller does not know
 
 	UnknownStored int64 `json:"unknown_stored"` // of Unknown, those in the table
 
-	// The faults, of which there may be none.
-	Lost    int64 `json:"lost"`    // acknowledged, and not in the table
+	// The faults: each must be zero.
+	Lost    int64 `json:"lost"`    // acknowledged, but not in the table
 	Doubled int64 `json:"doubled"` // in the table more than once
 	Unasked int64 `json:"unasked"` // in the table, though refused or never sent
-	Wrong   int64 `json:"wrong"`   // in the table with another content or number
+	Wrong   int64 `json:"wrong"`   // in the table with different content or another number
 }
 
-// Add adds what another comparison has found.
+// Add adds the result of another comparison.
 func (v *Verdict) Add(o Verdict) {
 	v.Stored += o.Stored
 	v.Absent += o.Absent
@@ -60,17 +58,17 @@ func (v *Verdict) Add(o Verdict) {
 	v.Wrong += o.Wrong
 }
 
-// Err returns an error that says what is wrong, or nil.
+// Err returns an error that describes the faults, or nil.
 func (v Verdict) Err() error {
 	if v.Lost == 0 && v.Doubled == 0 && v.Unasked == 0 && v.Wrong == 0 {
 		return nil
 	}
-	return fmt.Errorf("inserts: the table differs from what its callers got: of %d acknowledged orders %d lost, %d doubled, %d wrong; %d that should not be there",
+	return fmt.Errorf("inserts: the table differs from its callers' results: of %d acknowledged orders %d lost, %d duplicated, %d wrong; %d that should not be there",
 		v.Stored, v.Lost, v.Doubled, v.Wrong, v.Unasked)
 }
 
-// Compare compares the table with the ledger. No caller may be at work, and no
-// statement of theirs on the server.
+// Compare compares the table with the ledger. No caller may be running, nor any of
+// their statements on the server.
 func (l *Ledger) Compare(ctx context.Context, db DB) (Verdict, error) {
 	var v Verdict
 	byID := make(map[int64]told)

@@ -13,10 +13,10 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Every fault is found, and told apart from the others.
+// Every fault is found, and distinguished from the others.
 func TestLedgerFindsFaults(t *testing.T) {
 	tab := newTable(t)
-	tab.exec(`ALTER TABLE orders DROP CONSTRAINT orders_pkey`) // or nothing could be there twice
+	tab.exec(`ALTER TABLE orders DROP CONSTRAINT orders_pkey`) // or no order could be there twice
 	insert := func(o inserts.Order) {
 		tab.exec(`INSERT INTO orders (id, customer, cents, note) VALUES ($1, $2, $3, $4)`, o.ID, o.Customer, o.Cents, o.Note)
 	}

@@ -2,7 +2,7 @@ package inserts
 
 import "testing"
 
-// The median is one of the measurements, and its check is that of all.
+// The median is one of the measurements, with the combined checks of all.
 func TestMedian(t *testing.T) {
 	of := func(perSecond float64, p99 float64, lost int64) Measurement {
 		return Measurement{PerSecond: perSecond, P99MS: p99, Check: Verdict{Stored: 10, Lost: lost}}

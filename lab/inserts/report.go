@@ -23,17 +23,17 @@ type Report struct {
 	Server       string         `json:"server"`         // version
 	Fsync        string         `json:"fsync"`          // the server's setting; a run with "off" says little
 	SyncCommit   string         `json:"sync_commit"`    // synchronous_commit, likewise
-	CommitMS     float64        `json:"commit_ms"`      // mean time of an insert with nothing beside it
+	CommitMS     float64        `json:"commit_ms"`      // mean time of an insert without other load
 	DurationS    float64        `json:"duration_s"`     // of each measurement
-	Rounds       int            `json:"rounds"`         // of which each measurement is the median, by rows/s
+	Rounds       int            `json:"rounds"`         // each measurement is their median, by rows/s
 	Connections  int            `json:"connections"`    // of the pool
-	MaxSize      int            `json:"batch_size"`     // rows of a batch, at most
-	MaxParallel  int            `json:"batch_parallel"` // batches at a time, at most
+	MaxSize      int            `json:"batch_size"`     // largest number of rows in a batch
+	MaxParallel  int            `json:"batch_parallel"` // largest number of concurrent batches
 	Measurements []Measurement  `json:"measurements"`
 }
 
-// A Measurement is what one way did for a number of callers. Times are those
-// of acknowledged inserts.
+// A Measurement is the result of one way with a number of callers. Times are those of
+// acknowledged inserts.
 type Measurement struct {
 	Way          string  `json:"way"`
 	Callers      int     `json:"callers"`
@@ -45,7 +45,7 @@ type Measurement struct {
 	Statements   int64   `json:"statements"` // sent to the server
 	Failures     int64   `json:"failures"`   // inserts without an acknowledgement
 	FirstFailure string  `json:"first_failure,omitempty"`
-	ToSingle     float64 `json:"ratio_to_single"` // rows/s against way single with as many callers
+	ToSingle     float64 `json:"ratio_to_single"` // rows/s divided by those of way single with as many callers
 	ToPool       float64 `json:"ratio_to_pool"`   // likewise, way pool
 	Check        Verdict `json:"check"`           // of all rounds, warm-up included
 }
@@ -69,10 +69,10 @@ func (r *Report) server(ctx context.Context, conn *pgx.Conn, c Config) error {
 		current_setting('synchronous_commit'), current_setting('max_connections')::int
 		- current_setting('superuser_reserved_connections')::int`).Scan(&r.Server, &r.Fsync, &r.SyncCommit, &most)
 	if err != nil {
-		return fmt.Errorf("inserts: ask the server for its settings: %w", err)
+		return fmt.Errorf("inserts: query the server's settings: %w", err)
 	}
 	if need := c.connections() + 1; most < need {
-		return fmt.Errorf("inserts: the server takes %d connections; %d are needed", most, need)
+		return fmt.Errorf("inserts: the server accepts %d connections; %d are needed", most, need)
 	}
 	if err := Create(ctx, conn); err != nil {
 		return err
@@ -106,8 +106,7 @@ func newMeasurement(way string, callers int, res load.Result, statements int64, 
 	return m
 }
 
-// median returns the measurement in the middle, by rows/s, of those that one
-// way has made in several rounds.
+// median returns the median, by rows/s, of one way's measurements in several rounds.
 func median(rounds []Measurement) Measurement {
 	sorted := slices.SortedFunc(slices.Values(rounds), func(a, b Measurement) int {
 		return cmp.Compare(a.PerSecond, b.PerSecond)
@@ -149,9 +148,9 @@ func (r *Report) JSON(w io.Writer) error {
 	return nil
 }
 
-// Table writes r for people.
+// Table writes r as text.
 func (r *Report) Table(w io.Writer) error {
-	fmt.Fprintf(w, "Single inserts into PostgreSQL %s, fsync %s, synchronous_commit %s: %.2f ms a commit with nothing beside it.\n",
+	fmt.Fprintf(w, "Single inserts into PostgreSQL %s, fsync %s, synchronous_commit %s: %.2f ms per commit without other load.\n",
 		r.Server, r.Fsync, r.SyncCommit, r.CommitMS)
 	fmt.Fprintf(w, "%d CPUs for callers and server, %s, %g s each, the median of %d. Pool of %d connections; batches of up to %d rows, %d at a time.\n\n",
 		r.Machine.CPUs, r.Machine.Go, r.DurationS, r.Rounds, r.Connections, r.MaxSize, r.MaxParallel)
@@ -176,12 +175,12 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.2f", r)
 }
 
-// checks says what the comparisons of the tables have found.
+// checks describes the results of the comparisons of the tables.
 func (r *Report) checks() string {
 	var sum Verdict
 	for _, m := range r.Measurements {
 		sum.Add(m.Check)
 	}
-	return fmt.Sprintf("Of %d acknowledged rows %d are lost, %d doubled, %d wrong. %d inserts failed; of %d the outcome is unknown, and %d of those are stored.",
+	return fmt.Sprintf("Of %d acknowledged rows %d are lost, %d duplicated, %d wrong. %d inserts failed; of %d the outcome is unknown, and %d of those are stored.",
 		sum.Stored, sum.Lost, sum.Doubled, sum.Wrong, sum.Absent+sum.Unknown, sum.Unknown, sum.UnknownStored)
 }

@@ -24,28 +24,28 @@ const (
 var DefaultCallers = []int{12, 32, 64, 128, 256}
 
 const (
-	// warmUp is how long callers insert before it counts, if the measurement
-	// is not shorter.
+	// warmUp is how long callers insert before the measurement, at most as long as
+	// the measurement itself.
 	warmUp = 300 * time.Millisecond
 
 	// insertTimeout is how long a caller waits for its insert.
 	insertTimeout = 10 * time.Second
 
-	// serial is how many commits are timed one after another.
+	// serial is the number of commits that are timed one after another.
 	serial = 50
 )
 
-// A Config says what Run measures.
+// A Config configures Run.
 type Config struct {
-	URL         string             // of the PostgreSQL; its table orders is replaced
+	URL         string             // of PostgreSQL; its table orders is replaced
 	Callers     []int              // nil: DefaultCallers
 	Duration    time.Duration      // of each way for each number of callers; 0: DefaultDuration
 	Rounds      int                // of all ways, one way after another, for their medians; 0: 1
 	Connections int                // of the pool; 0: DefaultConnections
-	Progress    *terminal.Progress // nil: nothing is shown
+	Progress    *terminal.Progress // nil shows nothing
 }
 
-// connections returns how many connections a server must take for c.
+// connections returns how many connections a server must accept for c.
 func (c Config) connections() int {
 	most := c.Connections
 	for _, n := range c.Callers {
@@ -113,7 +113,7 @@ func (c Config) measure(ctx context.Context, conn *pgx.Conn, w way, callers int)
 	if err := Create(ctx, conn); err != nil {
 		return Measurement{}, err
 	}
-	// Or the server does it in the middle of the run.
+	// Otherwise the server might do it in the middle of the run.
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
 		return Measurement{}, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/lab/internal/pgtest"
 )
 
-// A short run of all ways works, counts right and finds the table in order. It
-// says nothing about speed.
+// A short run of all ways works, counts correctly and finds no faults in the table.
+// It says nothing about speed.
 func TestRun(t *testing.T) {
 	var progress bytes.Buffer
 	rep, err := inserts.Run(t.Context(), inserts.Config{
@@ -53,7 +53,7 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 	url := pgtest.Schema(t)
 	_, err := inserts.Run(t.Context(), inserts.Config{URL: url, Callers: []int{900}, Duration: time.Second})
 	if err == nil || !strings.Contains(err.Error(), "901 are needed") {
-		t.Errorf("Run with 900 callers = %v; want that the server takes fewer", err)
+		t.Errorf("Run with 900 callers = %v; want an error that the server accepts fewer", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 		"  callers    way  rows/s  p50 ms  p99 ms  max ms  statements  rows each  × single  × pool\n",
 		"       12   pool     200    1.00    2.00     3.0        1000        1.0         -    1.00\n",
 		"      256  batch    1800    1.00    2.00     3.0          90      100.0         -    9.00\n",
-		"Of 10000 acknowledged rows 0 are lost, 0 doubled, 0 wrong. 2 inserts failed; of 2 the outcome is unknown, and 1 of those are stored.\n",
+		"Of 10000 acknowledged rows 0 are lost, 0 duplicated, 0 wrong. 2 inserts failed; of 2 the outcome is unknown, and 1 of those are stored.\n",
 	} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no line %q in\n%s", want, &table)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An Order is what a caller inserts.
+// An Order is a row that a caller inserts.
 type Order struct {
 	ID       int64 // made by the caller
 	Customer int32
@@ -16,8 +16,8 @@ type Order struct {
 	Note     string
 }
 
-// NewOrder returns the order of that id. It is always the same one, so that a
-// table can be checked without another copy of what is in it.
+// NewOrder returns the order with that id. The same id always gives the same order,
+// so a table can be checked without a copy of its content.
 func NewOrder(id int64) Order {
 	return Order{
 		ID:       id,
@@ -27,8 +27,8 @@ func NewOrder(id int64) Order {
 	}
 }
 
-// The table's statements. That of a single order has the same clauses as that
-// of many, so that a comparison of the two is one.
+// The table's statements. The one for a single order has the same clauses as the one
+// for many, so that the two are comparable.
 const (
 	createTable = `CREATE TABLE orders (
 		id       bigint PRIMARY KEY,
@@ -54,8 +54,7 @@ type DB interface {
 	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error)
 }
 
-// Create makes the table, which is called orders, in place of one that is
-// there.
+// Create creates the table orders, replacing an existing one.
 func Create(ctx context.Context, db DB) error {
 	for _, sql := range []string{`DROP TABLE IF EXISTS orders`, createTable} {
 		if _, err := db.Exec(ctx, sql); err != nil {
@@ -71,9 +70,9 @@ func Insert(ctx context.Context, db DB, o Order) (number int64, err error) {
 	return number, err
 }
 
-// InsertAll inserts orders in one statement: all of them or, with an error,
-// none. It returns their numbers in the same order. Orders that are in the
-// table already are left as they are. No id may come twice.
+// InsertAll inserts orders in one statement: all of them or, with an error, none. It
+// returns their numbers in the same order. Orders that are already in the table stay
+// unchanged. No id may occur twice.
 func InsertAll(ctx context.Context, db DB, orders []Order) ([]int64, error) {
 	ids := make([]int64, len(orders))
 	customers := make([]int32, len(orders))
@@ -88,7 +87,7 @@ func InsertAll(ctx context.Context, db DB, orders []Order) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The order of the rows that come back is not promised.
+	// The order of the returned rows is not guaranteed.
 	numbers := make([]int64, len(orders))
 	var id, number int64
 	_, err = pgx.ForEachRow(rows, []any{&id, &number}, func() error {
@@ -96,14 +95,13 @@ func InsertAll(ctx context.Context, db DB, orders []Order) ([]int64, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err // also what came after the rows: the commit
+		return nil, err // includes errors after the rows: of the commit
 	}
 	return numbers, nil
 }
 
-// CopyAll inserts orders by COPY: all of them or, with an error, none. COPY
-// returns no rows and has no ON CONFLICT: an id that is in the table already
-// is an error.
+// CopyAll inserts orders by COPY: all of them or, with an error, none. COPY returns
+// no rows and has no ON CONFLICT: an id that is already in the table is an error.
 func CopyAll(ctx context.Context, db DB, orders []Order) error {
 	_, err := db.CopyFrom(ctx, pgx.Identifier{"orders"}, []string{"id", "customer", "cents", "note"},
 		pgx.CopyFromSlice(len(orders), func(i int) ([]any, error) {

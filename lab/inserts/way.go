@@ -18,7 +18,7 @@ type way struct {
 	open func(ctx context.Context, s setup) (inserter, error)
 }
 
-// ways are what Run compares, in this order.
+// ways are the ways that Run compares, in this order.
 var ways = []way{
 	{"single", openSingle},
 	{"pool", openPool},
@@ -26,16 +26,16 @@ var ways = []way{
 	{"copy", openCopy},
 }
 
-// A setup is what a way is made for.
+// A setup has the parameters of a way.
 type setup struct {
 	url         string
 	callers     int
 	connections int           // of the pool
-	statements  *atomic.Int64 // counts what is sent to the server
+	statements  *atomic.Int64 // counts statements sent to the server
 }
 
-// An inserter inserts orders in one way. Insert is called by all callers at a
-// time, by each once at a time; the number is 0 where the way does not tell.
+// An inserter inserts orders in one way. All callers call insert concurrently, each
+// one call at a time. The number is 0 if the way does not return one.
 type inserter interface {
 	insert(ctx context.Context, caller int, o Order) (number int64, err error)
 	close()
@@ -68,7 +68,7 @@ func (w *single) connect(ctx context.Context, caller int) error {
 }
 
 func (w *single) insert(ctx context.Context, caller int, o Order) (int64, error) {
-	if w.conns[caller].IsClosed() { // a deadline in the middle of a statement costs the connection
+	if w.conns[caller].IsClosed() { // a deadline in the middle of a statement closes the connection
 		if err := w.connect(ctx, caller); err != nil {
 			return 0, err
 		}
@@ -85,11 +85,11 @@ func (w *single) close() {
 	}
 }
 
-// closeConn says goodbye to the server, which takes no longer than a moment.
+// closeConn closes a connection cleanly, within a short time limit.
 func closeConn(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = c.Close(ctx) // nothing is left to lose on it
+	_ = c.Close(ctx) // nothing can be lost on it
 }
 
 // pooled has a pool for all callers.
@@ -126,8 +126,8 @@ type batched struct {
 	batcher *batch.Batcher[Order, int64]
 }
 
-// Batching is how the ways batch and copy gather orders: what has come while
-// the batches before it were under way, with no further wait.
+// Batching are the options of the ways batch and copy: a batch has the orders that
+// arrived while earlier batches were in flight, and does not wait for more.
 var Batching = batch.Options{MaxSize: 256, MaxParallel: 2}
 
 func openBatch(ctx context.Context, s setup) (inserter, error) {
@@ -165,6 +165,6 @@ func (w *batched) insert(ctx context.Context, _ int, o Order) (int64, error) {
 func (w *batched) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = w.batcher.Close(ctx) // what is under way is the pool's to wait for
+	_ = w.batcher.Close(ctx) // closing the pool waits for statements in flight
 	w.pooled.close()
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/weir-go/weir/lab/internal/resp"
 )
 
-// AsynqOptions say how asynq is used.
+// AsynqOptions configure asynq.
 type AsynqOptions struct {
 	Addr string // of Redis, host:port
 
-	// Check is how long, on the average, a worker waits after it has found all
-	// queues empty. 0: asynq's default, 1 s.
+	// Check is how long, on average, a worker waits after it finds all queues empty.
+	// 0: asynq's default, 1 s.
 	Check time.Duration
 }
 
-// asynqConnections is how many connections to Redis a client and a server have
-// at most: one for each submitter. The default is ten for each processor.
+// asynqConnections bounds the connections of a client and of a server to Redis: one
+// for each submitter. The default is ten per processor.
 const asynqConnections = 64
 
 type asynqSystem struct {
@@ -40,7 +40,7 @@ func OpenAsynq(o AsynqOptions) System {
 	return &asynqSystem{o: o, redis: redis, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
 }
 
-// asynqQueue is the queue that asynq takes by default.
+// asynqQueue is the queue that asynq uses by default.
 const asynqQueue = "default"
 
 func (a *asynqSystem) Submit(ctx context.Context, number int64) error {
@@ -65,11 +65,11 @@ func (a *asynqSystem) Idle(context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return info.Size == 0, nil // without those that are over
+	return info.Size == 0, nil // without finished ones
 }
 
-// Clear makes a new client too: one that has told Redis of its queue does not
-// do so again.
+// Clear also makes a new client, because a client registers its queue with Redis only
+// once.
 func (a *asynqSystem) Clear(ctx context.Context) error {
 	if _, err := resp.Ask(ctx, a.o.Addr, "FLUSHALL"); err != nil {
 		return err

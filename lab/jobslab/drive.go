@@ -16,28 +16,29 @@ type Order struct {
 	What       What
 	Submitters int
 	Workers    int
-	Jobs       int           // of Process: so many are there before
-	Lasts      time.Duration // how long is submitted
-	Many       int           // of Enqueue: so many in each call; 0: one, by Submit
-	Rate       float64       // of Start: jobs per second
+	Jobs       int           // for Process: number of jobs to execute
+	Lasts      time.Duration // duration of submission
+	Many       int           // for Enqueue: jobs per call; 0: one, with Submit
+	Rate       float64       // for Start: jobs per second
 }
 
 // A What is a kind of measurement.
 type What string
 
 const (
-	// Enqueue submits as fast as it goes, and nobody works.
+	// Enqueue submits as fast as possible, without workers.
 	Enqueue What = "enqueue"
-	// Process works jobs that are there. The time is until none is left.
+	// Process executes jobs that were submitted before. The time ends when none is
+	// left.
 	Process What = "process"
-	// Both submits and works at the same time. The time is until none is left.
+	// Both submits and executes at the same time. The time ends when none is left.
 	Both What = "both"
-	// Start submits a few, and measures how long after the call of Submit each
-	// starts.
+	// Start submits a few jobs, and measures the time from the call of Submit to each
+	// job's start.
 	Start What = "start"
 )
 
-// Names of what is measured beside.
+// Names of further values.
 const (
 	// Submitted counts jobs whose Submit returned no error, in Both.
 	Submitted = "submitted"
@@ -45,11 +46,11 @@ const (
 	SubmittedRate = "submitted per second"
 	// Lost counts jobs that were accepted and never started.
 	Lost = "lost"
-	// Again counts starts of jobs that had started before.
+	// Again counts repeated starts of jobs.
 	Again = "started again"
 )
 
-// Measure has a system do what o says. It is cleared before.
+// Measure clears a system and runs the measurement o.
 func Measure(ctx context.Context, s System, o Order) (result.Measurement, error) {
 	if err := s.Clear(ctx); err != nil {
 		return result.Measurement{}, fmt.Errorf("clear: %w", err)
@@ -68,19 +69,19 @@ func Measure(ctx context.Context, s System, o Order) (result.Measurement, error)
 	return result.Measurement{}, fmt.Errorf("jobslab: measure %q?", o.What)
 }
 
-// A drive is one measurement under way.
+// A drive is one running measurement.
 type drive struct {
 	system System
 	order  Order
 
-	number atomic.Int64 // the last that was given out
+	number atomic.Int64 // the last number used
 
 	mu       sync.Mutex
 	accepted map[int64]bool      // guarded by mu
 	latency  []time.Duration     // guarded by mu; of Submit, or until the start
 	failures int64               // guarded by mu
 	first    string              // guarded by mu; the first failure
-	calls    map[int64]time.Time // guarded by mu; when Submit was called, in Start
+	calls    map[int64]time.Time // guarded by mu; when Submit was called, for Start
 	started  map[int64]int       // guarded by mu; how often
 	again    int64               // guarded by mu
 }
@@ -107,11 +108,11 @@ func (d *drive) process(ctx context.Context) (result.Measurement, error) {
 	took := time.Since(began)
 	m := d.measurement(fmt.Sprintf("%d jobs, %d workers", d.order.Jobs, d.order.Workers), took)
 	d.worked(&m)
-	m.Latency = nil // that of the filling
+	m.Latency = nil // it is the latency of filling the queue
 	return m, errors.Join(err, stop())
 }
 
-// fill submits the jobs that are to be there before, by the shortest way.
+// fill submits the jobs that Process needs, in the fastest way.
 func (d *drive) fill(ctx context.Context) error {
 	many, ok := d.system.(ManySubmitter)
 	if !ok {
@@ -167,15 +168,15 @@ func (d *drive) both(ctx context.Context) (result.Measurement, error) {
 	return m, errors.Join(err, stop())
 }
 
-// start submits at the rate, each job when it is due, whether or not those
-// before have been accepted.
+// start submits at the rate, each job when it is due, whether or not earlier ones
+// have been accepted.
 func (d *drive) start(ctx context.Context) (result.Measurement, error) {
 	d.calls = make(map[int64]time.Time)
 	stop, err := d.work()
 	if err != nil {
 		return result.Measurement{}, err
 	}
-	rest(ctx, 200*time.Millisecond) // the workers have found nothing, and wait
+	rest(ctx, 200*time.Millisecond) // the workers have found nothing and wait
 	began := time.Now()
 	var wg sync.WaitGroup
 	for n := int64(1); ctx.Err() == nil; n++ {

@@ -14,9 +14,9 @@ import (
 
 // memory is a System in memory, which can be made to fail.
 type memory struct {
-	refuse int64 // refuses each number that it divides; 0: none
-	lose   int64 // likewise for what is accepted and never handed out
-	twice  int64 // likewise for what is handed out twice
+	refuse int64 // rejects each number divisible by it; 0: none
+	lose   int64 // likewise for jobs accepted but never given to a worker
+	twice  int64 // likewise for jobs given to a worker twice
 	slow   time.Duration
 
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type memory struct {
 func divides(d, n int64) bool { return d > 0 && n%d == 0 }
 
 func (m *memory) Submit(_ context.Context, n int64) error {
-	time.Sleep(time.Millisecond) // or a bubble's time stands still
+	time.Sleep(time.Millisecond) // otherwise the bubble's time stands still
 	if divides(m.refuse, n) {
 		return errors.New("refused")
 	}
@@ -109,7 +109,7 @@ func measure(t *testing.T, s jobslab.System, o jobslab.Order) result.Measurement
 
 func TestWhatIsRefusedIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Not 100 ms: that is when the 100th ends, and another could begin.
+		// Not 100 ms: then the 100th ends, and another could begin.
 		m := measure(t, &memory{refuse: 10}, jobslab.Order{What: jobslab.Enqueue, Submitters: 1, Lasts: 99500 * time.Microsecond})
 		if m.Requests != 100 || m.Failures != 10 || m.Good != 90 || m.FirstFailure != "refused" || m.PerSecond != 900 {
 			t.Errorf("of 100: %d requests, %d failed (%q), %d good, %g/s; want 100, 10 (refused), 90, 900/s", m.Requests, m.Failures, m.FirstFailure, m.Good, m.PerSecond)
@@ -145,7 +145,7 @@ func TestProcessCountsFromTheStartOfTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := measure(t, &memory{slow: 10 * time.Millisecond}, jobslab.Order{What: jobslab.Process, Jobs: 100, Workers: 10})
 		if m.Seconds < 0.1 || m.Seconds > 0.105 {
-			t.Errorf("100 jobs of 10 ms by 10 workers took %g s; want 0.1 and what it waits before it looks", m.Seconds)
+			t.Errorf("100 jobs of 10 ms with 10 workers took %g s; want 0.1 plus the polling interval", m.Seconds)
 		}
 	})
 }

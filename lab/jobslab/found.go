@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// measurement is what was found of the submitting.
+// measurement returns the results of submission.
 func (d *drive) measurement(load string, took time.Duration) result.Measurement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -20,8 +20,7 @@ func (d *drive) measurement(load string, took time.Duration) result.Measurement 
 	return m
 }
 
-// worked adds what was found of the working. Good are jobs that have started
-// then.
+// worked adds the results of execution. Good then counts jobs that have started.
 func (d *drive) worked(m *result.Measurement) {
 	lost := int64(d.lost())
 	d.mu.Lock()
@@ -32,7 +31,7 @@ func (d *drive) worked(m *result.Measurement) {
 	m.PerSecond = float64(m.Good) / m.Seconds
 }
 
-// latencyOf is the distribution of durations, which it sorts.
+// latencyOf returns the distribution of durations, which it sorts.
 func latencyOf(all []time.Duration) *result.Latency {
 	if len(all) == 0 {
 		return nil

@@ -13,18 +13,18 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// RiverOptions say how River is used.
+// RiverOptions configure River.
 type RiverOptions struct {
 	URL string // of PostgreSQL
 
-	// Cooldown is the least time between two fetches of jobs, Poll the time
-	// after which a worker asks for jobs of which nobody has told it. 0: River's
-	// defaults, 100 ms and 1 s.
+	// Cooldown is the least time between two fetches of jobs, Poll the interval at
+	// which a worker fetches jobs without a notification. 0: River's defaults, 100 ms
+	// and 1 s.
 	Cooldown, Poll time.Duration
 }
 
-// riverConnections is how many connections to PostgreSQL there are at most: one
-// for each submitter, and some for the workers.
+// riverConnections bounds the connections to PostgreSQL: one for each submitter, and
+// some for the workers.
 const riverConnections = 72
 
 type riverSystem struct {
@@ -38,7 +38,7 @@ var (
 	_ ManySubmitter = (*riverSystem)(nil)
 )
 
-// OpenRiver returns River on a PostgreSQL, and makes its tables.
+// OpenRiver returns River on PostgreSQL, and creates its tables.
 func OpenRiver(ctx context.Context, o RiverOptions) (System, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {

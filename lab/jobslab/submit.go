@@ -26,7 +26,7 @@ func (d *drive) submitter(ctx, stop context.Context) {
 	d.add(numbers, took, failures, first)
 }
 
-// submitterOfMany is submitter for several in a call.
+// submitterOfMany is submitter with several jobs per call.
 func (d *drive) submitterOfMany(ctx, stop context.Context, s ManySubmitter) {
 	for stop.Err() == nil {
 		numbers := make([]int64, d.order.Many)
@@ -58,12 +58,12 @@ func (d *drive) add(numbers []int64, took []time.Duration, failures int64, first
 	}
 }
 
-// submit has the submitters submit for as long as the order says, and returns
-// how long it took.
+// submit runs the submitters for the duration in the order, and returns how long they
+// took.
 func (d *drive) submit(ctx context.Context) (time.Duration, error) {
 	many, ok := d.system.(ManySubmitter)
 	if d.order.Many > 0 && !ok {
-		return 0, errors.New("jobslab: the system does not take many at once")
+		return 0, errors.New("jobslab: the system does not accept several jobs per call")
 	}
 	began := time.Now()
 	stop, cancel := context.WithTimeout(ctx, d.order.Lasts)

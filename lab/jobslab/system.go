@@ -2,23 +2,23 @@ package jobslab
 
 import "context"
 
-// A System is a queue that takes jobs and hands them to workers. Submit is safe
-// for concurrent use; of the other methods one runs at a time.
+// A System is a queue that accepts jobs and gives them to workers. Submit is safe for
+// concurrent use; the other methods are called one at a time.
 type System interface {
-	// Submit accepts the job of a number.
+	// Submit submits the job with that number.
 	Submit(ctx context.Context, number int64) error
 
-	// Work starts so many workers, which hand the numbers of jobs to do. stop
+	// Work starts that many workers, which call do with the numbers of jobs. stop
 	// ends them.
 	Work(workers int, do func(number int64)) (stop func() error, err error)
 
-	// Idle reports whether all jobs are over, as the system itself has it.
+	// Idle reports whether the system itself has no unfinished job left.
 	Idle(ctx context.Context) (bool, error)
 
-	// Clear forgets all jobs. No workers run.
+	// Clear removes all jobs. It is called without running workers.
 	Clear(ctx context.Context) error
 
-	// Close gives back what the System holds.
+	// Close releases the System's resources.
 	Close() error
 }
 

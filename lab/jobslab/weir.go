@@ -12,11 +12,11 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// WeirOptions say how weir's jobs are used.
+// WeirOptions configure weir's jobs.
 type WeirOptions struct {
-	Dir        string // of what the embedded server keeps; it is made and removed
+	Dir        string // folder of the embedded server's data; created and removed
 	Durability jobs.Durability
-	Events     bool // nothing is kept of a job that is done
+	Events     bool // finished jobs are not kept
 }
 
 type weirSystem struct {
@@ -53,7 +53,7 @@ func (w *weirSystem) open(ctx context.Context) (err error) {
 }
 
 func (w *weirSystem) queueOptions() jobs.QueueOptions {
-	o := jobs.QueueOptions{MaxQueued: 10_000_000} // the others have no bound
+	o := jobs.QueueOptions{MaxQueued: 10_000_000} // the other systems have no bound
 	if w.o.Events {
 		o.ResultTTL = jobs.None
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// do is the job.
+// do executes a job.
 func (d *drive) do(number int64) {
 	now := time.Now()
 	d.mu.Lock()
@@ -27,11 +27,11 @@ func (d *drive) work() (stop func() error, err error) {
 	return d.system.Work(d.order.Workers, d.do)
 }
 
-// patience is how long a system may take to start what it has accepted.
+// patience is how long a system may take to start the jobs it has accepted.
 const patience = time.Minute
 
-// done waits until all that was accepted has started and the system says that
-// none is left. What has not started after a while counts as lost.
+// done waits until all accepted jobs have started and the system reports that none is
+// left. Jobs that have not started after patience count as lost.
 func (d *drive) done(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -45,7 +45,7 @@ func (d *drive) done(ctx context.Context) error {
 		}
 		rest(ctx, 2*time.Millisecond)
 	}
-	return nil // d.lost, and the time, say it
+	return nil // d.lost and the time show it
 }
 
 func (d *drive) lost() int {

@@ -2,7 +2,7 @@ package load
 
 import "regexp"
 
-// What `ab` writes, of Apache's httpd 2.4.
+// The output of `ab`, of Apache httpd 2.4.
 var (
 	abSeconds   = regexp.MustCompile(`(?m)^Time taken for tests: +([\d.]+) seconds`)
 	abComplete  = regexp.MustCompile(`(?m)^Complete requests: +(\d+)`)
@@ -13,12 +13,12 @@ var (
 	abP50       = regexp.MustCompile(`(?m)^ +50% +(\d+)$`)
 	abP99       = regexp.MustCompile(`(?m)^ +99% +(\d+)$`)
 	abSlowest   = regexp.MustCompile(`(?m)^ +100% +(\d+) \(longest request\)$`)
-	// ab leaves out the percentiles of a single request.
+	// ab omits the percentiles for a single request.
 	abOnly = regexp.MustCompile(`(?m)^Total: +(?:[\d.]+ +){4}(\d+)$`)
 )
 
-// ParseAb reads the output of ab, run with -n and -c, with or without -q. Its
-// times are of all answers, in whole milliseconds.
+// ParseAb reads the output of ab, run with -n and -c, with or without -q. Its times
+// are those of all answers, in whole milliseconds.
 func ParseAb(out string) (Tool, error) {
 	r := &report{tool: "ab", text: out}
 	t := Tool{

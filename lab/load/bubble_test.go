@@ -15,7 +15,7 @@ import (
 
 const url = "http://server/"
 
-// A pipes is a network in memory, of one server: a listener and what dials it.
+// A pipes is an in-memory network of one server: its listener and its dialer.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -64,7 +64,7 @@ func run(t *testing.T, p *pipes, s load.Spec) load.Result {
 	return r
 }
 
-// frozen answers at once, but stands still in the second second.
+// frozen responds at once, except that it freezes during the second second.
 func frozen() http.HandlerFunc {
 	start := time.Now()
 	return func(http.ResponseWriter, *http.Request) {
@@ -75,9 +75,8 @@ func frozen() http.HandlerFunc {
 }
 
 func TestOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
-	// Of 3,000 requests, 1,000 come due while the server stands still: the one
-	// after i ms waits for the other 1,000-i ms, whichever worker sends it and
-	// when.
+	// Of 3,000 requests, 1,000 come due while the server is frozen: the one after i
+	// ms waits for the remaining 1,000-i ms, whichever worker sends it.
 	for _, most := range []int{0, 10, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, serve(t, frozen()), load.Spec{Mode: load.Open, Rate: 1000, Duration: 3 * time.Second, MaxInFlight: most})
@@ -124,7 +123,7 @@ func TestClosedLoopSlowsDownWithItsServer(t *testing.T) {
 		if r.Slowest != 100*ms || r.Percentile(50) != 100*ms || p.dials.Load() != 20 {
 			t.Errorf("Slowest %v, p50 %v, %d connections; want 100ms, 100ms, 20", r.Slowest, r.Percentile(50), p.dials.Load())
 		}
-		// The answers come in rounds, every 100 ms.
+		// The answers arrive in rounds, every 100 ms.
 		if n := r.AnswersOverTime; len(n) != 6 || n[0] != 0 || n[1] != 20 || n[5] != 20 || r.WorstOverTime[5] != 100 {
 			t.Errorf("AnswersOverTime, WorstOverTime = %v, %v; want 20 in each interval but the first", n, r.WorstOverTime)
 		}
@@ -135,7 +134,7 @@ func TestDurationEndsALoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := serve(t, func(http.ResponseWriter, *http.Request) { time.Sleep(300 * ms) })
 		r := run(t, p, load.Spec{Clients: 2, Duration: time.Second})
-		// Those sent at 900 ms are waited for.
+		// The run waits for those sent at 900 ms.
 		if r.Requests != 8 || r.Elapsed != 1200*ms {
 			t.Errorf("closed: %d requests in %v; want 8 in 1.2s", r.Requests, r.Elapsed)
 		}
@@ -158,7 +157,7 @@ func TestFailuresAreKeptOutOfTheTimes(t *testing.T) {
 			case 2:
 				http.Error(w, "busy", http.StatusServiceUnavailable)
 			case 3:
-				<-req.Context().Done() // the client gives up
+				<-req.Context().Done() // the client cancels
 			case 4:
 				panic(http.ErrAbortHandler)
 			case 5:
@@ -200,15 +199,15 @@ func TestConnections(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			var asked atomic.Bool // by the client, to close the connection
+			var asked atomic.Bool // whether the client sent Connection: close
 			p := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				asked.Store(req.Close)
-				time.Sleep(ms) // or one client may have all requests
+				time.Sleep(ms) // otherwise one client might send all requests
 				tt.handler(w, req)
 			})
 			r := run(t, p, load.Spec{Clients: 2, Requests: 100, NoKeepAlive: tt.without})
 			if asked.Load() != tt.without {
-				t.Errorf("%s: asked to close the connection: %t; want %t", tt.name, asked.Load(), tt.without)
+				t.Errorf("%s: client sent Connection: close: %t; want %t", tt.name, asked.Load(), tt.without)
 			}
 			if r.Good != 100 || p.dials.Load() != tt.want {
 				t.Errorf("%s: %d good answers (%s), %d connections; want 100, %d", tt.name, r.Good, r.FirstFailure, p.dials.Load(), tt.want)
@@ -311,6 +310,6 @@ func TestConnectedFailsWithoutAServer(t *testing.T) {
 	_, err := load.RunOver(t.Context(), load.Spec{URLs: []string{url}, Clients: 1, Requests: 1, Connected: true},
 		func(context.Context, string, string) (net.Conn, error) { return nil, refused })
 	if !errors.Is(err, refused) {
-		t.Errorf("Run = %v; want why there is no connection", err)
+		t.Errorf("Run = %v; want the reason for the missing connection", err)
 	}
 }

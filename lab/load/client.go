@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// readBuffer holds the head of an answer.
+	// readBuffer holds the headers of a response.
 	readBuffer = 16 << 10
-	// maxBody is the longest body of an answer; a longer one is a failure.
+	// maxBody is the longest response body; a longer one is a failure.
 	maxBody = 64 << 20
-	// closeWait is how long a server has to close the connection on request.
+	// closeWait is how long a server has to close a connection that the client asked
+	// it to close.
 	closeWait = 100 * time.Millisecond
 )
 
-// A client sends one request at a time. Only one goroutine uses it.
+// A client sends one request at a time. It is not safe for concurrent use.
 type client struct {
 	run    *run
 	links  []link // by host
@@ -34,17 +35,16 @@ type client struct {
 
 // A link is a client's connection to a host.
 type link struct {
-	conn    net.Conn // nil: none
+	conn    net.Conn // nil if there is none
 	in      *bufio.Reader
 	unwatch func() bool
-	spent   bool // the server closes it
+	spent   bool // the server will close it
 }
 
-// errStale is a kept-alive connection that was closed before an answer began.
+// errStale reports a keep-alive connection that was closed before a response began.
 var errStale = errors.New("the connection was closed")
 
-// send sends a request and reads the answer. Its status is 0 if there was
-// none.
+// send sends a request and reads the response. The status is 0 if there was none.
 func (c *client) send(ctx context.Context, t *target) (status int, err error) {
 	l := &c.links[t.host]
 	deadline := time.Now().Add(c.run.spec.Timeout)
@@ -107,8 +107,8 @@ func (c *client) exchange(l *link, t *target, deadline time.Time) error {
 		return fmt.Errorf("%w: %w", errStale, err)
 	}
 	_, wrote := l.conn.Write(t.text)
-	// A server that refuses may have answered before it read the request, so
-	// a failed write is no reason not to look.
+	// A server may reject a request before it has read it, so check for a response
+	// even if the write failed.
 	if _, err := l.in.Peek(1); err != nil {
 		var late net.Error
 		if errors.As(err, &late) && late.Timeout() {
@@ -119,9 +119,9 @@ func (c *client) exchange(l *link, t *target, deadline time.Time) error {
 	return c.answer.ReadLimitBody(l.in, maxBody)
 }
 
-// tidy closes the connections that the last answer was the end of. The server
-// goes first, if it does: the side that goes first is left with the port for a
-// minute (TIME-WAIT), and the client would run out of them.
+// tidy closes the connections that ended with the last response. It lets the server
+// close first if it does so: the side that closes first keeps the port for a minute
+// (TIME-WAIT), and the client would run out of ports.
 func (c *client) tidy() {
 	for i := range c.links {
 		l := &c.links[i]

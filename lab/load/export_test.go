@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// RunOver is Run over other connections, paced by the runtime's timers, which
-// a bubble knows.
+// RunOver is Run over other connections, paced by the runtime's timers, which work in
+// a bubble.
 func RunOver(ctx context.Context, s Spec, dial dialFunc) (Result, error) {
 	return runOver(ctx, s, dial, newSleeper)
 }
@@ -34,5 +34,5 @@ func Picks(s Spec, n int) []int {
 	return picks
 }
 
-// NewPacer returns what Run waits with.
+// NewPacer returns the pacer that Run uses.
 var NewPacer = newPacer

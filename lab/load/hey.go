@@ -2,7 +2,7 @@ package load
 
 import "regexp"
 
-// What `hey` writes, of version 0.1.
+// The output of `hey`, version 0.1.
 var (
 	heySeconds   = regexp.MustCompile(`(?m)^  Total:\s+([\d.]+) secs`)
 	heyPerSecond = regexp.MustCompile(`(?m)^  Requests/sec:\s+([\d.]+)`)
@@ -14,9 +14,8 @@ var (
 	heyError     = regexp.MustCompile(`(?m)^  \[(\d+)\]\t`)
 )
 
-// ParseHey reads the output of hey, run with -n and -c. Its times are of all
-// answers. Of a few requests it leaves out the high percentiles, which are
-// then 0 here.
+// ParseHey reads the output of hey, run with -n and -c. Its times are those of all
+// answers. For few requests hey omits the high percentiles, which are then 0 here.
 func ParseHey(out string) (Tool, error) {
 	r := &report{tool: "hey", text: out}
 	t := Tool{

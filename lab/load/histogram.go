@@ -8,19 +8,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range and precision of a [Histogram]. What is outside counts as the
-// nearest value inside.
+// The range and precision of a [Histogram]. Values outside count as the nearest value
+// inside.
 const (
 	lowest  = time.Microsecond
 	highest = time.Hour
 	digits  = 3
 )
 
-// A Histogram is a distribution of latencies, of three significant digits. The
-// zero Histogram is empty. It is not safe for concurrent use.
+// A Histogram is a distribution of latencies with three significant digits. The zero
+// Histogram is empty. It is not safe for concurrent use.
 //
-// In JSON it is a string: HdrHistogram's V2 compressed format in base64, which
-// other programs read too, with microseconds as its unit.
+// In JSON it is a string: HdrHistogram's V2 compressed format in base64, which other
+// programs can also read, with microseconds as its unit.
 type Histogram struct{ h *hdrhistogram.Histogram }
 
 func newHistogram() Histogram {
@@ -28,11 +28,11 @@ func newHistogram() Histogram {
 }
 
 func (h *Histogram) record(d time.Duration) {
-	// The value is in range, so there is no error to hand on.
+	// The value is in range, so there is no error to return.
 	_ = h.h.RecordValue(min(max(d, lowest), highest).Microseconds())
 }
 
-// Count returns how many values there are.
+// Count returns the number of values.
 func (h Histogram) Count() int64 {
 	if h.h == nil {
 		return 0
@@ -40,8 +40,8 @@ func (h Histogram) Count() int64 {
 	return h.h.TotalCount()
 }
 
-// Percentile returns the value that q percent of the values do not exceed, 0
-// of an empty histogram.
+// Percentile returns the value that q percent of the values do not exceed, 0 for an
+// empty histogram.
 func (h Histogram) Percentile(q float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -49,7 +49,7 @@ func (h Histogram) Percentile(q float64) time.Duration {
 	return time.Duration(h.h.ValueAtPercentile(q)) * time.Microsecond
 }
 
-// Mean returns the mean of the values, 0 of an empty histogram.
+// Mean returns the mean of the values, 0 for an empty histogram.
 func (h Histogram) Mean() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -57,7 +57,7 @@ func (h Histogram) Mean() time.Duration {
 	return time.Duration(h.h.Mean() * float64(time.Microsecond))
 }
 
-// Merge adds the values of another histogram, which stays as it is.
+// Merge adds the values of another histogram, which does not change.
 func (h *Histogram) Merge(other Histogram) {
 	if other.Count() == 0 {
 		return

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/lab/load"
 )
 
-// Over real sockets, as the lab uses it: the times are the machine's, so only
-// counts are looked at.
+// These tests use real sockets, like the lab: times depend on the machine, so only
+// counts are checked.
 
 func TestRunOverSockets(t *testing.T) {
 	var got atomic.Int64
@@ -72,7 +72,7 @@ func TestRunOverTLSRefusesAnUnknownCertificate(t *testing.T) {
 	defer server.Close()
 	r, err := load.Run(t.Context(), load.Spec{URLs: []string{server.URL}, Clients: 1, Requests: 1})
 	if err != nil || r.Failures != 1 || !strings.Contains(r.FirstFailure, "certificate") {
-		t.Errorf("Run = %d failures, %q, %v; want one, of the certificate", r.Failures, r.FirstFailure, err)
+		t.Errorf("Run = %d failures, %q, %v; want one, about the certificate", r.Failures, r.FirstFailure, err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestPicks(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(picks, load.Picks(s, n)) {
-			t.Errorf("%s %g: a second time it picks otherwise", tt.pick, tt.skew)
+			t.Errorf("%s %g: the second run picks differently", tt.pick, tt.skew)
 		}
 		s.Seed = 2
 		if reflect.DeepEqual(picks, load.Picks(s, n)) {

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// A pacer waits for a time. It is more exact than time.Sleep, which on Linux
-// wakes an idle program up to a millisecond late: that would be in every
-// latency.
+// A pacer waits for a point in time. It is more exact than time.Sleep, which on Linux
+// wakes an idle program up to a millisecond late, which would add to every latency.
 type pacer interface {
-	// Wait returns when t has come or the run has ended.
+	// Wait returns at t or when the run has ended.
 	Wait(t time.Time)
 	Close() error
 }
 
-// A due is a request of the schedule.
+// A due is a scheduled request.
 type due struct {
 	number int64
 	at     time.Time
 }
 
-// open hands each request to a free client when it is due. Clients are added
-// as long as there are fewer than MaxInFlight; then a request waits for one.
+// open gives each request to a free client when it is due. It adds clients while
+// there are fewer than MaxInFlight; beyond that a request waits for one.
 func (p *phase) open(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -31,7 +30,7 @@ func (p *phase) open(ctx context.Context) {
 	defer close(work)
 
 	running := 0
-	var fullUntil time.Time // all clients were busy until then
+	var fullUntil time.Time // time until which all clients were busy
 	var late int64
 	for n := int64(0); n < p.requests; n++ {
 		at := p.start.Add(time.Duration(math.Round(float64(n) / p.run.spec.Rate * float64(time.Second))))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A sleeper is the pacer of the runtime's timers.
+// A sleeper is a pacer that uses the runtime's timers.
 type sleeper struct{ ctx context.Context }
 
 func newSleeper(ctx context.Context) (pacer, error) { return sleeper{ctx}, nil }

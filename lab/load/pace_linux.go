@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A timerfd is a timer of the kernel that is waited for like a socket: it
-// neither holds a processor nor rounds to milliseconds.
+// A timerfd is a kernel timer that is polled like a socket: it neither occupies a
+// processor nor rounds to milliseconds.
 type timerfd struct {
-	fd      int // of file; File.Fd would make it block
+	fd      int // of file; File.Fd would make it blocking
 	file    *os.File
 	unwatch func() bool
 }

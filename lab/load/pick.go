@@ -5,16 +5,16 @@ import (
 	"sort"
 )
 
-// A picker says which URL a request goes to. It depends on the request's
-// number alone, so that the clients need not share a generator and a load is
-// the same however they take turns.
+// A picker chooses the URL of a request. It depends only on the request's number, so
+// clients need not share a generator, and a load is the same whatever the order of
+// the clients.
 type picker struct {
 	kind string
 	urls int
 	seed uint64
-	// cumulative[r] is the weight of the ranks up to r, by the weight of all:
-	// Zipf by inversion, which is exact for every skew, also below 1, where
-	// the rejection sampler of math/rand does not work.
+	// cumulative[r] is the weight of the ranks up to r, divided by the total weight.
+	// This is Zipf by inversion, which is exact for every skew, including those below
+	// 1, where the rejection sampler of math/rand does not work.
 	cumulative []float64
 }
 
@@ -48,8 +48,8 @@ func (p *picker) pick(n int64) int {
 }
 
 // uniform returns the n-th number of a sequence from 0 to below 1: SplitMix64
-// (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators,
-// 2014), of which any element can be had without those before it.
+// (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014),
+// whose elements can be computed in any order.
 func (p *picker) uniform(n int64) float64 {
 	z := p.seed + uint64(n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

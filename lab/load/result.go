@@ -2,33 +2,33 @@ package load
 
 import "time"
 
-// A Result is what a load has measured. A good answer has a status of 2xx and
-// the body that was expected; each other request is a failure, so that
-// Requests is Good and Failures. The latencies are in an open loop from when a
-// request was due, else from when it was sent, to the last byte of the answer.
+// A Result is the result of a load. A good answer has a 2xx status and the expected
+// body; every other request is a failure, so Requests is Good plus Failures.
+// Latencies end with the last byte of the response. In an open loop they begin when
+// the request was due, otherwise when it was sent.
 type Result struct {
 	Requests     int64
 	Good         int64
 	Failures     int64
-	FirstFailure string        // what the first failure was
-	Statuses     map[int]int64 // the answers by status; 0: no answer
+	FirstFailure string        // description of the first failure
+	Statuses     map[int]int64 // answers by status; 0: no response
 	Elapsed      time.Duration // from the first request to the last answer
 
 	Latency    Histogram     // of good answers
-	AllLatency Histogram     // of all answers, refusals too
+	AllLatency Histogram     // of all answers, including rejections
 	Slowest    time.Duration // of the good answers, exact
 
-	EveryMS         int       // the width of an interval of the two below
+	EveryMS         int       // interval width of the two series below
 	AnswersOverTime []int64   // the good answers in each interval from the start on
 	WorstOverTime   []float64 // the longest latency among them, in milliseconds
 
-	LateStarts  int64         // in an open loop: requests that came due while MaxInFlight were under way
-	LatestStart time.Duration // in an open loop: the most that a request was sent after it was due
-	CPUTime     time.Duration // what this process has used meanwhile
+	LateStarts  int64         // in an open loop: requests that came due while MaxInFlight were in flight
+	LatestStart time.Duration // in an open loop: the longest delay of a request after it was due
+	CPUTime     time.Duration // used by this process during the load
 }
 
-// Percentile returns the latency that q percent of the good answers do not
-// exceed, to three significant digits. Without any it is 0.
+// Percentile returns the latency that q percent of the good answers do not exceed, to
+// three significant digits. It is 0 without any.
 func (r Result) Percentile(q float64) time.Duration {
 	return min(r.Slowest, r.Latency.Percentile(q))
 }
@@ -36,7 +36,7 @@ func (r Result) Percentile(q float64) time.Duration {
 // Mean returns the mean latency of the good answers, 0 without any.
 func (r Result) Mean() time.Duration { return r.Latency.Mean() }
 
-// PerSecond returns the good answers in a second.
+// PerSecond returns the good answers per second.
 func (r Result) PerSecond() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -44,21 +44,20 @@ func (r Result) PerSecond() float64 {
 	return float64(r.Good) / r.Elapsed.Seconds()
 }
 
-// A Point is a step of a distribution: that share of the answers took no
-// longer.
+// A Point is a step of a distribution: Share of the answers took at most LatencyMS.
 type Point struct {
 	LatencyMS float64
 	Share     float64 // 0 to 1
 }
 
-// ticks is how many points of a distribution lie between a share and the one
-// halfway from there to all.
+// ticks is the number of points of a distribution between a share and the share
+// halfway from there to 1.
 const ticks = 5
 
-// Distribution returns the distribution of the good answers' latencies,
-// ascending, close together where it matters: as many points from 99 to 99.5 %
-// as from 0 to 50 %. It goes as far as there are answers that tell, and ends
-// with the slowest: some 60 points for ten thousand answers, 100 for a million.
+// Distribution returns the distribution of the good answers' latencies, ascending and
+// denser in the tail: as many points from 99 to 99.5 % as from 0 to 50 %. It goes as
+// far as there are enough answers, and ends with the slowest: some 60 points for ten
+// thousand answers, 100 for a million.
 func (r Result) Distribution() []Point {
 	if r.Latency.Count() == 0 {
 		return nil
@@ -72,9 +71,9 @@ func (r Result) Distribution() []Point {
 	return points
 }
 
-// Merge adds what another load measured at the same time, beside this one: the
-// counts, series and CPU times add up, Elapsed is the longer one. Series of
-// other widths do not fit together and are left out.
+// Merge adds the result of another load that ran at the same time: counts, series and
+// CPU times add up, and Elapsed is the longer one. Series of different widths cannot
+// be added and are left out.
 func (r *Result) Merge(other Result) {
 	r.Requests += other.Requests
 	r.Good += other.Good

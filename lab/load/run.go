@@ -36,10 +36,10 @@ func Main(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// Run sends what s says and returns what it measured, after the last answer.
-// Faults of s are returned all at once, each a [*SpecError]. If ctx ends
-// before, Run drops what is under way and returns the cause. Failed requests
-// are no error, they are in the result.
+// Run sends the load that s describes and returns its result, after the last
+// response. Faults of s are returned all at once, each a [*SpecError]. If ctx ends
+// first, Run drops the requests in flight and returns the cause. Failed requests are
+// not an error; the result counts them.
 func Run(ctx context.Context, s Spec) (Result, error) {
 	return runOver(ctx, s, new(net.Dialer).DialContext, newPacer)
 }
@@ -55,7 +55,7 @@ func runOver(ctx context.Context, s Spec, dial dialFunc, pace func(context.Conte
 		return Result{}, err
 	}
 	if r.pace, err = pace(ctx); err != nil {
-		return Result{}, fmt.Errorf("load: make a timer: %w", err)
+		return Result{}, fmt.Errorf("load: create a timer: %w", err)
 	}
 	defer r.pace.Close()
 	defer func() {
@@ -86,7 +86,7 @@ func runOver(ctx context.Context, s Spec, dial dialFunc, pace func(context.Conte
 
 // A run is one run of a Spec.
 type run struct {
-	spec    Spec // with its defaults
+	spec    Spec // with defaults applied
 	dial    dialFunc
 	expect  []byte
 	pick    *picker
@@ -98,8 +98,7 @@ type run struct {
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// client returns the i-th client; they keep their connections from the warm-up
-// on.
+// client returns the i-th client. Clients keep their connections after the warm-up.
 func (r *run) client(i int) *client {
 	for len(r.clients) <= i {
 		r.clients = append(r.clients, &client{run: r, links: make([]link, len(r.hosts))})
@@ -123,8 +122,8 @@ func (r *run) connect(ctx context.Context) error {
 	return nil
 }
 
-// shards is how many tallies the clients share. One each would be 400 kB for
-// every client.
+// shards is the number of tallies that the clients share. One tally per client would
+// cost 400 kB each.
 const shards = 8
 
 // A phase is the warm-up or the load that counts.
@@ -137,8 +136,8 @@ type phase struct {
 	tallies  [shards]*tally
 }
 
-// phase sends requests until there are enough or the time is over, and waits
-// for the answers.
+// phase sends requests until there are enough or the time is over, and waits for the
+// responses.
 func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
 	p := &phase{run: r, start: time.Now(), requests: int64(requests)}
 	p.end = p.start.Add(d)
@@ -167,7 +166,7 @@ func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
 	return res
 }
 
-// closed has each client send its next request when the last one is answered.
+// closed makes each client send its next request when the last one is answered.
 func (p *phase) closed(ctx context.Context) {
 	for i := range p.run.spec.Clients {
 		p.run.client(i) // all of them before the loop, because r.clients has one owner
@@ -177,8 +176,8 @@ func (p *phase) closed(ctx context.Context) {
 	})
 }
 
-// request sends request n and counts it, with a latency from due on. late is
-// how long after that it is sent.
+// request sends request n and counts it, with a latency from due on. late is how long
+// after due it is sent.
 func (p *phase) request(ctx context.Context, c *client, i int, n int64, due time.Time, late time.Duration) {
 	t := &p.run.targets[p.run.pick.pick(n)]
 	status, err := c.send(ctx, t)

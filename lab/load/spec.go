@@ -18,8 +18,8 @@ const (
 
 // Picks of a [Spec]: how a request gets its URL.
 const (
-	Turn   = "turn"   // the default: one after the other, by the request's number
-	Random = "random" // each as likely as the others
+	Turn   = "turn"   // the default: in turn, by the request's number
+	Random = "random" // all equally likely
 	Zipf   = "zipf"   // the r-th with weight 1/r^Skew
 )
 
@@ -38,51 +38,51 @@ const (
 	maxURLs    = 1_000_000
 )
 
-// A Spec says what is sent. Its times are nanoseconds in JSON.
+// A Spec describes a load. Its times are nanoseconds in JSON.
 type Spec struct {
-	// URLs are where requests go, at least one, http or https.
+	// URLs are the targets of requests: at least one, http or https.
 	URLs []string
-	// Pick says which one a request goes to: Turn, Random or Zipf.
+	// Pick selects the URL of a request: Turn, Random or Zipf.
 	Pick string
-	// Skew is Zipf's exponent, 0 or more; below 1 is fine.
+	// Skew is Zipf's exponent, 0 or more; it may be below 1.
 	Skew float64
-	// Seed makes Random and Zipf pick otherwise; equal specs pick equally.
+	// Seed varies the picks of Random and Zipf; equal specs pick equally.
 	Seed uint64
 	// Header is sent with each request.
 	Header map[string]string
-	// ExpectBody is what the body of a good answer contains. Empty: anything.
+	// ExpectBody is text that the body of a good answer must contain. Empty:
+	// anything.
 	ExpectBody string
 
 	// Mode is Closed or Open.
 	Mode string
-	// Requests is how many are sent. 0: Duration alone ends the load.
+	// Requests is the number of requests to send. 0: only Duration ends the load.
 	Requests int
-	// Duration is for how long requests are sent; those under way are waited
-	// for. 0: Requests alone ends the load. With both, whichever comes first.
+	// Duration is how long requests are sent; those in flight then finish. 0: only
+	// Requests ends the load. With both, whichever comes first.
 	Duration time.Duration
 
-	// Clients is how many there are in a closed loop.
+	// Clients is the number of clients in a closed loop.
 	Clients int
 	// NoKeepAlive opens a connection for each request.
 	NoKeepAlive bool
-	// Connected has the clients of a closed loop open their connections before
-	// the load begins: what is measured is a crowd that is there already.
+	// Connected makes the clients of a closed loop open their connections before the
+	// load begins, to measure a crowd that is already connected.
 	Connected bool
 
-	// Rate is how many requests arrive in a second of an open loop.
+	// Rate is the number of requests per second of an open loop.
 	Rate float64
-	// MaxInFlight bounds the requests under way in an open loop. Those that
-	// come due beyond it start late; their latency counts from when they were
-	// due. 0 means DefaultMaxInFlight.
+	// MaxInFlight bounds the requests in flight in an open loop. Requests beyond it
+	// start late; their latency counts from when they were due. 0 means
+	// DefaultMaxInFlight.
 	MaxInFlight int
 
-	// Timeout is how long a request may take from when it is sent; beyond it,
-	// it has failed. 0 means DefaultTimeout.
+	// Timeout is how long a request may take after it is sent; beyond that it fails.
+	// 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Warmup and WarmupRequests are a load of the same kind that is sent
-	// first, to its end, and not counted. 0 and 0: none. With both, whichever
-	// comes first.
+	// Warmup and WarmupRequests bound a load of the same kind that is sent first and
+	// not counted. 0 and 0: none. With both, whichever comes first.
 	Warmup         time.Duration
 	WarmupRequests int
 
@@ -126,7 +126,7 @@ func (s Spec) validate() error {
 	return errors.Join(f...)
 }
 
-// withDefaults returns s with what 0 and the empty string stand for.
+// withDefaults returns s with the defaults for 0 and the empty string.
 func (s Spec) withDefaults() Spec {
 	s.Pick = cmp.Or(s.Pick, Turn)
 	s.Mode = cmp.Or(s.Mode, Closed)
@@ -136,7 +136,7 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// String says in words what is sent.
+// String describes the load in words.
 func (s Spec) String() string {
 	s = s.withDefaults()
 	var parts []string
@@ -180,14 +180,14 @@ func counted(n int, what string) string {
 type SpecError struct {
 	Field string // such as "Clients"
 	Value any
-	Bound string // what it must be
+	Bound string // the permitted values
 }
 
 func (e *SpecError) Error() string {
 	return fmt.Sprintf("load: Spec.%s is %v, must be %s", e.Field, e.Value, e.Bound)
 }
 
-// faults gathers them.
+// faults collects faults.
 type faults []error
 
 func (f *faults) check(ok bool, field string, value any, bound string) {

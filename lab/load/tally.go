@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maxIntervals bounds the series of a result: an hour of the default width.
-// What comes later counts in the last interval.
+// maxIntervals bounds the series of a result: an hour at the default width. Later
+// answers count in the last interval.
 const maxIntervals = 36_000
 
 // A tally counts for some of the clients.
@@ -14,7 +14,7 @@ type tally struct {
 	every time.Duration
 
 	mu sync.Mutex
-	r  Result // guarded by mu; without what is known only at the end
+	r  Result // guarded by mu; without the fields that are known only at the end
 }
 
 func newTally(every time.Duration) *tally {
@@ -26,7 +26,7 @@ func newTally(every time.Duration) *tally {
 	}}
 }
 
-// count counts a request that ended at the time at after the start.
+// count counts a request that ended at the time at, measured from the start.
 func (t *tally) count(status int, good bool, latency, at, late time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"net/http"
 )
 
-// A host is where connections go.
+// A host is the destination of connections.
 type host struct {
 	address string // host:port
-	name    string // what its certificate must name, for TLS; empty: plain
+	name    string // the name that its certificate must have, for TLS; empty: no TLS
 }
 
-// A target is a request, written out.
+// A target is a prepared request.
 type target struct {
 	url  string
 	host int    // its index among the hosts
-	text []byte // what is sent
+	text []byte // the bytes to send
 }
 
-// targets returns the requests of a Spec and the hosts that they go to.
+// targets returns the requests of a Spec and their hosts.
 func targets(s Spec) ([]target, []host, error) {
 	var all []target
 	var hosts []host
@@ -36,7 +36,7 @@ func targets(s Spec) ([]target, []host, error) {
 			req.Header.Set(name, value)
 		}
 		if h := req.Header.Get("Host"); h != "" {
-			req.Host = h // the field wins over the header
+			req.Host = h // Request.Host takes precedence over the header
 		}
 		req.Close = s.NoKeepAlive
 		var text bytes.Buffer

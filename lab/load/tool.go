@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// A Tool is what a load tool has told of a run, in the terms of [ParseAb],
-// [ParseHey] and [ParseWrk]. What a tool does not tell is 0. An answer can be
-// in several of the numbers of what went wrong: ab counts a refusal among
-// Non2xx, and also among LengthFailures if it is of another length.
+// A Tool is a load tool's report of a run, as defined by [ParseAb], [ParseHey] and
+// [ParseWrk]. Numbers that a tool does not report are 0. An answer can count in
+// several of the failure numbers: ab counts a rejection in Non2xx, and also in
+// LengthFailures if its length differs.
 type Tool struct {
-	Complete       int64 // requests that came to an end, with an answer or without
-	Failed         int64 // what the tool calls failed: no answer, a late one, or, for ab, one of another length
-	Non2xx         int64 // answers with another status; for wrk, with one of 400 or more
-	LengthFailures int64 // of Failed: for ab, answers whose length is not the first one's, also empty ones
+	Complete       int64 // requests that ended, with or without a response
+	Failed         int64 // failed by the tool's definition: no response, a late one, or, for ab, one of a different length
+	Non2xx         int64 // answers with a status other than 2xx; for wrk, of 400 or more
+	LengthFailures int64 // part of Failed: for ab, answers whose length differs from the first one's, including empty ones
 	Statuses       map[int]int64
 	Seconds        float64
-	PerSecond      float64 // requests, good or not, as the tool has it
+	PerSecond      float64 // requests, good or not, as reported by the tool
 	P50            time.Duration
 	P99            time.Duration
 	Slowest        time.Duration
 }
 
-// A report is the output of a load tool, of which numbers are looked up by
-// patterns whose first group is the number. The first one that must be there
-// and is not becomes its err.
+// A report is the output of a load tool. Numbers are looked up with patterns whose
+// first group is the number. The first required number that is missing becomes its
+// err.
 type report struct {
 	tool, text string
 	err        error
 }
 
-// find returns the first group of the first match, the empty string if there
-// is none.
+// find returns the first group of the first match, or the empty string.
 func (r *report) find(p *regexp.Regexp) string {
 	if m := p.FindStringSubmatch(r.text); m != nil {
 		return m[1]
@@ -42,11 +41,11 @@ func (r *report) find(p *regexp.Regexp) string {
 	return ""
 }
 
-// must is find for what each report has.
+// must is find for numbers that each report must have.
 func (r *report) must(p *regexp.Regexp) string {
 	found := r.find(p)
 	if found == "" && r.err == nil {
-		r.err = fmt.Errorf("load: the output of %s has nothing like %q: %s", r.tool, p, strings.TrimSpace(r.text))
+		r.err = fmt.Errorf("load: the output of %s has no match for %q: %s", r.tool, p, strings.TrimSpace(r.text))
 	}
 	return found
 }
@@ -77,8 +76,8 @@ func (r *report) number(text string) float64 {
 	return n
 }
 
-// duration reads a number of that unit; with the empty unit, the text has one,
-// as in 3.14ms.
+// duration reads a number of that unit; with the empty unit the text includes one, as
+// in 3.14ms.
 func (r *report) duration(text, unit string) time.Duration {
 	if text == "" {
 		return 0
@@ -88,7 +87,7 @@ func (r *report) duration(text, unit string) time.Duration {
 	return d
 }
 
-// done returns t, or what was wrong with the report.
+// done returns t, or the error of the report.
 func (r *report) done(t Tool) (Tool, error) {
 	if r.err != nil {
 		return Tool{}, r.err

@@ -58,7 +58,7 @@ func TestParseWithoutAReportIsAnErrorThatShowsTheOutput(t *testing.T) {
 	}
 }
 
-// parse reads what a tool wrote, by the file's name.
+// parse parses the output of a tool, chosen by the file's name.
 func parse(t *testing.T, file string) (load.Tool, error) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file+".txt"))

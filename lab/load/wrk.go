@@ -2,7 +2,7 @@ package load
 
 import "regexp"
 
-// What `wrk` writes, of version 4.
+// The output of `wrk`, version 4.
 var (
 	wrkRequests  = regexp.MustCompile(`(?m)^ +(\d+) requests in `)
 	wrkElapsed   = regexp.MustCompile(`(?m)^ +\d+ requests in ([\d.]+[a-z]+),`)
@@ -17,10 +17,10 @@ var (
 	wrkP99       = regexp.MustCompile(`(?m)^ +99% +([\d.]+[a-z]+)`)
 )
 
-// ParseWrk reads the output of wrk, run with -t, -c, -d and --latency. Its
-// times are of the answers that came within its timeout. A late answer is one
-// of wrk's requests and also a failed one; a broken connection is no request of
-// its, but is counted as one here.
+// ParseWrk reads the output of wrk, run with -t, -c, -d and --latency. Its times are
+// those of the answers within its timeout. wrk counts a late answer both as a request
+// and as a failure. It does not count a broken connection as a request, but it is
+// counted as one here.
 func ParseWrk(out string) (Tool, error) {
 	r := &report{tool: "wrk", text: out}
 	broken := r.count(r.find(wrkConnect)) + r.count(r.find(wrkRead)) + r.count(r.find(wrkWrite))

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// TestDocumentsQuoteTheCommittedRun writes the documents anew, in a copy, from
-// the newest committed run: none may change. A figure that was edited by hand,
-// or a run that was committed without the documents, is an error.
+// TestDocumentsQuoteTheCommittedRun regenerates a copy of the documents from the
+// newest committed run: none may change. A figure that was edited by hand, or a run
+// committed without the documents, is an error.
 func TestDocumentsQuoteTheCommittedRun(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "lab", "results", "*.jsonl"))
@@ -37,7 +37,7 @@ func TestDocumentsQuoteTheCommittedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(changed) > 0 {
-		t.Errorf("not as %s has it: %v; go run ./lab report %[1]s --docs .", filepath.Base(f.Name()), changed)
+		t.Errorf("differs from %s: %v; go run ./lab report %[1]s --docs .", filepath.Base(f.Name()), changed)
 	}
 }
 

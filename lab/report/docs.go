@@ -15,11 +15,11 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// PictureFolder is where the pictures are that documents link to, from the
+// PictureFolder is the folder of the pictures that documents link to, relative to the
 // root.
 const PictureFolder = "lab/results/pictures"
 
-// The marks stand on lines of their own. In a fenced block they are text.
+// Each mark has its own line. In a fenced block it is text.
 var (
 	openMark   = regexp.MustCompile(`^<!--\s*lab:(\S+)\s*-->$`)
 	likeMark   = regexp.MustCompile(`^<!--\s*/?\s*lab\b`)
@@ -27,8 +27,8 @@ var (
 	fencedLine = regexp.MustCompile("^(```|~~~)")
 )
 
-// UpdateDocs writes what a run says into README.md, docs/lab.md and the documents
-// under docs/explain, between
+// UpdateDocs writes the results of a run into README.md, docs/lab.md and the
+// documents under docs/explain, between
 //
 //	<!-- lab:SCENARIO:PIECE -->
 //
@@ -37,11 +37,11 @@ var (
 //	<!-- /lab -->
 //
 // and the pictures that are linked there into PictureFolder. A piece is rows,
-// measurements, tables, checks, machine or picture:KIND; of the run as a whole
-// ("all" in place of a scenario) headline, published, machine or
-// picture:headline. It returns which files it changed, from root: none, if all are as they should
-// be. If a mark is wrong, or asks for what the run does not have, the error
-// names every such place, and nothing is written.
+// measurements, tables, checks, machine or picture:KIND; for the whole run ("all"
+// instead of a scenario) it is headline, published, machine or picture:headline. It
+// returns the files that it changed, relative to root: none if all are up to date. If
+// a mark is wrong, or names something that the run does not have, the error lists
+// every such place, and nothing is written.
 func UpdateDocs(root string, run result.Run) (changed []string, err error) {
 	names, err := documents(root)
 	if err != nil {
@@ -65,7 +65,7 @@ func UpdateDocs(root string, run result.Run) (changed []string, err error) {
 	return writeChanged(root, files)
 }
 
-// documents are the files that may quote a run.
+// documents returns the files that may quote a run.
 func documents(root string) ([]string, error) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "explain", "*.md"))
 	if err != nil {
@@ -107,10 +107,10 @@ func writeChanged(root string, files map[string][]byte) (changed []string, err e
 	return changed, nil
 }
 
-// An updater goes through documents and collects what is wrong with them.
+// An updater updates documents and collects their faults.
 type updater struct {
 	run    *result.Run
-	linked map[string][]byte // pictures that a document shows, by the name of the file
+	linked map[string][]byte // pictures that a document shows, by file name
 	faults []error
 }
 
@@ -162,7 +162,7 @@ func (u *updater) update(file, text string) string {
 	return out.String()
 }
 
-// piece is what belongs after a mark.
+// piece returns the text that belongs after a mark.
 func (u *updater) piece(file, mark string) (string, error) {
 	name, piece, _ := strings.Cut(mark, ":")
 	if name == "all" {
@@ -235,7 +235,7 @@ func (u *updater) picture(file string, s *result.Scenario, kind string) (string,
 	return "", fmt.Errorf("%s has no picture %q: it has %s", s.Name, kind, strings.Join(have, ", "))
 }
 
-// link shows a picture, which will be written.
+// link returns a link to a picture, and registers it to be written.
 func (u *updater) link(file string, p Picture) string {
 	u.linked[p.Name] = p.SVG
 	up := strings.Repeat("../", strings.Count(file, "/"))

@@ -153,7 +153,7 @@ func TestUpdateDocsNamesEveryFault(t *testing.T) {
 	}
 }
 
-// What a run says must not end a piece, nor be anything but text.
+// Texts of a run must not end a piece, or be interpreted as markup.
 func TestUpdateDocsOfAHostileRun(t *testing.T) {
 	run := sample()
 	bad := hostile()

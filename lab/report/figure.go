@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// What of a scenario's measurements is drawn depends on what they have. The
-// kinds of figures are also the names of picture files: those below, and for
-// other series, and for Values over X, the name in small letters with dashes.
+// The figures of a scenario depend on its measurements. The kinds of figures are also
+// the names of picture files: those below, and for other series, and for Values over
+// X, the name in lower case with dashes.
 const (
 	throughput  = "throughput"   // good answers per second, as bars
 	latencies   = "latency"      // percentiles
@@ -30,13 +30,12 @@ var seriesKinds = map[string]string{
 }
 
 const (
-	mostPanels  = 6  // of a figure: one for each setting
-	fewestXs    = 3  // that make a curve; two are better as bars
-	manifoldFor = 50 // a log axis for X, if the highest is so many times the lowest
+	mostPanels  = 6  // per figure: one for each setting
+	fewestXs    = 3  // for a curve; two are better as bars
+	manifoldFor = 50 // a log axis for X, if the highest is at least this many times the lowest
 )
 
-// A figure is one thing to see of a scenario: one panel, or one for each
-// setting.
+// A figure shows one aspect of a scenario, with one panel or one for each setting.
 type figure struct {
 	kind   string
 	title  string
@@ -49,7 +48,7 @@ type panel struct {
 	chart chart.Chart
 }
 
-// legend is what names the lines of a figure, nil if its charts do.
+// legend returns the names of the lines of a figure, nil if its charts have them.
 func (f *figure) legend(width float64) []chart.Key {
 	var all []chart.Lines
 	named := true
@@ -92,7 +91,7 @@ func figuresOf(s *result.Scenario, p *chart.Palette) []figure {
 	return all
 }
 
-// curved reports whether a variant was measured at enough X for a curve.
+// curved reports whether a variant was measured at enough values of X for a curve.
 func (d *drawer) curved() bool {
 	xs := map[string]map[float64]bool{}
 	for _, g := range d.groups {
@@ -110,7 +109,7 @@ func (d *drawer) curved() bool {
 	return false
 }
 
-// settings are the different settings, in order.
+// settings returns the different settings, in order.
 func (d *drawer) settings() []string {
 	var all []string
 	for _, g := range d.groups {
@@ -145,7 +144,7 @@ func (d *drawer) throughput() figure {
 		return c, len(c.Bars) > 0
 	})
 	if bars < 2 || top == 0 {
-		return figure{} // there is nothing to compare
+		return figure{} // nothing to compare
 	}
 	for i, p := range f.panels {
 		c := p.chart.(chart.Bars)
@@ -155,7 +154,7 @@ func (d *drawer) throughput() figure {
 	return f
 }
 
-// titled is what a chart shows of the scenario.
+// titled returns the title of a chart of the scenario.
 func (d *drawer) titled(what, setting string) string {
 	if setting != "" {
 		what += ", " + setting
@@ -171,8 +170,8 @@ func barTip(g result.Group) string {
 	return tip
 }
 
-// perSetting makes a panel for each setting that has something to show: all of
-// them, or mostPanels spread evenly, the first and the last among them.
+// perSetting makes a panel for each setting with data: all of them, or mostPanels
+// spread evenly, including the first and the last.
 func (d *drawer) perSetting(make func(setting string) (chart.Chart, bool)) []panel {
 	var all []panel
 	for _, setting := range d.settings() {
@@ -213,9 +212,9 @@ func (d *drawer) latency() figure {
 		})}
 }
 
-// percentiles are the points of a distribution up to the slowest answer,
-// which stands where the last of so many answers does. Those that have a name
-// say what they are.
+// percentiles returns the points of a distribution up to the slowest answer, whose
+// position is that of the last of that many answers. Named percentiles have a
+// tooltip.
 func percentiles(m result.Measurement) []chart.Point {
 	l := m.Latency
 	slowest := 1 - 1/float64(max(m.Good, 2))
@@ -229,7 +228,7 @@ func percentiles(m result.Measurement) []chart.Point {
 		name      string
 		share, ms float64
 	}{{"half", 0.5, l.P50}, {"90 %", 0.9, l.P90}, {"99 %", 0.99, l.P99}, {"99.9 %", 0.999, l.P999}} {
-		if p.share < slowest && p.ms > 0 { // a load tool does not tell them all
+		if p.share < slowest && p.ms > 0 { // a load tool does not report them all
 			points = append(points, chart.Point{X: p.share, Y: p.ms, Tip: p.name + " within " + figures.Millis(p.ms)})
 		}
 	}
@@ -243,8 +242,8 @@ func percentiles(m result.Measurement) []chart.Point {
 	return points
 }
 
-// crossing is where the line from a to b, which lies beyond the end of the
-// axis, crosses that end.
+// crossing returns the point where the line from a to b, which lies beyond the end of
+// the axis, crosses that end.
 func crossing(a, b chart.Point) chart.Point {
 	end := chart.Point{X: chart.LastShare, Y: b.Y}
 	if a.X < b.X && a.Y > 0 && b.Y > 0 {
@@ -309,7 +308,7 @@ func (d *drawer) addSeries(l *chart.Lines, m result.Measurement, name string) {
 	}
 }
 
-// curves are lines over X: what every variant has of it.
+// curves returns the figures over X, with a line for each variant.
 func (d *drawer) curves() []figure {
 	all := []figure{
 		d.curve(goodput, "Good answers per second", chart.Axis{Title: "good answers/s", Format: figures.Rate},
@@ -336,7 +335,7 @@ func (d *drawer) curves() []figure {
 	return all
 }
 
-// commonValues are the names of Values that every measurement has.
+// commonValues returns the names of Values that every measurement has.
 func (d *drawer) commonValues() []string {
 	names := slices.Sorted(maps.Keys(d.groups[0].Median.Values))
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -344,8 +343,8 @@ func (d *drawer) commonValues() []string {
 	})
 }
 
-// curve draws a chart for each facet, with a line for each variant. What has no
-// X is on no curve.
+// curve draws a chart for each facet, with a line for each variant. Measurements
+// without X are left out.
 func (d *drawer) curve(kind, title string, y chart.Axis, of func(result.Measurement) (float64, bool)) figure {
 	var facets []string
 	for _, g := range d.groups {

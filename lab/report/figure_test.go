@@ -24,7 +24,7 @@ func TestPercentilesEndWithTheSlowestOfSoMany(t *testing.T) {
 	}
 }
 
-// The line to what lies beyond the axis crosses its end where it would.
+// A line to a point beyond the axis is cut where it crosses the axis's end.
 func TestPercentilesAreCutAtTheEndOfTheAxis(t *testing.T) {
 	got := percentiles(result.Measurement{Good: 100_000, Latency: &result.Latency{P50: 1, P90: 1, P99: 1, P999: 10, Slowest: 1000}})
 	last := got[len(got)-1]
@@ -44,7 +44,7 @@ func TestWideRangesOfXAreLogarithmic(t *testing.T) {
 		}
 		figures := figuresOf(&s, chart.NewPalette(nil))
 		if len(figures) != 1 || figures[0].kind != goodput {
-			t.Fatalf("%d figures; want goodput alone", len(figures))
+			t.Fatalf("%d figures; want only goodput", len(figures))
 		}
 		if got := figures[0].panels[0].chart.(chart.Lines).X.Kind; got != tt.want {
 			t.Errorf("X from 1 to %g: axis %d; want %d", tt.highest, got, tt.want)
@@ -52,8 +52,8 @@ func TestWideRangesOfXAreLogarithmic(t *testing.T) {
 	}
 }
 
-// What is measured beside the X has curves of its own; a setting that only
-// says the X in words has not.
+// Settings that differ in more than X get separate curves; a setting that only
+// restates X does not.
 func TestEachFacetHasItsCurves(t *testing.T) {
 	for _, tt := range []struct {
 		setting func(what string, x float64) string
@@ -78,7 +78,7 @@ func TestEachFacetHasItsCurves(t *testing.T) {
 		for _, p := range figuresOf(&s, chart.NewPalette(nil))[0].panels {
 			titles = append(titles, p.title)
 			if n := len(p.chart.(chart.Lines).Lines[0].Points); n != 3 {
-				t.Errorf("%q: %d points; want those of the facet, 3", p.title, n)
+				t.Errorf("%q: %d points; want the 3 of the facet", p.title, n)
 			}
 		}
 		if !slices.Equal(titles, tt.panels) {
@@ -103,13 +103,13 @@ func TestManySettingsAreThinnedOut(t *testing.T) {
 	}
 }
 
-// A load tool tells the median, the p99 and the slowest alone; what it does not
-// tell is no latency of 0.
+// A load tool reports only the median, the p99 and the slowest; a missing percentile
+// is not a latency of 0.
 func TestPercentilesThatAreNotToldAreNoPoints(t *testing.T) {
 	m := result.Measurement{Good: 100_000, Latency: &result.Latency{P50: 3, P99: 5, Slowest: 9}}
 	for _, p := range percentiles(m) {
 		if p.Y <= 0 {
-			t.Errorf("point %+v; want none for what is not known", p)
+			t.Errorf("point %+v; want none for unknown percentiles", p)
 		}
 	}
 }

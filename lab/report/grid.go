@@ -11,22 +11,22 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A grid is a table before it is known where it is shown.
+// A grid is a table, independent of the output format.
 type grid struct {
 	Title string
 	Head  []string
-	Right []bool // of each column: it is set to the right
+	Right []bool // per column: right-aligned
 	Cells [][]string
-	Group []string // of each row: what it belongs to, if anything
+	Group []string // per row: its group, if any
 	Note  string
 
-	Changes bool // cells are changes, and may be broken where it is narrow
+	Changes bool // cells are changes, and may be broken in narrow tables
 }
 
-// settingHead is the head of a column that may go above the rows.
+// settingHead is the head of a column that can move above the rows.
 const settingHead = "setting"
 
-// grouped takes the settings out of the columns: each is above its rows.
+// grouped moves the settings from their column to above their rows.
 func (g grid) grouped() grid {
 	at := slices.Index(g.Head, settingHead)
 	if at < 0 {
@@ -42,7 +42,7 @@ func (g grid) grouped() grid {
 	return g
 }
 
-// above is what stands above that row: the group that begins there, or "".
+// above returns the heading above that row: the group that begins there, or "".
 func (g grid) above(row int) string {
 	if row < 0 || len(g.Group) == 0 || row > 0 && g.Group[row] == g.Group[row-1] {
 		return ""
@@ -50,13 +50,13 @@ func (g grid) above(row int) string {
 	return g.Group[row]
 }
 
-// A groupedRow is a row for the template, with what stands above it.
+// A groupedRow is a row for the template, with the heading above it.
 type groupedRow struct {
 	Above string
 	Cells []string
 }
 
-// Rows are the rows for the template.
+// Rows returns the rows for the template.
 func (g grid) Rows() []groupedRow {
 	rows := make([]groupedRow, len(g.Cells))
 	for i, cells := range g.Cells {
@@ -65,7 +65,7 @@ func (g grid) Rows() []groupedRow {
 	return rows
 }
 
-// A column is one of a table of T. Without has it is always there, else if
+// A column is a column of a table of T. Without has it is always shown, otherwise if
 // one of the rows has it.
 type column[T any] struct {
 	head  string
@@ -90,7 +90,7 @@ func gridOf[T any](rows []T, columns []column[T]) grid {
 	return g
 }
 
-// medians is the table of a scenario's measurements, repeats collapsed.
+// medians returns the table of a scenario's measurements, with repeats collapsed.
 func medians(s *result.Scenario) grid {
 	type group = result.Group
 	groups := result.Groups(s.Measurements)
@@ -149,8 +149,7 @@ func atOnce(m result.Measurement) string {
 	return figures.Count(int64(m.Source.Most))
 }
 
-// published is the table of a scenario's figures beside those that were
-// published.
+// published returns the table of a scenario's figures next to the published ones.
 func published(s *result.Scenario) grid {
 	g := gridOf(s.Rows, []column[result.Row]{
 		{"", false, nil, func(r result.Row) string {
@@ -171,7 +170,7 @@ func published(s *result.Scenario) grid {
 	return g
 }
 
-// optional writes a number that may be missing.
+// optional formats a number that may be missing.
 func optional(v *float64) string {
 	if v == nil {
 		return nothing
@@ -189,9 +188,8 @@ func change(before, after *float64, ratio float64) string {
 	return optional(before) + " → " + optional(after) + " " + times(ratio)
 }
 
-// overview is the table of all scenarios. It has one row for each, in order.
-// Whole says that there is room for the figures themselves beside their
-// ratios.
+// overview returns the table of all scenarios, with one row for each, in order. With
+// whole it includes the figures in addition to their ratios.
 func overview(run *result.Run, whole bool) grid {
 	type row = *result.Scenario
 	var rows []row
@@ -209,8 +207,8 @@ func overview(run *result.Run, whole bool) grid {
 	})
 }
 
-// repeated is the table of the scenarios that repeat a published experiment:
-// its figures beside those of the run, without and with the pattern.
+// repeated returns the table of the scenarios that repeat a published experiment: the
+// published figures next to those of the run, without and with the pattern.
 func repeated(run *result.Run) grid {
 	var rows []*result.Scenario
 	for i, s := range run.Scenarios {
@@ -228,8 +226,8 @@ func repeated(run *result.Run) grid {
 
 var numeric = regexp.MustCompile(`^[×≈<>~+−-]?\s?[0-9][0-9.,]*\s?(%|[µm]?s|min|h|[kM]i?B|GiB|[a-z]*/s|×)?$`)
 
-// ownTable is a table of a scenario's own. A column of numbers is set to the
-// right.
+// ownTable returns a table that the scenario made itself. Columns of numbers are
+// right-aligned.
 func ownTable(t result.Table) grid {
 	g := grid{Title: t.Title, Head: slices.Clone(t.Head)}
 	for _, row := range t.Cells {
@@ -258,13 +256,13 @@ func ownTable(t result.Table) grid {
 	return g
 }
 
-// everything is the table of all that was measured, each round by itself.
+// everything returns the table of all measurements, each round separately.
 func everything(s *result.Scenario) grid {
 	type m = result.Measurement
 	ms := func(of func(*result.Latency) float64) func(m) string {
 		return func(x m) string {
 			if x.Latency != nil && of(x.Latency) == 0 {
-				return nothing // a load tool does not tell them all
+				return nothing // a load tool does not report them all
 			}
 			return latency(x, of)
 		}
@@ -329,7 +327,7 @@ func statuses(m result.Measurement) string {
 	return strings.Join(all, ", ")
 }
 
-// values are the columns of what only this scenario measures.
+// values returns the columns of the values that only this scenario measures.
 func values(all []result.Measurement) []column[result.Measurement] {
 	names := map[string]bool{}
 	for _, m := range all {

@@ -21,14 +21,14 @@ var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Charts in the page are drawn for half of its width, and shown larger where
-// one has all of it: so letters are readable on a telephone too.
+// Charts in the page are drawn for half of its width, and scaled up if one has the
+// full width. This keeps the text readable on a phone.
 const chartWidth = 430.0
 
-// mostRows is how many lines a table of medians may have before it is folded.
+// mostRows is the number of rows above which a table of medians is folded.
 const mostRows = 16
 
-// A page is what the template shows.
+// A page is the data of the template.
 type page struct {
 	Style     template.CSS
 	Head      result.Head
@@ -54,13 +54,13 @@ type section struct {
 	Rows       grid
 	Figures    []shown
 	Medians    grid
-	Long       bool // so many medians that curves show them better
+	Long       bool // true if there are so many medians that curves show them better
 	Remarks    []string
 	Tables     []grid
 	Everything grid
 }
 
-// Shown is a figure as the page has it.
+// shown is a figure of the page.
 type shown struct {
 	Title, Note string
 	Wide        bool // more than one panel
@@ -78,11 +78,11 @@ type shownPanel struct {
 	SVG   template.HTML
 }
 
-// HTML writes a run as one page that loads nothing and runs no script.
+// HTML writes a run as one self-contained page without scripts.
 func HTML(w io.Writer, run result.Run) error {
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, pageOf(&run)); err != nil {
-		return fmt.Errorf("report: make the page: %w", err)
+		return fmt.Errorf("report: execute the template: %w", err)
 	}
 	if _, err := w.Write(bytes.Map(printable, b.Bytes())); err != nil {
 		return fmt.Errorf("report: write the page: %w", err)
@@ -90,8 +90,8 @@ func HTML(w io.Writer, run result.Run) error {
 	return nil
 }
 
-// printable drops control characters, which can come from a server and are
-// not allowed in a page.
+// printable drops control characters, which can come from a server and are not
+// allowed in a page.
 func printable(r rune) rune {
 	if unicode.IsControl(r) && r != '\n' {
 		return -1

@@ -22,8 +22,8 @@ func page(t *testing.T, run result.Run) string {
 	return b.String()
 }
 
-// elements parses a page, which is written so that it is XML too: stricter
-// than any browser. It also returns all of its text.
+// elements parses a page as XML, which is stricter than any browser. It also returns
+// all of its text.
 func elements(t *testing.T, page string) (all []xml.StartElement, text string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(page))
@@ -104,7 +104,7 @@ func TestPageNamesEverything(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(text, w) {
-			t.Errorf("the page does not say %q", w)
+			t.Errorf("the page lacks %q", w)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestEveryChartOfThePageIsInWords(t *testing.T) {
 			attributes[a.Name.Local] = a.Value
 		}
 		if attributes["aria-hidden"] == "true" {
-			continue // a line of a legend, beside its name
+			continue // a line of a legend, next to its name
 		}
 		charts++
 		if attributes["role"] != "img" || attributes["aria-label"] == "" {

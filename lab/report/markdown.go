@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// markdownOf writes a table in the form of GitHub.
+// markdownOf formats a table as GitHub Markdown.
 func markdownOf(g grid) string {
 	var b strings.Builder
 	if g.Title != "" {
@@ -36,7 +36,7 @@ func markdownOf(g grid) string {
 	return b.String()
 }
 
-// inMarkdown writes s so that it means nothing but itself, on one line.
+// inMarkdown escapes s as literal text on one line.
 func inMarkdown(s string) string { return markup.Replace(strings.Join(strings.Fields(s), " ")) }
 
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;",
@@ -50,7 +50,7 @@ func markdownChecks(s *result.Scenario) string {
 	return markdownOf(g)
 }
 
-// machineLine says where, of what and when a run was made.
+// machineLine describes the machine, commit and date of a run.
 func machineLine(h result.Head) string {
 	m := h.Machine
 	line := fmt.Sprintf("%s, %d CPUs, %s %s %s, %s; commit %s, %s",

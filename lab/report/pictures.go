@@ -5,11 +5,11 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A Picture is a drawing as an SVG file of its own, readable on light and on
-// dark ground.
+// A Picture is a drawing as a standalone SVG file, readable on light and on dark
+// ground.
 type Picture struct {
 	Name string // of the file: SCENARIO-KIND.svg, or headline.svg
-	Alt  string // what it shows, for readers who do not see it
+	Alt  string // description, for screen readers
 	SVG  []byte
 }
 
@@ -51,8 +51,8 @@ func headlinePicture(run *result.Run) (Picture, bool) {
 	return Picture{Name: "headline.svg", Alt: headlineTitle, SVG: p.SVG()}, true
 }
 
-// headlines is the picture of the first row of each scenario. It is not ok if
-// none has a ratio.
+// headlines returns the picture of the first row of each scenario. It reports false
+// if none has a ratio.
 func headlines(run *result.Run) (chart.Ratios, bool) {
 	c := chart.Ratios{Title: headlineTitle, Published: "published", Here: "here", Class: "w0", Format: times}
 	for i := range run.Scenarios {

@@ -1,6 +1,5 @@
-// Package report shows a run of the lab: on the terminal, as one HTML page
-// that needs nothing beside itself, as pictures, and as the pieces of the
-// documents that quote a run.
+// Package report renders a run of the lab: on the terminal, as a self-contained HTML
+// page, as pictures, and as the pieces of the documents that quote a run.
 package report
 
 import (
@@ -16,10 +15,10 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// nothing stands where there is no number.
+// nothing is shown for a missing number.
 const nothing = "–"
 
-// paletteOf gives every variant of the run its colour.
+// paletteOf assigns a colour to every variant of the run.
 func paletteOf(run *result.Run) *chart.Palette {
 	var all [][]string
 	for i := range run.Scenarios {
@@ -28,7 +27,7 @@ func paletteOf(run *result.Run) *chart.Palette {
 	return chart.NewPalette(all)
 }
 
-// variants are the names of a scenario's, in order.
+// variants returns the names of a scenario's variants, in order.
 func variants(s *result.Scenario) (names []string) {
 	for _, m := range s.Measurements {
 		if !slices.Contains(names, m.Variant) {
@@ -38,11 +37,11 @@ func variants(s *result.Scenario) (names []string) {
 	return names
 }
 
-// A headline is what a scenario has to tell in a line: its first row.
+// A headline is the summary of a scenario in a line: its first row.
 type headline struct {
-	row             *result.Row // nil: it has none
+	row             *result.Row // nil if it has none
 	what            string
-	published, here float64 // ratios, 0 if not known
+	published, here float64 // ratios, 0 if unknown
 }
 
 func headlineOf(s *result.Scenario) headline {
@@ -53,8 +52,8 @@ func headlineOf(s *result.Scenario) headline {
 	return headline{row: r, what: whatOf(*r), published: r.PublishedRatio(), here: r.Ratio()}
 }
 
-// figures writes the published ratio or the one here, with the whole of the
-// figures that it comes from if wanted.
+// figures formats the published ratio or the one measured here, with whole including
+// the underlying figures.
 func (h headline) figures(whole, here bool) string {
 	switch {
 	case h.row == nil:
@@ -69,7 +68,7 @@ func (h headline) figures(whole, here bool) string {
 	return times(h.published)
 }
 
-// whatOf is what a row is of, with its unit.
+// whatOf returns the name of a row, with its unit.
 func whatOf(r result.Row) string {
 	if r.Unit == "" || strings.Contains(r.What, r.Unit) {
 		return r.What
@@ -77,7 +76,7 @@ func whatOf(r result.Row) string {
 	return r.What + ", " + r.Unit
 }
 
-// times writes a ratio, and nothing for one that is not known.
+// times formats a ratio, as nothing if it is unknown.
 func times(ratio float64) string {
 	switch {
 	case ratio <= 0:
@@ -97,8 +96,8 @@ func checksHeld(s *result.Scenario) (held int) {
 	return held
 }
 
-// settingOf is a measurement's setting in words: with its X, unless it tells
-// that itself.
+// settingOf returns a measurement's setting in words, with its X unless the setting
+// contains it.
 func settingOf(m result.Measurement, axis string) string {
 	x := strings.TrimSpace(figures.Number(m.X) + " " + axis)
 	switch {
@@ -110,8 +109,8 @@ func settingOf(m result.Measurement, axis string) string {
 	return m.Setting + ", " + x
 }
 
-// facetOf is the setting of a measurement that has an X beside it, empty if
-// the X is all there is to the setting.
+// facetOf returns the setting of a measurement apart from its X, empty if the setting
+// is only the X.
 func facetOf(m result.Measurement) string {
 	if strings.Contains(m.Setting, strconv.FormatFloat(m.X, 'f', -1, 64)) || strings.Contains(m.Setting, figures.Number(m.X)) {
 		return ""
@@ -128,12 +127,12 @@ func verdict(c result.Check) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug makes a part of a file's name, or an anchor, of a name.
+// slug turns a name into a part of a file name, or an anchor.
 func slug(name string) string {
 	return strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }
 
-// capital writes the first letter large.
+// capital capitalizes the first letter.
 func capital(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[size:]

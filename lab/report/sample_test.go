@@ -9,9 +9,8 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// sample is a run as the lab makes them, with numbers that are made up: rows
-// that were published, repeats, series, a curve, a check that does not hold,
-// and a scenario that was cut short.
+// sample is a run like those of the lab, with invented numbers: published rows,
+// repeats, series, a curve, a failed check, and a scenario that was cut short.
 func sample() result.Run {
 	return result.Run{
 		Head: result.Head{
@@ -25,7 +24,7 @@ func sample() result.Run {
 
 func f(v float64) *float64 { return &v }
 
-// spreadOf is a distribution with that median and that tail: ms at share s is
+// spreadOf returns a distribution with that median and that tail: ms at share s is
 // p50 * tail^(nines of s).
 func spreadOf(p50, tail float64, n int64) *result.Latency {
 	at := func(share float64) float64 {

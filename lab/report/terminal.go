@@ -13,10 +13,10 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// Style is how a table looks. The zero Style is plain text, 80 columns wide.
+// Style is the style of a table. The zero Style is plain text, 80 columns wide.
 type Style struct {
 	Width int  // columns to fill, MinWidth to MaxWidth; 0 means MinWidth
-	Color bool // bold and colour, as terminal control sequences
+	Color bool // bold text and colour, as terminal control sequences
 }
 
 // The narrowest and the widest tables. Longer lines are hard to follow.
@@ -44,8 +44,8 @@ func newPrinter(s Style) *printer {
 	return &printer{Style: s}
 }
 
-// Scenario writes what came of a scenario: what was measured, the published
-// figures beside ours, its own tables, and what held.
+// Scenario writes the results of a scenario: its measurements, the published figures
+// next to ours, its own tables, and its checks.
 func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	p := newPrinter(style)
 	p.line(bold, s.Name+": "+s.Title)
@@ -73,8 +73,7 @@ func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	return p.flush(w)
 }
 
-// Summary writes the last table: a line for each scenario, and what did not
-// hold.
+// Summary writes the last table: a line for each scenario, and the failed checks.
 func Summary(w io.Writer, run result.Run, style Style) error {
 	p := newPrinter(style)
 	g := overview(&run, false)
@@ -124,8 +123,8 @@ func (p *printer) line(code, text string) {
 	}
 }
 
-// words writes text over as many lines as it takes, the first one after mark,
-// the others under it.
+// words writes text on as many lines as needed, the first one after mark, the others
+// aligned with it.
 func (p *printer) words(mark, text string) { p.paintWords("", mark, text) }
 
 func (p *printer) paintWords(code, mark, text string) {
@@ -148,8 +147,8 @@ func (p *printer) paint(code, text string) string {
 	return code + text + reset
 }
 
-// part writes a table with an empty line and a title above it, unless it is
-// empty.
+// part writes a table below an empty line and a title. It writes nothing if the table
+// is empty.
 func (p *printer) part(title string, g grid) {
 	if len(g.Cells) == 0 {
 		return
@@ -164,8 +163,8 @@ func (p *printer) part(title string, g grid) {
 	}
 }
 
-// grid writes a table. One that is too wide whatever is wrapped becomes a
-// list: each row its own lines, a line for each cell.
+// grid writes a table. If it is too wide even when wrapped, it becomes a list with a
+// line for each cell of a row.
 func (p *printer) grid(g grid) {
 	rows := [][]string{heads(g, true), heads(g, false)}
 	for _, row := range g.Cells {
@@ -203,8 +202,8 @@ func tooWide(laid [][]string, width int) bool {
 	})
 }
 
-// heads are the heads of columns of numbers in two lines, of which this is
-// the upper or the lower one: such a column is as narrow as its numbers.
+// heads returns the upper or the lower line of the heads. The heads of columns of
+// numbers take two lines, so that such a column is as narrow as its numbers.
 func heads(g grid, upper bool) []string {
 	out := make([]string, len(g.Head))
 	for c, head := range g.Head {
@@ -224,7 +223,7 @@ func heads(g grid, upper bool) []string {
 	return out
 }
 
-// narrow puts settings above their rows if they would be wrapped.
+// narrow moves settings above their rows if they would be wrapped.
 func (p *printer) narrow(g grid) grid {
 	laid := figures.Columns(append([][]string{g.Head}, g.Cells...), g.Right, p.Width)
 	if slices.ContainsFunc(laid, func(lines []string) bool { return len(lines) > 1 }) {
@@ -246,8 +245,8 @@ func (p *printer) list(g grid) {
 	}
 }
 
-// failures says of each variant how many of its requests failed, and how the
-// first did.
+// failures describes, for each variant, how many of its requests failed, and the
+// first failure.
 func failures(s *result.Scenario) (all []string) {
 	for _, v := range variants(s) {
 		var failed, requests int64
@@ -269,7 +268,7 @@ func failures(s *result.Scenario) (all []string) {
 	return all
 }
 
-// remarks are what belongs under the table of measurements.
+// remarks returns the text below the table of measurements.
 func remarks(s *result.Scenario) []string {
 	all := failures(s)
 	if text := generator(s); text != "" {
@@ -278,8 +277,8 @@ func remarks(s *result.Scenario) []string {
 	return all
 }
 
-// generator says how much of the machine the load generator has used: near a
-// processor, the generator is what was measured.
+// generator describes the load generator's CPU use: near one processor, the generator
+// itself was the bottleneck.
 func generator(s *result.Scenario) string {
 	var most float64
 	known, pinned := false, true

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
@@ -75,8 +75,8 @@ func TestTerminalFitsAndHasNoControlCharacters(t *testing.T) {
 	}
 }
 
-// hostile has names that mean something to a terminal, a page and a document,
-// and a table that is too wide for any of them.
+// hostile has names with special characters for a terminal, a page and a document,
+// and a table that is too wide for all of them.
 func hostile() result.Scenario {
 	const bad = "<script>alert(\"1\")</script>\x1b[2J|`*_]](x)\n<!-- /lab -->"
 	wide := result.Table{Title: bad, Head: []string{bad, "n"}}

@@ -7,12 +7,12 @@ import (
 
 // A Group is the rounds of one variant under one setting.
 type Group struct {
-	Median Measurement   // the median round, by PerSecond; of an even number the lower of the two
-	Rounds []Measurement // all of them, in the order in which they were measured; at least one
+	Median Measurement   // the median round, by PerSecond; for an even number the lower of the two
+	Rounds []Measurement // all rounds, in the order in which they were measured; at least one
 }
 
-// Groups puts the rounds of each variant, setting and X together, in the order
-// in which the first of each was measured.
+// Groups groups the rounds by variant, setting and X, in the order in which the first
+// of each was measured.
 func Groups(all []Measurement) []Group {
 	type key struct {
 		variant, setting string
@@ -38,7 +38,7 @@ func Groups(all []Measurement) []Group {
 	return groups
 }
 
-// Spread is the lowest and the highest PerSecond of the rounds.
+// Spread returns the lowest and the highest PerSecond of the rounds.
 func (g Group) Spread() (low, high float64) {
 	low, high = g.Rounds[0].PerSecond, g.Rounds[0].PerSecond
 	for _, m := range g.Rounds {
@@ -47,7 +47,7 @@ func (g Group) Spread() (low, high float64) {
 	return low, high
 }
 
-// Failures is the sum over all rounds: a median must not hide one.
+// Failures returns the sum over all rounds, because a median must not hide a failure.
 func (g Group) Failures() (n int64) {
 	for _, m := range g.Rounds {
 		n += m.Failures

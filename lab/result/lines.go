@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// A line is a line of a run's file: one of the two is set.
+// A line is a line of a run's file: exactly one field is set.
 type line struct {
 	Head     *Head     `json:"run,omitempty"`
 	Scenario *Scenario `json:"scenario,omitempty"`
@@ -23,7 +23,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	return out, out.write(line{Head: &h})
 }
 
-// Scenario writes what came of a scenario.
+// Scenario writes the result of a scenario.
 func (w *Writer) Scenario(s Scenario) error { return w.write(line{Scenario: &s}) }
 
 func (w *Writer) write(l line) error {
@@ -33,13 +33,12 @@ func (w *Writer) write(l line) error {
 	return nil
 }
 
-// MaxLine is how long a line may be that Read takes: a scenario with all its
+// MaxLine is the longest line that Read accepts: a scenario with all its
 // distributions and series has about a megabyte.
 const MaxLine = 64 << 20
 
-// Read reads what a Writer has written. A scenario that comes twice counts as
-// it came last, so that files may be put one after another: then the last head
-// counts.
+// Read reads the output of a Writer. Of a repeated scenario or head the last one
+// counts, so files can be concatenated.
 func Read(r io.Reader) (Run, error) {
 	var run Run
 	lines := bufio.NewScanner(r)
@@ -67,7 +66,7 @@ func Read(r io.Reader) (Run, error) {
 	return run, nil
 }
 
-// Put adds a scenario, in place of the one of its name.
+// Put adds a scenario, or replaces the one with its name.
 func (r *Run) Put(s Scenario) {
 	for i := range r.Scenarios {
 		if r.Scenarios[i].Name == s.Name {

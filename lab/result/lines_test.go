@@ -21,8 +21,8 @@ func head() result.Head {
 	}
 }
 
-// full has every field set, so that one that is not written, or not read,
-// makes the round trip fail.
+// full has every field set, so that the round trip fails if one is not written or not
+// read.
 func full() result.Scenario {
 	return result.Scenario{
 		Name: "do-once", Title: "Do once", Asks: "How often?",
@@ -73,8 +73,8 @@ func TestLinesRoundTrip(t *testing.T) {
 	}
 }
 
-// The scenario that the round trip is tested with has no field at its zero
-// value, however deep: else a field without a working JSON name would pass.
+// The scenario of the round trip test has no zero field at any depth: otherwise a
+// field without a working JSON name would pass.
 func TestLinesRoundTripCoversEveryField(t *testing.T) {
 	var look func(path string, v reflect.Value)
 	look = func(path string, v reflect.Value) {
@@ -112,7 +112,7 @@ func TestReadTakesTheLastOfEach(t *testing.T) {
 	got, err := result.Read(both)
 	if err != nil || got.Head.Commit != "later" || len(got.Scenarios) != 2 ||
 		got.Scenarios[0].Title != "new" || got.Scenarios[1].Name != "b" {
-		t.Errorf("Read = %+v, %v; want the later head, a as it came last, then b", got, err)
+		t.Errorf("Read = %+v, %v; want the later head, the last a, then b", got, err)
 	}
 }
 

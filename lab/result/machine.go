@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/internal/host"
 )
 
-// ThisMachine describes the one that this program runs on.
+// ThisMachine describes the machine that this program runs on.
 func ThisMachine() Machine {
 	return Machine{
 		OS:     runtime.GOOS,

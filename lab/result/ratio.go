@@ -8,11 +8,11 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Confidence is that of an Interval's bounds, at least.
+// Confidence is the least confidence of an Interval's bounds.
 const Confidence = 0.95
 
-// MinPairs is how many pairs an interval of that confidence needs: the median
-// of six lies between the lowest and the highest 31 times of 32, that of five
+// MinPairs is the number of pairs that an interval of that confidence needs: the
+// median of six lies between the lowest and the highest 31 times of 32, that of five
 // 15 times of 16.
 const MinPairs = 6
 
@@ -22,20 +22,19 @@ type Interval struct {
 	Low       float64 `json:"low"`
 	High      float64 `json:"high"`
 	Pairs     int     `json:"pairs"`
-	RangeOnly bool    `json:"range_only,omitempty"` // fewer than MinPairs: the bounds are the lowest and the highest ratio, and promise nothing
+	RangeOnly bool    `json:"range_only,omitempty"` // fewer than MinPairs: the bounds are the lowest and the highest ratio, without that confidence
 }
 
-// Ratio compares rounds that were measured by turns: num[i] and den[i] are one
-// round, so that what slows the machine down for a while slows both. It
-// returns the median of num[i]/den[i] and its 95 % interval by order
-// statistics, which assumes nothing of how the ratios are distributed: both
-// bounds are ratios that were measured, and with few pairs they are far apart.
-// With 6 to 8 pairs they are the lowest and the highest of all. With fewer
-// there is no such interval: the bounds are still the lowest and the highest,
-// and RangeOnly says so.
+// Ratio compares rounds measured in turn: num[i] and den[i] are from one round, so a
+// temporary slowdown of the machine affects both. It returns the median of
+// num[i]/den[i] and its 95 % interval by order statistics, which assumes nothing
+// about the distribution of the ratios: both bounds are measured ratios, and with few
+// pairs they are far apart. With 6 to 8 pairs they are the lowest and the highest of
+// all. With fewer there is no such interval: the bounds are still the lowest and the
+// highest, and RangeOnly is set.
 //
-// What has no counterpart is left out, and so is a pair whose ratio is not a
-// number, as with a den of 0. Without any pair all fields but RangeOnly are 0.
+// Values without a counterpart are left out, and so are pairs whose ratio is not a
+// number, as with a den of 0. Without any pair all fields except RangeOnly are 0.
 func Ratio(num, den []float64) Interval {
 	var ratios []float64
 	for i := range min(len(num), len(den)) {
@@ -55,7 +54,7 @@ func Ratio(num, den []float64) Interval {
 	return out
 }
 
-// String is the interval in words.
+// String formats the interval.
 func (i Interval) String() string {
 	what := "95 % interval"
 	if i.RangeOnly {

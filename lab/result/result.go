@@ -1,37 +1,37 @@
-// Package result is what a run of the lab has to tell, for programs: one JSON
-// object a line, in the order in which things were measured, so that a run
-// that was cut short still says what it knows.
+// Package result is the machine-readable format of the lab's results: one JSON object
+// per line, in the order of measurement, so that a run that was cut short keeps its
+// results so far.
 //
-// The first line is the run's [Head], each further one a scenario. Units stand
-// in the JSON names.
+// The first line is the run's [Head], each further one a scenario. The JSON names
+// contain the units.
 package result
 
 import "time"
 
-// A Run is what one call of the lab has measured.
+// A Run holds the results of one run of the lab.
 type Run struct {
 	Head      Head
 	Scenarios []Scenario
 }
 
-// A Head says where and of what a run was made.
+// A Head describes the machine and the commit of a run.
 type Head struct {
 	StartedAt time.Time `json:"started_at"` // UTC
 	Commit    string    `json:"commit"`     // short, with -dirty if files were changed
 	Size      Size      `json:"size"`
 	Machine   Machine   `json:"machine"`
-	Notes     []string  `json:"notes,omitempty"` // what the machine did not allow, and the like
+	Notes     []string  `json:"notes,omitempty"` // such as what the machine did not allow
 }
 
-// A Size is how much a run asks for.
+// A Size is the size of a run.
 type Size string
 
 const (
-	Full  Size = "full"  // what was published, or enough to judge by
-	Small Size = "small" // enough to see that it works; nothing that needs time is judged
+	Full  Size = "full"  // as published, or enough to judge
+	Small Size = "small" // enough to see that it works; times are not judged
 )
 
-// A Machine is where a run was made.
+// A Machine describes the machine of a run.
 type Machine struct {
 	OS     string `json:"os"`
 	Kernel string `json:"kernel"`
@@ -41,20 +41,20 @@ type Machine struct {
 	Go     string `json:"go"`
 }
 
-// A Scenario is what came of one.
+// A Scenario is the result of a scenario.
 type Scenario struct {
 	Name         string        `json:"name"`
 	Title        string        `json:"title"`
 	Asks         string        `json:"asks"`                // the question, in a sentence or two
-	Published    *Published    `json:"published,omitempty"` // nil: it repeats nobody's experiment
+	Published    *Published    `json:"published,omitempty"` // nil: it does not repeat a published experiment
 	Measurements []Measurement `json:"measurements"`
 	Rows         []Row         `json:"rows,omitempty"`
 	Tables       []Table       `json:"tables,omitempty"`
 	Checks       []Check       `json:"checks"`
 	Notes        []string      `json:"notes,omitempty"`
-	Axis         string        `json:"axis,omitempty"` // what Measurement.X is, with its unit
+	Axis         string        `json:"axis,omitempty"` // description of Measurement.X, with its unit
 	ElapsedS     float64       `json:"elapsed_s"`
-	Error        string        `json:"error,omitempty"` // why it was not run to its end
+	Error        string        `json:"error,omitempty"` // why it did not run to its end
 }
 
 // Held reports whether the scenario was run and all of its checks hold.
@@ -71,25 +71,25 @@ func (s *Scenario) Held() bool {
 type Published struct {
 	Title           string   `json:"title"`
 	URL             string   `json:"url,omitempty"`
-	Setup           string   `json:"setup"`                     // what was done, in our words
-	FromSource      []string `json:"from_source,omitempty"`     // what is not in the text but in its authors' code
+	Setup           string   `json:"setup"`                     // the set-up, in our words
+	FromSource      []string `json:"from_source,omitempty"`     // details that are only in the authors' code
 	Inconsistencies []string `json:"inconsistencies,omitempty"` // where the text contradicts itself
-	Flaws           []string `json:"flaws,omitempty"`           // of the set-up, which the scenario shows and repairs
+	Flaws           []string `json:"flaws,omitempty"`           // flaws of the set-up, which the scenario shows and repairs
 }
 
 // A Measurement is one variant under one load, once.
 type Measurement struct {
 	Variant string  `json:"variant"`           // "unprotected", "weir", ...
-	Setting string  `json:"setting,omitempty"` // what else it was measured with: "12 connections"
-	X       float64 `json:"x,omitempty"`       // the setting as a number, where it is one; see Scenario.Axis
-	Round   int     `json:"round,omitempty"`   // from 1, of repeats by turns; 0: it was measured once
+	Setting string  `json:"setting,omitempty"` // other conditions: "12 connections"
+	X       float64 `json:"x,omitempty"`       // the setting as a number, if it is one; see Scenario.Axis
+	Round   int     `json:"round,omitempty"`   // from 1, for repeats in turn; 0: measured once
 	Load    string  `json:"load"`              // in words
 
 	Requests     int64         `json:"requests"`
 	Good         int64         `json:"good"`
 	Failures     int64         `json:"failures"`
 	FirstFailure string        `json:"first_failure,omitempty"`
-	Statuses     map[int]int64 `json:"statuses,omitempty"` // HTTP status to answers; 0: no answer
+	Statuses     map[int]int64 `json:"statuses,omitempty"` // HTTP status to number of answers; 0: no response
 	Seconds      float64       `json:"seconds"`
 	PerSecond    float64       `json:"good_per_s"`
 
@@ -98,11 +98,11 @@ type Measurement struct {
 	Series  []Series `json:"series,omitempty"`
 	CPU     *CPU     `json:"cpu,omitempty"`
 
-	Values map[string]float64 `json:"values,omitempty"` // what only this scenario measures
+	Values map[string]float64 `json:"values,omitempty"` // values that only this scenario measures
 }
 
-// A Latency is a distribution of latencies, in milliseconds, three significant
-// digits but for the slowest, which is exact.
+// A Latency is a distribution of latencies, in milliseconds, with three significant
+// digits except for the slowest, which is exact.
 type Latency struct {
 	P50          float64 `json:"p50_ms"`
 	P90          float64 `json:"p90_ms"`
@@ -113,14 +113,13 @@ type Latency struct {
 	Distribution []Point `json:"distribution,omitempty"` // ascending
 }
 
-// A Point is a step of a distribution: that share of the answers took no
-// longer.
+// A Point is a step of a distribution: Share of the answers took at most MS.
 type Point struct {
 	MS    float64 `json:"ms"`
 	Share float64 `json:"share"` // 0 to 1
 }
 
-// A Source is what the source of the expensive calls has seen.
+// A Source has the counts of the source of the expensive calls.
 type Source struct {
 	Calls     int64   `json:"calls"`
 	Most      int     `json:"most_at_once"`
@@ -135,7 +134,7 @@ const (
 	GoodAnswers   = "good answers"
 )
 
-// A Series is something over time, from the start of the load on.
+// A Series is a value over time, from the start of the load.
 type Series struct {
 	Name    string    `json:"name"`
 	Unit    string    `json:"unit"` // "calls/s", "callers", ...
@@ -143,16 +142,16 @@ type Series struct {
 	Values  []float64 `json:"values"` // one for each interval
 }
 
-// A CPU is what was used of the machine while a load ran: CPU time by elapsed
-// time, so that 1 is one processor's whole.
+// A CPU is the CPU use during a load: CPU time divided by elapsed time, so 1 is one
+// whole processor.
 type CPU struct {
 	Generator float64 `json:"generator"`
 	Service   float64 `json:"service"`
 	Engines   float64 `json:"engines"`
-	Pinned    bool    `json:"pinned"` // the generator has processors of its own
+	Pinned    bool    `json:"pinned"` // the generator has dedicated processors
 }
 
-// A Better says which of two numbers one would rather have.
+// A Better tells which of two numbers is better.
 type Better string
 
 const (
@@ -160,8 +159,8 @@ const (
 	Lower  Better = "lower"
 )
 
-// A Row is a figure beside the same figure as it was published. What was not
-// published or not measured is nil.
+// A Row is a figure with its published counterpart. Figures that were not published
+// or not measured are nil.
 type Row struct {
 	What   string `json:"what"`
 	Unit   string `json:"unit"` // "s", "ms", "requests/s", "calls", ...
@@ -171,7 +170,7 @@ type Row struct {
 	PublishedAfter  *float64 `json:"published_after"`  // with the pattern
 	Before          *float64 `json:"before"`           // here, unprotected
 	After           *float64 `json:"after"`            // here, weir
-	Ceiling         *float64 `json:"ceiling"`          // here, the same server answering a constant
+	Ceiling         *float64 `json:"ceiling"`          // here, the same server with a constant response
 	FromSource      bool     `json:"from_source,omitempty"`
 	Note            string   `json:"note,omitempty"`
 }
@@ -185,7 +184,7 @@ func (r Row) Published(before, after float64) Row {
 	return r
 }
 
-// Here returns r with what was measured here.
+// Here returns r with the figures measured here.
 func (r Row) Here(before, after float64) Row {
 	r.Before, r.After = &before, &after
 	return r
@@ -203,11 +202,11 @@ func (r Row) Noted(note string) Row {
 	return r
 }
 
-// PublishedRatio is how many times better the published figure became with the
-// pattern, 0 if that is not known. A ratio above 1 is always an improvement.
+// PublishedRatio returns how many times better the published figure became with the
+// pattern, 0 if unknown. A ratio above 1 is always an improvement.
 func (r Row) PublishedRatio() float64 { return r.ratio(r.PublishedBefore, r.PublishedAfter) }
 
-// Ratio is the same for what was measured here.
+// Ratio is the same for the figures measured here.
 func (r Row) Ratio() float64 { return r.ratio(r.Before, r.After) }
 
 func (r Row) ratio(before, after *float64) float64 {
@@ -224,16 +223,16 @@ func (r Row) ratio(before, after *float64) float64 {
 	return num / den
 }
 
-// A Table is something that a scenario tells in words and numbers of its own.
+// A Table is a table that a scenario defines itself.
 type Table struct {
 	Title string     `json:"title"`
 	Head  []string   `json:"head"`
-	Cells [][]string `json:"cells"` // a column of nothing but numbers is set to the right
+	Cells [][]string `json:"cells"` // columns that contain only numbers are right-aligned
 }
 
-// A Check is something that must hold.
+// A Check is a requirement and whether it holds.
 type Check struct {
 	What   string `json:"what"`
 	Holds  bool   `json:"holds"`
-	Detail string `json:"detail"` // what was found
+	Detail string `json:"detail"` // details of the result
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// role is the environment variable that tells a process of the lab what it is.
+// role is the environment variable that holds the role of a process of the lab.
 const role = "WEIR_LAB_ROLE"
 
 // The roles.
@@ -28,16 +28,16 @@ const (
 	roleLoad  = "load"
 )
 
-// Child runs this process in the role that the lab has started it for and
-// exits. In a process that the lab has not started it does nothing. A program
-// calls it first thing in main, a test in TestMain.
+// Child runs this process in the role given by the lab and exits. In a process that
+// the lab did not start it does nothing. Programs call it first in main, tests in
+// TestMain.
 func Child(all []Scenario) {
 	what := os.Getenv(role)
 	if what == "" {
 		return
 	}
-	// An interrupt from a terminal reaches the whole group; the lab tells its
-	// children itself.
+	// An interrupt from a terminal reaches the whole process group; the lab signals
+	// its children itself.
 	signal.Ignore(os.Interrupt)
 	proc.DieWithParent()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -48,7 +48,7 @@ func Child(all []Scenario) {
 	case roleLoad:
 		err = load.Main(ctx, os.Stdin, os.Stdout)
 	default:
-		err = fmt.Errorf("scenario: %s=%q is no role", role, what)
+		err = fmt.Errorf("scenario: %s=%q is not a role", role, what)
 	}
 	stop()
 	if err != nil {
@@ -58,14 +58,14 @@ func Child(all []Scenario) {
 	os.Exit(0)
 }
 
-// An order says what is to be served. It is the first line that a serving
-// process reads; the end of its input ends it.
+// An order names the service to run. It is the first line that a serving process
+// reads; the process ends when its input ends.
 type order struct {
 	Scenario string
 	Options  Options
 }
 
-// An address is where it is served: the line that a serving process writes.
+// An address holds the URLs of a service: the line that a serving process writes.
 type address struct{ Service, Control string }
 
 // serve serves until ctx or in ends.
@@ -77,17 +77,17 @@ func serve(ctx context.Context, all []Scenario, in io.Reader, out io.Writer) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with the process that ordered
+	go func() { // ends with the process that sent the order
 		io.Copy(io.Discard, in) //nolint:errcheck // whatever ends it
 		cancel()
 	}()
 	s, ok := byName(all, o.Scenario)
 	if !ok || s.Service == nil {
-		return fmt.Errorf("scenario: %q serves nothing", o.Scenario)
+		return fmt.Errorf("scenario: %q has no service", o.Scenario)
 	}
 	svc, err := s.Service(ctx, o.Options)
 	if err != nil {
-		return fmt.Errorf("scenario: make the service %s of %s: %w", o.Options.Variant, o.Scenario, err)
+		return fmt.Errorf("scenario: create the service %s of %s: %w", o.Options.Variant, o.Scenario, err)
 	}
 	if svc.Close != nil {
 		defer svc.Close()
@@ -97,7 +97,7 @@ func serve(ctx context.Context, all []Scenario, in io.Reader, out io.Writer) err
 	return r.serve(ctx, out)
 }
 
-// A recorder serves a service, and keeps what is measured of it.
+// A recorder runs a service and keeps its measurements.
 type recorder struct {
 	svc *Service
 
@@ -106,7 +106,7 @@ type recorder struct {
 	gauges map[string]*result.Series // guarded by mu
 }
 
-// seen is what a service tells of a measurement.
+// seen is a service's report on a measurement.
 type seen struct {
 	Source *result.Source
 	Series []result.Series
@@ -135,13 +135,13 @@ func (r *recorder) serve(ctx context.Context, out io.Writer) error {
 		*side.url = "http://" + l.Addr().String()
 		srv := &http.Server{Handler: side.handler, ReadHeaderTimeout: 30 * time.Second}
 		done = append(done, srv.Close)
-		go func() { ended <- srv.Serve(l) }() // ends by Close
+		go func() { ended <- srv.Serve(l) }() // ended by Close
 	}
 	if r.svc.Gauges != nil {
 		go r.sample(ctx)
 	}
 	if err := json.NewEncoder(out).Encode(at); err != nil {
-		return fmt.Errorf("scenario: tell the address: %w", err)
+		return fmt.Errorf("scenario: write the address: %w", err)
 	}
 	var err error
 	select {

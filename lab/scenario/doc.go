@@ -1,9 +1,9 @@
 // Package scenario has the parts of the lab's scenarios, and runs them.
 //
-// A [Scenario] is one file: the question, the engines it needs, the service
-// under load in its variants, the load, what is measured and what must hold.
-// Its Run gets a [Lab], which starts what it needs and stops it whatever
-// happens, and writes down what was measured:
+// A [Scenario] is one file: the question, the engines it needs, the service under
+// load in its variants, the load, the measurements and the checks. Its Run gets a
+// [Lab], which starts services and engines, always stops them, and records the
+// measurements:
 //
 //	func run(ctx context.Context, l *scenario.Lab) error {
 //		for _, variant := range []string{"unprotected", "weir"} {
@@ -23,9 +23,8 @@
 //
 // # Processes
 //
-// The lab, every service and the load generator are processes of their own, of
-// the same program; [Child] is the main function of all but the lab. Where
-// the machine has two processors or more the generator has one half of them to
-// itself, so that what it uses is not taken from what it measures. They talk
-// over real sockets.
+// The lab, every service and the load generator are separate processes of the same
+// program; [Child] is the main function of all except the lab. On a machine with two
+// processors or more the generator has half of them to itself, so that it does not
+// take CPU from the services under test. The processes communicate over real sockets.
 package scenario

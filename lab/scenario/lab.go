@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A Lab is what a scenario's Run works with. Whatever it has started it stops
-// when Run is over. Its methods are for the goroutine of Run.
+// A Lab runs the parts of a scenario. It stops everything it started when Run
+// returns. Only the goroutine of Run may call its methods.
 type Lab struct {
 	Small bool // run at the small size: counts can be judged, times cannot
 
@@ -23,7 +23,7 @@ type Lab struct {
 	progress *terminal.Progress
 	out      *result.Scenario
 	engines  []*engine.Server
-	stops    []func() error // what to end, the last first
+	stops    []func() error // called in reverse order
 }
 
 // Size returns full, or small if the lab runs at its small size.
@@ -34,7 +34,7 @@ func Size[T any](l *Lab, full, small T) T {
 	return full
 }
 
-// Engine starts an engine, by start, and stops it when Run is over.
+// Engine starts an engine with start, and stops it when Run is over.
 func (l *Lab) Engine(ctx context.Context, name string, start func(context.Context) (*engine.Server, error)) (*engine.Server, error) {
 	l.progress.Start("starting "+name, func() string { return "" })
 	defer l.progress.Close()
@@ -47,13 +47,13 @@ func (l *Lab) Engine(ctx context.Context, name string, start func(context.Contex
 	return s, nil
 }
 
-// Defer has f called when Run is over, before what was started earlier is
+// Defer registers f to be called when Run is over, before anything started earlier is
 // stopped.
 func (l *Lab) Defer(f func() error) { l.stops = append(l.stops, f) }
 
-// Share holds processes to a share of a processor, as `docker --cpus` does,
-// until Run is over. Where the machine does not allow it the run goes on
-// without, and says so in its notes: Share then returns nil.
+// Share holds processes to a share of a processor, as `docker --cpus` does, until Run
+// is over. If the machine does not allow that, Share returns nil, and the run goes on
+// without the limit and adds a note.
 func (l *Lab) Share(name string, cpus float64) *cpu.Share {
 	s, err := cpu.NewShare(name, cpus)
 	if err != nil {
@@ -64,9 +64,9 @@ func (l *Lab) Share(name string, cpus float64) *cpu.Share {
 	return s
 }
 
-// Spread lets what is started from now on run on all processors, until Run is
-// over: those of the load generator too. It is for services that make their load
-// themselves.
+// Spread lets everything started from now on run on all processors, including those
+// of the load generator, until Run is over. It is for services that generate their
+// own load.
 func (l *Lab) Spread() error {
 	if !l.config.pinned() {
 		return nil
@@ -78,17 +78,17 @@ func (l *Lab) Spread() error {
 	return nil
 }
 
-// Step shows what goes on, until the next step or measurement. It is for what
-// takes over a second and is not measured.
+// Step shows the current activity until the next step or measurement. It is for
+// activities that take over a second and are not measured.
 func (l *Lab) Step(format string, args ...any) {
 	l.progress.Start(fmt.Sprintf(format, args...), func() string { return "" })
 }
 
-// Record writes a measurement down. Measure does it by itself.
+// Record records a measurement. Measure does so automatically.
 func (l *Lab) Record(m result.Measurement) { l.out.Measurements = append(l.out.Measurements, m) }
 
-// Measurements returns what was written down for a variant and a setting, in
-// the order of the rounds. The empty setting stands for all.
+// Measurements returns the measurements of a variant and a setting, in the order of
+// the rounds. An empty setting means all settings.
 func (l *Lab) Measurements(variant, setting string) []result.Measurement {
 	var found []result.Measurement
 	for _, m := range l.out.Measurements {
@@ -109,24 +109,23 @@ func (l *Lab) Rates(variant, setting string) []float64 {
 	return rates
 }
 
-// One returns the last measurement of a variant. A variant that was not
-// measured is a mistake of the scenario, which panics.
+// One returns the last measurement of a variant. It panics if the variant was not
+// measured, which is a bug in the scenario.
 func (l *Lab) One(variant string) result.Measurement {
 	all := l.Measurements(variant, "")
 	if len(all) == 0 {
-		panic(fmt.Sprintf("scenario: %s has not measured %q", l.scenario.Name, variant))
+		panic(fmt.Sprintf("scenario: %s did not measure %q", l.scenario.Name, variant))
 	}
 	return all[len(all)-1]
 }
 
-// Row writes down a figure beside the published one.
+// Row records a figure with the published one.
 func (l *Lab) Row(r result.Row) { l.out.Rows = append(l.out.Rows, r) }
 
-// Table writes down a table.
+// Table records a table.
 func (l *Lab) Table(t result.Table) { l.out.Tables = append(l.out.Tables, t) }
 
-// Note writes down what a reader should know. A note that stands there
-// already is not written again.
+// Note records a remark for the reader. The same note is not recorded twice.
 func (l *Lab) Note(format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
 	if !slices.Contains(l.out.Notes, note) {
@@ -134,21 +133,21 @@ func (l *Lab) Note(format string, args ...any) {
 	}
 }
 
-// Check writes down whether something holds that must hold at every size, and
-// what was found: a count, not a time.
+// Check records whether a requirement holds, with the details. It is for requirements
+// at every size: counts, not times.
 func (l *Lab) Check(what string, holds bool, format string, args ...any) {
 	l.out.Checks = append(l.out.Checks, result.Check{What: what, Holds: holds, Detail: fmt.Sprintf(format, args...)})
 }
 
-// CheckTime is Check for what depends on how fast things are. At the small
-// size it does nothing.
+// CheckTime is Check for requirements that depend on speed. At the small size it does
+// nothing.
 func (l *Lab) CheckTime(what string, holds bool, format string, args ...any) {
 	if !l.Small {
 		l.Check(what, holds, format, args...)
 	}
 }
 
-// stop ends all that was started.
+// stop stops everything that was started.
 func (l *Lab) stop() error {
 	var errs []error
 	for _, stop := range slices.Backward(l.stops) {
@@ -162,7 +161,7 @@ func (l *Lab) stop() error {
 func (l *Lab) enginesCPU() time.Duration {
 	var sum time.Duration
 	for _, e := range l.engines {
-		t, _ := cpu.Times(e.Pid()) // of one that has ended nothing more is used
+		t, _ := cpu.Times(e.Pid()) // an engine that has ended uses no more CPU
 		sum += t
 	}
 	return sum

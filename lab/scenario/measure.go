@@ -15,42 +15,41 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A Job is one measurement: what is sent where, and what it is called.
+// A Job is one measurement: the load, its target, and its name.
 type Job struct {
-	// Load is what is sent. Its URLs that begin with a slash are of the
-	// service; without any it is the service's root.
+	// Load is the load to send. URLs that begin with a slash are paths of the
+	// service; without any URL it is the service's root.
 	Load load.Spec
 
-	Variant string  // empty: the service's
+	Variant string  // empty: the service's variant
 	Setting string  // see result.Measurement
 	X       float64 // likewise
 	Round   int     // likewise
 
-	// Beside are further services that take part, behind the first or beside
-	// it: they are reset, and what they have seen is added.
+	// Beside are further services that take part, behind the first or next to it.
+	// They are reset too, and their reports are added.
 	Beside []*Server
 
 	// Warm leaves the service as it is: nothing is reset before the load.
 	Warm bool
 
-	// MayDie says that the load may kill a service. One that it has killed, or
-	// one before it, is no error then: the measurement says so in its Values,
-	// as ProcessDied. A dead service cannot be reset: that takes Warm.
+	// MayDie reports that the load may kill a service. A service that died now or
+	// earlier is not an error: the measurement counts it in its Values as
+	// ProcessDied. A dead service cannot be reset, so this requires Warm.
 	MayDie bool
 
-	// After is called when the load is over and what the services have seen of
-	// it is known, before the measurement is written down: it adds what comes
-	// after the load.
+	// After is called when the load is over and the services have reported, before
+	// the measurement is recorded. It adds results from after the load.
 	After func(ctx context.Context, m *result.Measurement) error
 
-	// During is called beside the load, once it runs: what happens meanwhile.
-	// It is given up when the load ends.
+	// During runs concurrently with the load, for events during it. Its ctx is
+	// canceled when the load ends.
 	During func(ctx context.Context) error
 }
 
-// Measure resets the service, sends the load, and writes the measurement down.
-// Without a service (nil) the load's URLs are whole addresses, and the source's
-// counters are not read. What the source sees of a warm-up does not count.
+// Measure resets the service, sends the load, and records the measurement. Without a
+// service (nil) the load's URLs are absolute, and the source's counters are not read.
+// Calls at the source during a warm-up do not count.
 func (l *Lab) Measure(ctx context.Context, s *Server, j Job) (result.Measurement, error) {
 	j.Load.URLs = s.urls(j.Load.URLs)
 	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {
@@ -75,19 +74,19 @@ func (l *Lab) warmUp(ctx context.Context, spec load.Spec) error {
 	return err
 }
 
-// ProcessDied names the number of services that a load has killed.
+// ProcessDied names the number of services that a load killed.
 const ProcessDied = "process died"
 
-// MeasureBy is Measure with a load of the scenario's own, which send sends:
-// callers that hang up, for example. What send returns needs no names.
+// MeasureBy is Measure with a load that the scenario sends itself, with send: callers
+// that hang up, for example. The measurement that send returns needs no names.
 func (l *Lab) MeasureBy(ctx context.Context, s *Server, j Job, send func(context.Context) (result.Measurement, error)) (result.Measurement, error) {
 	return l.measure(ctx, s, j, send)
 }
 
-// MeasureTogether is MeasureBy for variants that must have their load at the
-// same time, for want of time: what takes a minute for each takes a minute for
-// all. They share the machine, so it is for small loads. send returns a
-// measurement for each service, in the same order.
+// MeasureTogether is MeasureBy for several variants under load at the same time, to
+// save time: a minute for each becomes a minute for all. They share the machine, so
+// it is for small loads. send returns a measurement for each service, in the same
+// order.
 func (l *Lab) MeasureTogether(ctx context.Context, services []*Server, send func(context.Context) ([]result.Measurement, error)) error {
 	l.Step("%s, %d variants at once", l.scenario.Name, len(services))
 	defer l.progress.Close()
@@ -110,7 +109,7 @@ func (l *Lab) MeasureTogether(ctx context.Context, services []*Server, send func
 	return nil
 }
 
-// urls returns the addresses of paths at the service.
+// urls returns the URLs of paths at the service.
 func (s *Server) urls(paths []string) []string {
 	if s == nil {
 		return paths
@@ -128,7 +127,7 @@ func (s *Server) urls(paths []string) []string {
 	return urls
 }
 
-// measure has send send the load and adds what the services have seen.
+// measure sends the load with send and adds the reports of the services.
 func (l *Lab) measure(ctx context.Context, s *Server, j Job, send func(context.Context) (result.Measurement, error)) (result.Measurement, error) {
 	services, name := j.Beside, j.Variant
 	if s != nil {
@@ -171,7 +170,7 @@ func (l *Lab) measure(ctx context.Context, s *Server, j Job, send func(context.C
 	return m, nil
 }
 
-// title is what a measurement is called in a line of progress.
+// title is the name of a measurement in a progress line.
 func (l *Lab) title(name string, j Job) string {
 	text := l.scenario.Name + ", " + name
 	if j.Setting != "" {
@@ -183,7 +182,7 @@ func (l *Lab) title(name string, j Job) string {
 	return text
 }
 
-// ready makes the services as new, warms them up, and begins a measurement.
+// ready resets the services, warms them up, and begins a measurement.
 func (l *Lab) ready(ctx context.Context, services []*Server, j Job) error {
 	for _, s := range services {
 		if j.Warm {
@@ -207,7 +206,7 @@ func (l *Lab) ready(ctx context.Context, services []*Server, j Job) error {
 	return nil
 }
 
-// send sends the load, with what happens meanwhile beside it.
+// send sends the load, with Job.During running concurrently.
 func (l *Lab) send(ctx context.Context, j Job, send func(context.Context) (result.Measurement, error)) (result.Measurement, error) {
 	if j.During == nil {
 		return send(ctx)
@@ -223,7 +222,7 @@ func (l *Lab) send(ctx context.Context, j Job, send func(context.Context) (resul
 	return m, err
 }
 
-// said is a measurement in a line of progress.
+// said is the summary of a measurement in a progress line.
 func (l *Lab) said(m result.Measurement) string {
 	text := fmt.Sprintf("%d answers in %.1f s", m.Good, m.Seconds)
 	if m.Latency != nil {
@@ -238,7 +237,7 @@ func (l *Lab) said(m result.Measurement) string {
 	return text
 }
 
-// add adds what a service has seen.
+// add adds a service's report to m.
 func add(m *result.Measurement, v seen) {
 	if v.Source != nil {
 		if m.Source == nil {
@@ -262,13 +261,13 @@ func add(m *result.Measurement, v seen) {
 func servicesCPU(services []*Server) time.Duration {
 	var sum time.Duration
 	for _, s := range services {
-		t, _ := cpu.Times(s.Pid()) // of one that has ended nothing more is used
+		t, _ := cpu.Times(s.Pid()) // a process that has ended uses no more CPU
 		sum += t
 	}
 	return sum
 }
 
-// load runs the load generator in a process of its own.
+// load runs the load generator in a separate process.
 func (c Config) load(ctx context.Context, spec load.Spec) (load.Result, error) {
 	var res load.Result
 	text, err := json.Marshal(spec)
@@ -282,7 +281,7 @@ func (c Config) load(ctx context.Context, spec load.Spec) (load.Result, error) {
 	return res, json.Unmarshal(out, &res)
 }
 
-// measured is what a load generator has measured.
+// measured converts the result of a load generator to a measurement.
 func (c Config) measured(spec load.Spec, r load.Result) result.Measurement {
 	m := result.Measurement{
 		Load:         spec.String(),
@@ -316,8 +315,8 @@ func (c Config) measured(spec load.Spec, r load.Result) result.Measurement {
 	return m
 }
 
-// LateStarts names the value of a measurement that counts requests of an open
-// loop which came due while as many as may be were under way.
+// LateStarts names the number of requests of an open loop that came due while the
+// maximum number of requests was in flight.
 const LateStarts = "requests sent late"
 
 func goodAnswers(r load.Result) result.Series {
@@ -328,8 +327,8 @@ func goodAnswers(r load.Result) result.Series {
 	return s
 }
 
-// brief rounds to four significant digits, more than a histogram has: a file of
-// results has a hundred thousand such numbers.
+// brief rounds to four significant digits, more than a histogram resolves: a results
+// file has a hundred thousand such numbers.
 func brief(v float64) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// Interval is how fine series are.
+// Interval is the resolution of series.
 const Interval = 100 * time.Millisecond
 
 // maxIntervals bounds a series: two hours.
@@ -21,14 +21,13 @@ type Meter struct {
 	calls   int64         // guarded by mu; that have begun
 	ended   int64         // guarded by mu
 	running int           // guarded by mu
-	most    int           // guarded by mu; the highest that running has been
+	most    int           // guarded by mu; highest value of running
 	longest time.Duration // guarded by mu
-	total   time.Duration // guarded by mu; of the calls that have ended
-	begun   []float64     // guarded by mu; calls that have begun in each interval
+	total   time.Duration // guarded by mu; of the finished calls
+	begun   []float64     // guarded by mu; started calls in each interval
 }
 
-// Begin counts a call that starts. The caller calls the end function once,
-// when the call is over.
+// Begin counts the start of a call. The caller calls end once, when the call is over.
 func (m *Meter) Begin() (end func()) {
 	began := time.Now()
 	m.mu.Lock()
@@ -46,7 +45,7 @@ func (m *Meter) Begin() (end func()) {
 	return func() { m.end(since, time.Since(began)) }
 }
 
-// end ends a call. One that has begun before the measurement is not of it.
+// end ends a call. A call that began before the measurement does not belong to it.
 func (m *Meter) end(since time.Time, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,14 +58,14 @@ func (m *Meter) end(since time.Time, took time.Duration) {
 	m.longest = max(m.longest, took)
 }
 
-// Running returns how many calls run.
+// Running returns the number of running calls.
 func (m *Meter) Running() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running
 }
 
-// reset begins a measurement. Calls that run go on, and count as running.
+// reset begins a measurement. Running calls continue, and count as running.
 func (m *Meter) reset(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +73,7 @@ func (m *Meter) reset(now time.Time) {
 	m.longest, m.total, m.begun = 0, 0, nil
 }
 
-// source returns what m has seen of the measurement.
+// source returns m's counts of the measurement.
 func (m *Meter) source() result.Source {
 	m.mu.Lock()
 	defer m.mu.Unlock()

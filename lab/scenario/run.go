@@ -14,22 +14,21 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A Config says how scenarios are run.
+// A Config configures the running of scenarios.
 type Config struct {
-	Program  string             // this program, which calls Child first thing; see os.Executable
+	Program  string             // this program, which calls Child first; see os.Executable
 	Small    bool               // at the small size
-	Progress *terminal.Progress // nil: nothing is shown
+	Progress *terminal.Progress // nil shows nothing
 
 	generator []int // the processors of the load generator; nil: all
 	whole     []int // those and the others; nil: all
 }
 
-// ErrNotHeld is returned by Run for a scenario that was run and of which
-// something does not hold.
-var ErrNotHeld = errors.New("something does not hold that must")
+// ErrNotHeld is returned by Run for a scenario with a failed check.
+var ErrNotHeld = errors.New("a check failed")
 
-// Missing returns an error for each engine and tool that the scenarios need
-// and that is not on this machine, once.
+// Missing returns an error for each engine and tool that the scenarios need and this
+// machine does not have, once each.
 func Missing(scenarios []Scenario) error {
 	var errs []error
 	asked := make(map[string]bool)
@@ -44,10 +43,9 @@ func Missing(scenarios []Scenario) error {
 	return errors.Join(errs...)
 }
 
-// Pin gives the load generator processors of its own, where the machine has
-// two or more that this process may use: it moves this process, and with it
-// whatever it starts but load generators, to the others. Otherwise it returns
-// an error that says why not.
+// Pin dedicates processors to the load generator if this process may use two or more.
+// It moves this process to the others, and with it everything it starts except load
+// generators. Otherwise it returns an error with the reason.
 func (c *Config) Pin() error {
 	generator, rest, err := cpu.Split()
 	if err != nil {
@@ -62,9 +60,9 @@ func (c *Config) Pin() error {
 
 func (c Config) pinned() bool { return len(c.generator) > 0 }
 
-// Run runs a scenario and returns what came of it, also if that is an error,
-// which is in the result too. Nothing that it started is left when it returns,
-// and a panic of the scenario is an error.
+// Run runs a scenario and returns its result, even with an error, which the result
+// also contains. Everything that it started has ended when it returns. A panic of the
+// scenario is returned as an error.
 func (c Config) Run(ctx context.Context, s Scenario) (result.Scenario, error) {
 	out := result.Scenario{Name: s.Name, Title: s.Title, Asks: s.Asks, Published: s.Published, Axis: s.Axis}
 	l := &Lab{Small: c.Small, scenario: s, config: c, progress: c.Progress, out: &out}

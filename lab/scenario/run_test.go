@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// counting is a scenario whose service counts the requests that reach its
-// source. Its Run is the test's.
+// counting is a scenario whose service counts the requests that reach its source.
+// Each test sets its Run.
 var counting = scenario.Scenario{Name: "counting", Service: countingService}
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func countingService(_ context.Context, o scenario.Options) (*scenario.Service, 
 	}, nil
 }
 
-// run runs counting with that Run.
+// run runs counting with f as its Run.
 func run(t *testing.T, f func(ctx context.Context, l *scenario.Lab) error) (result.Scenario, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -69,8 +69,8 @@ func run(t *testing.T, f func(ctx context.Context, l *scenario.Lab) error) (resu
 	return scenario.Config{Program: program, Small: true}.Run(t.Context(), s)
 }
 
-// ended reports whether the process with that id is gone, or waited for by
-// nobody but us.
+// ended reports whether the process with that id has exited, or is a zombie that only
+// we can reap.
 func ended(pid int) bool {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(pid, 0) == syscall.ESRCH {
@@ -105,13 +105,13 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("round %d: %+v; want 30 good answers", i+1, m)
 		}
 		if m.Source == nil || m.Source.Calls != 30 {
-			t.Errorf("round %d: source %+v; want 30 calls, of this round alone", i+1, m.Source)
+			t.Errorf("round %d: source %+v; want 30 calls, only of this round", i+1, m.Source)
 		}
 		if m.Values["resets"] != float64(i+1) || m.Values["asked"] != 1 {
-			t.Errorf("round %d: values %v; want %d resets, asked once", i+1, m.Values, i+1)
+			t.Errorf("round %d: values %v; want %d resets, queried once", i+1, m.Values, i+1)
 		}
 		if m.Latency == nil || m.Latency.P50 <= 0 || len(m.Latency.Distribution) == 0 || m.CPU == nil || m.CPU.Generator <= 0 {
-			t.Errorf("round %d: latency %+v, CPU %+v; want them measured", i+1, m.Latency, m.CPU)
+			t.Errorf("round %d: latency %+v, CPU %+v; want both measured", i+1, m.Latency, m.CPU)
 		}
 	}
 	if len(res.Measurements) != 2 {
@@ -135,7 +135,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		t.Errorf("%+v; want 10 failures with 503", m)
 	}
 	if _, err := json.Marshal(res); err != nil {
-		t.Errorf("a measurement without a good answer is no JSON: %v", err)
+		t.Errorf("a measurement without a good answer is not valid JSON: %v", err)
 	}
 }
 
@@ -166,10 +166,10 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Errorf("err = %v, result's %q; want %q in both", err, res.Error, tt.want)
 			}
 			if pid == 0 || !ended(pid) {
-				t.Errorf("the service, process %d, is still there", pid)
+				t.Errorf("the service, process %d, still runs", pid)
 			}
 			if fmt.Sprint(order) != "[second first]" {
-				t.Errorf("stopped %v; want the last first", order)
+				t.Errorf("stopped %v; want reverse order", order)
 			}
 		})
 	}
@@ -200,6 +200,6 @@ func TestChecks(t *testing.T) {
 func TestFindNamesWhatThereIs(t *testing.T) {
 	_, err := scenario.Find([]scenario.Scenario{counting}, "counting", "counted")
 	if err == nil || !strings.Contains(err.Error(), `"counted"`) || !strings.Contains(err.Error(), "[counting]") {
-		t.Errorf("err = %v; want the unknown name, and those there are", err)
+		t.Errorf("err = %v; want the unknown name, and the existing ones", err)
 	}
 }

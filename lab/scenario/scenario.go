@@ -11,36 +11,37 @@ import (
 
 // A Scenario is an experiment.
 type Scenario struct {
-	Name  string // of the command line: lower case, with hyphens
+	Name  string // on the command line: lower case, with hyphens
 	Title string
 	Asks  string // the question, in a sentence or two
 
-	// Published is the experiment that it repeats, nil if it is nobody's.
+	// Published is the published experiment that it repeats, nil if there is none.
 	Published *result.Published
 
 	// Needs are the engines and tools that must be on the machine, by their
 	// names in package engine.
 	Needs []string
 
-	// Axis says what Job.X is, with its unit. Empty: it has none.
+	// Axis describes Job.X, with its unit. Empty: there is no axis.
 	Axis string
 
-	// Service makes the service under load. It runs in a process of its own.
-	// nil: the scenario serves nothing.
+	// Service creates the service under load, which runs in a separate process. nil:
+	// the scenario has no service.
 	Service func(ctx context.Context, o Options) (*Service, error)
 
-	// Run does the experiment.
+	// Run runs the experiment.
 	Run func(ctx context.Context, l *Lab) error
 }
 
-// Options are what a service is made with.
+// Options configure a service.
 type Options struct {
 	Variant string
 	Small   bool            // the lab runs at its small size
-	Params  json.RawMessage // what the scenario's Run gave to Serve
+	Params  json.RawMessage // the value that the scenario's Run gave to Serve
 }
 
-// Decode decodes the parameters into v, a pointer to what was given to Serve.
+// Decode decodes the parameters into v, a pointer to the type of the value given to
+// Serve.
 func (o Options) Decode(v any) error {
 	if err := json.Unmarshal(o.Params, v); err != nil {
 		return fmt.Errorf("scenario: the service's parameters: %w", err)
@@ -48,8 +49,7 @@ func (o Options) Decode(v any) error {
 	return nil
 }
 
-// A Service is what answers the load, and the source behind it. Only Handler
-// is needed.
+// A Service answers the load, with the source behind it. Only Handler is required.
 type Service struct {
 	Handler http.Handler
 
@@ -62,19 +62,20 @@ type Service struct {
 	// Values returns further numbers, by name, when a measurement ends.
 	Values func() map[string]float64
 
-	// Reset makes the service as new, before a measurement: its caches empty.
+	// Reset returns the service to its initial state before a measurement, with empty
+	// caches.
 	Reset func(ctx context.Context) error
 
-	// Control answers POST /control/... of Server.Control: what the scenario
-	// wants done to the service, such as taking its source away.
+	// Control handles POST /control/... from Server.Control: commands of the scenario
+	// to the service, such as taking its source down.
 	Control http.Handler
 
-	// Close gives back what Service holds, when the service ends.
+	// Close releases the service's resources when it ends.
 	Close func()
 }
 
-// Find returns the scenarios of those names, in that order. One that is not
-// in all is an error which lists those that are.
+// Find returns the scenarios with those names, in that order. An unknown name is an
+// error that lists the known ones.
 func Find(all []Scenario, names ...string) ([]Scenario, error) {
 	var found []Scenario
 	for _, name := range names {

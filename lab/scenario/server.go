@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/lab/internal/proc"
 )
 
-// A Server is a service in a process of its own.
+// A Server is a service in a separate process.
 type Server struct {
 	Variant string
 	URL     string // without a slash at its end
@@ -30,15 +30,14 @@ type Server struct {
 	stop    func() error
 }
 
-// startTimeout is how long a service has to make itself ready: it may fill a
-// table.
+// startTimeout is how long a service has to become ready: it may fill a table.
 const startTimeout = 2 * time.Minute
 
 // stopGrace is how long a process of the lab has to end after a signal.
 const stopGrace = 5 * time.Second
 
-// Serve starts the scenario's service in that variant, with parameters that
-// are handed on as JSON. It ends when Run is over, or by Stop.
+// Serve starts the scenario's service in that variant, with parameters passed as
+// JSON. It ends when Run is over, or with Stop.
 func (l *Lab) Serve(ctx context.Context, variant string, params any) (*Server, error) {
 	l.Step("starting %s", variant)
 	defer l.progress.Close()
@@ -55,7 +54,7 @@ func (l *Lab) Serve(ctx context.Context, variant string, params any) (*Server, e
 	return s, nil
 }
 
-// serve starts a process that serves, and waits until it does.
+// serve starts a serving process and waits until it is ready.
 func (c Config) serve(ctx context.Context, o order) (*Server, error) {
 	first, err := json.Marshal(o)
 	if err != nil {
@@ -99,7 +98,7 @@ func (c Config) serve(ctx context.Context, o order) (*Server, error) {
 	return s, nil
 }
 
-// ready waits for the line that tells the address.
+// ready waits for the line with the address.
 func (s *Server) ready(ctx context.Context, out *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -109,13 +108,13 @@ func (s *Server) ready(ctx context.Context, out *os.File) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("it ended before it served: %w", err)
+		return fmt.Errorf("it ended before it was ready: %w", err)
 	}
 	s.URL, s.control = at.Service, at.Control
 	return nil
 }
 
-// explain returns what the process has written on its way down.
+// explain returns the output of a process that failed.
 func (s *Server) explain() error {
 	if text := strings.TrimSpace(s.log.String()); text != "" {
 		return errors.New(text)
@@ -126,8 +125,8 @@ func (s *Server) explain() error {
 // Stop ends the service and waits for its end. A second Stop does nothing.
 func (s *Server) Stop() error { return s.stop() }
 
-// Kill kills the service's process and waits for its end, which is no error for
-// a Job with MayDie.
+// Kill kills the service's process and waits for its end. A Job with MayDie does not
+// treat that as an error.
 func (s *Server) Kill() error {
 	if err := s.proc.SignalGroup(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill %s: %w", s.Variant, err)
@@ -136,11 +135,11 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Pause stops the service's process where it is, by SIGSTOP, until Continue.
-// Stop works as ever.
+// Pause suspends the service's process with SIGSTOP, until Continue. Stop still
+// works.
 func (s *Server) Pause() error { return s.proc.SignalGroup(syscall.SIGSTOP) }
 
-// Continue lets a paused process go on.
+// Continue resumes a paused process.
 func (s *Server) Continue() error { return s.proc.SignalGroup(syscall.SIGCONT) }
 
 // Pid returns the id of the service's process.
@@ -156,7 +155,7 @@ func (s *Server) Ended() bool {
 	}
 }
 
-// Hold holds the service to a share; nil holds nothing.
+// Hold limits the service to a CPU share; nil sets no limit.
 func (s *Server) Hold(share *cpu.Share) error {
 	if share == nil {
 		return nil
@@ -164,18 +163,18 @@ func (s *Server) Hold(share *cpu.Share) error {
 	return share.Add(s.Pid())
 }
 
-// Control asks the service to do what its Control handler has for path, which
-// begins with a slash, and returns the answer's body.
+// Control sends a command to the service's Control handler at path, which begins with
+// a slash, and returns the response body.
 func (s *Server) Control(ctx context.Context, path string) ([]byte, error) {
 	return s.ask(ctx, http.MethodPost, "/control"+path)
 }
 
-// ControlFor is Control for what may take so long.
+// ControlFor is Control for commands that may take up to most.
 func (s *Server) ControlFor(ctx context.Context, path string, most time.Duration) ([]byte, error) {
 	return s.askFor(ctx, http.MethodPost, "/control"+path, most)
 }
 
-// Reset makes the service as new: its caches empty.
+// Reset returns the service to its initial state, with empty caches.
 func (s *Server) Reset(ctx context.Context) error {
 	_, err := s.ask(ctx, http.MethodPost, "/reset")
 	return err
@@ -196,8 +195,8 @@ func (s *Server) seen(ctx context.Context) (seen, error) {
 	return v, json.Unmarshal(body, &v)
 }
 
-// askTimeout is how long a service has to answer the lab. Under overload it
-// answers late.
+// askTimeout is how long a service has to respond to the lab. Under overload it
+// responds late.
 const askTimeout = 30 * time.Second
 
 func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// Ab is Measure with the load of ab: that many requests, so many at a time.
-// The service's path is job.Load's first URL.
+// Ab is Measure with the load of ab: requests requests, clients at a time. The
+// service's path is job.Load's first URL.
 func (l *Lab) Ab(ctx context.Context, s *Server, requests, clients int, job Job) (result.Measurement, error) {
 	return l.tool(ctx, s, job, load.ParseAb, "ab", "-q", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(clients))
 }
@@ -30,19 +30,18 @@ func (l *Lab) Hey(ctx context.Context, s *Server, requests, clients int, job Job
 	return l.tool(ctx, s, job, load.ParseHey, "hey", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(clients))
 }
 
-// Wrk is Measure with the load of wrk: that many connections, a thread each,
-// for so long.
+// Wrk is Measure with the load of wrk: that many connections, with a thread each, for
+// d.
 func (l *Lab) Wrk(ctx context.Context, s *Server, connections int, d time.Duration, job Job) (result.Measurement, error) {
 	return l.WrkThreads(ctx, s, connections, connections, d, job)
 }
 
-// WrkThreads is Wrk with so many threads, which share the connections.
+// WrkThreads is Wrk with that many threads, which share the connections.
 func (l *Lab) WrkThreads(ctx context.Context, s *Server, threads, connections int, d time.Duration, job Job) (result.Measurement, error) {
 	return l.tool(ctx, s, job, load.ParseWrk, "wrk", "--latency", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", int(d.Seconds())))
 }
 
-// tool has a load tool send the load. What the tool has used of the machine
-// counts as the generator's.
+// tool sends the load with a load tool. The tool's CPU use counts as the generator's.
 func (l *Lab) tool(ctx context.Context, s *Server, j Job, parse func(string) (load.Tool, error), name string, args ...string) (result.Measurement, error) {
 	j.Load.URLs = s.urls(j.Load.URLs)
 	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {
@@ -68,11 +67,11 @@ func (l *Lab) tool(ctx context.Context, s *Server, j Job, parse func(string) (lo
 	})
 }
 
-// fromTool is what a load tool has told.
+// fromTool converts the report of a load tool.
 func fromTool(t load.Tool) result.Measurement {
 	bad := t.Failed + t.Non2xx
 	if t.LengthFailures > 0 {
-		bad = max(t.Failed, t.Non2xx) // for ab a refusal may be both
+		bad = max(t.Failed, t.Non2xx) // ab may count a rejection as both
 	}
 	return result.Measurement{
 		Requests:  t.Complete,
@@ -81,13 +80,13 @@ func fromTool(t load.Tool) result.Measurement {
 		Statuses:  t.Statuses,
 		Seconds:   t.Seconds,
 		PerSecond: float64(t.Complete-bad) / t.Seconds,
-		// Of a few requests hey tells no p99; it is the slowest then.
+		// For few requests hey reports no p99; the slowest is used instead.
 		Latency: &result.Latency{P50: ms(t.P50), P99: ms(cmp.Or(t.P99, t.Slowest)), Slowest: ms(t.Slowest)},
 	}
 }
 
-// generate runs a load generator to its end, on the processors that are its
-// own, and returns what it writes. The end of ctx ends it.
+// generate runs a load generator to its end, on its dedicated processors, and returns
+// its output. The end of ctx ends it.
 func (c Config) generate(ctx context.Context, cmd *exec.Cmd, input []byte) ([]byte, error) {
 	var out, log bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &log
@@ -107,8 +106,8 @@ func (c Config) generate(ctx context.Context, cmd *exec.Cmd, input []byte) ([]by
 	return out.Bytes(), nil
 }
 
-// Alone runs a program that measures by itself, while nothing else runs: on all
-// processors, the load generator's too. The end of ctx interrupts it.
+// Alone runs a program that does its own measuring while nothing else runs, on all
+// processors, including the load generator's. The end of ctx interrupts it.
 func (l *Lab) Alone(ctx context.Context, cmd *exec.Cmd) error {
 	p, err := proc.StartOn(cmd, syscall.SIGINT, l.config.whole)
 	if err != nil {

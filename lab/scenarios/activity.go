@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// An activity is what sql-to-nosql writes and reads.
+// An activity is the row that sql-to-nosql writes and reads.
 type activity struct {
 	ID       uuid
 	User     uuid
-	At       time.Time // whole milliseconds: both databases keep those
+	At       time.Time // whole milliseconds: both databases store that precision
 	Document string    // JSON: a string of 100 letters
 }
 
 type uuid = [16]byte
 
-// documentLetters is how long the published document is.
+// documentLetters is the length of the published document.
 const documentLetters = 100
 
-// newID returns an id as nobody else has it (RFC 9562, version 4).
+// newActivityID returns a new random id (RFC 9562, version 4).
 func newActivityID() uuid {
 	var id uuid
 	rand.Read(id[:]) //nolint:errcheck // it never fails
@@ -31,15 +31,15 @@ func newActivityID() uuid {
 	return id
 }
 
-// archivedID returns the id of the i-th activity of those that are read.
+// archivedID returns the id of the i-th activity in the archive.
 func archivedID(i int) uuid {
 	id := uuid{0: 0xa0, 6: 0x40, 8: 0x80}
 	binary.BigEndian.PutUint32(id[12:], uint32(i))
 	return id
 }
 
-// activityOf returns the activity of an id. It is always the same one, so that
-// what a database has can be checked without a copy of it.
+// activityOf returns the activity with the given id. The same id always gives the
+// same activity, so the content of a database can be checked without a copy.
 func activityOf(id uuid) activity {
 	r := mathrand.New(mathrand.NewPCG(binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])))
 	a := activity{ID: id, At: time.UnixMilli(1_700_000_000_000 + r.Int64N(1_000_000_000)).UTC()}
@@ -52,32 +52,31 @@ func activityOf(id uuid) activity {
 	return a
 }
 
-// same reports whether b is a as a database gives it back.
+// same reports whether b is a as read back from a database.
 func (a activity) same(b activity) bool {
 	return a.ID == b.ID && a.User == b.User && a.At.Equal(b.At) && a.Document == b.Document
 }
 
-// A store keeps activities in a database: those that are inserted, and an
-// archive of others that are read. Its methods may be called from any
-// goroutine.
+// An activityStore keeps activities in a database: a table of inserted ones, and an
+// archive of others to read. Its methods may be called from any goroutine.
 type activityStore interface {
 	insert(ctx context.Context, a activity) error
 	// insertAll inserts activities in one statement.
 	insertAll(ctx context.Context, all []activity) error
 	find(ctx context.Context, id uuid) (activity, error)
-	// findAll finds activities in one statement; those that are not there are
-	// not in the map.
+	// findAll finds activities in one statement; missing ones are left out of the
+	// map.
 	findAll(ctx context.Context, ids []uuid) (map[uuid]activity, error)
 
-	create(ctx context.Context) error                       // makes the tables
+	create(ctx context.Context) error                       // creates the tables
 	archive(ctx context.Context, all []activity) error      // puts activities into the archive
-	clear(ctx context.Context) error                        // takes away what was inserted
-	each(ctx context.Context, found func(a activity)) error // what was inserted and is there
+	clear(ctx context.Context) error                        // deletes the inserted activities
+	each(ctx context.Context, found func(a activity)) error // each inserted activity in the database
 	close()
 }
 
-// An activityLedger keeps the results that callers got for their inserts, for a
-// comparison with the database. The zero ledger is empty.
+// An activityLedger records the results that callers got for their inserts, to
+// compare them with the database. The zero ledger is empty.
 type activityLedger struct {
 	mu   sync.Mutex
 	told []toldActivity // guarded by mu
@@ -100,17 +99,17 @@ func (l *activityLedger) clear() {
 	l.told = l.told[:0]
 }
 
-// An activityCount is what a comparison has found.
+// An activityCount is the result of a comparison.
 type activityCount struct {
 	Acknowledged int // inserts whose callers got an acknowledgement
-	Failed       int // those whose callers got an error: stored or not
+	Failed       int // inserts whose callers got an error: stored or not
 	Stored       int // rows in the database
 
-	// The faults, of which there may be none.
-	Lost    int // acknowledged, and not in the database
+	// The faults: each must be zero.
+	Lost    int // acknowledged, but not in the database
 	Doubled int // in the database more than once
-	Unasked int // in the database, and sent by nobody
-	Wrong   int // in the database with another content
+	Unasked int // in the database, but never sent
+	Wrong   int // in the database with different content
 }
 
 func (c *activityCount) add(o activityCount) {
@@ -123,13 +122,13 @@ func (c *activityCount) add(o activityCount) {
 	c.Wrong += o.Wrong
 }
 
-// compare compares the database with the ledger. No insert may be under way.
+// compare compares the database with the ledger. No insert may be in flight.
 func (l *activityLedger) compare(ctx context.Context, s activityStore) (activityCount, error) {
 	l.mu.Lock()
 	told := l.told
 	l.mu.Unlock()
 	var c activityCount
-	times := make(map[uuid]int, len(told)) // that an id was found
+	times := make(map[uuid]int, len(told)) // how often an id was found
 	for _, t := range told {
 		times[t.id] = 0
 		if t.stored {

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// cassandraStore is the store in Cassandra, of one node.
+// cassandraStore is the store in a single Cassandra node.
 type cassandraStore struct{ session *gocql.Session }
 
 var _ activityStore = cassandraStore{}
 
-// cassandraTimeout is how long a request may take: TRUNCATE does.
+// cassandraTimeout bounds a request; TRUNCATE can take that long.
 const cassandraTimeout = 20 * time.Second
 
 func openCassandra(host string) (cassandraStore, error) {
 	cluster := gocql.NewCluster(host)
 	cluster.Timeout, cluster.ConnectTimeout = cassandraTimeout, cassandraTimeout
-	// The driver holds each request back for a moment in the hope of others to
-	// write with it: over a millisecond for who sends one after the other.
+	// The driver holds each request back briefly, to write others along with it. That
+	// costs a client that sends one request at a time over a millisecond.
 	cluster.WriteCoalesceWaitTime = 0
 	session, err := cluster.CreateSession()
 	return cassandraStore{session}, err
@@ -71,8 +71,8 @@ func (s cassandraStore) one(ctx context.Context, cql string, a activity) error {
 	return s.session.Query(cql, a.ID, a.User, a.At, a.Document).ExecContext(ctx)
 }
 
-// insertAll spans partitions, since each row is one. On a single node that is
-// no detour; of several, one would do the work of all.
+// insertAll spans partitions, because each row is its own partition. On a single node
+// that costs nothing extra; in a cluster one node would do the work of all.
 func (s cassandraStore) insertAll(ctx context.Context, all []activity) error {
 	b := s.session.Batch(gocql.UnloggedBatch)
 	for _, a := range all {
@@ -87,13 +87,13 @@ func (s cassandraStore) find(ctx context.Context, id uuid) (activity, error) {
 	return a, err
 }
 
-// findAll spans partitions as insertAll does.
+// findAll spans partitions, like insertAll.
 func (s cassandraStore) findAll(ctx context.Context, ids []uuid) (map[uuid]activity, error) {
 	found := make(map[uuid]activity, len(ids))
 	return found, scanActivities(s.session.Query(cassandraFind+"IN ?", ids).IterContext(ctx), func(a activity) { found[a.ID] = a })
 }
 
-// each reads page by page: a count(*) of this many rows may time out.
+// each reads page by page, because a count(*) of this many rows can time out.
 func (s cassandraStore) each(ctx context.Context, found func(activity)) error {
 	return scanActivities(s.session.Query("SELECT id, user_id, at, document FROM lab.activities").PageSize(2000).IterContext(ctx), found)
 }

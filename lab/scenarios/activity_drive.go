@@ -14,14 +14,14 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// A drive is a load without HTTP: callers in the service's own process, each
-// of which inserts again as soon as its last insert is done.
+// A drive is a load without HTTP: callers in the service's own process, each of which
+// inserts again as soon as its last insert has finished.
 type drive struct {
 	Callers  int
 	Duration time.Duration
 }
 
-// driven is what came of it.
+// driven is the result of a drive.
 type driven struct {
 	Result  closed.Result
 	Failure string // the first
@@ -73,7 +73,7 @@ func (d driven) measurement(load string) result.Measurement {
 // drive measures with callers in the service's own process.
 func (a *activityRun) drive(ctx context.Context, s *scenario.Server, job scenario.Job) (result.Measurement, error) {
 	callers, duration := job.Load.Clients, job.Load.Duration
-	job.Load = load.Spec{} // nothing of it is sent
+	job.Load = load.Spec{} // nothing is sent over HTTP
 	return a.lab.MeasureBy(ctx, s, job, func(ctx context.Context) (result.Measurement, error) {
 		d, err := json.Marshal(drive{callers, duration})
 		if err != nil {
@@ -87,14 +87,14 @@ func (a *activityRun) drive(ctx context.Context, s *scenario.Server, job scenari
 	})
 }
 
-// control asks the service's control and decodes its answer into v.
+// control posts to the service's control and decodes the response into v.
 func control(ctx context.Context, s *scenario.Server, path string, v any) error {
 	text, err := s.Control(ctx, path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("what %s answers to %s: %w", s.Variant, path, err)
+		return fmt.Errorf("response of %s to %s: %w", s.Variant, path, err)
 	}
 	return nil
 }

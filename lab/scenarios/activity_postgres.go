@@ -9,18 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// activityPool bounds the connections of each service to PostgreSQL. With more
-// of them single inserts get slower, not faster: each is a process of the
-// server, which has one processor.
+// activityPool bounds the connections of each service to PostgreSQL. More of them
+// make single inserts slower, not faster: each connection is a server process, and
+// the server has one processor.
 const activityPool = 32
 
-// postgresStore is the store in PostgreSQL.
+// postgresStore is a store in PostgreSQL.
 type postgresStore struct{ pool *pgxpool.Pool }
 
 var _ activityStore = postgresStore{}
 
-// openPostgres connects. Without flush a commit is acknowledged before the
-// disk has it.
+// openPostgres connects. Without flush a commit is acknowledged before it is on disk.
 func openPostgres(ctx context.Context, url string, flush bool) (postgresStore, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -34,8 +33,8 @@ func openPostgres(ctx context.Context, url string, flush bool) (postgresStore, e
 	return postgresStore{pool}, err
 }
 
-// ON CONFLICT makes an insert that is sent again after a lost answer harmless.
-// That of one row has the same clauses as that of many.
+// ON CONFLICT makes an insert that is resent after a lost response harmless. The
+// statement for one row has the same clauses as the one for many.
 const (
 	insertActivity = `INSERT INTO activities (id, user_id, at, document) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO NOTHING`
@@ -69,8 +68,8 @@ func (s postgresStore) archive(ctx context.Context, all []activity) error {
 	return err
 }
 
-// clear also has the server write out its pages, or it does so in the middle
-// of a measurement.
+// clear also makes the server write out its pages, which it would otherwise do in the
+// middle of a measurement.
 func (s postgresStore) clear(ctx context.Context) error {
 	if _, err := s.pool.Exec(ctx, "TRUNCATE activities"); err != nil {
 		return err

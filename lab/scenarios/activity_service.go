@@ -13,12 +13,12 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// An activityPlan has the parts of a service of activities.
+// An activityPlan describes one variant of the activity service.
 type activityPlan struct {
-	Cassandra bool // else PostgreSQL
+	Cassandra bool // otherwise PostgreSQL
 	Address   string
-	Flush     bool // of PostgreSQL; Cassandra is started so
-	Batch     bool // weir gathers what comes together
+	Flush     bool // for PostgreSQL; Cassandra is started with its setting
+	Batch     bool // weir batches concurrent inserts and reads
 	Archived  int  // rows in the archive
 }
 
@@ -30,14 +30,14 @@ func (p activityPlan) open(ctx context.Context) (activityStore, error) {
 }
 
 const (
-	// batchesAtOnce is how many statements of many rows run at once.
+	// batchesAtOnce is the number of batch statements that run at once.
 	batchesAtOnce = 2
-	// postgresBatch and cassandraBatch bound their rows. Cassandra refuses a
+	// postgresBatch and cassandraBatch bound the rows in a batch. Cassandra refuses a
 	// batch of more than 50 KiB.
 	postgresBatch, cassandraBatch = 256, 64
 )
 
-// batchSize is how many rows a statement has at most.
+// batchSize is the largest number of rows in a statement.
 func (p activityPlan) batchSize() int {
 	if p.Cassandra {
 		return cassandraBatch
@@ -90,9 +90,9 @@ type activities struct {
 	meter  scenario.Meter // of statements
 	ledger activityLedger
 
-	// inserts is read-locked by each insert until the ledger has it, and
-	// locked by who needs that none is under way. It is held across the
-	// statement, since that is what it is for.
+	// inserts is read-locked by each insert until the ledger has recorded it, and
+	// locked by code that needs no insert in flight. It is held across the statement
+	// on purpose.
 	inserts sync.RWMutex
 }
 
@@ -101,7 +101,7 @@ type (
 	readFunc   func(context.Context, uuid) (activity, error)
 )
 
-// singly sends a statement for each insert and each read.
+// singly sends one statement per insert and per read.
 func singly(s activityStore, meter *scenario.Meter) (insertFunc, readFunc) {
 	return func(ctx context.Context, v activity) error {
 			defer meter.Begin()()
@@ -112,7 +112,7 @@ func singly(s activityStore, meter *scenario.Meter) (insertFunc, readFunc) {
 		}
 }
 
-// gather sends a statement for those that come together, most at the most.
+// gather batches concurrent inserts and reads into statements of at most most rows.
 func gather(s activityStore, meter *scenario.Meter, most int) (insertFunc, readFunc, error) {
 	writes, err := batch.New(func(ctx context.Context, all []activity) ([]struct{}, error) {
 		defer meter.Begin()()
@@ -136,7 +136,7 @@ func gather(s activityStore, meter *scenario.Meter, most int) (insertFunc, readF
 	return insert, reads.Get, nil
 }
 
-// insertNew inserts an activity of its own and writes down what became of it.
+// insertNew inserts a new activity and records the outcome.
 func (a *activities) insertNew(ctx context.Context) (activity, error) {
 	a.inserts.RLock()
 	defer a.inserts.RUnlock()
@@ -146,8 +146,8 @@ func (a *activities) insertNew(ctx context.Context) (activity, error) {
 	return v, err
 }
 
-// handleInsert inserts. A client that hangs up does not stop an insert that
-// has begun, so that it is known what became of each.
+// handleInsert inserts. A client that hangs up does not stop an insert that has
+// begun, so the outcome of each insert is known.
 func (a *activities) handleInsert(w http.ResponseWriter, r *http.Request) {
 	v, err := a.insertNew(context.WithoutCancel(r.Context()))
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *activities) handleInsert(w http.ResponseWriter, r *http.Request) {
 	answerActivity(w, v)
 }
 
-// answerActivity answers with the document.
+// answerActivity writes the document as the response.
 func answerActivity(w http.ResponseWriter, v activity) {
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, v.Document) //nolint:errcheck // the client is gone
@@ -184,8 +184,8 @@ func (a *activities) reset(ctx context.Context) error {
 	return a.store.clear(ctx)
 }
 
-// handleCompare compares the table with the ledger, once the inserts whose
-// clients have hung up are through.
+// handleCompare compares the table with the ledger, after the inserts of clients that
+// hung up have finished.
 func (a *activities) handleCompare(w http.ResponseWriter, r *http.Request) {
 	a.inserts.Lock()
 	defer a.inserts.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rowsOf is a store that has these rows.
+// rowsOf is a store that contains these rows.
 type rowsOf struct {
 	activityStore
 	rows []activity

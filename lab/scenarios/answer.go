@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// answerError answers a request whose call has failed. The statuses are those
-// of decision 0004.
+// answerError writes the response to a request whose call failed. The statuses are
+// those of decision 0004.
 func answerError(w http.ResponseWriter, err error) {
 	var refused *limit.Error
 	var panicked *weir.PanicError

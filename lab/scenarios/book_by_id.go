@@ -19,16 +19,17 @@ import (
 var bookByID = scenario.Scenario{
 	Name:  "book-by-id",
 	Title: "One load for each book",
-	Asks:  "A hundred readers ask for ten books, of which each takes 1 s to load. How often is a book loaded?",
+	Asks:  "A hundred readers request ten books, each of which takes 1 s to load. How often is each book loaded?",
 	Published: &result.Published{
 		Title: "highload-patterns: do once, return it to everyone",
-		Setup: "GET /getBook/100: a book by its number, loaded once for all who ask for it at the same time. No figures.",
+		Setup: "GET /getBook/100: a book by its number, loaded once for all concurrent requests for it. No figures.",
 	},
 	Service: bookService,
 	Run:     runBooks,
 }
 
-// The readers ask for books by Zipf's law: the most popular one gets a third.
+// The readers choose books by Zipf's law: the most popular one gets a third of the
+// requests.
 const (
 	bookCount   = 10
 	bookReaders = 100
@@ -64,8 +65,8 @@ func judgeBooks(l *scenario.Lab) {
 	for _, variant := range []string{coalescing, cached} {
 		m := l.One(variant)
 		l.Check(variant+": no request fails", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
-		l.Check(variant+": nobody gets another book", m.Values[wrongBooks] == 0, "%.0f answers", m.Values[wrongBooks])
-		l.Check(variant+": no book is loaded twice at once", m.Values[twice] == 0, "%.0f loads", m.Values[twice])
+		l.Check(variant+": no reader gets the wrong book", m.Values[wrongBooks] == 0, "%.0f answers", m.Values[wrongBooks])
+		l.Check(variant+": no book has two loads at once", m.Values[twice] == 0, "%.0f loads", m.Values[twice])
 	}
 	l.Check("unprotected: each request is a load", before.Source.Calls == before.Requests, "%d loads", before.Source.Calls)
 	l.Check("coalescing: fewer loads than requests", once.Source.Calls < once.Requests, "%d loads", once.Source.Calls)
@@ -77,20 +78,20 @@ func judgeBooks(l *scenario.Lab) {
 	l.Row(result.NewRow("time for all requests", "s", result.Lower).Here(before.Seconds, kept.Seconds))
 }
 
-// What the service of book-by-id counts.
+// Names of the counts of the service of book-by-id.
 const (
 	different  = "books asked for"
 	wrongBooks = "answers with another book"
 	twice      = "loads of a book that was being loaded"
 )
 
-// A shelf is the source: it loads books, and sees which.
+// A shelf is the source: it loads books and records which ones.
 type shelf struct {
 	meter   scenario.Meter
 	loading time.Duration // of one book
 
 	mu    sync.Mutex
-	now   map[string]int  // guarded by mu; loads that run, by book
+	now   map[string]int  // guarded by mu; running loads, by book
 	asked map[string]bool // guarded by mu; books that were requested
 	twice int             // guarded by mu
 	wrong int             // guarded by mu
@@ -124,7 +125,7 @@ func (s *shelf) load(_ context.Context, id string) (string, error) {
 	return "book " + id, nil
 }
 
-// see notes what a reader has asked for and got.
+// see records which book a reader requested and which it got.
 func (s *shelf) see(id, book string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,22 +28,22 @@ import (
 var coalescePostgres = scenario.Scenario{
 	Name:  "coalesce-postgres",
 	Title: "A thousand connections, a hundred rows in PostgreSQL",
-	Asks:  "A thousand clients want one of a hundred rows each. How does the database cope with a query for each request, and what if clients that want the same row at the same time share one?",
+	Asks:  "A thousand clients each want one of a hundred rows. How does the database cope with a query per request, and what changes if clients that want the same row at the same time share one query?",
 	Published: &result.Published{
 		Title: "Benchmark: Request Coalescing in Go",
-		Setup: "A table of 100 messages, each with a user of 16 characters and a text of 100, in PostgreSQL. A request is answered with one of them, drawn at random, as JSON. ab sends 50,000 requests over 1,000 connections at a time, without keep-alive, first to a handler that queries for each request, then to one with x/sync singleflight around the query.",
+		Setup: "A table of 100 messages, each with a user of 16 characters and a text of 100, in PostgreSQL. The response to a request is one of them, drawn at random, as JSON. ab sends 50,000 requests over 1,000 connections at a time, without keep-alive, first to a handler that sends a query per request, then to one with x/sync singleflight around the query.",
 		FromSource: []string{
 			"The queries go through database/sql without any limit on its pool, to a PostgreSQL with its default of 100 connections.",
-			"A failed query is answered with status 500.",
-			"Which message it is is drawn on the server, so that all requests have one path.",
+			"A failed query gives status 500.",
+			"The server draws the message, so all requests have the same path.",
 		},
 		Inconsistencies: []string{
-			"The text says ab -n 100000; its output is of 50,000 requests.",
+			"The text says ab -n 100000; the output shows 50,000 requests.",
 		},
 		Flaws: []string{
-			"The pool is unbounded: each query that finds no idle connection opens one, and the database refuses those above its limit. Those are the 1,591 answers that are not 2xx. A bound on the pool makes callers wait in its place: the variant \"" + boundedPool + "\".",
-			"The rate counts refused answers as answers. Here it is that of good ones.",
-			"ab counts an answer of another length as failed: 6,424 and 4,958 of them. They are not: messages are in JSON, and their ids have one digit or two. Here the length is not looked at.",
+			"The pool is unbounded: each query that finds no idle connection opens one, and the database refuses those above its limit. Those are the 1,591 responses that are not 2xx. A bound on the pool makes callers wait instead: the variant \"" + boundedPool + "\".",
+			"The published rate counts failed responses. Here it counts only good ones.",
+			"ab counts a response of a different length as failed: 6,424 and 4,958 of them. They did not fail: messages are JSON, and their ids have one or two digits. Here the length is ignored.",
 		},
 	},
 	Needs:   []string{"postgres"},
@@ -51,16 +51,16 @@ var coalescePostgres = scenario.Scenario{
 	Run:     runCoalescePostgres,
 }
 
-// boundedPool is the repair of the published set-up.
+// boundedPool is the published set-up, repaired.
 const boundedPool = "unprotected, bounded pool"
 
 const (
 	rowCount = 100
-	// poolSize is the bound of the pool. Four services are up at a time, three
-	// of them with a pool, and the database admits 97 connections.
+	// poolSize is the bound of the pool. Four services run at a time, three of them
+	// with a pool, and the database admits 97 connections.
 	poolSize = 24
-	// cutOff ends the load of 50,000 requests where it takes longer: opening a
-	// connection for most queries keeps a processor busy for minutes.
+	// cutOff ends the load of 50,000 requests early: opening a connection for most
+	// queries keeps a processor busy for minutes.
 	cutOff = 30 * time.Second
 	// rowTTL is how long the cached variant keeps a row.
 	rowTTL = time.Second
@@ -84,7 +84,7 @@ func runCoalescePostgres(ctx context.Context, l *scenario.Lab) error {
 	}
 	published := load.Spec{
 		Mode: load.Closed, Clients: scenario.Size(l, 1000, 50), Requests: scenario.Size(l, 50_000, 500),
-		Timeout:  30 * time.Second, // as ab has
+		Timeout:  30 * time.Second, // like ab's
 		Duration: cutOff,
 	}
 	for _, variant := range []string{unprotected, boundedPool} {
@@ -114,10 +114,11 @@ func runCoalescePostgres(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// byTurns are the variants whose speeds are compared.
+// byTurns are the variants whose speeds are compared, measured in rounds.
 var byTurns = []string{xsync, coalescing, cached, ceiling}
 
-// coalesceByTurns measures them in rounds, each of which begins with another.
+// coalesceByTurns measures the variants of byTurns in rounds, each of which begins
+// with a different variant.
 func coalesceByTurns(ctx context.Context, l *scenario.Lab, url string, clients int) error {
 	var servers []*scenario.Server
 	for _, variant := range byTurns {
@@ -144,7 +145,7 @@ func coalesceByTurns(ctx context.Context, l *scenario.Lab, url string, clients i
 	return nil
 }
 
-// judgeCoalescing says what must hold.
+// judgeCoalescing records the checks.
 func judgeCoalescing(l *scenario.Lab) {
 	for _, variant := range append([]string{boundedPool}, byTurns...) {
 		var failed, requests int64
@@ -164,7 +165,7 @@ func judgeCoalescing(l *scenario.Lab) {
 			counted += m.Source.Calls + int64(m.Values[hits]+m.Values[joins])
 			requests += m.Requests
 		}
-		l.Check(variant+": each request has queried, joined a query or hit", counted == requests, "%d of %d", counted, requests)
+		l.Check(variant+": each request queried, joined a query or hit the cache", counted == requests, "%d of %d", counted, requests)
 		l.Check(variant+": fewer queries than requests", queries < requests, "%d queries for %d requests", queries, requests)
 	}
 	for _, mode := range []string{noKeepAlive, keepAlive} {
@@ -178,7 +179,7 @@ func judgeCoalescing(l *scenario.Lab) {
 	}
 }
 
-// coalescingRows puts what was measured beside what was published.
+// coalescingRows compares the measured figures with the published ones.
 func coalescingRows(l *scenario.Lab) {
 	medianOf := func(variant, setting string) result.Measurement {
 		return result.Groups(l.Measurements(variant, setting))[0].Median
@@ -197,18 +198,18 @@ func coalescingRows(l *scenario.Lab) {
 		{"longest", 15728, 1093, func(l *result.Latency) float64 { return l.Slowest }},
 	} {
 		if before.Latency == nil || after.Latency == nil {
-			continue // not one good answer, which a check tells
+			continue // not one good response, which a check reports
 		}
 		l.Row(result.NewRow(r.what, "ms", result.Lower).Published(r.before, r.after).Here(r.of(before.Latency), r.of(after.Latency)).
-			Noted("of good answers"))
+			Noted("good responses only"))
 	}
-	l.Row(result.NewRow("failed answers of a thousand", "answers", result.Lower).Published(1591.0/50, 0).Here(perThousand(before), perThousand(after)))
+	l.Row(result.NewRow("failed responses per thousand", "answers", result.Lower).Published(1591.0/50, 0).Here(perThousand(before), perThousand(after)))
 
 	before, after, kept, top = medianOf(unprotected, keepAlive), medianOf(coalescing, keepAlive), medianOf(cached, keepAlive), medianOf(ceiling, keepAlive)
 	l.Row(result.NewRow("requests/s, coalescing, keep-alive", "requests/s", result.Higher).Here(before.PerSecond, after.PerSecond).Under(top.PerSecond))
 	l.Row(result.NewRow("requests/s, cache of 1 s, keep-alive", "requests/s", result.Higher).Here(before.PerSecond, kept.PerSecond).Under(top.PerSecond))
-	l.Note("The published machine had the processors to itself that here serve, query and ask. The ceiling is what the same server makes of a constant of the same size, so the share of it that is reached compares better than the rate.")
-	l.Note("%s, %s and %s query through the same bounded pool of %d connections as \"%s\", and all three give a query %v at most: x/sync singleflight by a context of its own, since that of a request would end the query for all who wait.",
+	l.Note("On the published machine the service had all processors; here it shares them with the database and the load generator. The ceiling is the same server with a constant response of the same size, so the share of the ceiling compares better than the rate.")
+	l.Note("%s, %s and %s query through the same bounded pool of %d connections as \"%s\", and all three give a query at most %v: x/sync singleflight through a separate context, because the context of one request would end the query for all waiters.",
 		xsync, coalescing, cached, poolSize, boundedPool, weir.DefaultLoadTimeout)
 }
 
@@ -255,11 +256,11 @@ func fillRows(ctx context.Context, url string) error {
 	return nil
 }
 
-// refusedConnections names the queries that got no connection, since the
-// database had as many as it admits.
+// refusedConnections names the count of queries that got no connection because the
+// database was at its limit.
 const refusedConnections = "connections refused by the database"
 
-// rowsService answers each request with a message.
+// rowsService serves one message per request.
 func rowsService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
 	if o.Variant == ceiling {
 		return constantService()
@@ -322,8 +323,8 @@ const tooManyConnections = "53300"
 
 type rowFunc = func(context.Context, int64) (*message, error)
 
-// protectRows puts in front of find what the variant has there. The Guard is
-// nil if that is not weir.
+// protectRows wraps find with the variant's protection. The Guard is nil if the
+// variant does not use weir.
 func protectRows(variant string, find rowFunc) (rowFunc, *weir.Guard[int64, *message], error) {
 	options := weir.Options{} // without a TTL nothing is kept
 	switch variant {
@@ -331,9 +332,9 @@ func protectRows(variant string, find rowFunc) (rowFunc, *weir.Guard[int64, *mes
 		var g singleflight.Group
 		return func(ctx context.Context, id int64) (*message, error) {
 			v, err, _ := g.Do(strconv.FormatInt(id, 10), func() (any, error) {
-				// If the query ended with the first request, the others would
-				// fail with it. The bound is what weir's queries have, so that
-				// the same queries are compared.
+				// If the query ended with the first request, the others would fail
+				// with it. The bound equals that of weir's queries, so the same
+				// queries are compared.
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weir.DefaultLoadTimeout)
 				defer cancel()
 				return find(ctx, id)
@@ -356,7 +357,7 @@ func protectRows(variant string, find rowFunc) (rowFunc, *weir.Guard[int64, *mes
 	return g.Get, g, nil
 }
 
-// randomRow answers with a row drawn at random.
+// randomRow serves a row drawn at random.
 func randomRow(get rowFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, err := get(r.Context(), rand.Int64N(rowCount))
@@ -369,7 +370,7 @@ func randomRow(get rowFunc) http.Handler {
 	})
 }
 
-// constantService answers with bytes that lie ready, as long as a message.
+// constantService serves constant bytes of the length of a message.
 func constantService() (*scenario.Service, error) {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(randomMessage(rand.New(rand.NewPCG(1, 2)), rowCount/2)); err != nil {

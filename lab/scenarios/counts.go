@@ -7,18 +7,18 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// Names of what a Guard has counted of a measurement.
+// Names of the counts of a Guard in a measurement.
 const (
-	hits        = "hits"              // answered from memory, and fresh
-	staleHits   = "stale hits"        // answered from memory, and not
-	joins       = "joined a load"     // waited for a load that somebody else had started
-	waitedLoads = "loads waited for"  // begun by a caller, who waits
-	refreshes   = "refreshes"         // loads in the background, for which nobody waits
-	skipped     = "refreshes skipped" // for want of a place
+	hits        = "hits"              // served from memory, fresh
+	staleHits   = "stale hits"        // served from memory, stale
+	joins       = "joined a load"     // waited for a load that another caller had started
+	waitedLoads = "loads waited for"  // started by a caller that waits for it
+	refreshes   = "refreshes"         // loads in the background, without a waiting caller
+	skipped     = "refreshes skipped" // for lack of a free slot
 )
 
-// A counter is what a Guard has counted since the last reset. Its methods are
-// for a scenario.Service.
+// A counter holds the counts of a Guard since the last reset. Its methods are for a
+// scenario.Service.
 type counter struct {
 	stats func() weir.Stats
 
@@ -26,7 +26,7 @@ type counter struct {
 	base weir.Stats // guarded by mu; at the last reset
 }
 
-// reset begins to count anew.
+// reset starts the counts at zero.
 func (c *counter) reset() {
 	now := c.stats()
 	c.mu.Lock()
@@ -50,8 +50,8 @@ func (c *counter) values() map[string]float64 {
 	}
 }
 
-// accounted is how many requests the counts account for. A request is counted
-// under exactly one of these names.
+// accounted is the number of requests in the counts. Each request is counted under
+// exactly one of these names.
 func accounted(m result.Measurement) int64 {
 	return int64(m.Values[hits] + m.Values[staleHits] + m.Values[joins] + m.Values[waitedLoads])
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// The published services that are bound by their CPU make so many random texts
-// for each request and encode each, and are held to that share of a processor.
+// The published CPU-bound services make and encode this many random texts per
+// request, and are held to this share of a processor.
 const (
 	encodings = 1000
 	heldTo    = 0.2
@@ -24,13 +24,13 @@ const (
 	longText  = 50
 )
 
-// fromSource tells what of it is not in the published text.
+// fromSource lists the details that are only in the published source code.
 var fromSource = []string{
 	fmt.Sprintf("Each instance is held to %g CPU.", heldTo),
 	fmt.Sprintf("The handler makes %d random texts of %d letters and encodes each to JSON.", encodings, shortText),
 }
 
-// encodeMany is the work of a request. It returns the last encoding.
+// encodeMany does the work of a request and returns the last encoding.
 func encodeMany(length int) ([]byte, error) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	text := make([]byte, length)
@@ -48,7 +48,7 @@ func encodeMany(length int) ([]byte, error) {
 	return last, nil
 }
 
-// onConnections names a setting.
+// onConnections is the name of the setting with n connections.
 func onConnections(n int) string {
 	if n == 1 {
 		return "1 connection"
@@ -56,7 +56,7 @@ func onConnections(n int) string {
 	return fmt.Sprintf("%d connections", n)
 }
 
-// serveHeld starts a service that is held to the share, and tells whether the
+// serveHeld starts a service that is held to the share, and reports whether the
 // machine allows that.
 func serveHeld(ctx context.Context, l *scenario.Lab, variant string, params any) (s *scenario.Server, held bool, err error) {
 	return serveHeldTo(ctx, l, heldTo, variant, params)
@@ -70,8 +70,8 @@ func serveHeldTo(ctx context.Context, l *scenario.Lab, cpus float64, variant str
 	return s, share != nil, s.Hold(share)
 }
 
-// medianRounds returns the median round of each variant and setting, and tells by a
-// check of each that none of its rounds had a failure.
+// medianRounds returns the median round of each variant and setting, and checks for
+// each that none of its rounds had a failure.
 func medianRounds(l *scenario.Lab, variants ...string) []result.Measurement {
 	var all, out []result.Measurement
 	for _, v := range variants {
@@ -85,7 +85,7 @@ func medianRounds(l *scenario.Lab, variants ...string) []result.Measurement {
 	return out
 }
 
-// medianRound is one of them.
+// medianRound returns the median round of one variant and setting.
 func medianRound(all []result.Measurement, variant, setting string) result.Measurement {
 	for _, m := range all {
 		if m.Variant == variant && m.Setting == setting {
@@ -95,25 +95,24 @@ func medianRound(all []result.Measurement, variant, setting string) result.Measu
 	panic(fmt.Sprintf("scenarios: %q, %q was not measured", variant, setting))
 }
 
-// noteShare tells when an overloaded service did not get the share that it is
-// held to, because others used the processors: its figures are then not those
-// of the share.
+// noteShare adds a note if an overloaded service did not get its share because other
+// processes used the processors: its figures are then not those of the share.
 func noteShare(l *scenario.Lab, m result.Measurement) {
 	if m.CPU != nil && m.CPU.Service < 0.9*heldTo {
-		l.Note("%s, %s: it got %.2f CPU, and its share is %g. The machine was busy with other things, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
+		l.Note("%s, %s: it got %.2f CPU of its share of %g. The machine was busy with other things, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
 	}
 }
 
-// publishedBefore returns r with the one figure that was published.
+// publishedBefore returns r with the only published figure set.
 func publishedBefore(r result.Row, before float64) result.Row {
 	r.PublishedBefore = &before
 	return r
 }
 
-// usedTable tells what each request has cost: whether fewer requests come of
-// waiting for the share or of more expensive requests.
+// usedTable shows the cost of each request, to tell whether throughput fell because
+// requests waited for the share or because they cost more.
 func usedTable(title string, all []result.Measurement) result.Table {
-	t := result.Table{Title: title, Head: []string{"variant", "setting", "requests/s", "p50, ms", "p99, ms", "CPU of the services", "CPU of a request, ms"}}
+	t := result.Table{Title: title, Head: []string{"variant", "setting", "requests/s", "p50, ms", "p99, ms", "CPU of the services", "CPU per request, ms"}}
 	for _, m := range all {
 		if m.CPU == nil || m.Latency == nil || m.PerSecond == 0 {
 			continue

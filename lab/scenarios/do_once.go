@@ -18,12 +18,12 @@ import (
 var doOnce = scenario.Scenario{
 	Name:  "do-once",
 	Title: "Do once, return it to everyone",
-	Asks:  "Twenty clients want the same answer, and it gets slower the more of them ask for it. What if one call serves them all?",
+	Asks:  "Twenty clients want the same result, and the source gets slower with every concurrent call. What if one call serves them all?",
 	Published: &result.Published{
 		Title: "go-singleflight-example",
-		Setup: "An external call takes 1,000 ms and another 100 ms for each call that is in progress, itself included. ab sends 100 requests, 20 at a time. Statistics of the calls are kept beside.",
+		Setup: "An external call takes 1,000 ms and another 100 ms for each call that is in progress, itself included. ab sends 100 requests, 20 at a time. Statistics of the calls are recorded.",
 		Flaws: []string{
-			"singleflight gives every caller the same pointer: what one caller writes into the answer, the others send. Weir's Clone gives each its own; a table counts the answers that carried another caller's number.",
+			"singleflight gives every caller the same pointer: what one caller writes into the value, the others send. Weir's Clone gives each caller a copy; a table counts the responses with another caller's number.",
 		},
 	},
 	Needs:   []string{"ab"},
@@ -31,7 +31,8 @@ var doOnce = scenario.Scenario{
 	Run:     runDoOnce,
 }
 
-// The external call, and at the small size a faster one.
+// An externalCall has the times of the external call; the small size uses shorter
+// ones.
 type externalCall struct{ Base, Each time.Duration }
 
 var (
@@ -53,13 +54,13 @@ func runDoOnce(ctx context.Context, l *scenario.Lab) error {
 		}
 		if variant != unprotected && variant != xsync {
 			l.Check(variant+": no request fails", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
-			l.Check(variant+": nobody gets what another caller has written", m.Values[mixedUp] == 0, "%.0f answers", m.Values[mixedUp])
+			l.Check(variant+": no caller gets what another caller wrote", m.Values[mixedUp] == 0, "%.0f answers", m.Values[mixedUp])
 		}
 		if err := s.Stop(); err != nil {
 			return err
 		}
 	}
-	t := result.Table{Title: "Answers that carry what another caller wrote into the shared value", Head: []string{"variant", "answers", "of"}}
+	t := result.Table{Title: "Responses with what another caller wrote into the shared value", Head: []string{"variant", "answers", "of"}}
 	for _, variant := range []string{unprotected, xsync, coalescing, cached} {
 		m := l.One(variant)
 		t.Cells = append(t.Cells, []string{variant, fmt.Sprint(m.Values[mixedUp]), fmt.Sprint(m.Requests)})
@@ -81,13 +82,13 @@ func runDoOnce(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// mixedUp names the answers that carried the number of another caller.
+// mixedUp names the count of responses that carried the number of another caller.
 const mixedUp = "answers with another caller's number"
 
 // A book is what the external call returns: by pointer, as published.
 type book struct {
 	ID     string
-	Asked  atomic.Int64 // written by each caller; the published code has a plain field there
+	Asked  atomic.Int64 // written by each caller; a plain field in the published code
 	Detail string
 }
 
@@ -148,7 +149,8 @@ func doOnceService(_ context.Context, o scenario.Options) (*scenario.Service, er
 			if sent != number {
 				mixed.Add(1)
 			}
-			// ab takes an answer of another length than the first for a failure.
+			// ab counts a response whose length differs from the first one's as a
+			// failure.
 			fmt.Fprintf(w, `{"id":%q,"asked":"%08d","detail":%q}`+"\n", b.ID, sent, b.Detail)
 		}),
 	}, nil

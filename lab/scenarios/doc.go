@@ -1,9 +1,8 @@
 // Package scenarios holds the lab's experiments, one file each.
 //
-// A file begins with the question, goes on with the service in its variants,
-// which runs in a process of its own, and ends with the load and what must
-// hold. What the scenarios of a published text have in common with each other
-// is little; what they share with all is package scenario.
+// A file begins with the question, then has the service in its variants, which runs
+// in its own process, and ends with the load and the checks. Scenarios from one
+// published text share little; what all scenarios share is in package scenario.
 package scenarios
 
 import "github.com/weir-go/weir/lab/scenario"
@@ -45,9 +44,9 @@ func All() []scenario.Scenario {
 // the same colour everywhere.
 const (
 	unprotected = "unprotected"
-	cacheAlone  = "cache alone" // a TTL and nothing else
+	cacheAlone  = "cache alone" // only a TTL
 	xsync       = "x/sync singleflight"
 	coalescing  = "weir coalescing" // without a TTL: nothing is kept
 	cached      = "weir cached"
-	ceiling     = "ceiling" // the same server answering a constant
+	ceiling     = "ceiling" // the same server with a constant response
 )

@@ -19,16 +19,16 @@ import (
 var expensiveCall = scenario.Scenario{
 	Name:  "expensive-call",
 	Title: "One expensive call, one level of protection after another",
-	Asks:  "What do a cache, coalescing and a rate limit add to each other, and where does the limit belong?",
+	Asks:  "What do a cache, coalescing and a rate limit each add, and where does the limit belong?",
 	Published: &result.Published{
 		Title: "Protecting Expensive Calls In Go (2024)",
 		URL:   "https://github.com/lezhnev74/go_expensive_call",
 		Setup: "A call of 1 s behind an endpoint; hey sends 4 requests, 2 at a time. Level 0 has nothing, level 1 a cache of 10 s, level 2 coalescing around the cache, level 3 a token bucket of one request per second before both.",
 		Inconsistencies: []string{
-			"The text names the answer of level 3 \"419 Too Many Requests\"; its code and its output have 429.",
+			"The text names the response of level 3 \"419 Too Many Requests\"; its code and its output have 429.",
 		},
 		Flaws: []string{
-			"The limit of level 3 is in front of the cache: it refuses requests that the cache would have answered for nothing. Behind the coalescer it counts calls, and nobody needs to be refused.",
+			"The limit of level 3 is in front of the cache: it rejects requests that the cache could have answered. Behind the coalescer it counts calls, and no request needs to be rejected.",
 		},
 	},
 	Needs:   []string{"hey"},
@@ -36,7 +36,7 @@ var expensiveCall = scenario.Scenario{
 	Run:     runExpensive,
 }
 
-// The levels. As published, the first to the fourth build on each other.
+// The levels. The first four build on each other, as published.
 const (
 	level0       = "0 unprotected"
 	level1       = "1 cache"
@@ -45,7 +45,7 @@ const (
 	level3behind = "3 weir, limit behind the coalescer"
 )
 
-// ttl is how long the levels with a cache keep the answer.
+// ttl is how long the levels with a cache keep the result.
 const ttl = 10 * time.Second
 
 func runExpensive(ctx context.Context, l *scenario.Lab) error {
@@ -73,7 +73,7 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 		}
 		l.Check(w.level+fmt.Sprintf(": %d × 200, %d × 429", w.good, w.refused),
 			m.Statuses[http.StatusOK] == w.good && m.Statuses[http.StatusTooManyRequests] == w.refused, "%v", m.Statuses)
-		l.Check(fmt.Sprintf("%s: as many calls as there must be, %d", w.level, w.calls), m.Source.Calls == w.calls, "%d", m.Source.Calls)
+		l.Check(fmt.Sprintf("%s: exactly the expected number of calls, %d", w.level, w.calls), m.Source.Calls == w.calls, "%d", m.Source.Calls)
 		if w.seconds > 0 {
 			l.CheckTime(fmt.Sprintf("%s: %.1f s, as published", w.level, w.seconds), m.Seconds < w.seconds+0.1, "%.3f s", m.Seconds)
 		}
@@ -89,7 +89,7 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 	ahead, behind := l.One(level3before), l.One(level3behind)
 	l.Row(result.NewRow("answers of 4, limit in front → behind the coalescer", "answers", result.Higher).
 		Here(float64(ahead.Good), float64(behind.Good)))
-	l.Note("A limit in front of the cache counts requests: with one request per second, two of the four are refused although the answer lay ready. " +
+	l.Note("A limit in front of the cache counts requests: with one request per second, two of the four are rejected although the response was cached. " +
 		"Behind the coalescer it counts calls, which is what it protects: four requests are one call, one call is within the limit, and all four are answered.")
 	return nil
 }

@@ -22,28 +22,28 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What the scenarios about faults have in common: one key that a crowd of
-// callers wants at once, a source whose fault is part of the experiment, and
-// callers that hang up.
+// Shared parts of the scenarios about faults: one key that a crowd of callers
+// requests at once, a source whose fault is part of the experiment, and callers that
+// hang up.
 
-// The variants of the scenarios about faults, beside unprotected and xsync.
+// The variants of the scenarios about faults, in addition to unprotected and xsync.
 const (
 	xsyncChan = "x/sync singleflight, DoChan"
 	shielded  = "weir"
 )
 
-// crowd is how many callers want the key.
+// crowd is the number of callers that request the key.
 const crowd = 50
 
-// theKey is the one they want.
+// theKey is the key that they request.
 const theKey = "the one that all want"
 
 // A getter is a protected call.
 type getter func(ctx context.Context, key string) (string, error)
 
-// protect puts a variant before call. As many programs do it, the call of
-// x/sync singleflight has the context of the caller that comes first; with
-// DoChan each caller leaves when it has to, and the call has nobody's context.
+// protect wraps call with a variant. As in many programs, the call of x/sync
+// singleflight gets the context of the first caller; with DoChan each caller can
+// leave when it must, and the call gets a context that no caller can cancel.
 func protect(variant string, call getter, options weir.Options) (getter, error) {
 	var g singleflight.Group
 	switch variant {
@@ -78,8 +78,8 @@ func protect(variant string, call getter, options weir.Options) (getter, error) 
 	return guard.Get, nil
 }
 
-// A faulty is a service whose source fails on request: begin lets calls go on
-// that wait for it, heal ends the fault.
+// A faulty is a service whose source fails on request: begin releases the waiting
+// calls, heal ends the fault.
 type faulty struct {
 	meter  scenario.Meter
 	inside atomic.Int64 // requests in the handler
@@ -87,16 +87,16 @@ type faulty struct {
 	mu      sync.Mutex
 	begun   chan struct{} // closed by begin; guarded by mu
 	healed  bool          // guarded by mu
-	dropped int64         // calls that have noticed their end; guarded by mu
+	dropped int64         // calls that noticed their cancellation; guarded by mu
 }
 
-// Names of what a faulty service counts.
+// Names of the counts of a faulty service.
 const (
 	callsCanceled = "calls canceled"
 	callsRunning  = "calls that still run"
 )
 
-// service serves what get gets.
+// service serves the values that get returns.
 func (f *faulty) service(get getter) *scenario.Service {
 	f.begun = make(chan struct{})
 	control := http.NewServeMux()
@@ -138,43 +138,43 @@ func (f *faulty) heal() {
 	f.healed = true
 }
 
-// ail is the opposite of heal.
+// ail starts the fault again: the opposite of heal.
 func (f *faulty) ail() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.healed = false
 }
 
-// reset has calls wait for begin again.
+// reset makes calls wait for begin again.
 func (f *faulty) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun, f.dropped = make(chan struct{}), 0
 }
 
-// state returns what a call waits for, and whether there is no fault any more.
+// state returns the channel that a call waits for, and whether the fault is over.
 func (f *faulty) state() (begun chan struct{}, healed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begun, f.healed
 }
 
-// canceled notes that a call has noticed that nobody wants it.
+// canceled counts a call that noticed its cancellation.
 func (f *faulty) canceled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped++
 }
 
-// A reply is what became of a request.
+// A reply is the outcome of a request.
 type reply struct {
 	at, took time.Duration // since the first request was due; from when it was due
-	status   int           // 0: no answer
+	status   int           // 0: no response
 	body     string
 	err      error
 }
 
-// newClient returns a client whose connections are its own.
+// newClient returns a client with its own connections.
 func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * crowd}}
 }
@@ -202,14 +202,14 @@ func ask(ctx context.Context, client *http.Client, url string, start, due time.T
 	return r
 }
 
-// callers are requests that have been sent at once.
+// callers are requests that were sent at the same time.
 type callers struct {
 	start   time.Time
-	replies []reply // written by its caller each, read after done
+	replies []reply // each written by its caller, read after done
 	done    sync.WaitGroup
 }
 
-// send has n callers ask, each with the context that it is given.
+// send starts n callers, each with its context from ctxOf.
 func send(n int, client *http.Client, url string, ctxOf func(i int) context.Context) *callers {
 	c := &callers{start: time.Now(), replies: make([]reply, n)}
 	for i := range n {
@@ -218,13 +218,13 @@ func send(n int, client *http.Client, url string, ctxOf func(i int) context.Cont
 	return c
 }
 
-// wait waits for all answers: the client's timeout bounds that.
+// wait waits for all replies; the client's timeout bounds the wait.
 func (c *callers) wait() []reply {
 	c.done.Wait()
 	return c.replies
 }
 
-// tally is a measurement of replies. Their requests were sent in elapsed.
+// tally makes a measurement of replies to requests sent within elapsed.
 func tally(load string, replies []reply, elapsed time.Duration) result.Measurement {
 	m := result.Measurement{Load: load, Requests: int64(len(replies)), Seconds: elapsed.Seconds(), Statuses: make(map[int]int64)}
 	var good []float64
@@ -247,7 +247,8 @@ func tally(load string, replies []reply, elapsed time.Duration) result.Measureme
 	return m
 }
 
-// plain is an error without the called address, which differs in each run.
+// plain returns the error's text without the called address, which differs in each
+// run.
 func plain(err error) string {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
@@ -266,8 +267,8 @@ func latencyOf(all []float64) *result.Latency {
 	return l
 }
 
-// slowestMS is the slowest good answer of m, in milliseconds, and more than any
-// if there is none.
+// slowestMS is the latency of the slowest good response of m, in milliseconds, and
+// infinite if there is none.
 func slowestMS(m result.Measurement) float64 {
 	if m.Latency == nil {
 		return math.Inf(1)
@@ -275,11 +276,10 @@ func slowestMS(m result.Measurement) float64 {
 	return m.Latency.Slowest
 }
 
-// patience is how long a scenario waits for its own service to have come so
-// far.
+// patience is how long a scenario waits for its service to reach a state.
 const patience = 20 * time.Second
 
-// until asks the service for a number until it is what is wanted.
+// until polls the service for a number until wanted accepts it.
 func until(ctx context.Context, s *scenario.Server, path string, wanted func(n int) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -298,19 +298,19 @@ func until(ctx context.Context, s *scenario.Server, path string, wanted func(n i
 		select {
 		case <-time.After(2 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("scenarios: %s%s is %d, and does not become what it should: %w", s.Variant, path, n, context.Cause(ctx))
+			return fmt.Errorf("scenarios: %s%s is still %d, which is not the wanted number: %w", s.Variant, path, n, context.Cause(ctx))
 		}
 	}
 }
 
-// gathered waits until the crowd is in the service, and has had the time to
-// get from the handler's first line to the call.
+// gathered waits until the crowd is in the service and has had time to get from the
+// handler's first line to the call.
 func gathered(ctx context.Context, s *scenario.Server) error {
 	err := until(ctx, s, "/inside", is(crowd))
 	time.Sleep(50 * time.Millisecond)
 	return err
 }
 
-// is and atMost are what until may want.
+// is and atMost are conditions for until.
 func is(want int) func(int) bool     { return func(n int) bool { return n == want } }
 func atMost(want int) func(int) bool { return func(n int) bool { return n <= want } }

@@ -16,7 +16,7 @@ import (
 var fleetScenario = scenario.Scenario{
 	Name:    "fleet",
 	Title:   "One load for all instances",
-	Asks:    "A service has one, two, four, eight instances, each with a cache and one load a key. How often is the source asked, and how often if they share values and leases through Redis?",
+	Asks:    "A service has one, two, four or eight instances, each with a cache and one load per key. How many calls reach the source, and how many if the instances share values and leases through Redis?",
 	Needs:   []string{"nginx", "redis"},
 	Axis:    "instances",
 	Service: fleetService,
@@ -32,7 +32,7 @@ const (
 	zipfWorkload = "Zipf"
 )
 
-// fleetSizes are the numbers of instances that are measured.
+// fleetSizes are the measured numbers of instances.
 var fleetSizes = []int{1, 2, 4, 8}
 
 func runFleet(ctx context.Context, l *scenario.Lab) error {
@@ -50,8 +50,8 @@ func runFleet(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// measureFleets sends both loads to n instances on their own, and to n that share
-// the engine at addr.
+// measureFleets sends both loads to n separate instances, and to n instances that
+// share the engine at addr.
 func measureFleets(ctx context.Context, l *scenario.Lab, addr string, n int) error {
 	fleets := make(map[string]*fleetOf)
 	variants := []string{perProcess, inFleet}
@@ -82,7 +82,7 @@ func measureFleets(ctx context.Context, l *scenario.Lab, addr string, n int) err
 	return errors.Join(fleets[perProcess].stop(), fleets[inFleet].stop())
 }
 
-// fleetLoad is the load of a setting.
+// fleetLoad returns the load of a setting.
 func fleetLoad(l *scenario.Lab, f *fleetOf, setting string) load.Spec {
 	if setting == oneColdKey {
 		crowd := scenario.Size(l, 256, 32)
@@ -95,7 +95,7 @@ func fleetLoad(l *scenario.Lab, f *fleetOf, setting string) load.Spec {
 	return load.Spec{URLs: keys, Pick: load.Zipf, Skew: 1, Seed: 1, Clients: 64, Requests: scenario.Size(l, 20_000, 1_000)}
 }
 
-// measuredFleet returns what was measured of a variant with n instances.
+// measuredFleet returns the measurement of a variant with n instances.
 func measuredFleet(l *scenario.Lab, variant, setting string, n int) result.Measurement {
 	for _, m := range l.Measurements(variant, setting) {
 		if m.X == float64(n) {
@@ -110,7 +110,7 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 		Title: "Calls at the source",
 		Head:  []string{"Instances", "cold key, apart", "in a fleet", "Zipf, apart", "in a fleet"},
 	}
-	single := measuredFleet(l, perProcess, zipfWorkload, 1).Source.Calls // a call for each requested key
+	single := measuredFleet(l, perProcess, zipfWorkload, 1).Source.Calls // one call per requested key
 	for _, n := range sizes {
 		row := []string{strconv.Itoa(n)}
 		for _, setting := range []string{oneColdKey, zipfWorkload} {
@@ -122,10 +122,10 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 			if setting == zipfWorkload {
 				want = single
 			}
-			l.Check(name+": in a fleet one call a key", together.Source.Calls == want, "%d calls for %d keys", together.Source.Calls, want)
+			l.Check(name+": in a fleet one call per key", together.Source.Calls == want, "%d calls for %d keys", together.Source.Calls, want)
 		}
 		cold := measuredFleet(l, perProcess, oneColdKey, n)
-		l.Check(fmt.Sprintf("%d instances, %s: without, one call each", n, oneColdKey), cold.Source.Calls == int64(n), "%d calls", cold.Source.Calls)
+		l.Check(fmt.Sprintf("%d instances, %s: without a fleet, one call each", n, oneColdKey), cold.Source.Calls == int64(n), "%d calls", cold.Source.Calls)
 		t.Cells = append(t.Cells, row)
 	}
 	l.Table(t)
@@ -135,5 +135,5 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 		l.Row(result.NewRow(fmt.Sprintf("calls at the source, %d instances, %s", most, setting), "calls", result.Lower).
 			Here(float64(before.Source.Calls), float64(after.Source.Calls)))
 	}
-	l.Note("Each instance is a process with a Guard, whose TTL is an hour; nginx hands requests to them in turn. All clients request the cold key at once.")
+	l.Note("Each instance is a process with a Guard with a TTL of an hour; nginx distributes requests to them in turn. All clients request the cold key at once.")
 }

@@ -17,7 +17,7 @@ import (
 var fleetChaos = scenario.Scenario{
 	Name:    "fleet-chaos",
 	Title:   "A fleet whose processes and engine fail",
-	Asks:    "Eight processes share Redis, and are killed, stopped, cut off, or lose it. Is every request answered, how often is the source asked, and is anything given that was replaced longer ago than the bounds allow?",
+	Asks:    "Eight processes share Redis, and are killed, stopped, cut off, or lose it. Is every request answered, how many calls reach the source, and is any value returned that was replaced longer ago than the bounds allow?",
 	Needs:   []string{"nginx", "redis"},
 	Service: fleetService,
 	Run: func(ctx context.Context, l *scenario.Lab) error {
@@ -25,22 +25,22 @@ var fleetChaos = scenario.Scenario{
 	},
 }
 
-// A chaosSetup is what all faults have in common.
+// A chaosSetup has the settings shared by all faults.
 type chaosSetup struct {
 	Instances int
-	Before    time.Duration // of load, until the fault begins
+	Before    time.Duration // of load before the fault begins
 	Lasts     time.Duration // the fault
-	Mend      time.Duration // how long after it an instance may still be cut off
+	Mend      time.Duration // how long after the fault an instance may still be cut off
 	After     time.Duration // of load after that
 	Rate      int           // requests per second
 	Burst     int           // how many are sent at once
 	Service   fleetSetup
-	Bounds    fleetlab.Bounds // that are asserted
+	Bounds    fleetlab.Bounds // the asserted bounds
 }
 
-// boundsOf returns what holds for such instances. Where one is cut off, what was
-// loaded just before a change is fresh for its TTL, and stands in for an error
-// for a while longer.
+// boundsOf returns the bounds for such instances. While an instance is cut off, a
+// value loaded just before a change stays fresh for its TTL, and can stand in for an
+// error for a while longer.
 func boundsOf(s fleetSetup) fleetlab.Bounds {
 	return fleetlab.Bounds{Memory: s.MemoryCap, CutOff: s.LoadTimeout + s.TTL + max(s.StaleWhileRevalidate, s.StaleIfError)}
 }
@@ -60,8 +60,8 @@ func newChaosSetup(l *scenario.Lab) chaosSetup {
 				LoadTimeout: scenario.Size(l, 2*time.Second, time.Second), StaleIfError: time.Second, StaleWhileRevalidate: 500 * time.Millisecond,
 				Lease: chaosLease, MemoryCap: 500 * time.Millisecond,
 				Engine: fleetlab.Engine{Namespace: "chaos", MaxProbe: scenario.Size(l, 0, 250*time.Millisecond),
-					// Longer than the default, as ten processes share the machine. At
-					// the small size others may use it, too.
+					// Longer than the default, because ten processes share the
+					// machine. At the small size others may use it too.
 					Deadline: scenario.Size(l, 150*time.Millisecond, 500*time.Millisecond)},
 			},
 			Wait: chaosWait,
@@ -71,7 +71,7 @@ func newChaosSetup(l *scenario.Lab) chaosSetup {
 	return set
 }
 
-// chaosLease is the instances' lease; chaosWait is what a load takes.
+// chaosLease is the instances' lease; chaosWait is the duration of a load.
 const (
 	chaosLease = 600 * time.Millisecond
 	chaosWait  = 100 * time.Millisecond
@@ -85,9 +85,9 @@ func runFleetChaos(ctx context.Context, l *scenario.Lab, set chaosSetup, faults 
 	}
 	l.Table(chaosTable(l, faults))
 	b := set.Bounds
-	l.Note("Wrong is another key's value, a version that the source has not had, and one that was invalidated more than %v before the request, which is the Guards' MemoryCap. "+
-		"Where somebody was cut off meanwhile, until %v after, it is one that was replaced more than %v before the request: a load, the TTL and the stale window.", b.Memory, set.Mend, b.CutOff)
-	l.Note("%d requests/s to %d instances, open loop, for 40 keys, Zipf 1; one of them is changed and invalidated each %v. A load takes %v, the lease is %v, the tier's deadline %v. A burst is %d requests at once for a key that nobody has.",
+	l.Note("A wrong answer is another key's value, a version that the source never had, or one that was invalidated more than %v before the request, which is the Guards' MemoryCap. "+
+		"If an instance was cut off at the time or up to %v before, a value is wrong if it was replaced more than %v before the request: a load, the TTL and the stale window.", b.Memory, set.Mend, b.CutOff)
+	l.Note("%d requests/s to %d instances, open loop, for 40 keys, Zipf 1; one of them is changed and invalidated every %v. A load takes %v, the lease is %v, the tier's deadline %v. A burst is %d requests at once for a key that no instance has.",
 		set.Rate, set.Instances, chaosChanges, chaosWait, chaosLease, set.Service.Engine.Deadline, set.Burst)
 	return nil
 }
@@ -102,14 +102,14 @@ type chaos struct {
 	lab     *scenario.Lab
 	fleet   *fleetOf
 	drive   *driver
-	redis   *engine.Server  // nil: there is a cluster
-	cluster *engine.Cluster // nil: there is one server
-	link    *link.Link      // nil: there is none
+	redis   *engine.Server  // nil if there is a cluster
+	cluster *engine.Cluster // nil if there is one server
+	link    *link.Link      // nil if there is none
 
-	stopped string // the instance of whose own answers only the truth is judged
+	stopped string // the stopped instance: its own answers are judged only for wrong values
 }
 
-// measureChaos makes a fleet of its own for a fault.
+// measureChaos starts a separate fleet for a fault and measures it.
 func measureChaos(ctx context.Context, l *scenario.Lab, set chaosSetup, fault chaosFault) error {
 	c := &chaos{set: set, fault: fault, lab: l}
 	addrs, err := c.startEngine(ctx)
@@ -127,12 +127,12 @@ func measureChaos(ctx context.Context, l *scenario.Lab, set chaosSetup, fault ch
 	others := tally("", c.drive.but(c.stopped), time.Second)
 	l.Check(fault.name+": no request fails", others.Failures == 0, "%d of %d failed; %s", others.Failures, others.Requests, others.FirstFailure)
 	v := c.drive.check.Verdict()
-	l.Check(fault.name+": nothing wrong is given", v.Wrongs == 0, "%d of %d; %s", v.Wrongs, v.Answers, strings.Join(v.Wrong, "; "))
+	l.Check(fault.name+": no wrong value is returned", v.Wrongs == 0, "%d of %d; %s", v.Wrongs, v.Answers, strings.Join(v.Wrong, "; "))
 	return c.fleet.stop()
 }
 
-// startEngine starts what the fault needs and returns the addresses of the
-// engines. The instances get the link, where there is one.
+// startEngine starts the engines that the fault needs and returns their addresses. If
+// there is a link, the instances get its address.
 func (c *chaos) startEngine(ctx context.Context) (addrs []string, err error) {
 	e := &c.set.Service.Engine
 	if c.fault.needs == aCluster {
@@ -158,7 +158,7 @@ func (c *chaos) startEngine(ctx context.Context) (addrs []string, err error) {
 	return []string{c.redis.URL}, nil
 }
 
-// Names of what is measured of a fault.
+// Names of the values measured for a fault.
 const (
 	longestWait   = "longest wait, ms"
 	commandsRate  = "commands/s"
@@ -170,7 +170,7 @@ const (
 	servedAfterMS = "burst served after the kill, ms"
 )
 
-// measure sends the load, with the fault in it.
+// measure sends the load and injects the fault.
 func (c *chaos) measure(ctx context.Context, addrs []string) (result.Measurement, error) {
 	began := time.Now()
 	sampler := fleetlab.NewSampler(addrs...)
@@ -201,7 +201,7 @@ func (c *chaos) measure(ctx context.Context, addrs []string) (result.Measurement
 	return m, nil
 }
 
-// story is what happens beside the load.
+// story runs the fault and its bursts while the load is sent.
 func (c *chaos) story(ctx context.Context) (values map[string]float64, err error) {
 	values = make(map[string]float64)
 	rest(ctx, c.set.Before)
@@ -223,10 +223,10 @@ func (c *chaos) story(ctx context.Context) (values map[string]float64, err error
 	return values, nil
 }
 
-// burst asks for a key that nobody has, many times at once, and returns how
-// often it was loaded, which may be most. If the burst takes longer than the
-// TTL, for want of processors, it may be as often again. From then on the loop
-// asks for the key, too.
+// burst requests a key that no instance has, many times at once, and returns how
+// often it was loaded, which may be at most most. If the burst takes longer than the
+// TTL, for lack of processors, that many further loads are allowed. From then on the
+// loop requests the key too.
 func (c *chaos) burst(ctx context.Context, key string, most int) (float64, error) {
 	began := time.Now()
 	c.drive.burst(ctx, key, c.set.Burst)
@@ -239,7 +239,7 @@ func (c *chaos) burst(ctx context.Context, key string, most int) (float64, error
 	return float64(loads), err
 }
 
-// loads is how often a key was loaded from the source.
+// loads returns how often a key was loaded from the source.
 func (c *chaos) loads(ctx context.Context, key string) (int, error) {
 	text, err := c.fleet.order(ctx, "/loads/"+key)
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *chaos) loads(ctx context.Context, key string) (int, error) {
 // chaosTable has a line for each fault.
 func chaosTable(l *scenario.Lab, faults []chaosFault) result.Table {
 	t := result.Table{
-		Title: "Loads at the source, of them for a burst in the fault, failed requests, longest wait, commands/s, wrong answers, and the age of the oldest answer: after its invalidation was acknowledged (old), and after its replacement where it was not, or somebody was cut off (cut)",
+		Title: "Loads at the source, those for a burst during the fault, failed requests, longest wait, commands/s, wrong answers, and the age of the oldest answer: since its acknowledged invalidation (old), or since its replacement if there was none or an instance was cut off (cut)",
 		Head:  []string{"Fault", "loads", "burst", "failed", "wait, ms", "cmd/s", "wrong", "old, ms", "cut, ms"},
 	}
 	for _, f := range faults {

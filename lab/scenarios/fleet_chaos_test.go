@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/lab/scenarios"
 )
 
-// TestChaosSeesABrokenTier breaks what the fleet stands on, one after another.
-// Each time something must not hold, but where memory's cap makes up for pushes
-// that are lost: that it does is the bound.
+// TestChaosSeesABrokenTier breaks the tier in one way at a time. Each time a check
+// must fail, unless the memory's cap makes up for lost pushes: then the bound must
+// hold.
 func TestChaosSeesABrokenTier(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -23,16 +23,16 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 	tests := []struct {
 		how, fault string
 		cap        bool
-		want       string // what is judged
+		want       string // the check that must fail
 		holds      bool
 	}{
-		{fleetlab.WithoutFences, "holder stopped", true, "nothing wrong is given", false},
-		{fleetlab.WithoutInvalidations, "no fault", true, "nothing wrong is given", false},
-		{fleetlab.WithMixedKeys, "no fault", true, "nothing wrong is given", false},
-		{fleetlab.WithoutEnd, "no fault", true, "nothing wrong is given", false},
+		{fleetlab.WithoutFences, "holder stopped", true, "no wrong value is returned", false},
+		{fleetlab.WithoutInvalidations, "no fault", true, "no wrong value is returned", false},
+		{fleetlab.WithMixedKeys, "no fault", true, "no wrong value is returned", false},
+		{fleetlab.WithoutEnd, "no fault", true, "no wrong value is returned", false},
 		{fleetlab.WithoutLeases, "no fault", true, "a dark burst: at most 1 loads", false},
-		{fleetlab.WithoutPushes, "no fault", false, "nothing wrong is given", false},
-		{fleetlab.WithoutPushes, "no fault", true, "nothing wrong is given", true},
+		{fleetlab.WithoutPushes, "no fault", false, "no wrong value is returned", false},
+		{fleetlab.WithoutPushes, "no fault", true, "no wrong value is returned", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.how, func(t *testing.T) {
@@ -43,8 +43,9 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 				}
 				t.Skip(err)
 			}
-			// On a busy machine an instance that goes on may miss the engine's deadline, and
-			// then does no harm: what is broken has to be seen in one of a few runs.
+			// On a busy machine an instance that resumes may miss the engine's
+			// deadline and then does no harm: the fault must show in one of a few
+			// runs.
 			tries := 4
 			if tt.holds {
 				tries = 1
@@ -55,14 +56,14 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 					break
 				}
 				if tries == 1 {
-					t.Errorf("without %s: that %q is broken was seen: %v; want %v: %+v", tt.how, tt.want, seen, !tt.holds, checks)
+					t.Errorf("without %s: check %q failed: %v; want %v: %+v", tt.how, tt.want, seen, !tt.holds, checks)
 				}
 			}
 		})
 	}
 }
 
-// sees runs s and reports whether what is wanted does not hold.
+// sees runs s and reports whether the check want fails.
 func sees(t *testing.T, c scenario.Config, s scenario.Scenario, want string) (seen bool, checks []result.Check) {
 	t.Helper()
 	res, err := c.Run(t.Context(), s)
@@ -70,7 +71,7 @@ func sees(t *testing.T, c scenario.Config, s scenario.Scenario, want string) (se
 		t.Fatal(err)
 	}
 	if len(res.Checks) == 0 {
-		t.Fatal("it checks nothing")
+		t.Fatal("it has no checks")
 	}
 	for _, c := range res.Checks {
 		if !c.Holds && strings.Contains(c.What, want) {

@@ -21,21 +21,21 @@ import (
 var fleetCold = scenario.Scenario{
 	Name:    "fleet-cold",
 	Title:   "What a fleet costs",
-	Asks:    "A thousand callers on sixteen instances want one cold key. How many loads and how many commands is that, and what does sharing add to the wait? What if the holder dies, or Redis hangs? And what does a Get cost in the steady state?",
+	Asks:    "A thousand callers on sixteen instances want one cold key. How many loads and commands does that take, and how much does sharing add to the wait? What if the holder dies, or Redis hangs? And what does a Get cost in the steady state?",
 	Needs:   []string{"redis"},
 	Service: groupService,
 	Run:     runFleetCold,
 }
 
-// A groupSetup is what a process of fleet-cold is made with: some instances.
+// A groupSetup configures a process of fleet-cold, which has several instances.
 type groupSetup struct {
 	fleetSetup
 	Members int
-	Callers int // of each, in a crowd
+	Callers int // of each instance, in a crowd
 	Flow    fleetlab.Flow
 }
 
-// groupService serves its orders alone:
+// groupService serves only its control:
 //
 //	/crowd/KEY     all callers ask for it at once
 //	/running       how many loads run
@@ -76,7 +76,7 @@ func answerJSON(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the lab is gone
 }
 
-// numbersWait is what a load of a cold key takes; numbersLease is the lease where
+// numbersWait is the duration of a load of a cold key; numbersLease is the lease when
 // the holder dies.
 const (
 	numbersWait  = 200 * time.Millisecond
@@ -128,12 +128,12 @@ func runFleetCold(ctx context.Context, l *scenario.Lab) error {
 		}
 	}
 	l.Table(n.table)
-	l.Note("Instances are Guards in one process, with a tier and connections each; who is killed has a process of its own. The load is a sleep of %v. "+
-		"Commands are what clients have sent, by INFO commandstats: a script is one.", numbersWait)
+	l.Note("Instances are Guards in one process, each with its own tier and connections; the holder that is killed has a separate process. The load is a sleep of %v. "+
+		"Commands are those sent by clients, from INFO commandstats: a script counts as one.", numbersWait)
 	return nil
 }
 
-// serve starts a process with some instances.
+// serve starts a process with several instances.
 func (n *numbers) serve(ctx context.Context, variant, namespace string, set groupSetup) (*scenario.Server, error) {
 	set.Engine.Addrs, set.Engine.Namespace = []string{n.redis.URL}, namespace
 	if set.TTL == 0 {
@@ -142,7 +142,7 @@ func (n *numbers) serve(ctx context.Context, variant, namespace string, set grou
 	return n.lab.Serve(ctx, variant, set)
 }
 
-// crowd has a process's callers ask for a key.
+// crowdOf has all callers of a process request a key.
 func crowdOf(ctx context.Context, s *scenario.Server, key string) (fleetlab.Crowd, error) {
 	var c fleetlab.Crowd
 	body, err := s.Control(ctx, "/crowd/"+key)
@@ -155,14 +155,14 @@ func crowdOf(ctx context.Context, s *scenario.Server, key string) (fleetlab.Crow
 // cold measures crowds that want a cold key, one after another.
 func (n *numbers) cold(ctx context.Context, variant string, members, callers, runs int) error {
 	set := groupSetup{Members: members, Callers: callers}
-	if n.lab.Small { // counts are judged: a machine that is busy must not open the breaker
+	if n.lab.Small { // counts are judged: a busy machine must not open the breaker
 		set.Engine.Deadline = 2 * time.Second
 	}
 	s, err := n.serve(ctx, variant, variant, set)
 	if err != nil {
 		return err
 	}
-	if _, err := crowdOf(ctx, s, "first"); err != nil { // what comes with a first command does not count
+	if _, err := crowdOf(ctx, s, "first"); err != nil { // the cost of a first command does not count
 		return err
 	}
 	var took []float64
@@ -199,7 +199,7 @@ func (n *numbers) cold(ctx context.Context, variant string, members, callers, ru
 	v := m.Values
 	n.row(variant+": loads in each run", fmt.Sprintf("at most %.0f", v[mostLoads]), "1")
 	n.lab.Check(variant+": one load in each run", most == 1 && loads == int64(runs), "%d loads in %d runs, at most %d in one", loads, runs, most)
-	n.lab.Check(variant+": nobody fails", failed == 0, "%d failed", failed)
+	n.lab.Check(variant+": no request fails", failed == 0, "%d failed", failed)
 	if variant == sixteenOf64 {
 		n.row(variant+": added, p50", valueOf(v[addedP50], 1)+" ms", "at most 5 ms")
 		n.row(variant+": added, p99", valueOf(v[addedP99], 1)+" ms", "at most 20 ms")
@@ -226,8 +226,8 @@ func (n *numbers) row(what, found, wanted string) {
 	n.table.Cells = append(n.table.Cells, []string{what, found, wanted})
 }
 
-// holderDies kills the process of the instance that loads what fifteen others
-// wait for.
+// holderDies kills the process of the instance that loads a key while fifteen others
+// wait for it.
 func (n *numbers) holderDies(ctx context.Context) error {
 	set := groupSetup{Members: 1, Callers: 1}
 	set.Lease = numbersLease
@@ -256,7 +256,7 @@ func (n *numbers) holderDies(ctx context.Context) error {
 			c, crowdErr = crowdOf(ctx, others, "cold")
 			served = time.Now()
 		})
-		rest(ctx, numbersWait/4) // the others wait by now, and the load is not over
+		rest(ctx, numbersWait/4) // by now the others wait, and the load is not over
 		killed = time.Now()
 		err := holder.Kill()
 		both.Wait()
@@ -273,12 +273,12 @@ func (n *numbers) holderDies(ctx context.Context) error {
 	n.row(holderDies+": loads", valueOf(m.Values[ranForLoads], 0), "2")
 	n.row(holderDies+": all served after it", valueOf(m.Values[servedWithin], 0)+" ms", "within 1 s")
 	n.lab.Check(holderDies+": two loads", c.Loads == 1, "%d of the holder, %d after it", 1, c.Loads)
-	n.lab.Check(holderDies+": nobody else fails", c.Failed == 0, "%d failed; %s", c.Failed, c.Error)
+	n.lab.Check(holderDies+": no other request fails", c.Failed == 0, "%d failed; %s", c.Failed, c.Error)
 	n.lab.CheckTime(holderDies+": all are served within 1 s", served.Sub(killed) <= time.Second, "after %v", served.Sub(killed).Round(time.Millisecond))
 	return others.Stop()
 }
 
-// engineHung has a crowd ask while the engine does not answer.
+// engineHung sends a crowd while the engine does not respond.
 func (n *numbers) engineHung(ctx context.Context) error {
 	const members = 16
 	s, err := n.serve(ctx, engineHung, engineHung, groupSetup{Members: members, Callers: scenario.Size(n.lab, 64, 8)})
@@ -310,18 +310,18 @@ func (n *numbers) engineHung(ctx context.Context) error {
 	most := fleet.DefaultDeadline + numbersWait
 	n.row(engineHung+": loads", valueOf(m.Values[ranForLoads], 0), fmt.Sprintf("at most %d", members))
 	n.row(engineHung+": longest wait", valueOf(slowestMS(m), 0)+" ms", fmt.Sprintf("deadline + load, %v", most))
-	n.lab.Check(engineHung+": at most one load an instance", c.Loads <= members, "%d loads", c.Loads)
-	n.lab.Check(engineHung+": nobody fails", c.Failed == 0, "%d failed; %s", c.Failed, c.Error)
-	n.lab.CheckTime(engineHung+": nobody waits longer than the deadline and the load, and 50 ms for the machine", slowestMS(m) <= ms(most+50*time.Millisecond), "%.0f ms", slowestMS(m))
+	n.lab.Check(engineHung+": at most one load per instance", c.Loads <= members, "%d loads", c.Loads)
+	n.lab.Check(engineHung+": no request fails", c.Failed == 0, "%d failed; %s", c.Failed, c.Error)
+	n.lab.CheckTime(engineHung+": no caller waits longer than the deadline, the load, and 50 ms for the machine", slowestMS(m) <= ms(most+50*time.Millisecond), "%.0f ms", slowestMS(m))
 	return s.Stop()
 }
 
-// steady measures what Gets cost once memories and the tier are full.
+// steady measures the cost of Gets once memories and the tier are full.
 func (n *numbers) steady(ctx context.Context) error {
 	set := groupSetup{Members: scenario.Size(n.lab, 8, 3)}
 	set.TTL, set.Wait = scenario.Size(n.lab, time.Minute, 2*time.Second), 5*time.Millisecond
 	set.MemoryCap = set.TTL
-	// It is requested twice: to warm up, and to measure; for a TTL each.
+	// The flow runs twice, to warm up and to measure, for a TTL each.
 	set.Flow = fleetlab.Flow{Rate: scenario.Size(n.lab, 5000, 200), Duration: set.TTL, Keys: scenario.Size(n.lab, 100_000, 1000)}
 	s, err := n.serve(ctx, steadyState, steadyState, set)
 	if err != nil {
@@ -360,22 +360,21 @@ func (n *numbers) steady(ctx context.Context) error {
 		return err
 	}
 	v := m.Values
-	n.row(steadyState+": commands a Get", valueOf(v[commandsGet], 3), "at most 0.05")
+	n.row(steadyState+": commands per Get", valueOf(v[commandsGet], 3), "at most 0.05")
 	n.row(steadyState+": the least, where values are not pushed", valueOf(v[floorGet], 3), "")
-	n.lab.Check(steadyState+": nobody fails", flow.Failed == 0, "%d of %d failed", flow.Failed, flow.Gets)
-	n.lab.CheckTime(steadyState+": commands a Get are within a tenth of the least", v[commandsGet] <= v[floorGet]*1.1, "%.3f; %.3f", v[commandsGet], v[floorGet])
-	n.lab.Note("In the steady state the instances sent %s for %d Gets, and loaded %d times. In %v an instance gets requests for %d different keys, on average. "+
-		"The least is arithmetic: for each load of a key its loader asks and stores, and each other instance that gets a request for it before it expires asks once.",
+	n.lab.Check(steadyState+": no request fails", flow.Failed == 0, "%d of %d failed", flow.Failed, flow.Gets)
+	n.lab.CheckTime(steadyState+": commands per Get are within a tenth of the least", v[commandsGet] <= v[floorGet]*1.1, "%.3f; %.3f", v[commandsGet], v[floorGet])
+	n.lab.Note("In the steady state the instances sent %s for %d Gets, and loaded %d times. In %v an instance gets requests for %d different keys on average. "+
+		"The least is calculated: for each load of a key the loading instance sends a lookup and a store, and every other instance that gets a request for the key before it expires sends one lookup.",
 		commands, flow.Gets, flow.Loads, set.Flow.Duration, flow.Pairs/int64(set.Members))
 	return s.Stop()
 }
 
-// floorOf is how many commands a Get costs at the least, where the flow lasts for
-// the TTL, keys are drawn by Zipf's law with exponent 1, and values are not
-// pushed. With x the Gets of a key in a TTL on one of n instances, the time from
-// one load of it to the next is 1+1/nx of the TTL: it expires, and then somebody
-// asks. Each other instance gets a request for it before it expires with a
-// probability of 1-exp(-x).
+// floorOf is the least number of commands per Get if the flow lasts for the TTL, keys
+// are drawn by Zipf's law with exponent 1, and values are not pushed. Let x be the
+// Gets of a key per TTL on one of n instances. The time from one load to the next is
+// 1+1/nx of the TTL: the key expires, and the next Get loads it. Each other instance
+// gets a request for it before it expires with a probability of 1-exp(-x).
 func floorOf(n int, f fleetlab.Flow) float64 {
 	gets := float64(f.Rate) * f.Duration.Seconds()
 	sum, below := 0.0, 0.0

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/lab/fleetlab"
 )
 
-// A driver sends an open loop to a fleet, changes the source meanwhile, and has
-// every answer checked.
+// A driver sends an open loop to a fleet, changes the source at the same time, and
+// checks every answer.
 type driver struct {
 	fleet  *fleetOf
 	check  *fleetlab.Checker
@@ -23,10 +23,10 @@ type driver struct {
 	every  time.Duration // between two changes
 
 	mu      sync.Mutex
-	keys    []string  // guarded by mu; the first is wanted most
-	wanted  ranks     // guarded by mu; of keys
+	keys    []string  // guarded by mu; most requested first
+	wanted  ranks     // guarded by mu; how often each of keys is requested
 	replies []reply   // guarded by mu
-	from    []string  // guarded by mu; of each reply the instance
+	from    []string  // guarded by mu; the instance of each reply
 	sent    time.Time // written before the first request
 	working sync.WaitGroup
 }
@@ -41,7 +41,7 @@ func newDriver(f *fleetOf, bounds fleetlab.Bounds, rate int, every time.Duration
 	return d
 }
 
-// want adds a key to those that the loop asks for, as the last.
+// want appends a key to those that the loop requests.
 func (d *driver) want(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +56,7 @@ func (d *driver) draw(random *rand.Rand) string {
 	return d.keys[d.wanted.draw(random)]
 }
 
-// run sends requests at the rate until ctx ends, and waits for their answers.
+// run sends requests at the rate until ctx ends, and waits for their responses.
 func (d *driver) run(ctx context.Context) {
 	d.sent = time.Now()
 	d.working.Go(func() { d.change(ctx) })
@@ -74,7 +74,7 @@ func (d *driver) run(ctx context.Context) {
 	d.client.CloseIdleConnections()
 }
 
-// get asks for a key, which was due, and has the answer checked.
+// get requests a key that was due at due, and checks the answer.
 func (d *driver) get(ctx context.Context, key string, due time.Time) {
 	sent := time.Now() // later than due if this process is late
 	r := ask(ctx, d.client, d.fleet.front+"/get/"+key, d.sent, due)
@@ -93,7 +93,7 @@ func (d *driver) get(ctx context.Context, key string, due time.Time) {
 	d.replies, d.from = append(d.replies, r), append(d.from, a.Instance)
 }
 
-// burst asks for a key many times at once and waits for the answers.
+// burst requests a key many times at once and waits for the responses.
 func (d *driver) burst(ctx context.Context, key string, n int) {
 	var all sync.WaitGroup
 	due := time.Now()
@@ -103,7 +103,7 @@ func (d *driver) burst(ctx context.Context, key string, n int) {
 	all.Wait()
 }
 
-// change changes a key now and then, and tells the fleet, until ctx ends.
+// change periodically changes a key and invalidates it in the fleet, until ctx ends.
 func (d *driver) change(ctx context.Context) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for rest(ctx, d.every) {
@@ -112,8 +112,8 @@ func (d *driver) change(ctx context.Context) {
 	}
 }
 
-// invalidateTime is how long an invalidation may take: nginx may have given it to
-// an instance that is stopped.
+// invalidateTime bounds an invalidation: nginx may have sent it to a stopped
+// instance.
 const invalidateTime = time.Second
 
 // changeOne changes a key at the source and then invalidates it in the fleet. It
@@ -121,7 +121,7 @@ const invalidateTime = time.Second
 func (d *driver) changeOne(ctx context.Context, key string) bool {
 	changed := d.check.Changing(key)
 	if _, err := d.fleet.order(ctx, "/change/"+key); err != nil {
-		return false // it may have happened
+		return false // it may have been applied
 	}
 	changed()
 	ctx, cancel := context.WithTimeout(ctx, invalidateTime)
@@ -134,7 +134,7 @@ func (d *driver) changeOne(ctx context.Context, key string) bool {
 	return true
 }
 
-// but returns what was answered by others than an instance.
+// but returns the replies of all instances except the named one.
 func (d *driver) but(instance string) []reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()

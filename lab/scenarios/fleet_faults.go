@@ -10,24 +10,25 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What a chaosFault may need beside a server.
+// What a chaosFault may need in addition to a server.
 const (
 	aServer  = iota
 	aLink    // between the instances and the server
-	aCluster // in place of it: 3 masters with a replica each
+	aCluster // instead of the server: 3 masters with a replica each
 )
 
-// A chaosFault is one of those that happen to a fleet.
+// A chaosFault is a fault injected into a fleet.
 type chaosFault struct {
 	name  string
 	needs int
-	// cuts says that pushes may not reach anybody.
+	// cuts reports that pushes may not reach any instance.
 	cuts bool
-	// happens returns when it is over. It may write down what it measures.
+	// happens injects the fault and returns when it is over. It can record measured
+	// values.
 	happens func(ctx context.Context, c *chaos, values map[string]float64) error
 }
 
-// chaosFaults are all of them, in the order in which they happen.
+// chaosFaults are all faults, in the order in which they are injected.
 var chaosFaults = []chaosFault{
 	{name: "no fault", happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
 		return c.inDark(ctx, values, 1)
@@ -72,8 +73,8 @@ var chaosFaults = []chaosFault{
 	{name: "master fails over", needs: aCluster, cuts: true, happens: masterFailsOver},
 }
 
-// inDark waits until the fault lasts long enough, and sends a burst meanwhile,
-// whose key may be loaded so many times.
+// inDark waits until the fault has lasted long enough. During the wait it sends a
+// burst, whose key may be loaded at most most times.
 func (c *chaos) inDark(ctx context.Context, values map[string]float64, most int) error {
 	rest(ctx, c.set.Lasts/3)
 	loads, err := c.burst(ctx, "dark", most)
@@ -85,9 +86,9 @@ func (c *chaos) inDark(ctx context.Context, values map[string]float64, most int)
 	return nil
 }
 
-// held sends a burst for a key and returns the instance that loads it, and what to
-// call for the burst's end. The load does not end until the key is freed, however
-// busy the machine is with something else than the fault.
+// held sends a burst for a key and returns the instance that loads it, and a function
+// that waits for the end of the burst. The load does not end until the key is freed,
+// however busy the machine is.
 func (c *chaos) held(ctx context.Context, key string) (holder *scenario.Server, wait func(), err error) {
 	var burst sync.WaitGroup
 	if _, err := c.fleet.order(ctx, "/hold/"+key); err != nil {
@@ -104,10 +105,10 @@ func (c *chaos) held(ctx context.Context, key string) (holder *scenario.Server, 
 		}
 		rest(ctx, 2*time.Millisecond)
 	}
-	return nil, burst.Wait, fmt.Errorf("scenarios: nobody loads %s", key)
+	return nil, burst.Wait, fmt.Errorf("scenarios: no instance loads %s", key)
 }
 
-// holderKilled kills the instance that loads what all others wait for.
+// holderKilled kills the instance that loads a key while all others wait for it.
 func holderKilled(ctx context.Context, c *chaos, values map[string]float64) error {
 	holder, wait, err := c.held(ctx, "killed")
 	if err != nil {
@@ -134,15 +135,15 @@ func holderKilled(ctx context.Context, c *chaos, values map[string]float64) erro
 	return nil
 }
 
-// holderStopped stops the instance that loads what others wait for, beyond its
-// lease. Meanwhile the source changes, and the fleet gets an invalidation. What
-// the instance brings when it goes on is too late.
+// holderStopped stops the loading instance beyond its lease, while others wait for
+// the key. During that time the source changes, and the fleet gets an invalidation.
+// The result that the instance brings when it resumes is too late.
 func holderStopped(ctx context.Context, c *chaos, values map[string]float64) error {
 	holder, wait, err := c.held(ctx, "stopped")
 	if err != nil {
 		return err
 	}
-	// It hears nothing until it goes on, and may then think the engine away.
+	// It receives nothing until it resumes, and may then consider the engine down.
 	mended := c.drive.check.Cut(holder.Variant)
 	defer mended()
 	c.stopped = holder.Variant
@@ -156,16 +157,16 @@ func holderStopped(ctx context.Context, c *chaos, values map[string]float64) err
 	rest(ctx, chaosLease+3*chaosWait)
 	loads, err := c.loads(ctx, "stopped")
 	for limit := time.Now().Add(patience); loads < 2 && err == nil && time.Now().Before(limit); loads, err = c.loads(ctx, "stopped") {
-		rest(ctx, 10*time.Millisecond) // whose turn it is has not had it on a busy machine
+		rest(ctx, 10*time.Millisecond) // on a busy machine the next loader may not have run yet
 	}
 	if err != nil {
 		return err
 	}
 	values[burstInFault] = float64(loads)
 	c.lab.Check(c.fault.name+": two loads overlap", loads == 2, "%d loads", loads)
-	for try := 0; !c.drive.changeOne(ctx, "stopped"); try++ { // nginx may ask the one that is stopped
+	for try := 0; !c.drive.changeOne(ctx, "stopped"); try++ { // nginx may choose the stopped instance
 		if try == 5 {
-			return fmt.Errorf("scenarios: no instance takes an invalidation")
+			return fmt.Errorf("scenarios: no instance accepts an invalidation")
 		}
 	}
 	c.drive.want("stopped")
@@ -178,7 +179,7 @@ func holderStopped(ctx context.Context, c *chaos, values map[string]float64) err
 	return nil
 }
 
-// linkResets has connections to the engine reset, again and again.
+// linkResets repeatedly resets the connections to the engine.
 func linkResets(ctx context.Context, c *chaos, values map[string]float64) error {
 	const period = 250 * time.Millisecond
 	over, stop := context.WithTimeout(ctx, c.set.Lasts)
@@ -207,7 +208,7 @@ func linkResets(ctx context.Context, c *chaos, values map[string]float64) error 
 }
 
 // masterFailsOver kills a master of the cluster and waits until a replica has
-// its place.
+// replaced it.
 func masterFailsOver(ctx context.Context, c *chaos, values map[string]float64) error {
 	if err := c.cluster.Nodes[0].Kill(); err != nil {
 		return err
@@ -219,7 +220,7 @@ func masterFailsOver(ctx context.Context, c *chaos, values map[string]float64) e
 	defer stop()
 	for len(c.cluster.Masters(limit)) < 3 {
 		if !rest(limit, 50*time.Millisecond) {
-			return fmt.Errorf("scenarios: no replica becomes a master: %w", context.Cause(limit))
+			return fmt.Errorf("scenarios: no replica became master: %w", context.Cause(limit))
 		}
 	}
 	return nil

@@ -13,21 +13,21 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What the scenarios about the fleet have in common: a source, the instances of
-// a service, each a process of its own, nginx before them, and an engine that
-// the instances share.
+// Shared parts of the scenarios about the fleet: a source, the instances of a
+// service, each in a separate process, nginx in front of them, and an engine that the
+// instances share.
 
 // theSource is the variant of the process that counts the calls. All others are
 // instances.
 const theSource = "the source"
 
-// A fleetSetup is what a process of a fleet is made with.
+// A fleetSetup configures a process of a fleet.
 type fleetSetup struct {
 	fleetlab.InstanceOptions
-	Wait time.Duration // what a call of the source takes
+	Wait time.Duration // duration of a call at the source
 }
 
-// Names of what an instance has counted.
+// Names of the counts of an instance.
 const (
 	tierHits   = "answers of the tier"
 	alone      = "loads without the tier"
@@ -35,7 +35,7 @@ const (
 	lostLeases = "leases lost"
 )
 
-// fleetService makes a process of a fleet.
+// fleetService is the service of a process of a fleet.
 func fleetService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
 	var set fleetSetup
 	if err := o.Decode(&set); err != nil {
@@ -68,7 +68,7 @@ type fleetOf struct {
 	front     string // nginx
 }
 
-// startFleet starts a source, n instances, and nginx before them.
+// startFleet starts a source, n instances, and nginx in front of them.
 func startFleet(ctx context.Context, l *scenario.Lab, set fleetSetup, n int) (*fleetOf, error) {
 	f := new(fleetOf)
 	var err error
@@ -106,7 +106,7 @@ func (f *fleetOf) stop() error {
 	return nil
 }
 
-// named returns the instance of that name, nil if there is none.
+// named returns the instance with that name, nil if there is none.
 func (f *fleetOf) named(name string) *scenario.Server {
 	for _, s := range f.instances {
 		if s.Variant == name {
@@ -116,12 +116,12 @@ func (f *fleetOf) named(name string) *scenario.Server {
 	return nil
 }
 
-// order has the source do something; see fleetlab.Source.
+// order sends a command to the source; see fleetlab.Source.
 func (f *fleetOf) order(ctx context.Context, what string) (string, error) {
 	return post(ctx, f.source.URL+what)
 }
 
-// post sends a request without a body and returns the answer's.
+// post sends a request without a body and returns the response body.
 func post(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,14 +15,14 @@ import (
 
 var gatewayHits = scenario.Scenario{
 	Name:    "gateway",
-	Title:   "What lies in the gateway's cache",
-	Asks:    "A small answer lies in the cache, and many connections ask for it. How many answers a second does weir's gateway give, beside nginx, Varnish, and the fastest that net/http can be?",
+	Title:   "Hits in the gateway's cache",
+	Asks:    "A small response is cached, and many connections request it. How many responses per second does weir's gateway send, compared with nginx, Varnish, and the fastest possible net/http server?",
 	Needs:   append([]string{"wrk"}, gatewayNeeds...),
 	Service: gatewayService,
 	Run:     runGateway,
 }
 
-// hitConnections are how many connections ask, and keep asking.
+// hitConnections is the number of connections that send requests without pause.
 const hitConnections = 64
 
 func runGateway(ctx context.Context, l *scenario.Lab) error {
@@ -43,24 +43,24 @@ func runGateway(ctx context.Context, l *scenario.Lab) error {
 	rounds := scenario.Size(l, 20, 1)
 	for round := range rounds {
 		for i := range fronts {
-			f := fronts[(i+round)%len(fronts)] // nobody is always first
+			f := fronts[(i+round)%len(fronts)] // none is always first
 			if err := measureHits(ctx, l, origin, f, path, round+1); err != nil {
 				return err
 			}
 		}
 	}
 	judgeHits(l)
-	l.Note("%d connections, %d bytes, one thread of wrk. Caddy stands for a proxy without a cache, as Debian's has none: each of its answers is a call of the origin.", hitConnections, len(originJSON))
+	l.Note("%d connections, %d bytes, one thread of wrk. Caddy stands for a proxy without a cache, because Debian's has none: each of its responses is a call to the origin.", hitConnections, len(originJSON))
 	l.Note("The bare handler is net/http with a handler that writes the bytes and the header fields of weir's hit, and does nothing else.")
 	return nil
 }
 
-// startBare warms the fronts up, checks what they answer, and starts a handler
-// that answers as weir does.
+// startBare warms the fronts up, checks their responses, and starts a handler with
+// the same response as weir.
 func startBare(ctx context.Context, l *scenario.Lab, fronts []front, path string) (front, error) {
 	var set bareSetup
 	for _, f := range fronts {
-		for range 2 { // the second may be a hit
+		for range 2 { // the second can be a hit
 			status, h, body, err := get(ctx, f.url+path)
 			if err != nil {
 				return front{}, fmt.Errorf("warm %s: %w", f.variant, err)
@@ -68,7 +68,7 @@ func startBare(ctx context.Context, l *scenario.Lab, fronts []front, path string
 			if f.variant == shielded {
 				set = bareSetup{h, body}
 			}
-			l.Check(f.variant+": the answer is the origin's", status == http.StatusOK && body == originJSON, "status %d, %d bytes", status, len(body))
+			l.Check(f.variant+": the response is the origin's", status == http.StatusOK && body == originJSON, "status %d, %d bytes", status, len(body))
 		}
 	}
 	set.Header.Del("Date") // net/http writes it
@@ -81,7 +81,7 @@ func startBare(ctx context.Context, l *scenario.Lab, fronts []front, path string
 		return front{}, err
 	}
 	h.Del("Date")
-	l.Check("the bare handler answers as weir's hit does", body == set.Body && maps.EqualFunc(h, set.Header, slices.Equal[[]string]),
+	l.Check("the bare handler's response equals weir's hit", body == set.Body && maps.EqualFunc(h, set.Header, slices.Equal[[]string]),
 		"%d header fields, %d bytes", len(h), len(body))
 	return front{variant: bareHandler, url: s.URL, server: s}, nil
 }
@@ -97,12 +97,12 @@ func measureHits(ctx context.Context, l *scenario.Lab, origin *scenario.Server, 
 		return err
 	}
 	if round == 1 && slices.Contains(caching, f.variant) {
-		l.Check(f.variant+": hits ask nobody", m.Source.Calls == 0, "%d calls for %d answers", m.Source.Calls, m.Good)
+		l.Check(f.variant+": hits cause no calls", m.Source.Calls == 0, "%d calls for %d answers", m.Source.Calls, m.Good)
 	}
 	return nil
 }
 
-// judgeHits compares by rounds.
+// judgeHits compares the fronts, round by round.
 func judgeHits(l *scenario.Lab) {
 	for _, v := range append(slices.Clone(allFronts), bareHandler) {
 		var failed int64
@@ -111,7 +111,7 @@ func judgeHits(l *scenario.Lab) {
 		}
 		l.Check(v+": no request fails", failed == 0, "%d failed", failed)
 	}
-	table := result.Table{Title: "Answers per second, of the bare handler's in the same round", Head: []string{"", "ratio", "95 % interval", "answers/s", "p99 ms", "CPU"}}
+	table := result.Table{Title: "Responses per second, as a share of the bare handler's in the same round", Head: []string{"", "ratio", "95 % interval", "answers/s", "p99 ms", "CPU"}}
 	for _, v := range append([]string{bareHandler}, allFronts...) {
 		m := medianOf(l, v, "")
 		of := result.Ratio(l.Rates(v, ""), l.Rates(bareHandler, ""))
@@ -125,14 +125,14 @@ func judgeHits(l *scenario.Lab) {
 		least float64
 	}{{bareHandler, 0.93}, {byNginx, 0.9}, {byVarnish, 1}} {
 		r := result.Ratio(l.Rates(shielded, ""), l.Rates(asked.of, ""))
-		l.CheckTime(fmt.Sprintf("weir: at least %g of the answers of %s", asked.least, asked.of), r.Median >= asked.least, "%v", r)
+		l.CheckTime(fmt.Sprintf("weir: at least %g of the responses of %s", asked.least, asked.of), r.Median >= asked.least, "%v", r)
 	}
 	none := medianOf(l, byCaddy, "")
 	l.Row(result.NewRow("hits, without a cache → weir", "answers/s", result.Higher).
 		Here(none.PerSecond, medianOf(l, shielded, "").PerSecond).Under(medianOf(l, bareHandler, "").PerSecond))
 }
 
-// cpuOf is what services and engines have used.
+// cpuOf is the CPU that services and engines used.
 func cpuOf(m result.Measurement) float64 {
 	if m.CPU == nil {
 		return 0

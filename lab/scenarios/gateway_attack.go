@@ -20,13 +20,13 @@ const (
 // An attack is many slow clients of one kind.
 type attack struct {
 	kind      string
-	addresses int           // that they come from
+	addresses int           // from which they connect
 	http2     bool          // all on one connection
-	clients   int           // at once: one that is cut comes back
-	drip      time.Duration // from one byte to the next
+	clients   int           // at once: a disconnected one reconnects
+	drip      time.Duration // between two bytes
 }
 
-// name is the attack's as a setting.
+// name is the attack's name as a setting.
 func (a attack) name() string {
 	if a.http2 {
 		return a.kind + ", HTTP/2"
@@ -37,16 +37,16 @@ func (a attack) name() string {
 	return a.kind + ", 1 address"
 }
 
-// comeBack is how long a client that was cut stays away.
+// comeBack is the pause before a disconnected client reconnects.
 const comeBack = 250 * time.Millisecond
 
-// start has the clients come to address, host:port, and returns when each has
-// sent what it begins with. stop ends them and waits for it.
+// start connects the clients to address, host:port, and returns when each has sent
+// the beginning of its request. stop ends them and waits for them.
 func (a attack) start(ctx context.Context, address string) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	stop = func() { cancel(); all.Wait() }
-	begun := make(chan struct{}, 2*a.clients) // once each is enough
+	begun := make(chan struct{}, 2*a.clients) // one signal per client is enough
 	if a.http2 {
 		all.Go(func() { a.overHTTP2(ctx, address, begun) })
 	} else {
@@ -70,7 +70,8 @@ func (a attack) start(ctx context.Context, address string) (stop func(), err err
 	return stop, nil
 }
 
-// hasBegun says that a client has begun. Nobody listens to those that come back.
+// hasBegun signals that a client has begun. Signals of reconnecting clients are
+// dropped.
 func hasBegun(begun chan<- struct{}) {
 	select {
 	case begun <- struct{}{}:
@@ -78,7 +79,7 @@ func hasBegun(begun chan<- struct{}) {
 	}
 }
 
-// overHTTP1 is the i-th client.
+// overHTTP1 runs the i-th client.
 func (a attack) overHTTP1(ctx context.Context, address string, i int, begun chan<- struct{}) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%a.addresses))}}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -92,9 +93,9 @@ func (a attack) overHTTP1(ctx context.Context, address string, i int, begun chan
 	}
 }
 
-// dawdle sends the beginning of a request and then a byte now and then, until the
-// connection is cut. What a reader drips is the beginning of a next request: a
-// write that fails is how it learns that it was cut, because it reads nothing.
+// dawdle sends the beginning of a request and then one byte per interval, until the
+// connection is cut. A slow reader drips the beginning of its next request: it reads
+// nothing, so only a failed write shows that it was cut.
 func (a attack) dawdle(ctx context.Context, conn net.Conn, id string, begun chan<- struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,8 +128,7 @@ func (a attack) dawdle(ctx context.Context, conn net.Conn, id string, begun chan
 	}
 }
 
-// overHTTP2 is all clients, each a stream. A connection that is closed is opened
-// again.
+// overHTTP2 runs all clients, each as a stream. A closed connection is opened again.
 func (a attack) overHTTP2(ctx context.Context, address string, begun chan<- struct{}) {
 	for ctx.Err() == nil {
 		if conn, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
@@ -142,15 +142,15 @@ func (a attack) overHTTP2(ctx context.Context, address string, begun chan<- stru
 	}
 }
 
-// slowStreams are the streams of one connection. Their windows are never
-// enlarged, so a reader's stalls after the 64 KiB that a stream begins with.
+// slowStreams are the streams of one connection. Their windows are never enlarged, so
+// a slow reader's stream stalls after the initial 64 KiB.
 type slowStreams struct {
 	attack
 	conn  net.Conn
-	open  map[uint32]bool // of those that run
+	open  map[uint32]bool // running streams
 	next  uint32          // of the next stream
 	begun chan<- struct{}
-	acks  atomic.Int32 // settings of the server that are to be acknowledged
+	acks  atomic.Int32 // settings of the server that still need an acknowledgement
 }
 
 // Frames of HTTP/2, RFC 9113 section 6.
@@ -172,7 +172,7 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 func (s *slowStreams) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The connection's own window is large: streams are to stall by themselves.
+	// The connection's window is large, so that each stream stalls on its own window.
 	hello := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(frameSettings, 0, 0, "") + frame(frameWindow, 0, 0, "\x3f\x00\x00\x00")
 	if _, err := io.WriteString(s.conn, hello); err != nil {
 		return
@@ -195,10 +195,10 @@ func (s *slowStreams) run(ctx context.Context) {
 			return
 		case id := <-over:
 			if !s.open[id] {
-				continue // it was answered, and then reset
+				continue // it got a response, and then a reset
 			}
 			delete(s.open, id)
-			if !rest(ctx, comeBack/50) || s.request() != nil { // cut ones come back one after the other
+			if !rest(ctx, comeBack/50) || s.request() != nil { // disconnected ones come back one after the other
 				return
 			}
 		case <-tick.C:
@@ -209,8 +209,8 @@ func (s *slowStreams) run(ctx context.Context) {
 	}
 }
 
-// request opens a stream. Its fields are literals without indexing (RFC 7541,
-// section 6.2.2), but for the method and the scheme.
+// request opens a stream. Its fields, except for the method and the scheme, are
+// literals without indexing (RFC 7541, section 6.2.2).
 func (s *slowStreams) request() error {
 	id := s.next
 	s.next += 2
@@ -246,7 +246,7 @@ func (s *slowStreams) drop() error {
 	return err
 }
 
-// listen reads what the server sends, and says which streams are over.
+// listen reads the server's frames and reports the streams that end.
 func (s *slowStreams) listen(ctx context.Context, over chan<- uint32) {
 	var h [9]byte
 	for {

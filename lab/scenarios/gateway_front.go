@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// The variants of the scenarios about the gateway, beside shielded, which is
+// The variants of the scenarios about the gateway, in addition to shielded, which is
 // weir's gateway, and unprotected, which is the origin itself.
 const (
 	theOrigin   = "origin"
@@ -28,13 +28,13 @@ const (
 	byCaddy     = "Caddy, no cache"
 )
 
-// caching are those that have a cache.
+// caching are the variants with a cache.
 var caching = []string{shielded, byNginx, byVarnish}
 
-// allFronts are all that stand before the origin.
+// allFronts are all variants with a proxy in front of the origin.
 var allFronts = []string{shielded, byNginx, byVarnish, byCaddy}
 
-// gatewayNeeds are the engines and tools of these scenarios.
+// gatewayNeeds are the engines and tools that these scenarios need.
 var gatewayNeeds = []string{"nginx", "varnish", "caddy"}
 
 // gatewayService serves the origin, weir's gateway, or the plain handler.
@@ -48,16 +48,15 @@ func gatewayService(_ context.Context, o scenario.Options) (*scenario.Service, e
 	return weirGatewayService(o)
 }
 
-// A gatewaySetup is what weir's gateway is made with: its defaults, but for
-// what stands here.
+// A gatewaySetup configures weir's gateway. Everything else has its default.
 type gatewaySetup struct {
 	Upstreams []string      // host:port
 	Calls     int           // at once; 0: the default
 	Queue     int           // requests that wait for a call; 0: the default
 	QueueWait time.Duration // for how long; 0: the default
-	Adaptive  bool          // the number of calls is found from the latency
+	Adaptive  bool          // the limit on calls adapts to the latency
 	Store     int64         // bytes; 0: the default
-	Balance   bool          // each request is passed on: nothing is kept or shared
+	Balance   bool          // each request is forwarded: nothing is stored or shared
 }
 
 func (g gatewaySetup) config() (gateway.Config, error) {
@@ -77,7 +76,7 @@ func (g gatewaySetup) config() (gateway.Config, error) {
 	return c, err
 }
 
-// Names of what weir's gateway counts. Those of its memory are gauges, too.
+// Names of the counts of weir's gateway. Those of its memory are also gauges.
 const (
 	callsStarted   = "calls"
 	callsRefused   = "refused"
@@ -112,7 +111,7 @@ func weirGatewayService(o scenario.Options) (*scenario.Service, error) {
 	}, nil
 }
 
-// A gatewayCounter is what a gateway has counted since the last reset.
+// A gatewayCounter holds the counts of a gateway since the last reset.
 type gatewayCounter struct {
 	g *gateway.Gateway
 
@@ -142,7 +141,7 @@ func (c *gatewayCounter) values() map[string]float64 {
 	}
 }
 
-// residentOf is how much memory a process and its children have, in bytes.
+// residentOf is the resident memory of a process and its children, in bytes.
 func residentOf(pid int) float64 {
 	var sum float64
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -164,7 +163,7 @@ func residentOf(pid int) float64 {
 	return sum
 }
 
-// A bareSetup is what the plain handler answers, always.
+// A bareSetup is the constant response of the plain handler.
 type bareSetup struct {
 	Header http.Header
 	Body   string
@@ -185,15 +184,15 @@ func bareService(o scenario.Options) (*scenario.Service, error) {
 	})}, nil
 }
 
-// A front stands before the origin.
+// A front is a proxy in front of the origin, or the origin itself.
 type front struct {
 	variant string
 	url     string           // without a slash at its end
-	server  *scenario.Server // of weir; nil: an engine
-	engine  *engine.Server   // of the others; nil: weir
+	server  *scenario.Server // weir's; nil if it is an engine
+	engine  *engine.Server   // the others'; nil if it is weir
 }
 
-// beside is what takes part in a measurement of the origin.
+// beside lists the services to measure in addition to the origin.
 func (f front) beside() []*scenario.Server {
 	if f.server == nil {
 		return nil
@@ -208,8 +207,8 @@ func (f front) pid() int {
 	return f.engine.Pid()
 }
 
-// startFronts starts those variants before the origin, weir with set and the
-// others with what corresponds to it.
+// startFronts starts the given variants in front of the origin: weir with set, and
+// the others with the corresponding settings.
 func startFronts(ctx context.Context, l *scenario.Lab, origin *scenario.Server, set gatewaySetup, variants ...string) ([]front, error) {
 	set.Upstreams = []string{hostOf(origin.URL)}
 	o := engine.ProxyOptions{Upstream: hostOf(origin.URL), Store: set.Store, MaxCalls: set.Calls}
@@ -242,7 +241,7 @@ func startFronts(ctx context.Context, l *scenario.Lab, origin *scenario.Server, 
 
 func hostOf(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// get fetches an address once.
+// get requests a URL once.
 func get(ctx context.Context, url string) (status int, h http.Header, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -259,7 +258,7 @@ func get(ctx context.Context, url string) (status int, h http.Header, body strin
 	return resp.StatusCode, resp.Header, string(b), err
 }
 
-// valueOf is a number of a table's.
+// valueOf formats a number for a table.
 func valueOf(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
 // medianOf returns the median round of a variant under a setting.
@@ -271,5 +270,5 @@ func medianOf(l *scenario.Lab, variant, setting string) result.Measurement {
 	return groups[0].Median
 }
 
-// uniquely makes paths of which no cache knows, of the kind name.
+// uniquely returns a path of the kind name that no cache has seen.
 func uniquely(name string) string { return fmt.Sprintf("/%s/%d", name, time.Now().UnixNano()) }

@@ -11,8 +11,8 @@ import (
 
 var gatewayMemory = scenario.Scenario{
 	Name:    "gateway-memory",
-	Title:   "More answers than the store can hold",
-	Asks:    "A hundred thousand addresses are requested once each, as a crawler does, and a hundred again and again, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are those that are wanted still there?",
+	Title:   "More responses than the store can hold",
+	Asks:    "A hundred thousand URLs are requested once each, as by a crawler, and a hundred again and again, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are the popular ones still stored?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,
 	Run:     runGatewayMemory,
@@ -43,8 +43,8 @@ func runGatewayMemory(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// paths are those of the crawl: after ten that come once, one that is wanted
-// again and again.
+// paths are the paths of the crawl: after every ten that are requested once, one that
+// is requested again and again.
 func (c crawl) paths() []string {
 	var all []string
 	for i := range c.cold {
@@ -56,7 +56,7 @@ func (c crawl) paths() []string {
 	return all
 }
 
-// hotPath is the i-th, in turn.
+// hotPath is the path of the i-th request for a popular object; they take turns.
 func (c crawl) hotPath(i int) string { return fmt.Sprintf("/object/hot-%d", i%c.hot) }
 
 // The settings of gateway-memory.
@@ -80,7 +80,7 @@ func (c crawl) measure(ctx context.Context, l *scenario.Lab, origin *scenario.Se
 		return err
 	}
 	resident = residentOf(f.pid())
-	l.Check(f.variant+", "+crawling+": nothing fails", m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
+	l.Check(f.variant+", "+crawling+": no request fails", m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
 
 	var hot []string
 	for i := range c.hot {
@@ -104,7 +104,8 @@ func (c crawl) measure(ctx context.Context, l *scenario.Lab, origin *scenario.Se
 	return err
 }
 
-// residentAfter names what a front and its processes hold after the crawl.
+// residentAfter names the resident memory of a front and its processes after the
+// crawl.
 const residentAfter = "resident bytes after the crawl"
 
 func (c crawl) judge(l *scenario.Lab) {
@@ -114,8 +115,8 @@ func (c crawl) judge(l *scenario.Lab) {
 		all += float64(objectBytes(i)) / (1 << 20)
 	}
 	table := result.Table{
-		Title: fmt.Sprintf("%d answers, %.0f MiB, through a store of %d MiB", c.cold, all, c.store>>20),
-		Head:  []string{"", "answers/s", "p99 ms", "resident after, MiB", fmt.Sprintf("of the %d wanted still there", c.hot)},
+		Title: fmt.Sprintf("%d responses, %.0f MiB, through a store of %d MiB", c.cold, all, c.store>>20),
+		Head:  []string{"", "answers/s", "p99 ms", "resident after, MiB", fmt.Sprintf("of the %d popular ones still stored", c.hot)},
 	}
 	for _, v := range caching {
 		m, after := medianOf(l, v, crawling), medianOf(l, v, wanted)
@@ -126,9 +127,9 @@ func (c crawl) judge(l *scenario.Lab) {
 	l.Table(table)
 	m, after := medianOf(l, shielded, crawling), medianOf(l, shielded, wanted)
 	used, resident := highest(m, accountedBytes), max(highest(m, residentBytes), after.Values[residentAfter])
-	l.Check("weir: it never holds more than its store, by its own count", used > 0 && used <= float64(c.store), "at most %s of %d MiB", mib(used), c.store>>20)
+	l.Check("weir: by its own count, it never exceeds its store", used > 0 && used <= float64(c.store), "at most %s of %d MiB", mib(used), c.store>>20)
 	l.CheckTime("weir: resident memory is at most 2.5 times the store", resident <= 2.5*float64(c.store), "at most %s MiB", mib(resident))
 	kept := c.hot - int(after.Source.Calls)
-	l.Check("weir: what is wanted is still there, 95 of 100", kept*100 >= 95*c.hot, "%d of %d", kept, c.hot)
-	l.Note("nginx keeps bodies in files, so its resident memory is not its store. Each process has its code and its buffers, too.")
+	l.Check("weir: at least 95 of 100 popular objects are still stored", kept*100 >= 95*c.hot, "%d of %d", kept, c.hot)
+	l.Note("nginx keeps bodies in files, so its resident memory does not include its store. Each process also has its code and its buffers.")
 }

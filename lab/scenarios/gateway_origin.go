@@ -12,32 +12,32 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What the scenarios about the gateway have in common: one origin, and weir,
-// nginx, Varnish and Caddy before it, each a process of its own.
+// Shared parts of the scenarios about the gateway: one origin, with weir, nginx,
+// Varnish and Caddy in front of it, each in a separate process.
 
-// An originSetup is what the origin of the scenarios about the gateway is.
+// An originSetup configures the origin of the scenarios about the gateway.
 type originSetup struct {
-	Wait    time.Duration // what a slow answer takes
+	Wait    time.Duration // duration of a slow response
 	Permits int           // how many calls to /busy and /aged run at once; the others wait
-	Work    time.Duration // what each of these takes
+	Work    time.Duration // duration of each of these
 }
 
-// The first part of the path selects the origin's response; what follows makes
-// it another one.
+// The first part of the path selects the kind of the origin's response; the rest
+// tells responses of one kind apart.
 type originAnswer struct {
 	waits  float64 // times Wait
 	works  bool    // it takes a permit
 	keep   string  // Cache-Control
-	chunks int     // after the first, each another tenth of a second later
-	sized  bool    // the number in the path says how long it is
+	chunks int     // after the first, each a tenth of a second after the previous one
+	sized  bool    // the number in the path selects its length
 	reads  bool    // it waits for the request's body
-	big    bool    // it has bigBytes
+	big    bool    // its body has bigBytes
 }
 
 const (
 	forAnHour = "max-age=3600"
-	// briefly is fresh for a second, and may be given for an hour after that
-	// when there is no better one.
+	// briefly makes a response fresh for a second, and usable on errors for an hour
+	// after that.
 	briefly = "max-age=1, stale-if-error=3600"
 )
 
@@ -55,14 +55,14 @@ var originAnswers = map[string]originAnswer{
 	"big":     {keep: "no-store", big: true},
 }
 
-// originJSON is the body of most answers: 146 bytes, as small as what many
-// interfaces give.
+// originJSON is the body of most responses: 146 bytes, as small as those of many
+// APIs.
 const originJSON = `{"id":"b7f6a1c04e","title":"The Weir Keeper","author":"A. Mill","year":1911,"price":{"amount":1250,"currency":"EUR"},"stock":17,"tags":["river"]}` + "\n"
 
-// originSays is what only such a body contains, for load.Spec.ExpectBody.
+// originSays is text that only such a body contains, for load.Spec.ExpectBody.
 const originSays = `"title":"The Weir Keeper"`
 
-// objectBytes is how long the body of /object/n is.
+// objectBytes is the length of the body of /object/n.
 func objectBytes(n int) int { return 1024 * (1 + n%3) }
 
 // An originServer is the expensive service behind the gateways.
@@ -81,7 +81,8 @@ func originService(o scenario.Options) (*scenario.Service, error) {
 	return &scenario.Service{Handler: s, Meter: &s.meter}, nil
 }
 
-// ServeHTTP answers as the path says. A call whose caller has left ends.
+// ServeHTTP sends the response that the path selects. A call ends when its caller
+// leaves.
 func (s *originServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	a, ok := originAnswers[name]
@@ -131,8 +132,8 @@ func (s *originServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bigBytes is how long the body of /big is: more than the sockets between the
-// origin and a client take when nobody reads it.
+// bigBytes is the length of the body of /big: more than the socket buffers between
+// the origin and a client hold.
 const bigBytes = 50 << 20
 
 var bigPiece = make([]byte, 64<<10)
@@ -148,7 +149,7 @@ func writeBig(w http.ResponseWriter) {
 	}
 }
 
-// rest returns after d, or false as soon as ctx ends.
+// rest returns true after d, or false as soon as ctx ends.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,8 +13,8 @@ import (
 
 var gatewayOriginDown = scenario.Scenario{
 	Name:    "gateway-origin-down",
-	Title:   "The origin is gone, and the gateway has old answers",
-	Asks:    "The gateway has a hundred answers, fresh for a second, which the origin allows to be given for an hour when there is no better one (stale-if-error). Then the origin's process ends. Who still gets an answer?",
+	Title:   "The origin is down, and the gateway has stale responses",
+	Asks:    "The gateway has a hundred responses, fresh for a second, which the origin allows to be served stale for an hour on errors (stale-if-error). Then the origin's process ends. Which clients still get a response?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,
 	Run:     runOriginDown,
@@ -41,13 +41,13 @@ func runOriginDown(ctx context.Context, l *scenario.Lab) error {
 		if err != nil {
 			return err
 		}
-		l.Check(f.variant+", before: everybody is answered", m.Failures == 0, "%d of %d; %s", m.Good, m.Requests, m.FirstFailure)
+		l.Check(f.variant+", before: all requests succeed", m.Failures == 0, "%d of %d; %s", m.Good, m.Requests, m.FirstFailure)
 	}
 	if err := origin.Stop(); err != nil {
 		return err
 	}
 	down := time.Now()
-	l.Step("the origin is down; its answers become old")
+	l.Step("the origin is down; its responses become stale")
 	settings := []struct {
 		name string
 		at   time.Duration
@@ -67,7 +67,7 @@ func runOriginDown(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// oldAnswers has each of the answers asked for once.
+// oldAnswers requests each of the responses once.
 func oldAnswers(f front, setting string, keys []string) scenario.Job {
 	var urls []string
 	for _, k := range keys {
@@ -94,12 +94,12 @@ func judgeOriginDown(l *scenario.Lab, n int) {
 	l.Table(table)
 	for _, s := range settings {
 		m := medianOf(l, shielded, s)
-		l.Check("weir, "+s+": everybody gets an old answer", int(m.Good) == n && m.Values[staleAnswers] >= float64(n),
-			"%d of %d, %.0f of them old; %s", m.Good, n, m.Values[staleAnswers], m.FirstFailure)
+		l.Check("weir, "+s+": all clients get a stale response", int(m.Good) == n && m.Values[staleAnswers] >= float64(n),
+			"%d of %d, %.0f of them stale; %s", m.Good, n, m.Values[staleAnswers], m.FirstFailure)
 	}
 	last := settings[len(settings)-1]
 	l.Row(result.NewRow("answers while the origin is down, without a cache → weir, "+last, "answers", result.Higher).
 		Here(float64(medianOf(l, byCaddy, last).Good), float64(medianOf(l, shielded, last).Good)))
-	l.Note("nginx gives old answers as long as they lie in its cache, whatever the origin allows, because its configuration says so (proxy_cache_use_stale error). " +
-		"Varnish gives them for 10 s after they have expired (default_grace), or for what stale-while-revalidate says; stale-if-error it does not know.")
+	l.Note("nginx serves stale responses for as long as they are in its cache, whatever the origin allows, as configured (proxy_cache_use_stale error). " +
+		"Varnish serves them for 10 s after they expire (default_grace), or for the time in stale-while-revalidate; it does not support stale-if-error.")
 }

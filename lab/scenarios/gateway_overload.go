@@ -15,15 +15,15 @@ import (
 var gatewayOverload = scenario.Scenario{
 	Name:    "gateway-overload",
 	Title:   "More requests than the origin can take",
-	Asks:    "An origin does so many calls at once and no more; others wait there. Three times as many requests come as it can answer, and none of the answers may be kept. How many are answered in time, and how fast? And what if there are old answers?",
+	Asks:    "An origin runs a fixed number of calls at once; others wait there. Requests arrive at three times its capacity, and no response may be stored. How many get a response in time, and how fast? And what if there are stale responses?",
 	Needs:   gatewayNeeds,
 	Axis:    "arrivals, times the capacity",
 	Service: gatewayService,
 	Run:     runGatewayOverload,
 }
 
-// The variants: each front has its own way to bound the calls that run at the
-// origin, and weir two.
+// The variants: each front has its own way to bound the calls that run at the origin;
+// weir has two.
 const (
 	weirAdaptive = "weir, adaptive"
 	weirStale    = "weir, stale on overload"
@@ -32,7 +32,7 @@ const (
 	byCaddyMost  = "Caddy, unhealthy_request_count"
 )
 
-// overloadFronts are those of which no answer may be kept.
+// overloadFronts are the variants whose responses may not be stored.
 var overloadFronts = []string{shielded, weirAdaptive, byNginxMost, byVarnishMax, byCaddyMost}
 
 // A gatewayLoad is the scenario while it runs.
@@ -68,14 +68,14 @@ func runGatewayOverload(ctx context.Context, l *scenario.Lab) error {
 		return err
 	}
 	g.judge()
-	l.Note("The origin does %d calls at once, of 20 ms each, and has others wait. An answer that takes longer than %v counts as failed: its caller has hung up.", g.permits, overloadTimeout(l))
-	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, as a call counts on its way there and back too, and a queue as long, in which nobody waits longer than %v; adaptive, it has to find the cap. "+
-		"nginx (1.22) and Varnish (7.1) refuse what is above their bound at once, Caddy waits for 20 ms.", queueWait)
+	l.Note("The origin runs %d calls at once, of 20 ms each, and queues others. A response that takes longer than %v counts as failed: its caller has hung up.", g.permits, overloadTimeout(l))
+	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, because a call also counts on its way there and back, and a queue of the same length with a longest wait of %v. The adaptive variant has to find the cap. "+
+		"nginx (1.22) and Varnish (7.1) reject requests above their bound at once, Caddy after 20 ms.", queueWait)
 	return nil
 }
 
-// An arrival is a load, as a multiple of the capacity. The promises are about
-// the median of three rounds.
+// An arrival is a load, as a multiple of the capacity. The checks use the median of
+// three rounds.
 type arrival struct {
 	factor float64
 	round  int
@@ -95,18 +95,18 @@ func (g gatewayLoad) start(ctx context.Context) ([]front, error) {
 	return slices.Concat(peers, finds), err
 }
 
-// queueWait is for how long weir lets a request wait: less than its client does,
-// or the last in a standing queue would be hung up on.
+// queueWait is the longest wait in weir's queue. It is shorter than the client's
+// timeout, or clients at the end of a standing queue would hang up.
 const queueWait = 250 * time.Millisecond
 
-// bound is the cap that the fronts are given: a tenth above what the origin does
-// at once, since a call counts on its way there and back, too.
+// bound is the cap of the fronts: a tenth above the calls that the origin runs at
+// once, because a call also counts on its way there and back.
 func (g gatewayLoad) bound() gatewaySetup {
 	return gatewaySetup{Calls: g.permits + (g.permits+9)/10, Queue: g.permits, QueueWait: queueWait}
 }
 
-// workURLs are so many addresses that none is requested again while a call for
-// it is in flight: nothing can be shared, either.
+// workURLs returns n URLs: so many that none is requested again while a call for it
+// is in flight, so nothing can be shared either.
 func workURLs(f front, kind string, n int) []string {
 	var urls []string
 	for _, k := range keyPaths(n) {
@@ -115,8 +115,8 @@ func workURLs(f front, kind string, n int) []string {
 	return urls
 }
 
-// measureCapacity has twice as many clients as there are permits ask, so that
-// none of these is idle.
+// measureCapacity uses twice as many clients as there are permits, so that no permit
+// is idle.
 func (g *gatewayLoad) measureCapacity(ctx context.Context, direct front) error {
 	m, err := g.l.Measure(ctx, g.origin, scenario.Job{Variant: "capacity, by a closed loop", Load: load.Spec{
 		URLs:     workURLs(direct, "busy", 1),
@@ -127,13 +127,13 @@ func (g *gatewayLoad) measureCapacity(ctx context.Context, direct front) error {
 		return err
 	}
 	if m.Good == 0 || m.Failures > 0 {
-		return fmt.Errorf("to find the capacity, %d requests of %d failed: %s", m.Failures, m.Requests, m.FirstFailure)
+		return fmt.Errorf("measuring the capacity: %d requests of %d failed: %s", m.Failures, m.Requests, m.FirstFailure)
 	}
 	g.capacity = m.PerSecond
 	return nil
 }
 
-// arrivals are a load of factor times the capacity.
+// arrivals returns a load of factor times the capacity.
 func (g gatewayLoad) arrivals(urls []string, factor float64) load.Spec {
 	return load.Spec{
 		URLs: urls, Mode: load.Open, Rate: factor * g.capacity, Timeout: overloadTimeout(g.l), ExpectBody: originSays,
@@ -156,13 +156,13 @@ func (g gatewayLoad) measure(ctx context.Context, f front, factor float64, round
 		"%d requests: %d good, %d refused, %d failed", m.Requests, m.Good, refused, m.Failures-refused)
 	if f.variant == shielded {
 		busy := m.Statuses[http.StatusServiceUnavailable]
-		g.l.Check(at+"nothing fails but by being refused, with 503", m.Failures == busy, "%d of %d", m.Failures-busy, m.Failures)
+		g.l.Check(at+"all failures are rejections, with 503", m.Failures == busy, "%d of %d", m.Failures-busy, m.Failures)
 	}
 	return nil
 }
 
-// refusals are the requests that were rejected for lack of room: by 503, or of
-// nginx by 502, which has no server left when the only one is full.
+// refusals are the requests rejected for lack of capacity: with 503, or by nginx with
+// 502, which has no server left when the only one is full.
 func refusals(m result.Measurement) int64 {
 	n := m.Statuses[http.StatusServiceUnavailable]
 	if m.Variant == byNginxMost {
@@ -171,8 +171,8 @@ func refusals(m result.Measurement) int64 {
 	return n
 }
 
-// measureStale has weir keep answers that are fresh for a second, and then as
-// many requests as overload the origin.
+// measureStale lets weir store responses that are fresh for a second, and then
+// overloads the origin.
 func (g gatewayLoad) measureStale(ctx context.Context) error {
 	bound := g.bound()
 	fronts, err := startFronts(ctx, g.l, g.origin, bound, weirStale)
@@ -194,8 +194,8 @@ func (g gatewayLoad) measureStale(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.l.Check(weirStale+": nothing fails, and nobody is refused", m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
-	g.l.Check(weirStale+": some answers are old because of the overload", m.Values[shedStale] > 0, "%.0f", m.Values[shedStale])
+	g.l.Check(weirStale+": no request fails or is rejected", m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
+	g.l.Check(weirStale+": some responses are stale because of the overload", m.Values[shedStale] > 0, "%.0f", m.Values[shedStale])
 	return nil
 }
 
@@ -215,12 +215,12 @@ func (g gatewayLoad) judge() {
 	g.l.Table(table)
 	none, weir, stale := medianOf(g.l, unprotected, times(judged)), medianOf(g.l, shielded, times(judged)), medianOf(g.l, weirStale, times(judged))
 	g.l.Check("weir: never more calls at once than the cap", weir.Source.Most <= g.permits, "%d", weir.Source.Most)
-	g.l.CheckTime("weir: at least 95 % of the capacity", weir.PerSecond >= 0.95*g.capacity, "%.0f of %.0f answers per second", weir.PerSecond, g.capacity)
+	g.l.CheckTime("weir: at least 95 % of the capacity", weir.PerSecond >= 0.95*g.capacity, "%.0f of %.0f responses per second", weir.PerSecond, g.capacity)
 	if !g.l.Small {
 		idle := medianOf(g.l, shielded, times(0.5))
-		g.l.CheckTime("weir: p99 of what is let in at most twice that of the idle origin", p99(weir) <= 2*p99(idle), "%.1f ms; idle %.1f ms", p99(weir), p99(idle))
+		g.l.CheckTime("weir: p99 of admitted requests at most twice that of the idle origin", p99(weir) <= 2*p99(idle), "%.1f ms; idle %.1f ms", p99(weir), p99(idle))
 	}
-	g.l.CheckTime("weir, stale on overload: more answers than the capacity", stale.PerSecond > g.capacity, "%.0f per second", stale.PerSecond)
+	g.l.CheckTime("weir, stale on overload: more responses than the capacity", stale.PerSecond > g.capacity, "%.0f per second", stale.PerSecond)
 	g.l.Row(result.NewRow(fmt.Sprintf("answers in time at %d times the capacity", judged), "answers/s", result.Higher).
 		Here(none.PerSecond, weir.PerSecond).Under(g.capacity).Noted("the ceiling is the capacity"))
 	g.l.Row(result.NewRow("the same, with old answers on overload", "answers/s", result.Higher).Here(none.PerSecond, stale.PerSecond))

@@ -21,8 +21,8 @@ import (
 // A proxySetup is a configuration file of weir proxy, without its listener.
 type proxySetup struct{ Config string }
 
-// proxyService runs weir proxy as the command does, with the listener that it has
-// there: HTTP/1.1, HTTP/2 without TLS, time-outs for heads. Control tells its
+// proxyService runs weir proxy as the command does, with the command's listener:
+// HTTP/1.1, HTTP/2 without TLS, timeouts for request headers. Control returns its
 // address.
 func proxyService(ctx context.Context, o scenario.Options) (*scenario.Service, error) {
 	var set proxySetup
@@ -58,17 +58,17 @@ func proxyService(ctx context.Context, o scenario.Options) (*scenario.Service, e
 		return nil, err
 	}
 	return &scenario.Service{
-		Handler: http.NotFoundHandler(), // the proxy has a listener of its own
+		Handler: http.NotFoundHandler(), // the proxy has its own listener
 		Control: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, address) //nolint:errcheck // the lab has left
 		}),
 		Reset:  func(context.Context) error { p.reset(); return nil },
 		Values: p.values,
-		Close:  func() { stop(); remove() }, // without its drain: the process ends
+		Close:  func() { stop(); remove() }, // without draining: the process ends
 	}, nil
 }
 
-// freeAddress is one of loopback on which nobody listens.
+// freeAddress returns an unused loopback address.
 func freeAddress(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,8 +92,8 @@ func configFile(text string) (name string, remove func(), err error) {
 	return name, remove, nil
 }
 
-// connects returns once address takes connections, or with the error with which
-// the proxy ended before.
+// connects returns once address accepts connections, or with the error if the proxy
+// ends before that.
 func connects(ctx context.Context, address string, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -111,14 +111,14 @@ func connects(ctx context.Context, address string, ended <-chan error) error {
 	}
 }
 
-// Names of what weir proxy counts about slow clients.
+// Names of weir proxy's counts of slow clients.
 const (
 	cutBlocked = "cut, blocked"
 	cutSlow    = "cut, below the minimum rate"
 	readAhead  = "bodies read ahead"
 )
 
-// A proxyCounter is what the gateway of a proxy has counted since the last reset.
+// A proxyCounter holds the counts of a proxy's gateway since the last reset.
 type proxyCounter struct {
 	mu   sync.Mutex
 	g    *gateway.Gateway // guarded by mu

@@ -16,8 +16,8 @@ import (
 
 var gatewaySlowClients = scenario.Scenario{
 	Name:    "gateway-slow-clients",
-	Title:   "Slow clients take what others need",
-	Asks:    "As many clients as the upstream has places send a byte every 3 s, or do not read their response. Fifty other clients send requests that no cache can answer, through the same upstream. Do they get an error, and how much slower are they?",
+	Title:   "Slow clients occupy the upstream",
+	Asks:    "As many clients as the upstream has slots send a byte every 3 s, or do not read their response. Fifty other clients send uncacheable requests to the same upstream. Do they get errors, and how much slower are they?",
 	Needs:   []string{"nginx", "caddy"},
 	Service: slowClientsService,
 	Run:     runSlowClients,
@@ -50,14 +50,14 @@ type slowClients struct {
 	fronts  []slowFront
 }
 
-// A slowFront is a front and where HTTP/2 is spoken.
+// A slowFront is a front with its address for HTTP/2.
 type slowFront struct {
 	front
 	http2 string // host:port
 }
 
-// slowAttacks are the attacks. All streams of HTTP/2 are on one connection, which
-// may have 250 of them.
+// slowAttacks are the attacks. All HTTP/2 streams are on one connection, which may
+// have 250 of them.
 func slowAttacks(l *scenario.Lab) []attack {
 	clients, streams := scenario.Size(l, 256, 24), scenario.Size(l, 250, 24)
 	drip := scenario.Size(l, 3*time.Second, 100*time.Millisecond)
@@ -100,9 +100,9 @@ func runSlowClients(ctx context.Context, l *scenario.Lab) error {
 		}
 	}
 	s.judge()
-	l.Note("The origin takes 50 ms for each request of the others. A request that takes longer than %v counts as failed. A slow client that is cut comes back after %v. "+
-		"The slow streams of HTTP/2 are on one connection; their bodies have no Content-Length.", s.patience(), comeBack)
-	l.Note("Each proxy has a cap of %d calls (weir's default is 256): weir concurrency, nginx max_conns, Caddy unhealthy_request_count. nginx reads request bodies before it asks the origin, "+
+	l.Note("The origin takes 50 ms for each request of the others. A request that takes longer than %v counts as failed. A disconnected slow client comes back after %v. "+
+		"The slow HTTP/2 streams are on one connection; their bodies have no Content-Length.", s.patience(), comeBack)
+	l.Note("Each proxy has a cap of %d calls (weir's default is 256): weir concurrency, nginx max_conns, Caddy unhealthy_request_count. nginx reads request bodies before it calls the origin, "+
 		"and writes a response that its client does not read to a file, up to 1 GiB for each, as it does by default. weir and Caddy write no files.", s.permits)
 	return nil
 }
@@ -140,8 +140,8 @@ func (s *slowClients) start(ctx context.Context) error {
 	return nil
 }
 
-// config is weir's file. At the full size it has the defaults, but for what is
-// switched off.
+// config returns weir's configuration file. At the full size it has the defaults,
+// except for what off disables.
 func (s *slowClients) config(off bool) string {
 	text := fmt.Sprintf("upstreams:\n  - name: origin\n    servers: [%q]\n", s.origin.URL)
 	if s.l.Small {
@@ -153,15 +153,15 @@ func (s *slowClients) config(off bool) string {
 	return text
 }
 
-// patience is how long the others wait for a response. At the small size no time
-// is judged, so only a refusal is a failure.
+// patience is how long the others wait for a response. At the small size times are
+// not judged, so only a rejection is a failure.
 func (s *slowClients) patience() time.Duration {
 	return scenario.Size(s.l, 3*time.Second, patience)
 }
 
-// attack measures the others while the slow clients are there, at each front. At
-// the small size nginx and Caddy have no slow readers, for whom nginx would write
-// a gigabyte of files.
+// attack measures the others at each front while the slow clients are connected. At
+// the small size nginx and Caddy get no slow readers, because nginx would write a
+// gigabyte of files for them.
 func (s *slowClients) attack(ctx context.Context, a attack) error {
 	for _, f := range s.fronts {
 		if s.l.Small && f.server == nil && a.kind == slowReaders {
@@ -185,7 +185,7 @@ func (s *slowClients) under(ctx context.Context, a attack, f slowFront) error {
 		return err
 	}
 	defer stop()
-	rest(ctx, scenario.Size(s.l, time.Second, 300*time.Millisecond)) // until they hold what they can
+	rest(ctx, scenario.Size(s.l, time.Second, 300*time.Millisecond)) // until they occupy all they can
 	return s.measure(ctx, f, a.name(), 0)
 }
 
@@ -204,7 +204,7 @@ func (s *slowClients) measure(ctx context.Context, f slowFront, setting string, 
 		return err
 	}
 	if setting == undisturbed {
-		s.l.Check(fmt.Sprintf("%s, %s, round %d: nothing fails", f.variant, setting, round), m.Good > 0 && m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
+		s.l.Check(fmt.Sprintf("%s, %s, round %d: no request fails", f.variant, setting, round), m.Good > 0 && m.Failures == 0, "%d of %d; %s", m.Failures, m.Requests, m.FirstFailure)
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (s *slowClients) measure(ctx context.Context, f slowFront, setting string, 
 func (s *slowClients) judge() {
 	failed := result.Table{Title: "Requests of the others that fail, in percent", Head: slices.Concat([]string{""}, slowFronts)}
 	slowest := result.Table{Title: "p99 of the others' good responses, in ms", Head: failed.Head}
-	told := result.Table{Title: "What weir does with the slow clients", Head: []string{"", "bodies read ahead", "cut beyond the share", "cut below the minimum rate"}}
+	told := result.Table{Title: "What weir does with the slow clients", Head: []string{"", "bodies read ahead", "cut above the blocked share", "cut below the minimum rate"}}
 	settings := []string{undisturbed}
 	for _, a := range s.attacks {
 		settings = append(settings, a.name())
@@ -240,7 +240,7 @@ func (s *slowClients) judge() {
 	s.l.Table(told)
 }
 
-// failedShare is in percent.
+// failedShare is the share of failed requests, in percent.
 func failedShare(m result.Measurement) float64 {
 	return 100 * float64(m.Failures) / float64(max(1, m.Requests))
 }
@@ -248,11 +248,11 @@ func failedShare(m result.Measurement) float64 {
 func (s *slowClients) judgeAttack(a attack) {
 	off, on := medianOf(s.l, weirOpen, a.name()), medianOf(s.l, shielded, a.name())
 	calm, calmOff := medianOf(s.l, shielded, undisturbed), medianOf(s.l, weirOpen, undisturbed)
-	s.l.Check("weir, "+a.name()+": nobody else gets 503, and nothing else fails", on.Good > 0 && on.Failures == 0,
+	s.l.Check("weir, "+a.name()+": no other client gets 503 or another failure", on.Good > 0 && on.Failures == 0,
 		"%d with 503, %d failed of %d; %s", on.Statuses[http.StatusServiceUnavailable], on.Failures, on.Requests, on.FirstFailure)
 	s.l.CheckTime("weir, "+a.name()+": p99 at most twice the undisturbed one", p99(on) <= 2*p99(calm), "%.1f ms; undisturbed %.1f ms", p99(on), p99(calm))
-	if a.kind != slowHeads { // these have no place at the upstream
-		// The 250 streams of HTTP/2 leave six of the default's places to others.
+	if a.kind != slowHeads { // these occupy no slot at the upstream
+		// The 250 HTTP/2 streams leave six of the default's slots to others.
 		hurt := off.Failures > 0 || !s.l.Small && p99(off) > 2*p99(calmOff)
 		s.l.Check("weir, protection off, "+a.name()+": the others suffer", hurt, "%d failed of %d, p99 %.1f ms", off.Failures, off.Requests, p99(off))
 	}

@@ -16,8 +16,8 @@ import (
 
 var gatewayStampede = scenario.Scenario{
 	Name:    "gateway-stampede",
-	Title:   "A crowd before a cold cache",
-	Asks:    "A crowd wants the same thing, which is not in the gateway's cache. How often is the origin asked, how long does the crowd wait, and what if the answer cannot be kept, comes slowly, or the first of the crowd hangs up?",
+	Title:   "A crowd at a cold cache",
+	Asks:    "A crowd requests the same object, which is not in the gateway's cache. How many calls reach the origin, how long does the crowd wait, and what if the response cannot be stored, arrives slowly, or the first client hangs up?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,
 	Run:     runStampede,
@@ -42,7 +42,7 @@ func runStampede(ctx context.Context, l *scenario.Lab) error {
 	if err != nil {
 		return err
 	}
-	// Caddy's bound would refuse what the others have wait.
+	// Caddy's bound would reject requests that the others queue.
 	none, err := startFronts(ctx, l, origin, gatewaySetup{}, byCaddy)
 	if err != nil {
 		return err
@@ -74,12 +74,12 @@ func runStampede(ctx context.Context, l *scenario.Lab) error {
 type stampede struct {
 	l      *scenario.Lab
 	origin *scenario.Server
-	few    int // clients, where it is not the crowd
+	few    int // number of clients when it is not the crowd
 	waves  int
 	originSetup
 }
 
-// crowd sends one request over each of many connections that are open already.
+// crowd sends one request over each of many open connections.
 func (s stampede) crowd(ctx context.Context, f front, round int) error {
 	n := scenario.Size(s.l, 1000, 50)
 	_, err := s.l.Measure(ctx, s.origin, scenario.Job{
@@ -89,14 +89,14 @@ func (s stampede) crowd(ctx context.Context, f front, round int) error {
 	return err
 }
 
-// Names of what is measured of a body that comes slowly.
+// Names of the values measured for a body that arrives slowly.
 const (
 	firstByteOfLeader    = "first byte of the first, ms"
 	firstByteOfFollowers = "first byte of the others, after that of the first, ms"
 )
 
-// trickle has a few ask for an answer whose body comes slowly, one before the
-// others, and all before its head.
+// trickle sends a few requests for a response whose body arrives slowly: one before
+// the others, and all before the response headers.
 func (s stampede) trickle(ctx context.Context, f front) error {
 	url := f.url + uniquely("trickle")
 	job := scenario.Job{Variant: f.variant, Setting: slowBody, Beside: f.beside()}
@@ -118,12 +118,11 @@ func (s stampede) trickle(ctx context.Context, f front) error {
 	if err != nil {
 		return err
 	}
-	s.l.Check(f.variant+", "+slowBody+": everybody gets all of it", m.Failures == 0, "%d of %d; %s", m.Good, m.Requests, m.FirstFailure)
+	s.l.Check(f.variant+", "+slowBody+": all clients get the whole body", m.Failures == 0, "%d of %d; %s", m.Good, m.Requests, m.FirstFailure)
 	return nil
 }
 
-// A slowly is what became of a request, with the time of the body's first
-// byte.
+// A slowly is the outcome of a request, with the time of the body's first byte.
 type slowly struct {
 	reply
 	first time.Duration // since the start
@@ -165,7 +164,7 @@ func tallySlowly(bodies []slowly, elapsed time.Duration) result.Measurement {
 	for _, b := range bodies[1:] {
 		last = max(last, b.first)
 	}
-	m := tally(fmt.Sprintf("1 client, then %d more before the head", len(bodies)-1), replies, elapsed)
+	m := tally(fmt.Sprintf("1 client, then %d more before the response headers", len(bodies)-1), replies, elapsed)
 	m.Values = map[string]float64{
 		firstByteOfLeader:    bodies[0].first.Seconds() * 1000,
 		firstByteOfFollowers: max(0, last-bodies[0].first).Seconds() * 1000,
@@ -173,8 +172,8 @@ func tallySlowly(bodies []slowly, elapsed time.Duration) result.Measurement {
 	return m
 }
 
-// waves has a few ask at once for an answer that may not be kept, again and
-// again.
+// notKept sends waves of a few concurrent requests for a response that may not be
+// stored.
 func (s stampede) notKept(ctx context.Context, f front) error {
 	url := f.url + uniquely("private")
 	for i := 1; i <= s.waves; i++ {
@@ -189,14 +188,14 @@ func (s stampede) notKept(ctx context.Context, f front) error {
 		if err != nil {
 			return err
 		}
-		s.l.Check(f.variant+", "+waveName(i)+": each has a call of its own", int(m.Good) == s.few && int(m.Source.Calls) == s.few,
+		s.l.Check(f.variant+", "+waveName(i)+": each request causes its own call", int(m.Good) == s.few && int(m.Source.Calls) == s.few,
 			"%d answers, %d calls; %s", m.Good, m.Source.Calls, m.FirstFailure)
 	}
 	return nil
 }
 
-// leader has a few ask at once. The first of them hangs up while the origin
-// works.
+// leader sends a few requests at once. The client of the first one hangs up while the
+// origin works.
 func (s stampede) leader(ctx context.Context, f front) error {
 	url := f.url + uniquely("slower")
 	job := scenario.Job{Variant: f.variant, Setting: leaderGone, Beside: f.beside()}
@@ -219,16 +218,16 @@ func (s stampede) leader(ctx context.Context, f front) error {
 
 func (s stampede) judge() {
 	origin := float64(s.Wait.Milliseconds())
-	shared := result.Table{Title: fmt.Sprintf("One answer for all; the origin takes %.0f ms", origin), Head: []string{
+	shared := result.Table{Title: fmt.Sprintf("One response for all; the origin takes %.0f ms", origin), Head: []string{
 		"", "cold object: calls", "slowest, ms", "others' first byte, ms later", "the first leaves: failed", "calls",
 	}}
-	alone := result.Table{Title: fmt.Sprintf("%d at once, for what may not be kept; the origin takes %.0f ms", s.few, 2*origin), Head: []string{""}}
+	alone := result.Table{Title: fmt.Sprintf("%d at once, for a response that may not be stored; the origin takes %.0f ms", s.few, 2*origin), Head: []string{""}}
 	for i := 1; i <= s.waves; i++ {
 		alone.Head = append(alone.Head, fmt.Sprintf("wave %d: slowest, ms", i))
 	}
 	for _, v := range allFronts {
 		failed := result.Groups(s.l.Measurements(v, coldObject))[0].Failures()
-		s.l.Check(v+", "+coldObject+": everybody is answered", failed == 0, "%d failed", failed)
+		s.l.Check(v+", "+coldObject+": no request fails", failed == 0, "%d failed", failed)
 		cold, slow, gone := medianOf(s.l, v, coldObject), medianOf(s.l, v, slowBody), medianOf(s.l, v, leaderGone)
 		shared.Cells = append(shared.Cells, []string{
 			v, fmt.Sprint(mostCalls(s.l, v)), valueOf(slowestMS(cold), 0), valueOf(slow.Values[firstByteOfFollowers], 1), fmt.Sprint(gone.Failures), fmt.Sprint(gone.Source.Calls),
@@ -251,7 +250,7 @@ func (s stampede) judgeWeir(origin float64) {
 	s.l.CheckTime("weir, "+coldObject+": the slowest within 50 ms of the origin's time", slowestMS(cold) <= origin+50, "%.0f ms, median of the rounds", slowestMS(cold))
 	s.l.Check("weir, "+slowBody+": one call", slow.Source.Calls == 1, "%d", slow.Source.Calls)
 	s.l.CheckTime("weir, "+slowBody+": the others' first byte within 10 ms of the first's", slow.Values[firstByteOfFollowers] <= 10, "%.1f ms", slow.Values[firstByteOfFollowers])
-	s.l.Check("weir, "+leaderGone+": nobody else fails, one call", gone.Failures == 0 && gone.Source.Calls == 1, "%d failed, %d calls", gone.Failures, gone.Source.Calls)
+	s.l.Check("weir, "+leaderGone+": no other request fails, one call", gone.Failures == 0 && gone.Source.Calls == 1, "%d failed, %d calls", gone.Failures, gone.Source.Calls)
 	first := slowestMS(medianOf(s.l, shielded, waveName(1)))
 	s.l.CheckTime("weir, not to be kept: the first wave within twice the origin's time and 100 ms", first <= 4*origin+100, "%.0f ms", first)
 	for i := 2; i <= s.waves; i++ {

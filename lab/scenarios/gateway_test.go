@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// originOf makes the origin.
+// originOf returns the origin's handler.
 func originOf(t *testing.T, set originSetup) http.Handler {
 	t.Helper()
 	params, err := json.Marshal(set)
@@ -36,7 +36,7 @@ func askOrigin(ctx context.Context, h http.Handler, path string) *httptest.Respo
 
 func TestOriginAnswers(t *testing.T) {
 	if len(originJSON) != 146 || !json.Valid([]byte(originJSON)) {
-		t.Errorf("the origin's answer has %d bytes, valid: %t; want 146 of JSON", len(originJSON), json.Valid([]byte(originJSON)))
+		t.Errorf("the origin's response has %d bytes, valid: %t; want 146 of JSON", len(originJSON), json.Valid([]byte(originJSON)))
 	}
 	const wait = 200 * time.Millisecond
 	tests := []struct {
@@ -75,8 +75,8 @@ func TestOriginAnswers(t *testing.T) {
 	}
 }
 
-// TestOriginHasPermits: one call runs, the others wait, and one that is given
-// up takes none.
+// TestOriginHasPermits: one call runs, the others wait, and a canceled one takes no
+// permit.
 func TestOriginHasPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := originOf(t, originSetup{Permits: 1, Work: 20 * time.Millisecond})
@@ -89,10 +89,10 @@ func TestOriginHasPermits(t *testing.T) {
 				took <- time.Since(start)
 			}()
 		}
-		synctest.Wait() // one works, one waits
+		synctest.Wait() // one runs, one waits
 		leave()
 		if w := askOrigin(gone, h, "/busy/2"); w.Body.Len() != 0 {
-			t.Errorf("given up while it waited: %d bytes; want none", w.Body.Len())
+			t.Errorf("canceled while it waited: %d bytes; want none", w.Body.Len())
 		}
 		if a, b := <-took, <-took; a != 20*time.Millisecond || b != 40*time.Millisecond {
 			t.Errorf("two calls ended after %v and %v; want 20ms and 40ms, one after the other", a, b)
@@ -105,7 +105,7 @@ func TestResidentOf(t *testing.T) {
 		t.Errorf("residentOf(this process) = %.0f; want megabytes", got)
 	}
 	if got := residentOf(1 << 30); got != 0 {
-		t.Errorf("residentOf(nobody) = %.0f; want 0", got)
+		t.Errorf("residentOf(no process) = %.0f; want 0", got)
 	}
 }
 
@@ -115,6 +115,6 @@ func TestCrawlComesBackToWhatIsWanted(t *testing.T) {
 		seen[p]++
 	}
 	if len(seen) != 102 || seen["/object/hot-0"] != 5 || seen["/object/hot-1"] != 5 || seen["/object/99"] != 1 {
-		t.Errorf("%d addresses, the wanted %d and %d times; want 102, 5 and 5", len(seen), seen["/object/hot-0"], seen["/object/hot-1"])
+		t.Errorf("%d URLs, the popular ones %d and %d times; want 102, 5 and 5", len(seen), seen["/object/hot-0"], seen["/object/hot-1"])
 	}
 }

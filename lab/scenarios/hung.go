@@ -14,15 +14,15 @@ import (
 var hung = scenario.Scenario{
 	Name:    "hung",
 	Title:   "The call hangs forever",
-	Asks:    "Fifty callers share one call, and it never returns, whatever its context says. How long do they wait, and can the key be used again once the source is well?",
+	Asks:    "Fifty callers share one call, and it never returns, whatever its context says. How long do they wait, and does the key work again once the source has recovered?",
 	Service: hungService,
 	Run:     runHung,
 }
 
-// shieldedStale is weir with an old value in memory that it may serve.
+// shieldedStale is weir with a stale value in memory that it may serve.
 const shieldedStale = "weir, stale allowed"
 
-// A hungSetup is how long who waits.
+// A hungSetup has the timeouts.
 type hungSetup struct {
 	Client time.Duration // a caller, before it hangs up
 	Load   time.Duration // weir's LoadTimeout
@@ -39,7 +39,7 @@ func runHung(ctx context.Context, l *scenario.Lab) error {
 		}
 		waits := set.Client
 		if l.Small && (variant == shielded || variant == shieldedStale) {
-			waits = patience // a busy machine is no fault of weir's
+			waits = patience // a slow result on a busy machine is not weir's fault
 		}
 		if _, err := l.MeasureBy(ctx, s, scenario.Job{Setting: withFault}, func(ctx context.Context) (result.Measurement, error) {
 			client := newClient(waits)
@@ -51,7 +51,7 @@ func runHung(ctx context.Context, l *scenario.Lab) error {
 			return err
 		}
 		if variant == shieldedStale {
-			time.Sleep(set.Load) // until the load that hangs is given up: before, the old value is all there is
+			time.Sleep(set.Load) // until weir abandons the hung load: before that, there is only the stale value
 		}
 		if err := mend(ctx, l, s, waits); err != nil {
 			return err
@@ -69,23 +69,23 @@ func judgeHung(l *scenario.Lab, set hungSetup) {
 	l.Check("weir: each caller gets a 504 before it disconnects", during.Statuses[http.StatusGatewayTimeout] == crowd, "%v", during.Statuses)
 	l.Check("weir: one call hangs", during.Source.Calls == 1 && during.Values[callsRunning] == 1,
 		"%d calls, %.0f hang", during.Source.Calls, during.Values[callsRunning])
-	l.Check("weir: the key can be used again", after.Good == later && after.Failures == 0, "%d of %d answered", after.Good, later)
+	l.Check("weir: the key works again", after.Good == later && after.Failures == 0, "%d of %d answered", after.Good, later)
 	old := l.Measurements(shieldedStale, withFault)[0]
-	l.Check("weir, stale allowed: each caller gets the old value", old.Good == crowd && old.Failures == 0, "%d of %d", old.Good, crowd)
+	l.Check("weir, stale allowed: each caller gets the stale value", old.Good == crowd && old.Failures == 0, "%d of %d", old.Good, crowd)
 	again := l.Measurements(shieldedStale, afterward)[0]
 	l.Check("weir, stale allowed: the key is loaded again", again.Good == later && again.Source.Calls > 0, "%d of %d answered, %d calls", again.Good, later, again.Source.Calls)
-	l.CheckTime("weir, stale allowed: nobody waits much longer than SoftTimeout", slowestMS(old) < 5*ms(set.Soft),
+	l.CheckTime("weir, stale allowed: no caller waits much longer than SoftTimeout", slowestMS(old) < 5*ms(set.Soft),
 		"%.0f ms at most; SoftTimeout is %v", slowestMS(old), set.Soft)
 	before := l.Measurements(xsync, afterward)[0]
 	l.Row(result.NewRow("answers afterwards, x/sync singleflight → weir", "answers", result.Higher).Here(float64(before.Good), float64(after.Good)))
-	l.Note("The call ignores its context, which is the worst that a driver does. Without coalescing each caller has a call that hangs; "+
-		"with singleflight all later callers join the one that hangs, for as long as the process lives. Weir gives a load up after LoadTimeout: %v here, 30 s by default.", set.Load)
+	l.Note("The call ignores its context, the worst behaviour of a driver. Without coalescing each caller has its own hung call; "+
+		"with singleflight all later callers join the hung one for as long as the process lives. Weir abandons a load after LoadTimeout: %v here, 30 s by default.", set.Load)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// hungService serves a call that never returns until it is healed. Calls that
-// hang go on hanging.
+// hungService serves a call that never returns until it is healed. Calls that hang by
+// then never return.
 func hungService(ctx context.Context, o scenario.Options) (*scenario.Service, error) {
 	var set hungSetup
 	if err := o.Decode(&set); err != nil {
@@ -95,12 +95,12 @@ func hungService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 	options := weir.Options{LoadTimeout: set.Load}
 	if o.Variant == shieldedStale {
 		options.TTL, options.StaleIfError, options.SoftTimeout = time.Millisecond, time.Hour, set.Soft
-		f.heal() // for the value that is old then
+		f.heal() // for the value that becomes stale
 	}
 	get, err := protect(o.Variant, func(context.Context, string) (string, error) {
 		defer f.meter.Begin()()
 		if _, healed := f.state(); !healed {
-			select {} // the process ends it
+			select {} // ends with the process
 		}
 		return "an answer", nil
 	}, options)

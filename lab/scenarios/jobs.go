@@ -18,7 +18,7 @@ import (
 var jobsScenario = scenario.Scenario{
 	Name:    "jobs",
 	Title:   "Jobs: weir, River and asynq",
-	Asks:    "How many jobs does each accept and work in a second, how soon does a job start, and how long does one wait whose worker was killed?",
+	Asks:    "How many jobs per second does each accept and execute, how soon does a job start, and how long does a job wait after its worker was killed?",
 	Needs:   []string{"postgres", "redis"},
 	Service: jobsService,
 	Run:     runJobs,
@@ -37,11 +37,11 @@ const (
 	jobWorker     = "weir, a worker apart"
 )
 
-// jobsVariants are those that are compared, in the order of the first round.
+// jobsVariants are the compared variants, in the order of the first round.
 var jobsVariants = []string{weirDisk, weirProcess, onRiver, onAsynq}
 
-// River as its own benchmark has it, and asynq with the shortest wait that it
-// has no harm of: with their defaults a job waits for up to 100 ms and 1.5 s.
+// River configured as in its own benchmark, and asynq with the shortest wait that
+// does not harm it: with their defaults a job waits up to 100 ms and 1.5 s.
 const (
 	riverCooldown = 2 * time.Millisecond
 	riverPoll     = 20 * time.Millisecond
@@ -61,12 +61,12 @@ const (
 // A jobsSetup is the size of the load.
 type jobsSetup struct {
 	Rounds int
-	Lasts  time.Duration // a submitting
-	Light  time.Duration // the light load
-	Jobs   int           // to be worked off
-	Sweep  []int         // numbers of workers that are tried
+	Lasts  time.Duration // of submitting
+	Light  time.Duration // of the light load
+	Jobs   int           // to execute
+	Sweep  []int         // numbers of workers to try
 	Lease  time.Duration
-	Held   int // jobs that the killed worker had
+	Held   int // jobs held by the killed worker
 }
 
 func newJobsSetup(l *scenario.Lab) jobsSetup {
@@ -75,11 +75,11 @@ func newJobsSetup(l *scenario.Lab) jobsSetup {
 		jobsSetup{Rounds: 1, Lasts: 100 * time.Millisecond, Light: 300 * time.Millisecond, Jobs: 200, Sweep: []int{16}, Lease: time.Second, Held: 2})
 }
 
-// jobsParams are what a process is made with.
+// jobsParams configure a process.
 type jobsParams struct {
 	Postgres, Redis string
 	Dir             string        // of the embedded server
-	Addr            string        // of the server of a worker apart
+	Addr            string        // of the server of a separate worker
 	Lease           time.Duration // 0: the default
 }
 
@@ -89,7 +89,7 @@ type jobsRun struct {
 	set     jobsSetup
 	params  jobsParams
 	servers map[string]*scenario.Server
-	workers map[string]int // each one's best number
+	workers map[string]int // best number for each variant
 }
 
 func runJobs(ctx context.Context, l *scenario.Lab) error {
@@ -109,7 +109,7 @@ func runJobs(ctx context.Context, l *scenario.Lab) error {
 func (r *jobsRun) startEngines(ctx context.Context) error {
 	pg, err := r.lab.Engine(ctx, "PostgreSQL", func(ctx context.Context) (*engine.Server, error) {
 		return engine.Postgres(ctx, engine.PostgresOptions{Durable: true, Settings: map[string]string{
-			"max_connections": "200", // River's, with its defaults and without
+			"max_connections": "200", // for River with its defaults and without
 			"max_wal_size":    "8GB", // or the server writes out its pages in the middle
 		}})
 	})
@@ -129,8 +129,8 @@ func (r *jobsRun) startEngines(ctx context.Context) error {
 	return nil
 }
 
-// startServices starts a process for each variant. While one is measured the
-// others have nothing to do.
+// startServices starts a process for each variant. While one is measured the others
+// are idle.
 func (r *jobsRun) startServices(ctx context.Context) error {
 	for _, v := range append([]string{riverDefaults, asynqDefaults}, jobsVariants...) {
 		s, err := r.lab.Serve(ctx, v, r.params)
@@ -142,10 +142,10 @@ func (r *jobsRun) startServices(ctx context.Context) error {
 	return nil
 }
 
-// most is how long a measurement may take.
+// most bounds the duration of a measurement.
 const most = 3 * time.Minute
 
-// ask has a service make a measurement.
+// ask orders a measurement from a service.
 func (r *jobsRun) ask(ctx context.Context, variant string, o jobslab.Order) (m result.Measurement, err error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *jobsRun) ask(ctx context.Context, variant string, o jobslab.Order) (m r
 	return m, json.Unmarshal(answer, &m)
 }
 
-// measure is ask, and writes the measurement down.
+// measure is ask, and records the measurement.
 func (r *jobsRun) measure(ctx context.Context, variant, setting string, round int, o jobslab.Order) error {
 	name := variant
 	if o.Many > 0 {
@@ -167,17 +167,18 @@ func (r *jobsRun) measure(ctx context.Context, variant, setting string, round in
 	_, err := r.lab.MeasureBy(ctx, r.servers[variant], scenario.Job{Variant: name, Setting: setting, Round: round},
 		func(ctx context.Context) (result.Measurement, error) {
 			m, err := r.ask(ctx, variant, o)
-			if o.What != jobslab.Process { // whose filling would count, too
-				m.CPU = &result.CPU{} // what the service and the engines use is added
+			if o.What != jobslab.Process { // whose filling would be counted too
+				m.CPU = &result.CPU{} // the usage of the service and the engines is added
 			}
 			return m, err
 		})
 	return err
 }
 
-// sweep finds the number of workers with which each works jobs off the fastest.
+// sweep finds, for each variant, the number of workers that executes jobs the
+// fastest.
 func (r *jobsRun) sweep(ctx context.Context) error {
-	t := result.Table{Title: "Jobs worked off in a second, by the number of workers: the best one is taken", Head: []string{"workers"}}
+	t := result.Table{Title: "Jobs executed per second, by the number of workers; the best number is used", Head: []string{"workers"}}
 	t.Head = append(t.Head, jobsVariants...)
 	best := make(map[string]float64)
 	for _, workers := range r.set.Sweep {
@@ -203,7 +204,7 @@ func (r *jobsRun) rounds(ctx context.Context) error {
 	for round := 1; round <= r.set.Rounds; round++ {
 		for _, setting := range []string{submitOne, submitEight, submitMany, workOff, bothAtOnce} {
 			for i := range jobsVariants {
-				v := jobsVariants[(i+round-1)%len(jobsVariants)] // nobody is always first
+				v := jobsVariants[(i+round-1)%len(jobsVariants)] // none is always first
 				if err := r.measure(ctx, v, setting, round, r.order(v, setting)); err != nil {
 					return err
 				}
@@ -223,7 +224,7 @@ func (r *jobsRun) rounds(ctx context.Context) error {
 	return nil
 }
 
-// order is the load of a variant.
+// order returns the load of a variant.
 func (r *jobsRun) order(variant, setting string) jobslab.Order {
 	workers := r.workers[variant]
 	switch setting {
@@ -242,5 +243,5 @@ func (r *jobsRun) order(variant, setting string) jobslab.Order {
 	}
 }
 
-// folder is where a variant's embedded server keeps its jobs.
+// folder is the folder of the jobs of a variant's embedded server.
 func (p jobsParams) folder(variant string) string { return filepath.Join(p.Dir, variant) }

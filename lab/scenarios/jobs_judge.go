@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// What weir's jobs are to reach.
+// Targets for weir's jobs.
 const (
 	leastDurable = 3500 // accepted per second, flushed, by 64 submitters
 	leastOfAsynq = 0.5  // accepted per second, not flushed, by 64 submitters
@@ -28,7 +28,7 @@ func (r *jobsRun) judge() {
 	accepted := result.Ratio(l.Rates(weirProcess, submitMany), l.Rates(onAsynq, submitMany))
 	l.CheckTime(fmt.Sprintf("weir, process, 64 submitters: at least %g of what asynq accepts", leastOfAsynq), accepted.Median >= leastOfAsynq, "%v", accepted)
 	worked := result.Ratio(l.Rates(weirDisk, workOff), l.Rates(onRiver, workOff))
-	l.CheckTime("weir, disk: works off at least 1.0 of River (lower bound at least 0.97)", worked.Low >= 0.97, "%v", worked)
+	l.CheckTime("weir, disk: executes at least 1.0 of River's jobs per second (lower bound at least 0.97)", worked.Low >= 0.97, "%v", worked)
 	for _, v := range []string{weirDisk, weirProcess} {
 		p50 := medianOf(l, v, lightLoad).Latency.P50
 		l.CheckTime(fmt.Sprintf("%s: a job starts within %d ms of Submit, at the median", v, mostToStart), p50 < mostToStart, "%.2f ms", p50)
@@ -55,12 +55,12 @@ func (r *jobsRun) nothingLost(variant string) {
 	if first != "" {
 		found += ": " + first
 	}
-	r.lab.Check(variant+": no job is refused or lost", failed == 0, "%s", found)
+	r.lab.Check(variant+": no job is rejected or lost", failed == 0, "%s", found)
 }
 
-// table has a line for each question and a column for each variant.
+// table has a row for each question and a column for each variant.
 func (r *jobsRun) table(again float64) result.Table {
-	t := result.Table{Title: "What was found, each the median of its rounds", Head: append([]string{""}, jobsVariants...)}
+	t := result.Table{Title: "Results, each the median of its rounds", Head: append([]string{""}, jobsVariants...)}
 	line := func(what string, of func(variant string) string) {
 		cells := []string{what}
 		for _, v := range jobsVariants {
@@ -71,22 +71,22 @@ func (r *jobsRun) table(again float64) result.Table {
 	rate := func(setting string) func(string) string {
 		return func(v string) string { return valueOf(medianOf(r.lab, v, setting).PerSecond, 0) }
 	}
-	line("what is accepted survives", func(v string) string {
+	line("accepted jobs survive", func(v string) string {
 		return map[string]string{weirDisk: "loss of power", weirProcess: "a kill", onRiver: "loss of power", onAsynq: "nothing of Redis"}[v]
 	})
 	line("accepted per second, 1 submitter", rate(submitOne))
 	line("8 submitters", rate(submitEight))
 	line("64 submitters", rate(submitMany))
-	line("1 submitter, 1,000 in a call", func(v string) string {
+	line("1 submitter, 1,000 per call", func(v string) string {
 		if v != onRiver {
 			return "–"
 		}
 		return valueOf(medianOf(r.lab, riverMany, submitOne).PerSecond, 0)
 	})
 	line("worked off per second", rate(workOff))
-	line("with so many workers", func(v string) string { return fmt.Sprint(r.workers[v]) })
-	line("accepted and worked off at once, per second", rate(bothAtOnce))
-	line("of it accepted a second meanwhile", func(v string) string {
+	line("with this many workers", func(v string) string { return fmt.Sprint(r.workers[v]) })
+	line("executed while jobs are accepted, per second", rate(bothAtOnce))
+	line("accepted at the same time, per second", func(v string) string {
 		return valueOf(medianOf(r.lab, v, bothAtOnce).Values[jobslab.SubmittedRate], 0)
 	})
 	line("from Submit to start, p50, ms", func(v string) string { return valueOf(medianOf(r.lab, v, lightLoad).Latency.P50, 2) })
@@ -103,7 +103,7 @@ func (r *jobsRun) table(again float64) result.Table {
 
 func (r *jobsRun) rows() {
 	for _, row := range []struct{ what, before, after, setting string }{
-		{"jobs worked off per second: River → weir, disk", onRiver, weirDisk, workOff},
+		{"jobs executed per second: River → weir, disk", onRiver, weirDisk, workOff},
 		{"jobs accepted per second, 64 submitters: River → weir, disk", onRiver, weirDisk, submitMany},
 		{"jobs accepted per second, 64 submitters: asynq → weir, process", onAsynq, weirProcess, submitMany},
 	} {
@@ -116,8 +116,8 @@ func (r *jobsRun) rows() {
 }
 
 func (r *jobsRun) notes() {
-	r.lab.Note("A job is a number, and its handler returns at once: what is measured is the queue. Submitters and workers are in one process, with the server (weir) or beside it (PostgreSQL, Redis), on all processors.")
-	r.lab.Note("Worked off means that the system itself has no job left: %d jobs, from the start of the workers on. River completes jobs a moment after their handlers, many at a time; weir keeps a result for each, River a row, asynq nothing.", r.set.Jobs)
+	r.lab.Note("A job is a number, and its handler returns at once: what is measured is the queue. Submitters and workers are in one process, with the server in the process (weir) or next to it (PostgreSQL, Redis), on all processors.")
+	r.lab.Note("Executed means that the system has no job left: %d jobs, timed from the start of the workers. River completes jobs shortly after their handlers return, many at a time; weir keeps a result for each, River a row, asynq nothing.", r.set.Jobs)
 	r.lab.Note("River v0.51.1 with riverpgxv5 on PostgreSQL with fsync and synchronous_commit on; FetchCooldown %v and FetchPollInterval %v, as in its own benchmark. asynq v0.26.0 on Redis without appendonly, which is Redis' default, and without snapshots; TaskCheckInterval %v.", riverCooldown, riverPoll, asynqCheck)
-	r.lab.Note("* From their documents. River: RescueStuckJobsAfter, an hour by default, which must be longer than any job may run. asynq: a lease of 30 s, 30 s more for clocks that differ, looked for once a minute, and then its delay of a retry, 15 s to 45 s.")
+	r.lab.Note("* From their documentation. River: RescueStuckJobsAfter, an hour by default, which must be longer than any job may run. asynq: a lease of 30 s, 30 s more for clock skew, checked once a minute, and then its retry delay, 15 s to 45 s.")
 }

@@ -14,11 +14,11 @@ import (
 // workerKilled is the setting in which a worker dies with its jobs.
 const workerKilled = "worker killed"
 
-// startedAgain names how long after the kill the last of its jobs starts.
+// startedAgain names the time from the kill to the start of the last of its jobs.
 const startedAgain = "started again after, s"
 
-// killWorker kills a worker apart, by SIGKILL, and measures until another has
-// started its jobs.
+// killWorker kills a separate worker with SIGKILL, and measures the time until
+// another one has started its jobs.
 func (r *jobsRun) killWorker(ctx context.Context) error {
 	keeper, err := r.lab.Serve(ctx, jobKeeper, r.params)
 	if err != nil {
@@ -78,7 +78,7 @@ func startedBy(ctx context.Context, worker *scenario.Server, ids []string) error
 	}
 }
 
-// controlJSON has a service do something, and decodes its answer.
+// controlJSON sends a command to a service and decodes the response.
 func controlJSON(ctx context.Context, s *scenario.Server, path string, into any) error {
 	answer, err := s.Control(ctx, path)
 	if err != nil {

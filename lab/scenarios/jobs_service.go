@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// jobsService makes a process of the scenario jobs.
+// jobsService is the service of a process of the scenario jobs.
 func jobsService(ctx context.Context, o scenario.Options) (*scenario.Service, error) {
 	var p jobsParams
 	if err := o.Decode(&p); err != nil {
@@ -72,7 +72,7 @@ func openSystem(ctx context.Context, variant string, p jobsParams) (jobslab.Syst
 	return nil, fmt.Errorf("scenarios: jobs has no variant %q", variant)
 }
 
-// endless is the queue of jobs that do not end by themselves.
+// endless is the queue of jobs that end only when they are canceled.
 const endless = "endless"
 
 func endlessQueue(ctx context.Context, nc *nats.Conn, d jobs.Durability, lease time.Duration) (*jobs.Queue[int, struct{}], *jobs.Store, error) {
@@ -84,8 +84,8 @@ func endlessQueue(ctx context.Context, nc *nats.Conn, d jobs.Durability, lease t
 	return q, store, err
 }
 
-// keeperService keeps jobs for workers apart. POST /submit accepts one and
-// POST /addr tells where the server is.
+// keeperService keeps jobs for separate workers. POST /submit accepts a job, and POST
+// /addr returns the server's address.
 func keeperService(ctx context.Context, p jobsParams) (*scenario.Service, error) {
 	server, err := embedded.Start(embedded.Options{Dir: p.folder("keeper"), Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -116,7 +116,7 @@ func keeperService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 	}}, nil
 }
 
-// workerService starts jobs and never ends them. POST /started tells which.
+// workerService starts jobs and never ends them. POST /started lists them.
 func workerService(ctx context.Context, p jobsParams) (*scenario.Service, error) {
 	nc, err := nats.Connect(p.Addr, nats.MaxReconnects(-1))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 var leaderLeaves = scenario.Scenario{
 	Name:    "leader-leaves",
 	Title:   "The first caller hangs up",
-	Asks:    "Fifty callers share one call, and the first of them hangs up while it runs. Do the others get their answer? And if all of them hang up, is the call still made?",
+	Asks:    "Fifty callers share one call, and the first of them hangs up while it runs. Do the others get their result? And if all of them hang up, does the call still run?",
 	Service: leaderService,
 	Run:     runLeader,
 }
@@ -46,7 +46,7 @@ func runLeader(ctx context.Context, l *scenario.Lab) error {
 		}
 	}
 	one, all := l.Measurements(shielded, firstLeaves)[0], l.Measurements(shielded, allLeave)[0]
-	l.Check("weir, the first leaves: all others get their answer", one.Good == crowd-1 && one.Failures == 0, "%d of %d", one.Good, crowd-1)
+	l.Check("weir, the first leaves: all others get their result", one.Good == crowd-1 && one.Failures == 0, "%d of %d", one.Good, crowd-1)
 	l.Check("weir, the first leaves: one call", one.Source.Calls == 1, "%d calls", one.Source.Calls)
 	l.Check("weir, the first leaves: the call goes on", one.Values[callsCanceled] == 0, "%.0f canceled", one.Values[callsCanceled])
 	l.Check("weir, all leave: the call is canceled", all.Source.Calls == 1 && all.Values[callsCanceled] == 1,
@@ -54,13 +54,13 @@ func runLeader(ctx context.Context, l *scenario.Lab) error {
 	before := l.Measurements(xsync, firstLeaves)[0]
 	l.Row(result.NewRow(fmt.Sprintf("answers to the other %d callers, x/sync singleflight → weir", crowd-1), "answers", result.Higher).
 		Here(float64(before.Good), float64(one.Good)))
-	l.Note("singleflight.Do runs the call with what it is given: here, as is common, with the context of the caller that came first. " +
-		"DoChan with a context of nobody's serves the others, and then cannot be canceled when all have left.")
+	l.Note("singleflight.Do runs the function it is given: here, as is common, with the context of the first caller. " +
+		"DoChan with a context independent of all callers serves the others, but its call cannot be canceled when all have left.")
 	return nil
 }
 
-// leave has callers ask for the key, one before the others. When all of them
-// wait the first ones leave, so many of them. What is measured are the others.
+// leave starts callers for the key, one before the others. When all of them wait, the
+// first leaving of them leave. The others are measured.
 func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measurement, error) {
 	client := newClient(patience)
 	defer client.CloseIdleConnections()
@@ -81,7 +81,7 @@ func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measure
 		return result.Measurement{}, err
 	}
 	hangUp()
-	// A call that is to be canceled is by now; one that is not, goes on.
+	// A call that should be canceled has been by now; any other goes on.
 	if err := until(ctx, s, "/inside", atMost(crowd-leaving)); err != nil {
 		return result.Measurement{}, err
 	}
@@ -96,8 +96,8 @@ func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measure
 	return tally(fmt.Sprintf("%d callers at once, %d of them hang up", crowd, leaving), replies[leaving-1:], time.Since(others.start)), nil
 }
 
-// leaderService serves a call that waits for begin, takes a while longer, and
-// ends at once when its context does.
+// leaderService serves a call that waits for begin, takes a little longer, and ends
+// as soon as its context does.
 func leaderService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
 	var rest time.Duration
 	if err := o.Decode(&rest); err != nil {

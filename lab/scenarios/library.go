@@ -19,11 +19,11 @@ import (
 var library = scenario.Scenario{
 	Name:  "library",
 	Title: "What weir itself costs",
-	Asks:  "What do a hit, a miss and a stampede cost, in the process alone, beside other libraries?",
+	Asks:  "What do a hit, a miss and a stampede cost within the process, compared with other libraries?",
 	Run:   runLibrary,
 }
 
-// How long weir-bench measures.
+// A benchSize is how long weir-bench measures.
 type benchSize struct {
 	bench, benchTime string
 	rounds           int
@@ -60,12 +60,12 @@ func runLibrary(ctx context.Context, l *scenario.Lab) error {
 	if err := rowsOfLibrary(l, report); err != nil {
 		return err
 	}
-	l.Note("Measured by weir-bench %s; a target is the design's, and judged there, not here. "+
-		"An interval is of 95 %% confidence from six rounds on, and else the range.", strings.Join(size.args(), " "))
+	l.Note("Measured by weir-bench %s; the targets are the design's and are checked there, not here. "+
+		"An interval has 95 %% confidence from six rounds on; below that it is the range.", strings.Join(size.args(), " "))
 	return nil
 }
 
-// rowsOfLibrary writes the figures of the summary.
+// rowsOfLibrary records the figures of the summary.
 func rowsOfLibrary(l *scenario.Lab, report benchReport) error {
 	for _, f := range []struct{ what, row string }{
 		{"a fresh hit in sturdyc → weir, ratio of the times", "fresh hit: sturdyc / weir"},
@@ -80,7 +80,7 @@ func rowsOfLibrary(l *scenario.Lab, report benchReport) error {
 	return nil
 }
 
-// A benchReport is what weir-bench prints.
+// A benchReport is the output of weir-bench.
 type benchReport struct {
 	Rows []benchRow `json:"rows"`
 }
@@ -105,13 +105,13 @@ func (r benchReport) row(what string) (benchRow, error) {
 	return benchRow{}, fmt.Errorf("weir-bench has not measured %q", what)
 }
 
-// args are those of weir-bench.
+// args are the arguments of weir-bench.
 func (s benchSize) args() []string {
 	return []string{"run", "-bench", s.bench, "-rounds", strconv.Itoa(s.rounds), "-benchtime", s.benchTime, "-json"}
 }
 
-// runBench builds weir-bench, so that it can be ended by its process id, and
-// runs it.
+// runBench builds weir-bench and runs it. It is built first so that its process id is
+// known and can be killed.
 func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benchReport, err error) {
 	root, err := repository()
 	if err != nil {
@@ -144,7 +144,7 @@ func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benc
 	return report, json.Unmarshal(out.Bytes(), &report)
 }
 
-// repository is the folder of weir's checkout that this program runs in.
+// repository returns the root of weir's checkout that this program runs in.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -162,7 +162,7 @@ func repository() (string, error) {
 	}
 }
 
-// digits prints three significant digits, and whole numbers from 100 on.
+// digits formats v with three significant digits, or as a whole number from 100 on.
 func digits(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

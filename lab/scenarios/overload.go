@@ -23,7 +23,7 @@ import (
 var overload = scenario.Scenario{
 	Name:    "overload",
 	Title:   "More requests than the database can take",
-	Asks:    "Requests come at half the rate that a database can answer, and at up to five times it. How many of them get an answer in time, and how long does that take?",
+	Asks:    "Requests arrive at half the capacity of a database, and at up to five times it. How many of them get a response in time, and how long does that take?",
 	Needs:   []string{"postgres"},
 	Axis:    "arrivals, times the capacity",
 	Service: overloadService,
@@ -32,38 +32,37 @@ var overload = scenario.Scenario{
 
 // The variants.
 const (
-	fixedLimit    = "fixed limit" // weir's too, set to what is known here
+	fixedLimit    = "fixed limit" // also weir's, set to the known capacity
 	adaptive      = "weir adaptive"
 	adaptiveStale = "weir adaptive, stale on overload"
 )
 
-// An overloadSetup is the database, and what a query is.
+// An overloadSetup describes the database and a query.
 type overloadSetup struct {
 	URL  string
 	Pool int           // connections
-	Call time.Duration // that a query waits in the database
-	Keys int           // of the variant with stale answers
+	Call time.Duration // how long a query sleeps in the database
+	Keys int           // for the variant with stale answers
 }
 
-// overloadWarmup is how long a load is sent before it counts: over a hundred
-// times what a query takes, which is what a limiter may take to find its limit.
+// overloadWarmup is how long a load is sent before it counts: over a hundred times
+// the duration of a query, which a limiter may need to find its limit.
 const overloadWarmup = 2500 * time.Millisecond
 
-// coldStart is a load without it.
+// coldStart is a load without the warm-up.
 const coldStart = "3 × the capacity, from a cold start"
 
 func times(factor float64) string {
 	return strconv.FormatFloat(factor, 'g', -1, 64) + " × the capacity"
 }
 
-// judged is the load that the promises are about, as a multiple of the
-// capacity.
+// judged is the load of the checks, as a multiple of the capacity.
 const judged = 3
 
 func runOverload(ctx context.Context, l *scenario.Lab) error {
 	pg, err := l.Engine(ctx, "postgres", func(ctx context.Context) (*engine.Server, error) {
-		// Queries that are given up end their connections: there must be room
-		// for the next while the database does not know yet.
+		// Canceled queries end their connections: there must be room for new ones
+		// until the database notices.
 		return engine.Postgres(ctx, engine.PostgresOptions{Settings: map[string]string{"max_connections": "300"}})
 	})
 	if err != nil {
@@ -85,22 +84,22 @@ func runOverload(ctx context.Context, l *scenario.Lab) error {
 		}
 	}
 	judgeOverload(l, set, capacity)
-	l.Note("An answer that takes longer than %v counts as failed: its caller has hung up. "+
-		"Unprotected, its query is given up where that is noticed (pgx closes the connection and opens another); what the database has done for it by then was for nothing.", overloadTimeout(l))
-	l.Note("Each limiter starts anew before each load, and finds its limit in %v of the same load, which do not count. \"%s\" is without these.", overloadWarmup, coldStart)
+	l.Note("A response that takes longer than %v counts as failed: its caller has hung up. "+
+		"Unprotected, its query is canceled when that is noticed (pgx closes the connection and opens another); the database's work for it is wasted.", overloadTimeout(l))
+	l.Note("Each limiter is reset before each load, and finds its limit during the first %v of the load, which do not count. \"%s\" has no such warm-up.", overloadWarmup, coldStart)
 	return nil
 }
 
-// overloadTimeout is how long a client waits. It is short enough for the
-// generator to have a client for each request under way: one that it sends
-// late, for want of a client, is late for another reason than the service.
+// overloadTimeout is how long a client waits. It is short enough for the generator to
+// have a client for every request in flight: a request sent late for lack of a client
+// would not be the service's fault.
 func overloadTimeout(l *scenario.Lab) time.Duration {
 	return scenario.Size(l, 500*time.Millisecond, 5*time.Second)
 }
 
-// measureCapacity finds out how many queries per second the database answers
-// through the service, with twice as many clients as connections: none of
-// these is ever idle.
+// measureCapacity measures the queries per second that the database answers through
+// the service, with twice as many clients as connections, so that no connection is
+// ever idle.
 func measureCapacity(ctx context.Context, l *scenario.Lab, set overloadSetup) (perSecond float64, err error) {
 	s, err := l.Serve(ctx, unprotected, set)
 	if err != nil {
@@ -116,7 +115,7 @@ func measureCapacity(ctx context.Context, l *scenario.Lab, set overloadSetup) (p
 		return 0, err
 	}
 	if m.Good == 0 || m.Failures > 0 {
-		return 0, fmt.Errorf("to find the capacity, %d requests of %d failed: %s", m.Failures, m.Requests, m.FirstFailure)
+		return 0, fmt.Errorf("measuring the capacity: %d requests of %d failed: %s", m.Failures, m.Requests, m.FirstFailure)
 	}
 	return m.PerSecond, s.Stop()
 }
@@ -142,7 +141,7 @@ func measureOverload(ctx context.Context, l *scenario.Lab, set overloadSetup, va
 	}
 	factors := scenario.Size(l, []float64{0.5, 0.8, 1, 1.5, 2, judged, 5}, []float64{0.5, judged})
 	if variant == adaptive && !l.Small {
-		factors = append(factors, judged, judged) // the promise is about the median of three
+		factors = append(factors, judged, judged) // the check uses the median of three
 	}
 	rounds := make(map[float64]int)
 	for _, factor := range factors {
@@ -163,14 +162,14 @@ func measureOverload(ctx context.Context, l *scenario.Lab, set overloadSetup, va
 		}
 		checkOverload(l, set, variant, m)
 		if refusing {
-			l.Check(variant+": a refusal says when to come back", told != "", "Retry-After: %q", told)
+			l.Check(variant+": a rejection has Retry-After", told != "", "Retry-After: %q", told)
 		}
 	}
 	return s.Stop()
 }
 
-// retryAfter asks until it is refused, and returns what the refusal says of
-// when to come back.
+// retryAfter sends requests until one is rejected, and returns the rejection's
+// Retry-After.
 func retryAfter(ctx context.Context, url string) string {
 	for ctx.Err() == nil {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -195,22 +194,22 @@ func retryAfter(ctx context.Context, url string) string {
 func checkOverload(l *scenario.Lab, set overloadSetup, variant string, m result.Measurement) {
 	at := fmt.Sprintf("%s, %s: ", variant, m.Setting)
 	refused := m.Statuses[http.StatusServiceUnavailable]
-	l.Check(at+"every request is accounted for, and no answer is another's",
+	l.Check(at+"every request is accounted for, and no response is another request's",
 		m.Good+m.Failures == m.Requests && refused <= m.Failures && m.Values[wrongAnswers] == 0,
 		"%d requests: %d good, %d refused, %d failed; %.0f wrong", m.Requests, m.Good, refused, m.Failures-refused, m.Values[wrongAnswers])
 	l.Check(fmt.Sprintf("%sat most %d queries at once", at, set.Pool), m.Source.Most <= set.Pool, "%d", m.Source.Most)
 	switch variant {
 	case fixedLimit, adaptive:
-		l.Check(at+"nothing fails but by being refused", m.Failures == refused, "%d", m.Failures-refused)
+		l.Check(at+"all failures are rejections", m.Failures == refused, "%d", m.Failures-refused)
 	case adaptiveStale:
-		l.Check(at+"nothing fails, and nobody is refused", m.Failures == 0, "%d", m.Failures)
+		l.Check(at+"no request fails or is rejected", m.Failures == 0, "%d", m.Failures)
 		if m.X >= judged {
-			l.Check(at+"some answers are old", m.Values[staleAnswers] > 0, "%.0f", m.Values[staleAnswers])
+			l.Check(at+"some answers are stale", m.Values[staleAnswers] > 0, "%.0f", m.Values[staleAnswers])
 		}
 	}
 }
 
-// judgeOverload compares the variants, and checks what is promised.
+// judgeOverload compares the variants and records the checks.
 func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 	at := func(variant string, factor float64) result.Measurement {
 		return result.Groups(l.Measurements(variant, times(factor)))[0].Median
@@ -234,7 +233,7 @@ func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 	none, found, stale := at(unprotected, judged), at(adaptive, judged), at(adaptiveStale, judged)
 	l.CheckTime(fmt.Sprintf("weir adaptive, %d ×: at least 95 %% of the capacity", judged), found.PerSecond >= 0.95*capacity,
 		"%.1f of %.1f answers per second, %.3f", found.PerSecond, capacity, found.PerSecond/capacity)
-	l.CheckTime(fmt.Sprintf("weir adaptive, %d ×: p99 of what is let in at most twice that of the idle database", judged), p99(found) <= 2*p99(idle),
+	l.CheckTime(fmt.Sprintf("weir adaptive, %d ×: p99 of admitted requests at most twice that of the idle database", judged), p99(found) <= 2*p99(idle),
 		"%.1f ms; idle %.1f ms", p99(found), p99(idle))
 	l.CheckTime(fmt.Sprintf("stale on overload, %d ×: more answers than the capacity", judged), stale.PerSecond > capacity,
 		"%.1f per second", stale.PerSecond)
@@ -244,7 +243,8 @@ func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 		Here(none.PerSecond, stale.PerSecond))
 }
 
-// p99 of the good answers, in milliseconds; 0 if there are none.
+// p99 is the 99th percentile of the good answers' latency, in milliseconds; 0 if
+// there are none.
 func p99(m result.Measurement) float64 {
 	if m.Latency == nil {
 		return 0
@@ -252,15 +252,15 @@ func p99(m result.Measurement) float64 {
 	return m.Latency.P99
 }
 
-// Names of what the service under overload counts.
+// Names of the counts of the service under overload.
 const (
 	wrongAnswers = "wrong answers"
 	staleAnswers = "stale answers"
 	theLimit     = "limit"
 )
 
-// overloadTTL is how long the variant with stale answers takes an answer for
-// fresh: so short that hits are few.
+// overloadTTL is how long an answer is fresh in the variant with stale answers: so
+// short that hits are rare.
 const overloadTTL = 100 * time.Millisecond
 
 // An overloaded is the service under overload.
@@ -276,7 +276,7 @@ type overloaded struct {
 	wrong, servedOnFail atomic.Int64
 }
 
-// A shield is what stands before the database, between two resets.
+// A shield is the protection in front of the database, between two resets.
 type shield struct {
 	get   func(context.Context, int64) weir.Result[int64]
 	limit func() float64
@@ -303,7 +303,7 @@ func overloadService(ctx context.Context, o scenario.Options) (*scenario.Service
 		Handler: s,
 		Meter:   &s.meter,
 		Gauges: map[string]func() float64{
-			// Whether in a limiter's queue or in the pool's.
+			// This counts requests in a limiter's queue and in the pool's.
 			result.QueueDepth: func() float64 { return max(0, float64(s.inside.Load())-float64(s.meter.Running())) },
 			theLimit:          func() float64 { return s.shield.Load().limit() },
 		},
@@ -319,7 +319,7 @@ func overloadService(ctx context.Context, o scenario.Options) (*scenario.Service
 	}, nil
 }
 
-// query asks the database for key, which it takes its time for.
+// query queries the database for key, with a query that takes set.Call.
 func (s *overloaded) query(ctx context.Context, key int64) (answer int64, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -331,7 +331,7 @@ func (s *overloaded) query(ctx context.Context, key int64) (answer int64, err er
 	return answer, err
 }
 
-// reset puts up a new shield: one that knows nothing.
+// reset installs a new, empty shield.
 func (s *overloaded) reset(ctx context.Context) error {
 	s.wrong.Store(0)
 	s.servedOnFail.Store(0)
@@ -372,17 +372,17 @@ func (s *overloaded) reset(ctx context.Context) error {
 	return nil
 }
 
-// fill loads each key once, so that there is something to be stale.
+// fill loads each key once, so that there are values to become stale.
 func (s *overloaded) fill(ctx context.Context, g *weir.Guard[int64, int64]) error {
 	keys := make(chan int64)
 	errs := make(chan error, s.Pool)
 	var workers sync.WaitGroup
-	for range s.Pool / 2 { // fewer than the first limit: nobody is refused
+	for range s.Pool / 2 { // below the initial limit, so no call is rejected
 		workers.Go(func() {
 			for key := range keys {
 				if _, err := g.Get(ctx, key); err != nil {
 					errs <- err
-					for range keys { // the others are given up
+					for range keys { // after an error the others are dropped
 					}
 				}
 			}
@@ -401,8 +401,8 @@ func (s *overloaded) fill(ctx context.Context, g *weir.Guard[int64, int64]) erro
 	}
 }
 
-// ServeHTTP answers with what the database has for a key: each time another
-// one, or for stale answers one that was requested before.
+// ServeHTTP serves the database's value for a key: a new key each time, or for stale
+// answers a key that was requested before.
 func (s *overloaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inside.Add(1)
 	defer s.inside.Add(-1)

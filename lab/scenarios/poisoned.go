@@ -14,18 +14,18 @@ import (
 var poisoned = scenario.Scenario{
 	Name:    "poisoned",
 	Title:   "The call panics",
-	Asks:    "Fifty callers share one call, and it panics. What do they get, does the process live, and does the next call work?",
+	Asks:    "Fifty callers share one call, and it panics. What do they get, does the process survive, and does the next call work?",
 	Service: poisonedService,
 	Run:     runPoisoned,
 }
 
-// The settings of poisoned and hung: with the fault, and once it is mended.
+// The settings of poisoned and hung: with the fault, and once it is fixed.
 const (
 	withFault = "with the fault"
 	afterward = "afterwards"
 )
 
-// later is how many callers ask, at once, when the fault is mended.
+// later is the number of concurrent callers after the fault is fixed.
 const later = 10
 
 func runPoisoned(ctx context.Context, l *scenario.Lab) error {
@@ -49,16 +49,16 @@ func runPoisoned(ctx context.Context, l *scenario.Lab) error {
 	during, after := l.Measurements(shielded, withFault)[0], l.Measurements(shielded, afterward)[0]
 	l.Check("weir: each caller gets an error, a 500", during.Statuses[http.StatusInternalServerError] == crowd, "%v", during.Statuses)
 	l.Check("weir: one call", during.Source.Calls == 1, "%d calls", during.Source.Calls)
-	l.Check("weir: the process lives", during.Values[scenario.ProcessDied] == 0, "%.0f died", during.Values[scenario.ProcessDied])
-	l.Check("weir: afterwards all is well", after.Good == later && after.Failures == 0, "%d of %d answered", after.Good, later)
+	l.Check("weir: the process survives", during.Values[scenario.ProcessDied] == 0, "%.0f died", during.Values[scenario.ProcessDied])
+	l.Check("weir: afterwards all calls succeed", after.Good == later && after.Failures == 0, "%d of %d answered", after.Good, later)
 	before := l.Measurements(xsyncChan, afterward)[0]
 	l.Row(result.NewRow("answers afterwards, x/sync DoChan → weir", "answers", result.Higher).Here(float64(before.Good), float64(after.Good)))
-	l.Note("net/http catches a panic in a handler, and cuts the connection: the caller gets no answer at all (status 0). " +
-		"DoChan has the panic on a goroutine of its own, on purpose, so that nobody can catch it: the process ends, and with it every other request.")
+	l.Note("net/http recovers a panic in a handler and closes the connection: the caller gets no response at all (status 0). " +
+		"DoChan panics on a separate goroutine, on purpose, so that the panic cannot be recovered: the process ends, and with it every other request.")
 	return nil
 }
 
-// poison has the crowd ask for the key, and then lets the call go on.
+// poison sends the crowd's requests for the key, and then lets the call go on.
 func poison(ctx context.Context, s *scenario.Server) (result.Measurement, error) {
 	client := newClient(patience)
 	defer client.CloseIdleConnections()
@@ -66,7 +66,7 @@ func poison(ctx context.Context, s *scenario.Server) (result.Measurement, error)
 	if err := gathered(ctx, s); err != nil {
 		return result.Measurement{}, err
 	}
-	// A process that the panic ends may not answer this any more.
+	// A process that the panic ends may no longer respond to this.
 	_, told := s.Control(ctx, "/begin")
 	m := tally(fmt.Sprintf("%d callers at once", crowd), all.wait(), time.Since(all.start))
 	if m.Statuses[0] == m.Requests {
@@ -78,15 +78,15 @@ func poison(ctx context.Context, s *scenario.Server) (result.Measurement, error)
 	return m, nil
 }
 
-// giveTime gives a process whose connections are cut the time to end, if that
-// is what it does: it writes the stacks of all its goroutines first.
+// giveTime waits for a process whose connections were cut to end, if it does: it
+// first writes the stacks of all its goroutines.
 func giveTime(s *scenario.Server) {
 	for end := time.Now().Add(time.Second); time.Now().Before(end) && !s.Ended(); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// mend mends the fault, and has some callers ask again, each for so long.
+// mend fixes the fault and starts some callers again, each with that timeout.
 func mend(ctx context.Context, l *scenario.Lab, s *scenario.Server, timeout time.Duration) error {
 	dead := s.Ended()
 	_, err := l.MeasureBy(ctx, s, scenario.Job{Setting: afterward, MayDie: dead, Warm: dead}, func(ctx context.Context) (result.Measurement, error) {

@@ -23,7 +23,7 @@ var refreshAhead = scenario.Scenario{
 		Title: "highload-patterns: refresh-ahead caching",
 		Setup: "A list of popular films is kept in the process and updated in the background. No figures.",
 		FromSource: []string{
-			"The list is computed again whenever it is ready, and at most once a second: forever, whether or not anybody reads it. Its only way to be late is to be 5 s old.",
+			"The list is recomputed as soon as it is ready, at most once per second, whether or not it is read. It is at most 5 s old.",
 		},
 	},
 	Service: refreshService,
@@ -35,21 +35,21 @@ const (
 	refreshArrivals = 50 // per second
 )
 
-// A popularList says how long the list takes and how long it is good.
+// A popularList has the time to compute the list, and its TTL.
 type popularList struct{ Compute, TTL time.Duration }
 
-// The share of the TTL, counted from its end, in which weir refreshes: early
-// enough for a list that takes 5 s of the 12, even without jitter.
+// refreshShare is the last share of the TTL, in which weir refreshes: early enough
+// for a list that takes 5 s of the 12, even without jitter.
 const refreshShare = 0.5
 
-// earliest is when the first refresh may begin after a fill: the default jitter
-// adds up to a tenth of the TTL.
+// earliest is the earliest start of the first refresh after a fill: the default
+// jitter adds up to a tenth of the TTL.
 func (p popularList) earliest() time.Duration {
 	return time.Duration((1 - refreshShare - weir.DefaultRefreshJitter) * float64(p.TTL))
 }
 
-// most is how many refreshes there can be in that time after a fill: each is
-// counted from the end of the one before.
+// most is the largest possible number of refreshes within d after a fill: each is
+// timed from the end of the previous one.
 func (p popularList) most(d time.Duration) int64 {
 	if d < p.earliest() {
 		return 0
@@ -59,12 +59,12 @@ func (p popularList) most(d time.Duration) int64 {
 
 func runRefresh(ctx context.Context, l *scenario.Lab) error {
 	list := scenario.Size(l, popularList{5 * time.Second, 12 * time.Second}, popularList{200 * time.Millisecond, time.Second})
-	var took time.Duration // of the last
+	var took time.Duration // of the last fill
 	for _, v := range []struct {
 		variant string
 		length  time.Duration
 	}{
-		// Where nothing expires every second is like the next.
+		// If nothing expires, a short load is enough.
 		{unprotected, scenario.Size(l, 8*time.Second, time.Second)},
 		{ceiling, scenario.Size(l, 10*time.Second, time.Second)},
 		{cacheAlone, scenario.Size(l, 40*time.Second, 2500*time.Millisecond)},
@@ -84,11 +84,11 @@ func runRefresh(ctx context.Context, l *scenario.Lab) error {
 			return err
 		}
 	}
-	judgeRefresh(l, list, took-list.Compute) // without the fill
+	judgeRefresh(l, list, took-list.Compute) // not counting the fill
 	return nil
 }
 
-// judgeRefresh says what holds; weir's service ran that long after the fill.
+// judgeRefresh records the checks; weir's service ran for ran after the fill.
 func judgeRefresh(l *scenario.Lab, list popularList, ran time.Duration) {
 	nothing, kept, ahead := l.One(unprotected), l.One(cacheAlone), l.One(weirRefreshed)
 	most := list.most(ran)
@@ -97,40 +97,40 @@ func judgeRefresh(l *scenario.Lab, list popularList, ran time.Duration) {
 	l.Check("weir: no request fails", ahead.Failures == 0, "%d of %d", ahead.Failures, ahead.Requests)
 	l.Check("weir: no reader waits after the first fill", ahead.Values[waitedForList] == 0, "%.0f of %d", ahead.Values[waitedForList], ahead.Requests)
 	l.Check("weir: the list is refreshed", ahead.Source.Calls >= 1, "%d times in %.0f s", ahead.Source.Calls, ahead.Seconds)
-	l.Check("weir: it is computed about once a TTL", ahead.Source.Calls <= most, "%d times in %.0f s, and %d are possible", ahead.Source.Calls, ahead.Seconds, most)
+	l.Check("weir: it is computed about once per TTL", ahead.Source.Calls <= most, "%d times in %.0f s, and %d are possible", ahead.Source.Calls, ahead.Seconds, most)
 	l.Check("weir: one computation at a time", ahead.Source.Most <= 1, "%d at once", ahead.Source.Most)
 	l.CheckTime("weir: after the first fill the slowest reader is below 10 ms", ahead.Latency.Slowest < 10, "%.2f ms", ahead.Latency.Slowest)
-	// The stale window is for the reader who comes back after a pause; with
-	// arrivals all the time the refresh is always in time.
-	l.CheckTime("weir: nobody gets a list older than the TTL", ahead.Values[oldestList] < list.TTL.Seconds()+0.1, "%.2f s", ahead.Values[oldestList])
+	// The stale window is for readers that come back after a pause; with steady
+	// arrivals the refresh is always in time.
+	l.CheckTime("weir: no reader gets a list older than the TTL", ahead.Values[oldestList] < list.TTL.Seconds()+0.1, "%.2f s", ahead.Values[oldestList])
 
 	l.Row(result.NewRow("slowest reader after the first fill, cache alone → weir", "ms", result.Lower).Here(kept.Latency.Slowest, ahead.Latency.Slowest).
 		Under(l.One(ceiling).Latency.Slowest))
 	l.Row(result.NewRow("readers that waited, cache alone → weir", "readers", result.Lower).Here(kept.Values[waitedForList], ahead.Values[waitedForList]))
 	l.Row(result.NewRow("computations, cache alone → weir", "calls", result.Lower).Here(float64(kept.Source.Calls), float64(ahead.Source.Calls)))
 	l.Row(result.NewRow("computations at once, cache alone → weir", "calls", result.Lower).Here(float64(kept.Source.Most), float64(ahead.Source.Most)))
-	l.Note("The first fill is made before the measurement, for the variants that keep anything. Without it the first readers wait in every variant.")
+	l.Note("The first fill happens before the measurement, for the variants that store anything. Without it the first readers wait in every variant.")
 }
 
-// What the service of refresh-ahead counts.
+// Names of the counts of the service of refresh-ahead.
 const (
 	waitedForList = "readers that waited for a computation"
 	oldestList    = "age of the oldest list sent, s"
 )
 
-// popularKey is the key of the one list that there is.
+// popularKey is the key of the only list.
 const popularKey = "popular"
 
 var filmTitles = []string{"one", "two", "three"}
 
-// A films is the list, and when it was ready.
+// A films is the list, with the time when it was ready.
 type films struct {
 	Titles []string
 	At     time.Time
 }
 
-// A filmsCache is a variant's: get tells too whether the list had to be waited
-// for, and fill makes the first one.
+// A filmsCache is the cache of a variant: get also reports whether the caller waited
+// for the list, and fill computes the first one.
 type filmsCache struct {
 	get  func(ctx context.Context) (f films, hadToWait bool, err error)
 	fill func(ctx context.Context) error
@@ -164,7 +164,7 @@ func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, e
 		g, err := weir.New(compute, weir.Options{
 			TTL:                  list.TTL,
 			RefreshAhead:         refreshShare,
-			StaleWhileRevalidate: 5 * list.TTL, // for who comes after a pause
+			StaleWhileRevalidate: 5 * list.TTL, // for readers that come after a pause
 		})
 		if err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, e
 	return serveFilms(meter, c), nil
 }
 
-// keepFilms keeps the list for a TTL and does nothing else.
+// keepFilms keeps the list for a TTL, nothing more.
 func keepFilms(ttl time.Duration, compute func(context.Context, string) (films, error)) filmsCache {
 	lists := cache.New[string, films]()
 	miss := func(ctx context.Context) (films, bool, error) {
@@ -205,7 +205,8 @@ func keepFilms(ttl time.Duration, compute func(context.Context, string) (films, 
 	}
 }
 
-// serveFilms serves the list, and counts who waited and how old it was.
+// serveFilms serves the list, counts the readers that waited, and records how old the
+// list was.
 func serveFilms(meter *scenario.Meter, c filmsCache) *scenario.Service {
 	var late, age atomic.Int64
 	return &scenario.Service{
@@ -234,7 +235,7 @@ func serveFilms(meter *scenario.Meter, c filmsCache) *scenario.Service {
 	}
 }
 
-// raiseTo makes most at least n.
+// raiseTo raises most to at least n.
 func raiseTo(most *atomic.Int64, n int64) {
 	for {
 		old := most.Load()

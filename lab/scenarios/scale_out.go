@@ -18,14 +18,14 @@ import (
 var scaleOut = scenario.Scenario{
 	Name:  "scale-out",
 	Title: "Stateless horizontal scaling",
-	Asks:  "A handler that needs nothing but CPU is at its limit. What do three instances behind a balancer give?",
+	Asks:  "A handler that needs only CPU is at its limit. What do three instances behind a load balancer add?",
 	Published: &result.Published{
 		Title:      "highload-patterns: stateless horizontal scaling",
-		Setup:      "A handler that is bound by its CPU, as one instance and as three behind nginx; wrk with 1 and with 3 connections, each for 5 s.",
+		Setup:      "A CPU-bound handler, as one instance and as three behind nginx; wrk with 1 and with 3 connections, each for 5 s.",
 		FromSource: fromSource,
 		Inconsistencies: []string{
 			"The block printed for three instances is a copy of the one for a single instance, down to the last digit and to the host it names. So there is no published figure for three.",
-			"One instance answers 169 requests/s on 1 connection and 75 on 3: more load, less than half of the work. The text does not say why.",
+			"One instance serves 169 requests/s on 1 connection and 75 on 3: more load, but less than half the throughput. The text does not say why.",
 		},
 	},
 	Needs:   []string{"wrk", "nginx"},
@@ -33,19 +33,20 @@ var scaleOut = scenario.Scenario{
 	Run:     runScaleOut,
 }
 
-// The variants of scale-out beside the ceiling.
+// The variants of scale-out, in addition to the ceiling.
 const (
 	oneInstance    = "1 instance"
 	threeInstances = "3 instances"
 )
 
-// A balancer is what stands before several instances.
+// A balancer is a load balancer in front of several instances.
 type balancer struct {
 	name  string
 	start func(ctx context.Context, l *scenario.Lab, upstreams []string) (url string, err error)
 }
 
-// balancers are those that are measured. The first one's ceiling is the rows'.
+// balancers are the measured load balancers. The rows use the ceiling of the first
+// one.
 var balancers = []balancer{
 	{"nginx", func(ctx context.Context, l *scenario.Lab, upstreams []string) (string, error) {
 		s, err := l.Engine(ctx, "nginx", func(ctx context.Context) (*engine.Server, error) {
@@ -65,7 +66,7 @@ var balancers = []balancer{
 	}},
 }
 
-// threeBehind and ceilingBehind name what is measured of a balancer.
+// threeBehind and ceilingBehind name the variants measured for a balancer.
 func threeBehind(b balancer) string   { return threeInstances + " behind " + b.name }
 func ceilingBehind(b balancer) string { return ceiling + ", behind " + b.name }
 
@@ -97,7 +98,7 @@ func runScaleOut(ctx context.Context, l *scenario.Lab) error {
 		}
 		for _, clients := range []int{1, 3} {
 			for i := range turn {
-				t := turn[(i+round)%len(turn)] // nobody is always first
+				t := turn[(i+round)%len(turn)] // none is always first
 				if err := t.measure(ctx, l, clients, round); err != nil {
 					return err
 				}
@@ -108,7 +109,7 @@ func runScaleOut(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// behindBalancer starts three instances and the balancer before them.
+// behindBalancer starts three instances and the balancer in front of them.
 func behindBalancer(ctx context.Context, l *scenario.Lab, b balancer, variant string) (scaleTarget, error) {
 	t, err := startInstances(ctx, l, variant, 3)
 	if err != nil {
@@ -127,10 +128,10 @@ type scaleTarget struct {
 	variant string
 	servers []*scenario.Server
 	url     string
-	held    bool // each instance to its share
+	held    bool // each instance is held to its share
 }
 
-// startInstances starts n of them, each with a share of its own.
+// startInstances starts n instances, each with its own CPU share.
 func startInstances(ctx context.Context, l *scenario.Lab, variant string, n int) (scaleTarget, error) {
 	t := scaleTarget{variant: variant, held: true}
 	for range n {
@@ -186,9 +187,9 @@ func judgeScaleOut(l *scenario.Lab, held bool) {
 		}
 	}
 	l.Table(usedTable("What a request costs", all))
-	l.Note("A share bounds CPU time, so one instance does the share divided by what a request costs, on any number of connections; more of them only wait longer. " +
-		"Published were 169 requests/s on 1 connection and 75 on 3: there a request cost more, or the instance got less than its share.")
-	l.Note("weir stores and shares nothing here: its routes are configured so, or requests that come at once would be one.")
+	l.Note("A share bounds CPU time, so the throughput of an instance is its share divided by the cost of a request, on any number of connections; more connections only wait longer. " +
+		"The published figures are 169 requests/s on 1 connection and 75 on 3: there a request cost more, or the instance got less than its share.")
+	l.Note("weir is configured to store and share nothing here, or it would coalesce concurrent requests.")
 	if held {
 		noteShare(l, medianRound(all, oneInstance, onConnections(1)))
 		noteShare(l, medianRound(all, oneInstance, onConnections(3)))
@@ -200,7 +201,8 @@ func judgeScaleOut(l *scenario.Lab, held bool) {
 	}
 }
 
-// answered counts the instances that had a request, reached the requests.
+// answered names the number of instances that had a request, reached the number of
+// requests.
 const (
 	answered = "instances that answered"
 	reached  = "requests at the instances"

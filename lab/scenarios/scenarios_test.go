@@ -16,15 +16,14 @@ import (
 	"github.com/weir-go/weir/lab/scenarios"
 )
 
-// TestMain lets the test's binary be the services and the load generator too.
+// TestMain lets the test binary also run as the services and the load generator.
 func TestMain(m *testing.M) {
 	scenario.Child(scenarios.All())
 	os.Exit(m.Run())
 }
 
-// TestScenarios runs every scenario as the lab does, with its engines and
-// processes, at the small size: what is counted must hold, times are not
-// judged.
+// TestScenarios runs every scenario as the lab does, with its engines and processes,
+// at the small size: checks of counts must hold, times are not judged.
 func TestScenarios(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -44,7 +43,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(res.Checks) == 0 {
-				t.Error("at the small size it checks nothing")
+				t.Error("it has no checks at the small size")
 			}
 			for _, c := range res.Checks {
 				if !c.Holds {
@@ -65,7 +64,7 @@ func roundTrip(t *testing.T, res result.Scenario) {
 		t.Fatal(err)
 	}
 	if err := w.Scenario(res); err != nil {
-		t.Fatal(err) // a number that JSON has not: NaN, or infinite
+		t.Fatal(err) // a number that JSON cannot represent: NaN or an infinity
 	}
 	run, err := result.Read(&b)
 	if err != nil {
@@ -76,9 +75,9 @@ func roundTrip(t *testing.T, res result.Scenario) {
 	}
 }
 
-// TestEachIsOneFile holds the list to its promises: a scenario has a file and a
-// page of its own, which ends with -scenario where its name is a page's that
-// explains, and says what it asks.
+// TestEachIsOneFile checks that each scenario has its own file, a page, and a
+// question. The page's name ends in -scenario if an explanation already has the plain
+// name.
 func TestEachIsOneFile(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := make(map[string]bool)
@@ -88,7 +87,7 @@ func TestEachIsOneFile(t *testing.T) {
 		}
 		seen[s.Name] = true
 		if s.Title == "" || s.Asks == "" {
-			t.Errorf("%s: it does not say what it asks", s.Name)
+			t.Errorf("%s: Title or Asks is empty", s.Name)
 		}
 		file := regexp.MustCompile("-").ReplaceAllString(s.Name, "_") + ".go"
 		if _, err := os.Stat(file); err != nil {

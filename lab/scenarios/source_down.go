@@ -22,30 +22,30 @@ import (
 var sourceDown = scenario.Scenario{
 	Name:    "source-down",
 	Title:   "The source is away for a minute",
-	Asks:    "For a minute every call at the source fails, and takes a second to do so. What do callers get, how old is it, how often is the source asked meanwhile, and what happens when it is back?",
+	Asks:    "For a minute every call at the source fails, after a second. What do callers get, how old is it, how many calls reach the source during the outage, and what happens when it is back?",
 	Service: sourceDownService,
 	Run:     runSourceDown,
 }
 
-// The variants, beside unprotected and shieldedStale. All but unprotected take
-// an answer for fresh for the same time.
+// The variants, in addition to unprotected and shieldedStale. All except unprotected
+// keep an answer fresh for the same time.
 const (
 	xsyncCached  = "x/sync singleflight and a cache"
 	shieldedAges = "weir, stale for a third of it"
 )
 
-// A sourceDownSetup is the experiment.
+// A sourceDownSetup has the parameters of the experiment.
 type sourceDownSetup struct {
 	Before, Away, After time.Duration
 	Rate                float64 // requests per second of each variant
 	Keys                int
-	Call, Fails         time.Duration // what a call takes when the source is there, and when not
+	Call, Fails         time.Duration // duration of a call when the source is up, and when it is down
 	TTL                 time.Duration
 	Stale               time.Duration // StaleIfError
 	StaleShort          time.Duration // StaleIfError of shieldedAges
 	Soft                time.Duration // SoftTimeout
 	Again               weir.Backoff  // FailureMemo
-	Every               time.Duration // how fine the series are
+	Every               time.Duration // resolution of the series
 }
 
 var (
@@ -69,14 +69,14 @@ var (
 
 func (s sourceDownSetup) whole() time.Duration { return s.Before + s.Away + s.After }
 
-// mostCalls is how often weir may ask the source while it is away: each key
-// once before it knows, then after waits that double, then once in Again.Max.
+// mostCalls bounds weir's calls at the source while it is down: each key once before
+// weir notices, then after waits that double, then once per Again.Max.
 func (s sourceDownSetup) mostCalls() int {
 	doublings := math.Ceil(math.Log2(float64(s.Again.Max) / float64(s.Again.Initial)))
 	return s.Keys * int(2+doublings+math.Ceil(float64(s.Away)/float64(s.Again.Max)))
 }
 
-// Names of what source-down counts.
+// Names of the counts of source-down.
 const (
 	callsAway    = "calls while it was away"
 	oldestServed = "oldest answer, s"
@@ -104,14 +104,14 @@ func runSourceDown(ctx context.Context, l *scenario.Lab) error {
 
 func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 	m := l.One(shieldedStale)
-	l.Check("weir: nobody fails", m.Failures == 0, "%d of %d: %s", m.Failures, m.Requests, m.FirstFailure)
-	l.Check(fmt.Sprintf("weir: at most %d calls while the source is away", set.mostCalls()), m.Values[callsAway] <= float64(set.mostCalls()),
+	l.Check("weir: no request fails", m.Failures == 0, "%d of %d: %s", m.Failures, m.Requests, m.FirstFailure)
+	l.Check(fmt.Sprintf("weir: at most %d calls while the source is down", set.mostCalls()), m.Values[callsAway] <= float64(set.mostCalls()),
 		"%.0f calls", m.Values[callsAway])
-	l.CheckTime("weir: nobody waits until the source has failed", slowestMS(m) < ms(set.Fails),
+	l.CheckTime("weir: no caller waits until the source has failed", slowestMS(m) < ms(set.Fails),
 		"%.0f ms at most; SoftTimeout is %v", slowestMS(m), set.Soft)
-	// What travels is a little older when it arrives.
+	// An answer ages a little on its way to the client.
 	const grace = time.Second
-	l.Check("weir: when the source is back, so are new answers", m.Values[oldestLast] < set.After.Seconds(),
+	l.Check("weir: when the source is back, answers are new again", m.Values[oldestLast] < set.After.Seconds(),
 		"the last are at most %.2f s old; the source came back %v before the end", m.Values[oldestLast], set.After)
 	for _, w := range []struct {
 		variant string
@@ -124,20 +124,20 @@ func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 	l.Check("weir, with a window shorter than the outage: then callers fail", short.Failures > 0, "%d of %d", short.Failures, short.Requests)
 	none := l.One(unprotected)
 	l.Row(result.NewRow("requests that fail", "requests", result.Lower).Here(float64(none.Failures), float64(m.Failures)))
-	l.Row(result.NewRow("calls at the source while it is away", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
-	l.Note("All variants have their load and their outage at the same time: %g requests per second for %d keys, which stay fresh for %v. The source is away for %v from %v on.",
+	l.Row(result.NewRow("calls at the source while it is down", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
+	l.Note("All variants have their load and their outage at the same time: %g requests per second for %d keys, which stay fresh for %v. The source is down for %v, from %v on.",
 		set.Rate, set.Keys, set.TTL, set.Away, set.Before)
-	l.Note("The singleflight runs its call without the caller's context, so that here too the first caller may leave.")
+	l.Note("The singleflight runs its call without the caller's context, so that the first caller can leave here too.")
 }
 
-// An outcome is what a variant's callers got.
+// An outcome holds the results of a variant's callers.
 type outcome struct {
 	replies []reply
 	age     []time.Duration // of each good reply's answer when it arrived
 }
 
-// outage sends the same open loop to all servers, and takes their source away
-// meanwhile.
+// outage sends the same open loop to all servers, and takes their source down during
+// it.
 func outage(ctx context.Context, set sourceDownSetup, servers []*scenario.Server) ([]result.Measurement, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,7 +158,7 @@ func outage(ctx context.Context, set sourceDownSetup, servers []*scenario.Server
 	return got, errors.Join(err, context.Cause(ctx))
 }
 
-// tell tells all servers something at a time.
+// tell sends a command to all servers at the same moment.
 func tell(ctx context.Context, servers []*scenario.Server, what string, at time.Time) error {
 	select {
 	case <-time.After(time.Until(at)):
@@ -173,7 +173,7 @@ func tell(ctx context.Context, servers []*scenario.Server, what string, at time.
 	return errors.Join(errs...)
 }
 
-// arrivals sends requests at a constant rate, whatever becomes of them.
+// arrivals sends requests at a constant rate, whatever their outcome.
 func arrivals(ctx context.Context, set sourceDownSetup, url string, start time.Time) outcome {
 	client := newClient(patience)
 	defer client.CloseIdleConnections()
@@ -197,7 +197,7 @@ func arrivals(ctx context.Context, set sourceDownSetup, url string, start time.T
 	return o
 }
 
-// measurement sums up what the callers got.
+// measurement summarizes the callers' results.
 func (o outcome) measurement(set sourceDownSetup) result.Measurement {
 	m := tally(fmt.Sprintf("%g requests/s, open loop, %v", set.Rate, set.whole()), o.replies, set.whole())
 	every, buckets := set.Every, int(set.whole()/set.Every)
@@ -228,10 +228,10 @@ func (o outcome) measurement(set sourceDownSetup) result.Measurement {
 	return m
 }
 
-// errAway is what a call at the source fails with while that is away.
+// errAway is the error of a call while the source is down.
 var errAway = errors.New("the source does not answer")
 
-// A distant is a source that may be away.
+// A distant is a source that can be down.
 type distant struct {
 	set       sourceDownSetup
 	meter     scenario.Meter
@@ -282,7 +282,7 @@ func sourceDownService(_ context.Context, o scenario.Options) (*scenario.Service
 	}, nil
 }
 
-// protect puts a variant before the source.
+// protect wraps the source with a variant.
 func (d *distant) protect(variant string) (getter, error) {
 	options := weir.Options{
 		TTL:          d.set.TTL,

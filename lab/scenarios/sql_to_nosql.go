@@ -15,24 +15,24 @@ import (
 var sqlToNoSQL = scenario.Scenario{
 	Name:  "sql-to-nosql",
 	Title: "PostgreSQL, Cassandra, and single writes that go together",
-	Asks:  "When does it pay to leave PostgreSQL for Cassandra, and how far does it get one to gather single writes and reads instead?",
+	Asks:  "When does it pay to leave PostgreSQL for Cassandra, and how far does batching single writes and reads go instead?",
 	Published: &result.Published{
 		Title: "highload-patterns, SQL to NoSQL",
 		URL:   "https://github.com/agadzhanyan/highload-patterns",
-		Setup: "A handler inserts an activity (an id, a user's id, the time, a document of 100 letters) for each request, into PostgreSQL or into Cassandra. wrk asks for 5 s, with 1 connection and with 12.",
+		Setup: "A handler inserts an activity (an id, a user's id, the time, a document of 100 letters) for each request, into PostgreSQL or into Cassandra. wrk sends requests for 5 s, with 1 connection and with 12.",
 		FromSource: []string{
 			"Database and handler are held to one CPU each; Cassandra has a heap of 1,000 MB and is a single node, with one copy of each row and the id for its partition.",
-			"Neither's durability is set: PostgreSQL flushes its log to the disk before it acknowledges, Cassandra acknowledges at once and flushes every 10 s.",
+			"Durability has the defaults: PostgreSQL flushes its log to the disk before it acknowledges, Cassandra acknowledges at once and flushes every 10 s.",
 			"The id is text in PostgreSQL and a UUID in Cassandra; the document is JSON there and bytes here.",
 		},
 		Inconsistencies: []string{
-			"The command printed for the second run of each is wrk -t3 -c3; its output is of 12 threads and 12 connections.",
+			"The command printed for the second run of each is wrk -t3 -c3; its output shows 12 threads and 12 connections.",
 		},
 		Flaws: []string{
-			"Unequal promises are compared: one database has the row on its disk when it answers, the other has not. Here both are measured with both.",
-			"The handler for PostgreSQL does not close the row that it asks for. Its connection is free only when the end of the request cancels what is long done, and the driver then drops it and opens another to send the cancellation, about once in five requests. Here the pool has bounds and keeps its connections.",
-			"The driver for Cassandra is left with its default of holding requests back to write them together, which costs who waits for each answer. Here it does not wait.",
-			"A failed insert is answered with status 200, and counts as one. Here it is a 500, and what was acknowledged is compared with the table.",
+			"It compares unequal guarantees: one database has the row on disk when it acknowledges, the other does not. Here both are measured with both guarantees.",
+			"The handler for PostgreSQL does not close the row that it queries. Its connection becomes free only when the end of the request cancels the finished query. About once in five requests the driver then drops the connection and opens another to send the cancellation. Here the pool is bounded and keeps its connections.",
+			"The driver for Cassandra keeps its default of delaying requests to write them together, which slows clients that wait for each response. Here it does not delay them.",
+			"A failed insert gives status 200 and counts as good. Here it is a 500, and the acknowledged rows are compared with the table.",
 		},
 	},
 	Needs:   []string{"postgres", "cassandra", "wrk"},
@@ -49,7 +49,7 @@ const (
 	batchedCassandra = "weir batch, Cassandra"
 )
 
-// activityPlans are the variants' in the order of the first round.
+// activityPlans are the plans of the variants, in the order of the first round.
 var activityPlans = []struct {
 	variant string
 	plan    activityPlan
@@ -61,7 +61,8 @@ var activityPlans = []struct {
 	{ceiling, activityPlan{}},
 }
 
-// postgresVariants are those of PostgreSQL, databaseVariants those of both.
+// postgresVariants are the variants of PostgreSQL, databaseVariants those of both
+// databases.
 var (
 	postgresVariants = []string{onPostgres, batchedPostgres}
 	databaseVariants = []string{onPostgres, batchedPostgres, onCassandra, batchedCassandra}
@@ -80,21 +81,21 @@ type activityLoad struct {
 	setting     string
 	connections []int
 	rounds      int
-	wrk         time.Duration // by wrk, as published, for so long; 0: by the lab's own generator
+	wrk         time.Duration // duration with wrk, as published; 0: the lab's own generator
 	variants    []string      // nil: all
 }
 
 const (
-	// activityTime is for how long the lab's own generator asks.
+	// activityTime is the duration of the load of the lab's own generator.
 	activityTime = 2 * time.Second
-	// activityWarmup comes first.
+	// activityWarmup is the warm-up before it.
 	activityWarmup = 300 * time.Millisecond
 )
 
 func runSQLToNoSQL(ctx context.Context, l *scenario.Lab) error {
 	pg, err := l.Engine(ctx, "PostgreSQL", func(ctx context.Context) (*engine.Server, error) {
 		return engine.Postgres(ctx, engine.PostgresOptions{Durable: true, Settings: map[string]string{
-			"max_connections": "200", // two services at a time, and those that check
+			"max_connections": "200", // two services at a time, and the connections that check
 			"max_wal_size":    "8GB", // or the server writes out its pages in the middle
 		}})
 	})
@@ -117,7 +118,7 @@ func runSQLToNoSQL(ctx context.Context, l *scenario.Lab) error {
 		activityLoad{insertsDirect, append([]int{12}, many...), rounds, 0, postgresVariants},
 		activityLoad{readsByID, few, min(rounds, 2), 0, nil},
 	)
-	if err == nil && !l.Small { // another Cassandra takes longer to start than all else
+	if err == nil && !l.Small { // starting another Cassandra takes longer than everything else
 		err = a.durability(ctx, pg, engine.SyncPeriodic,
 			activityLoad{insertsPeriodic, wrk, 1, wrkTime, databaseVariants},
 			activityLoad{insertsPeriodic, many, 1, 0, databaseVariants},
@@ -147,7 +148,7 @@ type activityRun struct {
 	counts   map[string]activityCount // by variant, of all measurements
 }
 
-// prepare makes the tables of a database and fills the archive.
+// prepare creates the tables of a database and fills the archive.
 func (a *activityRun) prepare(ctx context.Context, p activityPlan) error {
 	a.lab.Step("filling the archive")
 	s, err := p.open(ctx)
@@ -165,7 +166,7 @@ func (a *activityRun) prepare(ctx context.Context, p activityPlan) error {
 	return s.archive(ctx, all)
 }
 
-// durability measures with one promise of both databases.
+// durability measures both databases with the same durability setting.
 func (a *activityRun) durability(ctx context.Context, pg *engine.Server, sync engine.Sync, loads ...activityLoad) error {
 	l := a.lab
 	cassandra, err := l.Engine(ctx, "Cassandra", func(ctx context.Context) (*engine.Server, error) {
@@ -203,7 +204,7 @@ func (a *activityRun) durability(ctx context.Context, pg *engine.Server, sync en
 	return nil
 }
 
-// byTurns measures the services in rounds, each of which begins with another.
+// byTurns measures the services in rounds, each of which begins with a different one.
 func (a *activityRun) byTurns(ctx context.Context, servers []*scenario.Server, what activityLoad) error {
 	for _, connections := range what.connections {
 		for round := range what.rounds {
@@ -221,8 +222,7 @@ func (a *activityRun) byTurns(ctx context.Context, servers []*scenario.Server, w
 	return nil
 }
 
-// measure measures one service, and has what was inserted counted in the
-// database.
+// measure measures one service, and counts the inserted rows in the database.
 func (a *activityRun) measure(ctx context.Context, s *scenario.Server, what activityLoad, connections, round int) error {
 	path := "/insert"
 	if what.setting == readsByID {
@@ -248,9 +248,8 @@ func (a *activityRun) measure(ctx context.Context, s *scenario.Server, what acti
 	if err := control(ctx, s, "/compare", &found); err != nil {
 		return err
 	}
-	// A row that a client got acknowledged and the ledger does not have is lost
-	// as well. The ledger may have more: the warm-up's, and those whose clients
-	// had hung up.
+	// An acknowledged row that is missing from the ledger is lost as well. The ledger
+	// can have more rows: those of the warm-up, and those whose clients hung up.
 	found.Lost += max(0, int(m.Good)-found.Acknowledged)
 	sum := a.counts[s.Variant]
 	sum.add(found)

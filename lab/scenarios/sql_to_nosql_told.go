@@ -7,10 +7,11 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// batchingGain is how many times faster batched inserts have to be somewhere.
+// batchingGain is how many times faster batched inserts must be at some number of
+// connections.
 const batchingGain = 5
 
-// judge says what must hold.
+// judge records the checks.
 func (a *activityRun) judge() {
 	l := a.lab
 	for _, v := range activityPlans {
@@ -20,8 +21,8 @@ func (a *activityRun) judge() {
 		c := a.counts[v.variant]
 		l.Check(v.variant+": no row is lost", c.Lost == 0 && c.Stored >= c.Acknowledged && c.Stored > 0,
 			"%d acknowledged, %d in the database, %d lost", c.Acknowledged, c.Stored, c.Lost)
-		l.Check(v.variant+": no row is doubled, altered or made up", c.Doubled+c.Wrong+c.Unasked == 0,
-			"%d doubled, %d altered, %d made up", c.Doubled, c.Wrong, c.Unasked)
+		l.Check(v.variant+": no row is duplicated, altered or invented", c.Doubled+c.Wrong+c.Unasked == 0,
+			"%d duplicated, %d altered, %d invented", c.Doubled, c.Wrong, c.Unasked)
 		if !v.plan.Batch {
 			continue
 		}
@@ -37,11 +38,12 @@ func (a *activityRun) judge() {
 	asked, from := a.gains(batchedPostgres, onPostgres, insertsFlushed)
 	direct, fromDirect := a.gains(batchedPostgres, onPostgres, insertsDirect)
 	l.CheckTime(fmt.Sprintf("PostgreSQL, flushed: batching at least %d times single inserts at 12 connections or more, or as many callers", batchingGain),
-		from+fromDirect > 0, "%s; without HTTP between, %s", asked, direct)
+		from+fromDirect > 0, "%s; without HTTP, %s", asked, direct)
 }
 
-// gains says how many times num is faster than den, over connections, and from
-// how many connections on, 12 or more, it is batchingGain times; 0: nowhere.
+// gains lists how many times faster num is than den, by connections. from is the
+// smallest number of connections, 12 or more, with a gain of batchingGain; 0 if there
+// is none.
 func (a *activityRun) gains(num, den, setting string) (text string, from float64) {
 	var parts []string
 	for _, g := range result.Groups(a.lab.Measurements(den, setting)) {
@@ -55,7 +57,7 @@ func (a *activityRun) gains(num, den, setting string) (text string, from float64
 	return strings.Join(parts, ", "), from
 }
 
-// rates are the good answers per second of each round.
+// rates returns the good answers per second of each round.
 func (a *activityRun) rates(variant, setting string, x float64) []float64 {
 	var all []float64
 	for _, m := range a.lab.Measurements(variant, setting) {
@@ -66,7 +68,7 @@ func (a *activityRun) rates(variant, setting string, x float64) []float64 {
 	return all
 }
 
-// median is the median round; not ok if it was not measured.
+// median returns the median round; ok is false if it was not measured.
 func (a *activityRun) median(variant, setting string, x float64) (m result.Measurement, ok bool) {
 	for _, g := range result.Groups(a.lab.Measurements(variant, setting)) {
 		if g.Median.X == x {
@@ -76,8 +78,8 @@ func (a *activityRun) median(variant, setting string, x float64) (m result.Measu
 	return m, false
 }
 
-// rows puts what was measured beside what was published, and then what
-// batching makes of it.
+// rows compares the measured figures with the published ones, and then adds those
+// with batching.
 func (a *activityRun) rows() {
 	for _, r := range []struct {
 		what                  string
@@ -87,8 +89,8 @@ func (a *activityRun) rows() {
 		publishedB, published float64
 		note                  string
 	}{
-		{"PostgreSQL → Cassandra, 1 connection", 1, onPostgres, onCassandra, insertsFlushed, insertsPeriodic, 521.43, 355.75, "promises as published: one flushes, the other does not"},
-		{"PostgreSQL → Cassandra, 12 connections", 12, onPostgres, onCassandra, insertsFlushed, insertsPeriodic, 323.08, 1213.30, "promises as published: one flushes, the other does not"},
+		{"PostgreSQL → Cassandra, 1 connection", 1, onPostgres, onCassandra, insertsFlushed, insertsPeriodic, 521.43, 355.75, "guarantees as published: one flushes, the other does not"},
+		{"PostgreSQL → Cassandra, 12 connections", 12, onPostgres, onCassandra, insertsFlushed, insertsPeriodic, 323.08, 1213.30, "guarantees as published: one flushes, the other does not"},
 		{"PostgreSQL → Cassandra, flushed, 12 connections", 12, onPostgres, onCassandra, insertsFlushed, insertsFlushed, 0, 0, "both flush"},
 		{"PostgreSQL → Cassandra, flushed later, 12 connections", 12, onPostgres, onCassandra, insertsPeriodic, insertsPeriodic, 0, 0, "neither flushes"},
 		{"PostgreSQL, single → batched, flushed, 12 connections", 12, onPostgres, batchedPostgres, insertsFlushed, insertsFlushed, 0, 0, ""},
@@ -103,7 +105,7 @@ func (a *activityRun) rows() {
 		before, ok := a.median(r.before, r.settingB, r.x)
 		after, okAfter := a.median(r.after, r.settingA, r.x)
 		if !ok || !okAfter {
-			continue // the small size has fewer
+			continue // the small size has fewer connections
 		}
 		unit := "inserts/s"
 		if r.settingB == readsByID {
@@ -121,15 +123,15 @@ func (a *activityRun) rows() {
 	}
 }
 
-// clearly is how many times faster one has to be to be worth a choice.
+// clearly is how many times faster one must be to decide the choice.
 const clearly = 1.25
 
-// choice tells when to choose which: first by what was measured, then by what
-// no measurement of inserts tells.
+// choice shows when to choose which database: first from the measurements, then from
+// properties that no measurement of inserts shows.
 func (a *activityRun) choice() {
 	t := result.Table{
 		Title: "When to choose which",
-		Head:  []string{"what you have", onPostgres, onCassandra, "take"},
+		Head:  []string{"your case", onPostgres, onCassandra, "take"},
 	}
 	for _, c := range []struct {
 		what                string
@@ -137,7 +139,7 @@ func (a *activityRun) choice() {
 		setting             string
 		x                   float64
 	}{
-		{"one writer that waits for each answer, inserts/s, flushed", onPostgres, onCassandra, insertsFlushed, 1},
+		{"one writer that waits for each acknowledgement, inserts/s, flushed", onPostgres, onCassandra, insertsFlushed, 1},
 		{"one writer, inserts/s, flushed later", onPostgres, onCassandra, insertsPeriodic, 1},
 		{"12 writers, inserts/s, flushed", onPostgres, onCassandra, insertsFlushed, 12},
 		{"12 writers, inserts/s, flushed later", onPostgres, onCassandra, insertsPeriodic, 12},
@@ -151,7 +153,7 @@ func (a *activityRun) choice() {
 		p, ok := a.median(c.postgres, c.setting, c.x)
 		q, okToo := a.median(c.cassandra, c.setting, c.x)
 		if !ok || !okToo {
-			continue // the small size has fewer
+			continue // the small size has fewer connections
 		}
 		t.Cells = append(t.Cells, []string{c.what, fmt.Sprintf("%.0f", p.PerSecond), fmt.Sprintf("%.0f", q.PerSecond), fasterStore(p.PerSecond, q.PerSecond)})
 	}
@@ -170,22 +172,22 @@ func fasterStore(postgres, cassandra float64) string {
 	return "either"
 }
 
-// inWordsOnly is what was not measured.
+// inWordsOnly are the rows that were not measured.
 var inWordsOnly = [][]string{
-	{"what a loss of power takes, flushed later", "the last 0.6 s", "the last 10 s, of this node", "flush where a row matters"},
-	{"more writes than one machine takes", "one machine writes", "each further node takes its part", onCassandra},
-	{"a machine or a site that fails", "a replica takes over, after a moment without writes", "the other copies go on", "Cassandra where no moment may be missed"},
-	{"questions that are not known yet", "any query, any index, later", "a table for each question, written along and filled for it", onPostgres},
-	{"joins and sums", "yes", "none: they are made when rows are written", onPostgres},
-	{"changes that belong together", "a transaction over rows and tables", "one partition; a condition on a row costs rounds between the copies", onPostgres},
-	{"values that must be unique, or add up", "constraints", "the last writer wins", onPostgres},
-	{"changes of the schema", "ALTER TABLE, in a transaction; the data follows", "columns come easily; another key is another table", onPostgres},
-	{"to run it", "one server and a replica", "three nodes or more, repair, compaction, tombstones, clocks", "PostgreSQL until it is too small"},
+	{"lost in a power failure, flushed later", "the last 0.6 s", "the last 10 s, of this node", "flush before acknowledging important rows"},
+	{"more writes than one machine takes", "one machine writes", "each further node takes a share", onCassandra},
+	{"failure of a machine or a site", "a replica takes over, after a short time without writes", "the other copies go on", "Cassandra if writes may never pause"},
+	{"queries not known yet", "any query, any index, later", "a table for each query, written and backfilled for it", onPostgres},
+	{"joins and sums", "yes", "none: compute them when rows are written", onPostgres},
+	{"atomic changes", "transactions over rows and tables", "within one partition; a condition on a row costs round trips between the replicas", onPostgres},
+	{"unique values and sums", "constraints", "the last writer wins", onPostgres},
+	{"changes of the schema", "ALTER TABLE, in a transaction; the data follows", "new columns are easy; a new key is a new table", onPostgres},
+	{"operation", "one server and a replica", "three nodes or more, repair, compaction, tombstones, clocks", "PostgreSQL until it is too small"},
 }
 
-// statements tells how many rows went together.
+// statements adds the table of rows per statement.
 func (a *activityRun) statements() {
-	t := result.Table{Title: "Rows in a statement", Head: []string{"load", "connections", batchedPostgres, batchedCassandra}}
+	t := result.Table{Title: "Rows per statement", Head: []string{"load", "connections", batchedPostgres, batchedCassandra}}
 	for _, setting := range []string{insertsFlushed, insertsPeriodic, readsByID} {
 		for _, g := range result.Groups(a.lab.Measurements(batchedPostgres, setting)) {
 			other, ok := a.median(batchedCassandra, setting, g.Median.X)
@@ -197,24 +199,24 @@ func (a *activityRun) statements() {
 	a.lab.Table(t)
 }
 
-// rowsTogether is how many requests a statement served, on average.
+// rowsTogether is the average number of requests per statement.
 func rowsTogether(m result.Measurement) string {
 	return fmt.Sprintf("%.1f", float64(m.Good)/float64(max(1, m.Source.Calls)))
 }
 
-// notes says what the figures mean.
+// notes explains the figures.
 func (a *activityRun) notes() {
 	l := a.lab
 	l.Note("Flushed before the answer: PostgreSQL with fsync and synchronous_commit on, Cassandra with commitlog_sync: batch. " +
-		"Flushed later: PostgreSQL with synchronous_commit off, which flushes every 200 ms and loses at most three times that; Cassandra with commitlog_sync: periodic, every 10 s. Those two promises are of the same kind and not of the same length.")
-	l.Note("Rows are counted in the running database. That they survive a loss of power is the databases' word, here for what they were configured to flush.")
-	l.Note("Each service has %d connections to PostgreSQL at most; batches hold up to %d rows in PostgreSQL and %d in Cassandra, %d statements at once, and nobody waits for company.",
+		"Flushed later: PostgreSQL with synchronous_commit off, which flushes every 200 ms and loses at most three times that; Cassandra with commitlog_sync: periodic, every 10 s. Those two guarantees are of the same kind, but not of the same length.")
+	l.Note("Rows are counted in the running database. Whether they survive a power failure is not tested: it is the databases' promise for the configured flushing.")
+	l.Note("Each service has %d connections to PostgreSQL at most; batches hold up to %d rows in PostgreSQL and %d in Cassandra, %d statements at once, and no request waits for a batch to fill.",
 		activityPool, postgresBatch, cassandraBatch, batchesAtOnce)
-	l.Note("Batches for Cassandra span partitions here, for rows as for reads. On a single node that is no detour; of several, one would do the work of all. Take what is measured as the most that batching can give there, and batch within a partition.")
-	l.Note("The archive that is read has %d rows, all in memory. Batched reads go through a Guard without a TTL: nothing is cached.", a.archived)
-	l.Note("The share of 1 CPU leaves the handler and its database one processor together where the load generator has the other of two.")
+	l.Note("Batches for Cassandra span partitions here, for rows as for reads. On a single node that costs nothing extra; in a cluster one node would do the work of all. Read these figures as an upper bound, and batch within a partition.")
+	l.Note("The archive has %d rows, all in memory. Batched reads go through a Guard without a TTL: nothing is cached.", a.archived)
+	l.Note("On two processors the load generator has one, so the handler and its database, with a share of 1 CPU each, have one processor together.")
 	for _, v := range [][2]string{{batchedPostgres, onPostgres}, {batchedCassandra, onCassandra}} {
 		gains, _ := a.gains(v[0], v[1], insertsFlushed)
-		l.Note("%s: batched by single inserts, flushed, over connections: %s.", v[1], gains)
+		l.Note("%s: batched versus single inserts, flushed, by connections: %s.", v[1], gains)
 	}
 }

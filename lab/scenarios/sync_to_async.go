@@ -15,10 +15,10 @@ import (
 var syncToAsync = scenario.Scenario{
 	Name:  "sync-to-async",
 	Title: "From synchronous to asynchronous",
-	Asks:  "A handler calls a second service that takes longer than itself. How many more requests does it accept if it submits an event instead, when is the work done, and is an event lost when the process is killed?",
+	Asks:  "A handler calls a second service that takes longer than the handler itself. How many more requests does it accept if it submits an event instead, when does the work finish, and is an event lost when the process is killed?",
 	Published: &result.Published{
 		Title: "highload-patterns: sync to async",
-		Setup: "A handler that is bound by its CPU, then a call to a second service, against an event on a queue (Kafka) that the second service reads; wrk with 1 and with 3 connections, each for 5 s.",
+		Setup: "A CPU-bound handler with a call to a second service, against one with an event on a queue (Kafka) that the second service reads; wrk with 1 and with 3 connections, each for 5 s.",
 		FromSource: append([]string{
 			"The second service does the same with texts of 50 letters, and is held to the same share.",
 		}, fromSource...),
@@ -28,29 +28,29 @@ var syncToAsync = scenario.Scenario{
 	Run:     runSync,
 }
 
-// The variants beside unprotected, which calls the second service, and ceiling,
-// which does nothing about it.
+// The variants, in addition to unprotected, which calls the second service, and
+// ceiling, which does not.
 const (
 	secondService = "second service"
 	oneShare      = "weir, disk, one share"
 )
 
-// queueShare is what a process with a queue in it has, of CPUs: the handler's
-// share, and one for the queue and the worker.
+// queueShare is the CPU share of a process with a queue in it: the handler's share,
+// and one for the queue and the worker.
 const queueShare = 2 * heldTo
 
-// syncParams are what a process is made with.
+// syncParams configure a process.
 type syncParams struct {
 	Second string // the second service's address
 	Dir    string // for the events
 	Lease  time.Duration
 }
 
-// published are the figures that were published.
+// published are the published figures.
 var published = []struct {
 	clients       int
 	before, after float64
-	gain          float64 // what weir is to reach
+	gain          float64 // weir's target
 }{{1, 56.35, 120.80, 2.0}, {3, 28.53, 87.66, 2.9}}
 
 // A syncRun is the scenario while it runs.
@@ -72,7 +72,7 @@ func runSync(ctx context.Context, l *scenario.Lab) error {
 	for round := 1; round <= rounds; round++ {
 		for _, p := range published {
 			for i := range turn {
-				v := turn[(i+round-1)%len(turn)] // nobody is always first
+				v := turn[(i+round-1)%len(turn)] // none is always first
 				if err := r.measure(ctx, v, p.clients, round); err != nil {
 					return err
 				}
@@ -113,7 +113,7 @@ func (r *syncRun) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// queued tells whether a variant has a queue.
+// queued reports whether a variant has a queue.
 func queued(variant string) bool {
 	return variant == weirDisk || variant == weirProcess || variant == oneShare
 }
@@ -135,17 +135,17 @@ func (r *syncRun) measure(ctx context.Context, variant string, clients, round in
 	return err
 }
 
-// judge writes down what was found.
+// judge records the rows, tables and checks.
 func (r *syncRun) judge() {
 	l := r.lab
 	all := medianRounds(l, unprotected, weirDisk, weirProcess, ceiling)
 	for _, p := range published {
 		setting := onConnections(p.clients)
 		waits, events, alone := medianRound(all, unprotected, setting), medianRound(all, weirDisk, setting), medianRound(all, ceiling, setting)
-		l.Check("synchronous, "+setting+": each request is a call of the second service", waits.Source.Calls >= waits.Good, "%d calls, %d answers", waits.Source.Calls, waits.Good)
+		l.Check("synchronous, "+setting+": each request is a call to the second service", waits.Source.Calls >= waits.Good, "%d calls, %d answers", waits.Source.Calls, waits.Good)
 		l.Row(result.NewRow("requests accepted per second, "+setting, "requests/s", result.Higher).Published(p.before, p.after).
 			Here(waits.PerSecond, events.PerSecond).Under(alone.PerSecond).
-			Noted("synchronous → an event in weir's queue, on the disk before the answer. The ceiling is the handler that does neither."))
+			Noted("synchronous → an event in weir's queue, on disk before the response. The ceiling is the handler that does neither."))
 		if !r.held {
 			continue
 		}
@@ -153,7 +153,7 @@ func (r *syncRun) judge() {
 		gain := result.Ratio(l.Rates(weirDisk, setting), l.Rates(unprotected, setting))
 		l.CheckTime(fmt.Sprintf("weir, disk, %s: at least %.1f times the requests of synchronous", setting, p.gain), gain.Median >= p.gain, "%v", gain)
 		most := result.Ratio(l.Rates(ceiling, setting), l.Rates(unprotected, setting))
-		l.CheckTime("waiting for the second service costs throughput, "+setting, most.Median > 1, "without it %v times as much", most)
+		l.CheckTime("waiting for the second service costs throughput, "+setting, most.Median > 1, "without it: %v times as much", most)
 	}
 	r.nothingLost()
 	if !l.Small {
@@ -161,8 +161,8 @@ func (r *syncRun) judge() {
 	}
 	l.Table(drainTable(all))
 	l.Table(usedTable("What a request costs under load, in both services", all))
-	l.Note("A process with the queue in it has %g CPU: the handler's share, and one more for the queue and the worker that calls the second service. In the published set-up both were processes of their own, and Kafka was not held at all. The variant %q has to do with the handler's share alone.", queueShare, oneShare)
-	l.Note("The second service's work does not go away: it is done later, at its own speed, and a queue that is filled faster than that grows. What drains after the load was accepted during it.")
+	l.Note("A process with the queue in it has %g CPU: the handler's share, and one more for the queue and the worker that calls the second service. In the published set-up both were separate processes, and Kafka had no limit. The variant %q has only the handler's share.", queueShare, oneShare)
+	l.Note("The second service's work does not go away: it runs later, at its own speed, and a queue that is filled faster than that grows. The events drained after the load were accepted during it.")
 }
 
 // nothingLost checks all rounds of each variant with a queue.
@@ -179,12 +179,12 @@ func (r *syncRun) nothingLost() {
 	}
 }
 
-// drainTable has the three columns that belong together: what was accepted, what
-// was done meanwhile, and how long the rest took.
+// drainTable shows how many events were accepted, how many were completed during the
+// load, and how long the rest took.
 func drainTable(all []result.Measurement) result.Table {
 	t := result.Table{
 		Title: "Accepted, completed, drained",
-		Head:  []string{"variant", "setting", "accepted per second", "completed per second, meanwhile", "left at the end", "drained after, s"},
+		Head:  []string{"variant", "setting", "accepted per second", "completed per second during the load", "left at the end", "drained after, s"},
 	}
 	for _, m := range all {
 		cells := []string{m.Variant, m.Setting, valueOf(m.PerSecond, 0)}

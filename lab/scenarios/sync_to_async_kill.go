@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// Names of what is counted of events.
+// Names of the counts of events.
 const (
 	jobsAccepted  = "events accepted"
 	jobsCompleted = "events completed meanwhile"
@@ -27,8 +27,8 @@ const (
 	acceptedTill  = "events accepted until it was killed"
 )
 
-// drain waits until the second service has done what s has accepted, and adds to
-// m how long it took and what is missing.
+// drain waits until the second service has processed all events that s accepted, and
+// adds to m how long that took and which are missing.
 func (r *syncRun) drain(ctx context.Context, s *scenario.Server, m *result.Measurement) error {
 	began := time.Now()
 	var done int
@@ -52,15 +52,15 @@ func (r *syncRun) drain(ctx context.Context, s *scenario.Server, m *result.Measu
 	return nil
 }
 
-// A reconciled is what became of accepted events.
+// A reconciled is the outcome of the accepted events.
 type reconciled struct {
-	at          time.Time // when the last of them was seen to be done, or given up
+	at          time.Time // when the last of them was seen to be done, or counted as lost
 	lost, twice int
-	others      int // done, and not accepted
+	others      int // done, but not accepted
 }
 
-// reconcile waits until the second service has done all accepted events. Those
-// that are missing when it has done nothing for three leases are lost.
+// reconcile waits until the second service has processed all accepted events. Events
+// still missing after three leases without progress are lost.
 func (r *syncRun) reconcile(ctx context.Context, accepted map[int64]int) (reconciled, error) {
 	silence := 3 * cmp.Or(r.params.Lease, jobs.DefaultLease)
 	last, progress := -1, time.Now()
@@ -87,7 +87,7 @@ func (r *syncRun) reconcile(ctx context.Context, accepted map[int64]int) (reconc
 	}
 }
 
-// compareEvents counts accepted events that are not done, calls beyond one for
+// compareEvents counts accepted events that are not done, calls beyond the first for
 // each event, and events done that were not accepted.
 func compareEvents(accepted, done map[int64]int) (lost, twice, others int) {
 	for n := range accepted {
@@ -107,8 +107,8 @@ func compareEvents(accepted, done map[int64]int) (lost, twice, others int) {
 // weirKilled is the variant whose process is killed under load.
 const weirKilled = "weir, disk, killed in the middle"
 
-// killed sends numbered events, kills the process while it does, starts it again
-// on the same folder, goes on, and compares.
+// killed sends numbered events, kills the process while sending, restarts it on the
+// same folder, goes on sending, and compares.
 func (r *syncRun) killed(ctx context.Context) error {
 	s, err := r.lab.Serve(ctx, weirDisk, r.params)
 	if err != nil {
@@ -117,8 +117,7 @@ func (r *syncRun) killed(ctx context.Context) error {
 	if err := r.second.Reset(ctx); err != nil {
 		return err
 	}
-	// The first process gets no requests afterwards, so that only its end
-	// counts.
+	// After the kill the first process gets no requests, so only its end counts.
 	m, err := r.lab.MeasureBy(ctx, s, scenario.Job{Variant: weirKilled, Warm: true, MayDie: true},
 		func(ctx context.Context) (result.Measurement, error) { return r.killedUnderLoad(ctx, s) })
 	if err != nil {
@@ -126,7 +125,7 @@ func (r *syncRun) killed(ctx context.Context) error {
 	}
 	l := r.lab
 	l.Check(weirKilled+": no accepted event is lost", m.Values[jobsLost] == 0,
-		"%.0f of %.0f; %.0f waited when it was killed, %.0f calls were made again, %.0f events were done though their answer was lost",
+		"%.0f of %.0f; %.0f waited when it was killed, %.0f calls were repeated, %.0f events were done although their response was lost",
 		m.Values[jobsLost], m.Values[jobsAccepted], m.Values[waitingThen], m.Values[jobsTwice], m.Values[unanswered])
 	before := m.Values[acceptedTill]
 	after := m.Values[jobsAccepted] - before
@@ -176,8 +175,7 @@ func (r *syncRun) killedUnderLoad(ctx context.Context, s *scenario.Server) (resu
 	}, again.Stop()
 }
 
-// eventClients send events with numbers of their own, and note which of them
-// were accepted.
+// eventClients send numbered events, and record which of them were accepted.
 type eventClients struct {
 	url      atomic.Pointer[string] // atomic: it changes while they send
 	sent     atomic.Int64           // atomic: the number of the last event
@@ -202,8 +200,8 @@ func (c *eventClients) start(ctx context.Context, n int) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// more waits for d, and until another few events have been accepted, which takes
-// longer where the machine is busy.
+// more waits for d, and until few further events have been accepted, which takes
+// longer on a busy machine.
 func (c *eventClients) more(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -214,8 +212,7 @@ func (c *eventClients) more(ctx context.Context, d time.Duration) {
 	}
 }
 
-// few is how many events are to be accepted, at the least, on both sides of the
-// kill.
+// few is the least number of events accepted before the kill, and after it.
 const few = 20
 
 // send sends one event and reports whether it was accepted.

@@ -61,7 +61,7 @@ func (e *eventNumbers) clear() {
 	e.times = nil
 }
 
-// serve answers with how many there are, and with all of them.
+// serve registers the endpoints that return the count and all numbers.
 func (e *eventNumbers) serve(mux *http.ServeMux) {
 	mux.HandleFunc("POST /count", func(w http.ResponseWriter, _ *http.Request) {
 		e.mu.Lock()
@@ -75,8 +75,8 @@ func (e *eventNumbers) serve(mux *http.ServeMux) {
 	})
 }
 
-// secondsService is the second service. It notes the number of the event, where
-// the call has one, once its work is done.
+// secondsService is the second service. After its work it records the event's number,
+// if the call has one.
 func secondsService() *scenario.Service {
 	meter, done, control := new(scenario.Meter), new(eventNumbers), http.NewServeMux()
 	done.serve(control)
@@ -98,7 +98,7 @@ func secondsService() *scenario.Service {
 	}
 }
 
-// callsAtOnce is how many calls of the second service the worker makes at a time.
+// callsAtOnce is the number of concurrent calls of the worker to the second service.
 const callsAtOnce = 4
 
 // An eventHandler submits an event, with its queue and the
@@ -108,9 +108,9 @@ type eventHandler struct {
 	accepted eventNumbers
 
 	mu   sync.Mutex
-	last int64 // guarded by mu; the number that was given out last
+	last int64 // guarded by mu; the last assigned number
 
-	closers []func() error // the last first
+	closers []func() error // called in reverse order
 }
 
 func eventsService(ctx context.Context, variant string, p syncParams) (*scenario.Service, error) {
@@ -147,7 +147,7 @@ func (d *eventHandler) open(ctx context.Context, durability jobs.Durability, p s
 		return err
 	}
 	d.closers = append(d.closers, func() error { return store.Close(context.Background()) })
-	// An event is done when the second service has it: there is no result.
+	// An event is done when the second service has processed it: there is no result.
 	d.queue, err = jobs.NewQueue[int64, struct{}](ctx, store, "events", jobs.QueueOptions{ResultTTL: jobs.None, Lease: p.Lease})
 	if err != nil {
 		return err
@@ -171,8 +171,8 @@ func (d *eventHandler) close() error {
 	return errors.Join(errs...)
 }
 
-// ServeHTTP does the handler's work, submits the event, whose number may be the
-// client's, and answers 202.
+// ServeHTTP does the handler's work, submits the event, whose number the client may
+// choose, and responds with 202.
 func (d *eventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, err := encodeMany(shortText)
 	if err != nil {
@@ -199,11 +199,11 @@ func (d *eventHandler) next() int64 {
 	return d.last
 }
 
-// secondClient keeps a connection for each request that may be under way; the
-// default client keeps two.
+// secondClient keeps a connection for each request that can be in flight; the default
+// client keeps two.
 var secondClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 
-// callSecond asks a service and returns its answer.
+// callSecond calls a service and returns the response body.
 func callSecond(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 var thunderingExpiry = scenario.Scenario{
 	Name:    "thundering-expiry",
 	Title:   "Ten thousand keys that expire together",
-	Asks:    "A cache was filled in one go, as after a deployment, and expires in one go. What reaches the source then, and who waits for it?",
+	Asks:    "A cache was filled all at once, as after a deployment, and expires all at once. How many calls reach the source, and who waits for them?",
 	Service: expiryService,
 	Run:     runExpiry,
 }
 
-// The variants. All are weir; the first has nothing but a TTL.
+// The variants. All are weir; the first has only a TTL.
 const (
 	ttlAlone    = "TTL alone"
 	ttlJitter   = "weir jitter"
@@ -31,7 +31,7 @@ const (
 	xFetchEarly = "weir XFetch, beta 50"
 )
 
-// expiryOptions are the variants' options.
+// expiryOptions returns the options of a variant.
 func expiryOptions(variant string, ttl time.Duration) weir.Options {
 	switch variant {
 	case ttlJitter:
@@ -47,15 +47,15 @@ func expiryOptions(variant string, ttl time.Duration) weir.Options {
 	}
 }
 
-// expiryParams are what a service is made with.
+// expiryParams configure a service.
 type expiryParams struct {
 	Keys   int
 	TTL    time.Duration
-	Call   time.Duration // what the source needs for a call
-	AtOnce int           // calls that the source works on at a time; the others wait there
+	Call   time.Duration // duration of a call at the source
+	AtOnce int           // calls that the source runs at a time; the others wait there
 }
 
-// slow is how long an answer may take that did not wait for the source.
+// slow is the longest latency of an answer that did not wait for the source.
 const slow = 10 * time.Millisecond
 
 func runExpiry(ctx context.Context, l *scenario.Lab) error {
@@ -76,43 +76,43 @@ func runExpiry(ctx context.Context, l *scenario.Lab) error {
 			return err
 		}
 		l.Check(variant+": no request fails", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
-		l.Check(variant+": each request has loaded, joined a load or hit", accounted(m) == m.Requests, "%d of %d", accounted(m), m.Requests)
+		l.Check(variant+": each request loaded, joined a load or hit", accounted(m) == m.Requests, "%d of %d", accounted(m), m.Requests)
 		if err := s.Stop(); err != nil {
 			return err
 		}
 	}
 	judgeExpiry(l)
 	l.Table(expiryTable(l))
-	l.Note("The source works on %d calls at a time for %v each, which is %.0f calls/s; the others wait there. All keys are loaded at once before the load begins.",
+	l.Note("The source runs %d calls at a time for %v each, which is %.0f calls/s; the others wait there. All keys are loaded at once before the load begins.",
 		p.AtOnce, p.Call, float64(p.AtOnce)/p.Call.Seconds())
-	l.Note("Jitter spreads the calls and spares nobody the wait: entries live shorter, so that a few more readers find none. Refresh-ahead spares them the wait.")
-	l.Note("XFetch reckons with the load time: with beta 1 a key is refreshed early if it is requested about as often as %v passes, and the many that are requested once a second expire as ever, so that it hardly lowers the peak here. A larger beta reaches those too, and spreads them.", p.Call)
+	l.Note("Jitter spreads the calls, but readers still wait: entries live shorter, so a few more readers miss. With refresh-ahead they do not wait.")
+	l.Note("XFetch takes the load time into account: with beta 1 a key is refreshed early if it is requested about once per %v. The many keys that are requested once per second still expire, so it hardly lowers the peak here. A larger beta refreshes those too, and spreads them.", p.Call)
 	return nil
 }
 
-// judgeExpiry says what must hold.
+// judgeExpiry records the checks.
 func judgeExpiry(l *scenario.Lab) {
 	kept := l.One(ahead)
-	l.Check("refresh-ahead: nobody waits for the source", requestsThatWaited(kept) == 0, "%.0f of %d requests", requestsThatWaited(kept), kept.Requests)
-	// XFetch with beta 1 is in the table and not judged: it was found about as
-	// high as a TTL alone, and where the expiry falls within an interval makes
-	// more of a difference than that.
+	l.Check("refresh-ahead: no request waits for the source", requestsThatWaited(kept) == 0, "%.0f of %d requests", requestsThatWaited(kept), kept.Requests)
+	// XFetch with beta 1 is in the table, but not judged: its peak is about as high
+	// as that of a TTL alone, and the position of the expiry within an interval makes
+	// a larger difference.
 	alone := peak(l.One(ttlAlone))
 	for _, most := range []struct {
 		variant string
 		share   float64
 	}{{ttlJitter, 0.7}, {ahead, 0.7}, {xFetchEarly, 0.7}} {
 		p := peak(l.One(most.variant))
-		l.CheckTime(most.variant+": the highest number of calls in 100 ms is at most "+fmt.Sprintf("%g", most.share)+" of that of a TTL alone",
+		l.CheckTime(most.variant+": the highest number of calls in 100 ms is at most "+fmt.Sprintf("%g", most.share)+" of the number with a TTL alone",
 			p <= most.share*alone, "%.0f against %.0f", p, alone)
 	}
 	l.CheckTime("refresh-ahead: at most 1 % of the answers take longer than "+slow.String(), shareAbove(kept, slow) <= 0.01, "%.2f %%", 100*shareAbove(kept, slow))
 }
 
-// expiryTable is what the charts do not show.
+// expiryTable shows what the charts do not.
 func expiryTable(l *scenario.Lab) result.Table {
 	t := result.Table{
-		Title: "What reached the source, and who waited",
+		Title: "Calls at the source, and requests that waited",
 		Head:  []string{"Variant", "calls", "most in 100 ms", "waiting at the source, at most", "requests that waited, %", "answers above " + slow.String() + ", %", "slowest, ms"},
 	}
 	for _, variant := range []string{ttlAlone, ttlJitter, ahead, xFetch, xFetchEarly} {
@@ -132,7 +132,7 @@ func expiryTable(l *scenario.Lab) result.Table {
 // requestsThatWaited is the number of requests that waited for a load.
 func requestsThatWaited(m result.Measurement) float64 { return m.Values[joins] + m.Values[waitedLoads] }
 
-// peak is the highest number of calls at the source in an interval.
+// peak is the highest number of calls at the source in one interval.
 func peak(m result.Measurement) float64 {
 	return highest(m, result.CallsAtSource) * scenario.Interval.Seconds()
 }
@@ -149,7 +149,7 @@ func highest(m result.Measurement, series string) float64 {
 }
 
 // shareAbove is the share of the good answers that took longer than d. The
-// distribution has steps; the answer is right to the next of them.
+// distribution has steps, so the result is exact to the next step.
 func shareAbove(m result.Measurement, d time.Duration) float64 {
 	if m.Latency == nil {
 		return 0
@@ -163,7 +163,7 @@ func shareAbove(m result.Measurement, d time.Duration) float64 {
 	return 1 - share
 }
 
-// A boundedSource works on so many calls at a time.
+// A boundedSource runs a bounded number of calls at a time.
 type boundedSource struct {
 	meter   *scenario.Meter
 	call    time.Duration
@@ -226,7 +226,7 @@ func fill(ctx context.Context, g *weir.Guard[int, int], keys int) error {
 	for i := range all {
 		all[i] = i
 	}
-	for _, r := range g.GetMany(ctx, all) { // without a LoadMany it starts a load for each
+	for _, r := range g.GetMany(ctx, all) { // without a LoadMany it starts one load per key
 		if r.Err != nil {
 			return r.Err
 		}

@@ -21,23 +21,23 @@ import (
 var workerPool = scenario.Scenario{
 	Name:  "worker-pool",
 	Title: "A worker pool",
-	Asks:  "Each request has ten jobs of 1 s, and three may run at once. Is that so when four requests come together, and what becomes of one that is in a hurry?",
+	Asks:  "Each request has ten jobs of 1 s, and three may run at once. Does that hold when four requests arrive together, and what happens to a request with a short deadline?",
 	Published: &result.Published{
 		Title: "highload-patterns: worker pool",
 		Setup: "GET /handle: ten jobs of 1 s for each request, done by three workers. No figures.",
 		FromSource: []string{
-			"The three workers are the process's, and their channel has room for three more jobs. A job is handed in without its request's context.",
+			"The process has three workers, and their channel has room for three more jobs. A job is submitted without its request's context.",
 		},
 		Flaws: []string{
-			"A pool knows nothing of deadlines: jobs of a request that cannot be done in time, or whose client has left, are begun all the same. A limit refuses them.",
-			"The workers must be the process's. Where a handler starts its own, as is often seen, each request has three; that is measured beside.",
+			"A pool ignores deadlines: it starts jobs of a request that cannot finish in time, or whose client has left. A limit rejects them.",
+			"The process must own the workers. If each handler starts its own, as is common, each request has three; that is measured too.",
 		},
 	},
 	Service: poolService,
 	Run:     runPool,
 }
 
-// The variants of worker-pool beside unprotected.
+// The variants of worker-pool, in addition to unprotected.
 const (
 	poolEach  = "a pool for each request"
 	poolOne   = "one pool for all" // the published one
@@ -45,7 +45,7 @@ const (
 )
 
 const (
-	jobsEach    = 10 // of a request
+	jobsEach    = 10 // per request
 	poolWorkers = 3
 )
 
@@ -53,7 +53,7 @@ func runPool(ctx context.Context, l *scenario.Lab) error {
 	job := scenario.Size(l, time.Second, 100*time.Millisecond)
 	late := result.Table{
 		Title: fmt.Sprintf("A request that can wait %v, behind the jobs of four others", 2*job),
-		Head:  []string{"variant", "status", "after, ms", "of its jobs begun"},
+		Head:  []string{"variant", "status", "after, ms", "of its jobs started"},
 	}
 	for _, variant := range []string{unprotected, poolEach, poolOne, weirLimit} {
 		s, err := l.Serve(ctx, variant, job)
@@ -69,7 +69,7 @@ func runPool(ctx context.Context, l *scenario.Lab) error {
 			if err != nil {
 				return err
 			}
-			l.Check(fmt.Sprintf("%s, %s: every request is answered", variant, requestsTogether(clients)), m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
+			l.Check(fmt.Sprintf("%s, %s: no request fails", variant, requestsTogether(clients)), m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
 		}
 		if variant == poolOne || variant == weirLimit {
 			cells, err := hurry(ctx, l, s, 2*job)
@@ -98,12 +98,11 @@ func requestsTogether(clients int) string {
 // jobs of four others are queued.
 const inHurry = "4 requests, and 1 in a hurry"
 
-// inVain names what was done for requests that were given up or refused.
+// inVain names the jobs started for requests that timed out or were rejected.
 const inVain = "jobs begun for requests that were not answered"
 
-// hurry measures what becomes of a request whose deadline is shorter than the
-// queue: its status, after how many milliseconds, and how many of its jobs were
-// begun.
+// hurry measures a request whose deadline is shorter than the queue: its status, its
+// latency in milliseconds, and how many of its jobs were started.
 func hurry(ctx context.Context, l *scenario.Lab, s *scenario.Server, deadline time.Duration) ([]string, error) {
 	var status int
 	var after time.Duration
@@ -124,19 +123,19 @@ func hurry(ctx context.Context, l *scenario.Lab, s *scenario.Server, deadline ti
 		return nil, err
 	}
 	what := s.Variant + ", with one in a hurry: "
-	l.Check(what+"the others are answered", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
+	l.Check(what+"the others succeed", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
 	if s.Variant == weirLimit {
-		l.Check(what+"it is refused, and does not time out: 503", status == http.StatusServiceUnavailable, "%d", status)
-		l.Check(what+"none of its jobs is begun", m.Values[inVain] == 0, "%.0f of %d", m.Values[inVain], jobsEach)
-		l.CheckTime(what+"it is refused at once", after < deadline/10, "after %.1f ms", after.Seconds()*1000)
+		l.Check(what+"it is rejected and does not time out: 503", status == http.StatusServiceUnavailable, "%d", status)
+		l.Check(what+"none of its jobs is started", m.Values[inVain] == 0, "%.0f of %d", m.Values[inVain], jobsEach)
+		l.CheckTime(what+"it is rejected at once", after < deadline/10, "after %.1f ms", after.Seconds()*1000)
 	} else {
 		l.Check(what+"it times out: 504", status == http.StatusGatewayTimeout, "%d", status)
 	}
 	return []string{s.Variant, fmt.Sprint(status), fmt.Sprintf("%.1f", after.Seconds()*1000), fmt.Sprintf("%.0f", m.Values[inVain])}, nil
 }
 
-// jobsQueued waits until four requests are in the service and it has done a job
-// for each worker, so that it knows how long they take.
+// jobsQueued waits until four requests are in the service and it has finished a job
+// on each worker, so that it knows how long they take.
 func jobsQueued(ctx context.Context, s *scenario.Server) error {
 	for {
 		body, err := s.Control(ctx, "/state")
@@ -158,7 +157,7 @@ func jobsQueued(ctx context.Context, s *scenario.Server) error {
 	}
 }
 
-// getStatus asks for a URL and returns the answer's status.
+// getStatus requests a URL and returns the status of the response.
 func getStatus(ctx context.Context, url string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -181,7 +180,7 @@ func judgePool(l *scenario.Lab) {
 	l.Check("one pool for all: three jobs at once", one.Source.Most == poolWorkers, "%d", one.Source.Most)
 	l.Check("weir: three jobs at once", limited.Source.Most == poolWorkers, "%d", limited.Source.Most)
 	for _, m := range []result.Measurement{nothing, each, one, limited} {
-		l.Check(m.Variant+": every job is done once", m.Source.Calls == jobsEach*m.Requests, "%d of %d", m.Source.Calls, jobsEach*m.Requests)
+		l.Check(m.Variant+": every job runs once", m.Source.Calls == jobsEach*m.Requests, "%d of %d", m.Source.Calls, jobsEach*m.Requests)
 	}
 	l.CheckTime("weir: three workers are kept busy: 40 jobs in 14 s", limited.Seconds < 14.5, "%.1f s", limited.Seconds)
 
@@ -191,11 +190,11 @@ func judgePool(l *scenario.Lab) {
 		Here(float64(each.Source.Most), float64(limited.Source.Most)))
 	l.Row(result.NewRow("mean time of a request of four: one pool for all → weir", "ms", result.Lower).
 		Here(one.Latency.Mean, limited.Latency.Mean).
-		Noted("a pool deals its workers out to all requests by turns, so all end last; weir's queue is in the order of arrival"))
-	l.Note("Fewer jobs at once take longer: that is the requirement. Where three is what the source can take, more of them at once would each take longer, or fail.")
+		Noted("a pool serves all requests in turn, so all of them end late; weir's queue is in order of arrival"))
+	l.Note("Fewer concurrent jobs take longer in total: that is the requirement. If the source can take three, more at once would each take longer, or fail.")
 }
 
-// A runner does all the jobs of a request, or returns why it did not.
+// A runner runs all the jobs of a request, or returns an error.
 type runner func(ctx context.Context, do func()) error
 
 func poolService(ctx context.Context, o scenario.Options) (*scenario.Service, error) {
@@ -217,7 +216,7 @@ func poolService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 			Name:          "jobs",
 			Limit:         poolWorkers,
 			MaxWait:       -1, // the callers' deadlines decide
-			OverloadAfter: -1, // a queue of jobs is meant to stand: first come, first served
+			OverloadAfter: -1, // a standing queue of jobs is intended: first come, first served
 		})
 		if err != nil {
 			return nil, err
@@ -255,8 +254,8 @@ func startPool(ctx context.Context) chan<- func() {
 	return pool
 }
 
-// throughPool hands a request's jobs to the workers and waits for them, until
-// its deadline.
+// throughPool passes a request's jobs to the workers and waits for them, at most
+// until its deadline.
 func throughPool(ctx context.Context, pool chan<- func(), do func()) error {
 	done := make(chan struct{}, jobsEach)
 	for range jobsEach {
@@ -276,7 +275,7 @@ func throughPool(ctx context.Context, pool chan<- func(), do func()) error {
 	return nil
 }
 
-// throughLimit has each job wait for a permit. The first that gets none ends
+// throughLimit makes each job wait for a permit. The first job that gets none ends
 // the wait of the others.
 func throughLimit(ctx context.Context, l *limit.Concurrency, do func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -289,7 +288,7 @@ func throughLimit(ctx context.Context, l *limit.Concurrency, do func()) error {
 				cancel(err)
 				return
 			}
-			defer p.Release(limit.Ignored) // for a panic; does nothing after the Release below
+			defer p.Release(limit.Ignored) // in case of a panic; does nothing after the Release below
 			do()
 			p.Release(limit.Success)
 		})
@@ -298,13 +297,13 @@ func throughLimit(ctx context.Context, l *limit.Concurrency, do func()) error {
 	return context.Cause(ctx)
 }
 
-// A poolState is what the lab asks for while it measures.
+// A poolState is the state that the lab polls during a measurement.
 type poolState struct {
-	Requests int64 // that are being handled
-	Done     int64 // jobs, of all
+	Requests int64 // in the handler
+	Done     int64 // jobs of all requests
 }
 
-// A jobHandler handles requests and keeps count.
+// A jobHandler handles requests and counts their jobs.
 type jobHandler struct {
 	meter    scenario.Meter
 	requests atomic.Int64
@@ -350,8 +349,8 @@ func (d *jobHandler) service(job time.Duration, run runner) *scenario.Service {
 	}
 }
 
-// withDeadline returns the context of a request, which may say within what time
-// its answer is of use.
+// withDeadline returns the context of a request, with the deadline that the request
+// may specify.
 func withDeadline(r *http.Request) (context.Context, context.CancelFunc) {
 	within, err := time.ParseDuration(r.URL.Query().Get("within"))
 	if err != nil {
@@ -360,8 +359,8 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.Context(), within)
 }
 
-// refuseJobs answers a request whose jobs are not done: with a time to come back
-// if it was refused, else as timed out.
+// refuseJobs writes the response to a request whose jobs were not done: with
+// Retry-After if it was rejected, otherwise as timed out.
 func refuseJobs(w http.ResponseWriter, err error) {
 	var refused *limit.Error
 	if errors.As(err, &refused) {

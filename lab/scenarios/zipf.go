@@ -19,32 +19,32 @@ import (
 var zipf = scenario.Scenario{
 	Name:    "zipf",
 	Title:   "How large a cache has to be",
-	Asks:    "Some keys are wanted more often than others. How many calls does a cache spare that has room for a hundredth of the keys, for a tenth, for half?",
+	Asks:    "Some keys are requested more often than others. How many calls does a cache save with room for a hundredth of the keys, a tenth, or half?",
 	Axis:    "room for keys, %",
 	Service: zipfService,
 	Run:     runZipf,
 }
 
-// zipfParams are what a service is made with.
+// zipfParams configure a service.
 type zipfParams struct {
 	Keys int
 	Room float64 // of all keys, in percent
 	Skew float64
 	Call time.Duration
-	Seen int // requests that the cache has seen before
+	Seen int // requests of the warm-up
 }
 
 func (p zipfParams) entries() int { return int(float64(p.Keys) * p.Room / 100) }
 
-// The skews and the sizes of the cache that are measured. A skew of s gives the
-// r-th key a weight of 1/r^s; the web is found between 0.6 and 1.
+// The measured skews and cache sizes. A skew of s gives the r-th key a weight of
+// 1/r^s; web traffic has between 0.6 and 1.
 var (
 	zipfSkews = []float64{0.6, 0.8, 0.99, 1.2}
 	zipfRooms = []float64{1, 5, 10, 50}
 )
 
-// zipfUnprotected is the skew of the load on the variant that has no cache and
-// to which it makes no difference.
+// zipfUnprotected is the skew of the load on the variant without a cache, for which
+// the skew makes no difference.
 const zipfUnprotected = 0.99
 
 func zipfVariant(skew float64) string { return fmt.Sprintf("weir, skew %g", skew) }
@@ -86,11 +86,11 @@ func runZipf(ctx context.Context, l *scenario.Lab) error {
 	}
 	checkGrowth(l)
 	l.Table(zipfTable(l, p.Keys, rooms))
-	l.Note("Before it is measured each cache has seen %d requests that were drawn alike. The calls of that time take no time and are not counted.", p.Seen)
+	l.Note("Before the measurement each cache gets %d requests with the same distribution. Their calls take no time and are not counted.", p.Seen)
 	return nil
 }
 
-// checkZipf checks what must hold of each measurement.
+// checkZipf records the checks of one measurement.
 func checkZipf(l *scenario.Lab, m result.Measurement) {
 	name := fmt.Sprintf("%s, room for %g %%", m.Variant, m.X)
 	l.Check(name+": no request fails", m.Failures == 0, "%d of %d failed", m.Failures, m.Requests)
@@ -98,7 +98,7 @@ func checkZipf(l *scenario.Lab, m result.Measurement) {
 		l.Check(name+": each request is a call", m.Source.Calls == m.Requests, "%d calls for %d requests", m.Source.Calls, m.Requests)
 		return
 	}
-	l.Check(name+": calls, hits and joins are the requests",
+	l.Check(name+": calls, hits and joins add up to the requests",
 		m.Source.Calls+int64(m.Values[hits]+m.Values[joins]) == m.Requests,
 		"%d calls, %.0f hits, %.0f joins for %d requests", m.Source.Calls, m.Values[hits], m.Values[joins], m.Requests)
 }
@@ -118,10 +118,10 @@ func checkGrowth(l *scenario.Lab) {
 	}
 }
 
-// zipfTable sets the hit ratios beside what a cache could reach that knew
-// beforehand which keys are wanted most, and kept those.
+// zipfTable compares the hit ratios with those of an ideal cache, which knows the
+// most requested keys in advance and keeps those.
 func zipfTable(l *scenario.Lab, keys int, rooms []float64) result.Table {
-	t := result.Table{Title: "Hits of a hundred requests, and in parentheses those of a cache that holds the most wanted keys forever", Head: []string{"Skew"}}
+	t := result.Table{Title: "Hits per hundred requests, and in parentheses those of a cache that permanently holds the most requested keys", Head: []string{"Skew"}}
 	for _, room := range rooms {
 		t.Head = append(t.Head, fmt.Sprintf("room for %g %%", room))
 	}
@@ -137,7 +137,7 @@ func zipfTable(l *scenario.Lab, keys int, rooms []float64) result.Table {
 	return t
 }
 
-// ranks[r] is the share of the requests that want one of the first r+1 keys.
+// ranks[r] is the share of the requests for one of the first r+1 keys.
 type ranks []float64
 
 func newRanks(n int, skew float64) ranks {
@@ -201,7 +201,7 @@ func zipfService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 	return s, nil
 }
 
-// keyHandler answers with what get returns for the key of the path.
+// keyHandler serves the value that get returns for the key in the path.
 func keyHandler(get func(context.Context, int) (int, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := keyOf(r)

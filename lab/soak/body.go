@@ -10,9 +10,9 @@ import (
 )
 
 // A body begins with a line that names its owner (a path, and for authorised pages
-// the user) and its version. What follows is computed from that line.
+// the user) and its version. The rest is computed from that line.
 
-// bodyOf is the body of an owner's version with n bytes after the first line.
+// bodyOf returns the body of an owner's version, with n bytes after the first line.
 func bodyOf(owner string, version int64, n int) []byte {
 	head := fmt.Sprintf("%s v%d %d\n", owner, version, n)
 	b := make([]byte, len(head), len(head)+n)
@@ -20,7 +20,7 @@ func bodyOf(owner string, version int64, n int) []byte {
 	return append(b, padding(head, n)...)
 }
 
-// padding is n bytes that only this head has.
+// padding returns n bytes that are unique to this head.
 func padding(head string, n int) []byte {
 	sum := sha256.Sum256([]byte(head))
 	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
@@ -33,7 +33,7 @@ func padding(head string, n int) []byte {
 	return p
 }
 
-// versionOf checks a whole body, and returns its version.
+// versionOf checks a complete body and returns its version.
 func versionOf(body []byte, owner string) (int64, error) {
 	head, rest, ok := strings.Cut(string(body), "\n")
 	if !ok {
@@ -41,7 +41,7 @@ func versionOf(body []byte, owner string) (int64, error) {
 	}
 	name, after, _ := strings.Cut(head, " v")
 	if name != owner {
-		return 0, fmt.Errorf("the body of %q, asked for %q", clip(name), owner)
+		return 0, fmt.Errorf("the body of %q, requested %q", clip(name), owner)
 	}
 	v, size, _ := strings.Cut(after, " ")
 	version, err := strconv.ParseInt(v, 10, 64)
@@ -50,13 +50,13 @@ func versionOf(body []byte, owner string) (int64, error) {
 		return 0, fmt.Errorf("%q and %d bytes", clip(head), len(rest))
 	}
 	if string(padding(head+"\n", n)) != rest {
-		return 0, fmt.Errorf("%q with bytes of something else", clip(head))
+		return 0, fmt.Errorf("%q with bytes of another body", clip(head))
 	}
 	return version, nil
 }
 
-// partOf checks a range of a body of which only the size after the first line is
-// known, and returns the version, of at most most, whose bytes these are.
+// partOf checks a range of a body with size bytes after the first line, and returns
+// the version, at most most, that the bytes belong to.
 func partOf(part []byte, owner string, first, size int, most int64) (int64, error) {
 	for v := most; v > 0; v-- {
 		whole := bodyOf(owner, v, size)
@@ -67,5 +67,5 @@ func partOf(part []byte, owner string, first, size int, most int64) (int64, erro
 	return 0, fmt.Errorf("%d bytes at %d are of no version of %s up to %d", len(part), first, owner, most)
 }
 
-// clip shortens what is shown of a body.
+// clip shortens a body for display.
 func clip(s string) string { return s[:min(len(s), 80)] }

@@ -16,18 +16,17 @@ import (
 	"github.com/weir-go/weir/lab/internal/proc"
 )
 
-// role is the environment variable that tells a process of a soak what it is.
+// role is the environment variable that holds the role of a process of a soak.
 const role = "WEIR_SOAK_ROLE"
 
 // The roles.
 const (
 	roleWeir = "weir" // the program weir, with the arguments of this process
-	roleNATS = "nats" // a server of the cluster, as natsNode says
+	roleNATS = "nats" // a server of the cluster, configured by a natsNode
 )
 
-// Child runs this process in the role that a soak has started it for, and exits. In
-// a process that no soak has started it does nothing. A program calls it first thing
-// in main, a test in TestMain.
+// Child runs this process in the role given by a soak, and exits. In a process that
+// no soak started it does nothing. Programs call it first in main, tests in TestMain.
 func Child() {
 	switch os.Getenv(role) {
 	case "":
@@ -44,7 +43,7 @@ func Child() {
 		}
 		os.Exit(0)
 	default:
-		fmt.Fprintf(os.Stderr, "soak: %s=%q is no role\n", role, os.Getenv(role))
+		fmt.Fprintf(os.Stderr, "soak: %s=%q is not a role\n", role, os.Getenv(role))
 		os.Exit(1)
 	}
 }
@@ -60,7 +59,7 @@ type natsNode struct {
 // natsStart is how long a server has to accept connections.
 const natsStart = 30 * time.Second
 
-// serveNATS is a server until SIGTERM.
+// serveNATS runs a NATS server until SIGTERM.
 func serveNATS(text string) error {
 	var n natsNode
 	if err := json.Unmarshal([]byte(text), &n); err != nil {

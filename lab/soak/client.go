@@ -26,10 +26,10 @@ const (
 	opUpload = "upload"
 	opJob    = "job"
 	opPurge  = "purge"
-	opSlow   = "slow client" // it is cut, or not: only others matter
+	opSlow   = "slow client" // it is disconnected or not: only the others matter
 )
 
-// mix is how often each kind is sent, in percent.
+// mix is the share of each kind, in percent.
 var mix = []struct {
 	op     string
 	weight int
@@ -37,10 +37,10 @@ var mix = []struct {
 	{opPage, 50}, {opCold, 12}, {opMine, 8}, {opRange, 8}, {opStream, 4}, {opUpload, 6}, {opJob, 4}, {opPurge, 6}, {opSlow, 2},
 }
 
-// patience is how long a client waits for all of a response.
+// patience is how long a client waits for a complete response.
 const patience = 30 * time.Second
 
-// maxRead bounds what a client reads.
+// maxRead bounds the bytes that a client reads.
 const maxRead = 4 << 20
 
 // pick draws a kind of request.
@@ -54,8 +54,8 @@ func pick(r *rand.Rand) string {
 	return opPage
 }
 
-// load sends requests, rate per second on average, each on its own, until ctx ends.
-// It returns when all have their response.
+// load sends requests, on average Rate per second and each on its own goroutine,
+// until ctx ends. It returns when all have finished.
 func (s *soak) load(ctx context.Context, seed uint64) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -65,7 +65,7 @@ func (s *soak) load(ctx context.Context, seed uint64) {
 		select {
 		case inFlight <- struct{}{}:
 		default:
-			s.shed++ // everything waits for a fault; more would not show more
+			s.shed++ // everything waits because of a fault; more requests would show nothing new
 			continue
 		}
 		draw := rand.New(rand.NewPCG(seed, uint64(n)+2))
@@ -76,10 +76,10 @@ func (s *soak) load(ctx context.Context, seed uint64) {
 	}
 }
 
-// maxInFlight is how many requests there are at once.
+// maxInFlight bounds the requests in flight.
 const maxInFlight = 300
 
-// request sends one request and judges what comes back.
+// request sends one request and judges the response.
 func (s *soak) request(r *rand.Rand, n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -123,13 +123,13 @@ func (s *soak) request(r *rand.Rand, n int) {
 	}
 }
 
-// zipf draws from n with the lower ones more often.
+// zipf draws a number below n, lower ones more often.
 func zipf(r *rand.Rand, n int) int {
 	f := r.Float64()
 	return int(f * f * float64(n))
 }
 
-// A wrongError is a body that is not the requested one.
+// A wrongError reports a body that is not the requested one.
 type wrongError struct{ what string }
 
 func (e *wrongError) Error() string { return e.what }
@@ -147,7 +147,7 @@ type call struct {
 	life  int // of the gateway's process when it began
 }
 
-// send sends a request, over HTTP/1.1 or over TLS and HTTP/2.
+// send sends a request, either over HTTP/1.1 or over TLS and HTTP/2.
 func (c *call) send(ctx context.Context, method, path string, body io.Reader, fields map[string]string) (*http.Response, error) {
 	scheme := "http"
 	if c.r.IntN(2) == 0 {
@@ -163,7 +163,7 @@ func (c *call) send(ctx context.Context, method, path string, body io.Reader, fi
 	return c.g.http.Do(r)
 }
 
-// get returns a whole body with one of the statuses, or an error.
+// get returns a complete body with one of the statuses, or an error.
 func (c *call) get(ctx context.Context, path string, fields map[string]string, want ...int) ([]byte, *http.Response, error) {
 	resp, err := c.send(ctx, http.MethodGet, path, nil, fields)
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *call) part(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode == http.StatusOK { // what is not stored yet comes whole
+	if resp.StatusCode == http.StatusOK { // a response that is not stored yet comes complete
 		first, last = 0, len(body)-1
 		if _, err := versionOf(body, path); err != nil {
 			return wrong("%s: %v", path, err)
@@ -219,7 +219,7 @@ func (c *call) part(ctx context.Context) error {
 	if tag := resp.Header.Get("ETag"); len(body) > 32 && tag != fmt.Sprintf(`"%d"`, v) {
 		return wrong("%s: the bytes of version %d with ETag %s", path, v, tag)
 	}
-	if len(body) > 32 { // fewer may be in several versions
+	if len(body) > 32 { // fewer bytes may occur in several versions
 		c.s.ledger.response(c.g, c.life, path, v, c.began)
 	}
 	return nil
@@ -313,7 +313,7 @@ func (c *call) dawdle(ctx context.Context) error {
 	return nil
 }
 
-// purge changes a page and says so: by URL, or by the tag that it shares.
+// purge changes a page and purges it, by URL or by its tag.
 func (c *call) purge(ctx context.Context) error {
 	n := c.r.IntN(pages)
 	if c.r.IntN(4) > 0 {
@@ -334,7 +334,7 @@ func (c *call) purge(ctx context.Context) error {
 			paths = append(paths, fmt.Sprintf("/page/%d", i))
 		}
 	}
-	changed := paths[:1] // a tag may purge more than has changed
+	changed := paths[:1] // a tag may purge more than the changed page
 	for _, p := range changed {
 		done := c.s.ledger.check.Changing(p)
 		c.s.source.change(p)

@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// settle is for how long after a fault its effects may be seen: breakers close,
-// caches of connections are renewed, jobs wait for their leases.
+// settle is how long after a fault its effects may last: breakers close, connection
+// pools are renewed, jobs wait for their leases.
 const settle = 10 * time.Second
 
-// A fault is one that may happen, with its share.
+// A fault is a possible fault, with its share.
 type fault struct {
 	kind   string
 	weight int
-	// happens makes it, lasts for d, and mends it.
+	// happens injects the fault, lasts for d, and repairs it.
 	happens func(s *soak, ctx context.Context, r *rand.Rand, d time.Duration) error
 }
 
-// faults are all. What the first gateway's process itself suffers leaves its memory.
+// faults are all the faults. None of them ends the process of the first gateway, so
+// its memory can be watched.
 var faults = []fault{
 	{"weir killed", 10, (*soak).killGateway},
 	{"weir asked to end, and started again", 5, (*soak).restartGateway},
@@ -51,7 +52,7 @@ var faults = []fault{
 	}},
 }
 
-// possible are the faults that this soak can have, and why not the others.
+// possible returns the faults that this soak can inject, and why not the others.
 func (s *soak) possible() (can []fault, not map[string]string) {
 	not = make(map[string]string)
 	for _, f := range faults {
@@ -59,7 +60,7 @@ func (s *soak) possible() (can []fault, not map[string]string) {
 		case f.kind == "disk full" && s.o.Cluster:
 			not[f.kind] = "the gateways keep no jobs"
 		case f.kind == "disk full" && s.disk == "":
-			not[f.kind] = "a small file system can be mounted by root alone"
+			not[f.kind] = "only root can mount a small file system"
 		case (f.kind == "NATS server killed" || f.kind == "NATS server stopped") && !s.o.Cluster:
 			not[f.kind] = "the gateways keep the jobs themselves"
 		default:
@@ -69,8 +70,8 @@ func (s *soak) possible() (can []fault, not map[string]string) {
 	return can, not
 }
 
-// breakThings has faults happen one after another until ctx ends. The effects of
-// one may still be there when the next begins.
+// breakThings injects faults one after another until ctx ends. The effects of one may
+// still last when the next begins.
 func (s *soak) breakThings(ctx context.Context) {
 	r := rand.New(rand.NewPCG(s.o.Seed, 0))
 	can, _ := s.possible()
@@ -86,7 +87,7 @@ func (s *soak) breakThings(ctx context.Context) {
 			}
 			d := time.Duration((0.2 + r.ExpFloat64()) * float64(s.o.Every) / 4)
 			s.say("%s, %v", f.kind, d.Round(time.Millisecond))
-			// A fault is always mended: ctx is for the pauses alone.
+			// A fault is always repaired: ctx is only for the pauses.
 			if err := f.happens(s, ctx, r, min(d, s.o.Every)); err != nil {
 				s.ledger.bad(badFault, "%s: %v", f.kind, err)
 			}
@@ -95,12 +96,13 @@ func (s *soak) breakThings(ctx context.Context) {
 	}
 }
 
-// mending is for what mends a fault, which has to be done in any case.
+// mending returns a context for repairing a fault, which must happen in any case.
 func mending() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*time.Minute)
 }
 
-// at explains errors of one gateway; all those of the kinds ops, or of every kind.
+// at explains all errors of one gateway of the kinds ops, or of every kind without
+// ops.
 func at(index int, ops ...string) func(int, string) bool {
 	return func(where int, op string) bool {
 		if where != index && index >= 0 {
@@ -121,7 +123,7 @@ func at(index int, ops ...string) func(int, string) bool {
 // everywhere stands for all gateways.
 const everywhere = -1
 
-// during has a fault in the ledger while f runs, and for settle after it.
+// during keeps a fault in the ledger while f runs, and for settle after it.
 func (s *soak) during(kind string, explains func(int, string) bool, f func() error) error {
 	w := s.ledger.begin(kind, explains)
 	err := f()
@@ -129,7 +131,8 @@ func (s *soak) during(kind string, explains func(int, string) bool, f func() err
 	return err
 }
 
-// cutOff has the ledger know that a gateway ("" for all) may not hear of purges.
+// cutOff records in the ledger that a gateway ("" for all) may miss purges while f
+// runs.
 func (s *soak) cutOff(who string, f func() error) error {
 	mended := s.ledger.check.Cut(who)
 	err := f()
@@ -137,7 +140,7 @@ func (s *soak) cutOff(who string, f func() error) error {
 	return err
 }
 
-// killable is a gateway other than the first, whose memory is watched.
+// killable returns a gateway other than the first, whose memory is watched.
 func (s *soak) killable(r *rand.Rand) *gateway { return s.gateways[1+r.IntN(len(s.gateways)-1)] }
 
 func (s *soak) killGateway(ctx context.Context, r *rand.Rand, d time.Duration) error {
@@ -154,8 +157,8 @@ func (s *soak) restartGateway(ctx context.Context, r *rand.Rand, d time.Duration
 	})
 }
 
-// restart ends a gateway and starts it again. Jobs of a cluster that it had begun
-// are taken over by others, which is as explained for them.
+// restart ends a gateway and starts it again. Other gateways take over the cluster
+// jobs that it had begun, so the fault explains their errors too.
 func (s *soak) restart(ctx context.Context, kind string, g *gateway, d time.Duration, end func()) error {
 	explains := at(g.index)
 	if s.o.Cluster {
@@ -189,7 +192,7 @@ func (s *soak) pauseGateway(ctx context.Context, r *rand.Rand, d time.Duration) 
 	})
 }
 
-// nothing explains no error: clients must not notice.
+// nothing explains no error: clients must not notice the fault.
 func nothing(int, string) bool { return false }
 
 func (s *soak) killRedis(ctx context.Context, d time.Duration, old bool) error {
@@ -201,7 +204,7 @@ func (s *soak) killRedis(ctx context.Context, d time.Duration, old bool) error {
 		if err := s.redis.snapshot(mend); err != nil {
 			return err
 		}
-		rest(ctx, d) // it becomes old
+		rest(ctx, d) // the snapshot becomes old
 	}
 	return s.during(kind, nothing, func() error {
 		return s.cutOff("", func() error {
@@ -228,7 +231,7 @@ func (s *soak) pauseRedis(ctx context.Context, _ *rand.Rand, d time.Duration) er
 	})
 }
 
-// onLink has a fault in a gateway's link to Redis.
+// onLink injects a fault into a gateway's link to Redis.
 func (s *soak) onLink(ctx context.Context, kind string, r *rand.Rand, d time.Duration, breaks func(g *gateway) error) error {
 	g := s.gateways[r.IntN(len(s.gateways))]
 	return s.during(kind, nothing, func() error {
@@ -248,7 +251,7 @@ func (s *soak) cutLink(ctx context.Context, r *rand.Rand, d time.Duration) error
 	return s.onLink(ctx, "one weir cut off from Redis", r, d, func(g *gateway) error { return g.link.Cut() })
 }
 
-// delayLink is what the loss of packets looks like above TCP: pieces come late.
+// delayLink imitates packet loss as seen above TCP: data arrives late.
 func (s *soak) delayLink(ctx context.Context, r *rand.Rand, d time.Duration) error {
 	late := time.Duration(20+r.IntN(200)) * time.Millisecond
 	return s.onLink(ctx, "lossy link to Redis", r, d, func(g *gateway) error { return g.link.Delay(late, late) })
@@ -268,8 +271,8 @@ func (s *soak) slowSource(ctx context.Context, _ *rand.Rand, d time.Duration) er
 	})
 }
 
-// reload has a gateway read its configuration again, with a new certificate or with
-// another time-out. Clients must not notice.
+// reload makes a gateway reload its configuration, with a new certificate or another
+// timeout. Clients must not notice.
 func (s *soak) reload(ctx context.Context, r *rand.Rand, certificate bool) error {
 	kind := "configuration reloaded"
 	if certificate {
@@ -305,7 +308,7 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand, certificate bool) error
 	})
 }
 
-// fillDisk leaves the last gateway no room for its jobs.
+// fillDisk fills the disk for the last gateway's jobs.
 func (s *soak) fillDisk(ctx context.Context, _ *rand.Rand, d time.Duration) error {
 	g := s.gateways[len(s.gateways)-1]
 	name := filepath.Join(s.disk, "filler")
@@ -317,7 +320,7 @@ func (s *soak) fillDisk(ctx context.Context, _ *rand.Rand, d time.Duration) erro
 		defer f.Close()
 		block := make([]byte, 1<<20)
 		for err == nil && ctx.Err() == nil {
-			_, err = f.Write(block) // until there is no more room
+			_, err = f.Write(block) // until the disk is full
 		}
 		rest(ctx, d)
 		return os.Remove(name)

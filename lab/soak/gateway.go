@@ -23,13 +23,13 @@ import (
 	"github.com/weir-go/weir/lab/internal/link"
 )
 
-// host is what clients call the service.
+// host is the service's host name.
 const host = "soak.test"
 
-// What the gateways are set to.
+// Settings of the gateways.
 const (
 	memoryCap = time.Second
-	deadline  = 150 * time.Millisecond // for Redis; more than the default, as all share two processors
+	deadline  = 150 * time.Millisecond // for Redis; more than the default, because all processes share two processors
 	jobLease  = 3 * time.Second
 )
 
@@ -70,7 +70,7 @@ func newGateway(dir, program string, index int) (*gateway, error) {
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true, ServerName: host}, //nolint:gosec // its certificate is made below
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: 32,
-		IdleConnTimeout:     5 * time.Second, // so that new certificates are seen
+		IdleConnTimeout:     5 * time.Second, // so that new connections see new certificates
 		DisableCompression:  true,
 	}}
 	g.process = process{
@@ -81,7 +81,7 @@ func newGateway(dir, program string, index int) (*gateway, error) {
 	return g, g.renew()
 }
 
-// isReady asks /readyz. A gateway whose jobs are refused serves all the same.
+// isReady queries /readyz. A gateway that rejects jobs still serves.
 func (g *gateway) isReady(ctx context.Context) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.admin+"/readyz", nil)
 	if err != nil {
@@ -131,7 +131,7 @@ routes:
 	return os.WriteFile(g.config, []byte(text), 0o600)
 }
 
-// renew makes a certificate with a serial number of its own.
+// renew creates a certificate with a new serial number.
 func (g *gateway) renew() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -164,7 +164,7 @@ func (g *gateway) renew() error {
 	return nil
 }
 
-// presented is the serial number of the certificate that a new connection gets.
+// presented returns the serial number of the certificate that a new connection gets.
 func (g *gateway) presented(ctx context.Context) (int64, error) {
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: host}} //nolint:gosec // as above
 	conn, err := d.DialContext(ctx, "tcp", g.secure)

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// order gives an operator's order to purge, and reports whether it is still
-// pending for Redis.
+// order sends an operator's purge, and reports whether it is still pending for Redis.
 func (c *call) order(ctx context.Context, text string) (pending bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.g.admin+"/purge", strings.NewReader(text))
 	if err != nil {
@@ -42,19 +41,19 @@ const (
 	unsafe = "unsafe" // a POST: must not be repeated
 )
 
-// A job was accepted.
+// A job is an accepted job.
 type job struct {
 	id, kind string
-	at       *gateway // that accepted it
+	at       *gateway // the one that accepted it
 	location string
 	accepted time.Time
 
 	mu    sync.Mutex
-	state string // guarded by mu: the last that was reported
-	over  bool   // guarded by mu: nothing more becomes of it
+	state string // guarded by mu: the last reported state
+	over  bool   // guarded by mu: its outcome is final
 }
 
-// job submits one. Only what is acknowledged counts.
+// job submits a job. Only an acknowledged job counts.
 func (c *call) job(ctx context.Context) error {
 	j := &job{id: fmt.Sprintf("%d-%d", c.s.o.Seed, c.n), at: c.g, kind: []string{keyed, safe, unsafe}[c.r.IntN(3)]}
 	method, fields := http.MethodPost, map[string]string{"Prefer": "respond-async"}
@@ -85,7 +84,7 @@ func (c *call) job(ctx context.Context) error {
 	return nil
 }
 
-// follow asks for the jobs that are not over, until ctx ends.
+// follow polls the unfinished jobs until ctx ends.
 func (s *soak) follow(ctx context.Context) {
 	r := rand.New(rand.NewPCG(s.o.Seed, 3))
 	for rest(ctx, time.Second) {
@@ -93,7 +92,7 @@ func (s *soak) follow(ctx context.Context) {
 	}
 }
 
-// open are the jobs that are not over.
+// open returns the unfinished jobs.
 func (s *soak) open() (open []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +106,7 @@ func (s *soak) open() (open []*job) {
 	return open
 }
 
-// ask asks once for each job that is not over.
+// ask polls each unfinished job once.
 func (s *soak) ask(ctx context.Context, r *rand.Rand) {
 	var all sync.WaitGroup
 	limit := make(chan struct{}, 8)
@@ -129,7 +128,7 @@ func (s *soak) ask(ctx context.Context, r *rand.Rand) {
 	all.Wait()
 }
 
-// look asks for a job, and fetches its result once it is done.
+// look polls a job, and fetches its result once it is done.
 func (s *soak) look(ctx context.Context, c *call, j *job) {
 	text, _, err := c.get(ctx, j.location, nil, http.StatusOK)
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *soak) look(ctx context.Context, c *call, j *job) {
 			s.ledger.bad(jobLost, "%s (%s) is %s: %s", j.id, j.kind, status.State, clip(status.Error))
 			return
 		}
-		// Work that must not be repeated ends with a fault, and says so.
+		// A job that must not be repeated fails after a fault, with an error.
 		s.ledger.failed(j.at.index, opUnsafe, j.accepted, "job %s is %s: %s", j.id, status.State, clip(status.Error))
 	default:
 		j.is(status.State, false)
@@ -183,7 +182,7 @@ func (j *job) is(state string, over bool) {
 	j.state, j.over = state, over
 }
 
-// judgeJobs is called when everything is well again, and all had time to end.
+// judgeJobs is called when all faults are repaired and all jobs have had time to end.
 func (s *soak) judgeJobs() {
 	for _, j := range s.open() {
 		s.ledger.bad(jobLost, "%s (%s), accepted by weir %d %v ago, is still %q", j.id, j.kind, j.at.index, time.Since(j.accepted).Round(time.Second), j.state)
@@ -202,9 +201,9 @@ func (s *soak) judgeJobs() {
 		case j.kind == unsafe && len(runs) > 1:
 			s.ledger.bad(jobTwice, "%s must not be repeated, and was begun %d times", j.id, len(runs))
 		case done > 1 && !s.ledger.explained(j.at.index, opUnsafe, runs[0].begun, runs[len(runs)-1].begun.Add(jobLease)):
-			s.ledger.bad(jobTwice, "%s was done %d times, with no fault between", j.id, done)
+			s.ledger.bad(jobTwice, "%s was done %d times, without a fault in between", j.id, done)
 		case j.state == "done" && done == 0:
-			s.ledger.bad(wrongBody, "job %s is done, and its work never was", j.id)
+			s.ledger.bad(wrongBody, "job %s is done, but its work was never done", j.id)
 		}
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/weir-go/weir/lab/fleetlab"
 )
 
-// A window is a fault while it lasts, and for as long after as its effects may.
+// A window is the time of a fault and its effects.
 type window struct {
 	kind     string
-	from, to time.Time // a zero to: it goes on
+	from, to time.Time // a zero to means that it is still open
 	explains func(where int, op string) bool
 }
 
-// A mishap is something that must not have happened.
+// A mishap is an event that must not happen.
 type mishap struct {
 	At   time.Time
 	What string
 }
 
-const maxMishaps = 20 // that are reported of each kind
+const maxMishaps = 20 // reported mishaps of each kind
 
 // Kinds of mishaps.
 const (
@@ -33,26 +33,26 @@ const (
 	jobLost     = "jobs lost"
 	jobTwice    = "jobs run twice"
 	unexplained = "errors no fault explains"
-	badFault    = "faults that did not go as they should" // a reload that is not taken, a process that does not start
+	badFault    = "faults that did not go as they should" // a reload without effect, a process that does not start
 )
 
 var mishapKinds = []string{wrongBody, tooOld, jobLost, jobTwice, unexplained, badFault}
 
-// A ledger is what was acknowledged, what was broken when, and what was found.
+// A ledger records acknowledgements, faults with their times, and mishaps.
 type ledger struct {
-	check *fleetlab.Checker // of what purges promise
+	check *fleetlab.Checker // of the bounds after purges
 
 	mu      sync.Mutex
 	windows []*window           // guarded by mu, as all below
 	ops     map[string]*opCount // by kind of request
 	counts  map[string]int      // of mishaps
-	told    map[string][]mishap // the first of them
-	own     map[ownKey]ownPurge // what each gateway has purged itself
+	told    map[string][]mishap // the first mishaps of each kind
+	own     map[ownKey]ownPurge // purges through each gateway itself
 	lost    []*window           // times in which the engine may have lost history
 	maybes  []maybe             // errors, to be judged at the end
 }
 
-// An opCount is how often a kind of request was sent, and what became of it.
+// An opCount counts the requests of a kind, by outcome.
 type opCount struct{ Sent, Good, Explained int }
 
 type ownKey struct {
@@ -67,7 +67,7 @@ type ownPurge struct {
 	life  int
 }
 
-// A maybe is an error for which a fault is looked for.
+// A maybe is an error that still needs a fault as explanation.
 type maybe struct {
 	where    int
 	op, what string
@@ -85,8 +85,8 @@ func newLedger() *ledger {
 	}
 }
 
-// slack is what the machine may add to a bound: all share two processors, and a
-// response may have been decided when it was about to be sent.
+// slack is the time that the machine may add to a bound: all processes share two
+// processors, and a response may have been chosen well before it was sent.
 const slack = 3 * time.Second
 
 // begin opens a window. end closes it after settle.
@@ -126,15 +126,15 @@ func (l *ledger) opLocked(op string) *opCount {
 	return c
 }
 
-// failed notes an error that a fault may explain, also one that begins later:
-// a response may break off long after its request.
+// failed records an error that a fault may explain, including a fault that begins
+// later: a response can break off long after its request.
 func (l *ledger) failed(where int, op string, from time.Time, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.maybes = append(l.maybes, maybe{where, op, fmt.Sprintf(format, args...), from, time.Now()})
 }
 
-// bad notes what nothing explains.
+// bad records a mishap that nothing explains.
 func (l *ledger) bad(kind, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,21 +148,21 @@ func (l *ledger) badLocked(kind string, at time.Time, what string) {
 	}
 }
 
-// explainedLocked reports whether a fault explains what went wrong between.
+// explainedLocked reports whether a fault explains an error between from and to.
 func (l *ledger) explainedLocked(where int, op string, from, to time.Time) bool {
 	return slices.ContainsFunc(l.windows, func(w *window) bool {
 		return w.from.Before(to) && (w.to.IsZero() || w.to.After(from)) && w.explains(where, op)
 	})
 }
 
-// explained reports whether a fault explains what went wrong between.
+// explained reports whether a fault explains an error between from and to.
 func (l *ledger) explained(where int, op string, from, to time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.explainedLocked(where, op, from, to)
 }
 
-// purged notes that a gateway has taken a purge of what is below a version, in
+// purged records that a gateway has accepted a purge of the versions below one, in
 // this life of its process.
 func (l *ledger) purged(where, life int, key string, below int64) {
 	l.mu.Lock()
@@ -173,7 +173,7 @@ func (l *ledger) purged(where, life int, key string, below int64) {
 	}
 }
 
-// losing says that the engine may have lost writes, until it is called.
+// losing records that the engine may lose writes until over is called.
 func (l *ledger) losing() (over func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *ledger) losing() (over func()) {
 	return func() { l.end(w) }
 }
 
-// response judges a version that a gateway gave to a request.
+// response judges the version in a gateway's response.
 func (l *ledger) response(g *gateway, life int, key string, version int64, asked time.Time) {
 	name := fmt.Sprint(g.index)
 	l.check.Check(key, fleetlab.Answer{Key: key, Version: version, Instance: name}, asked)
@@ -190,19 +190,19 @@ func (l *ledger) response(g *gateway, life int, key string, version int64, asked
 	defer l.mu.Unlock()
 	p, ok := l.own[ownKey{g.index, key}]
 	if ok && version < p.below && asked.After(p.at) && p.life == life && !l.lostLocked(p.at, asked) {
-		l.badLocked(tooOld, time.Now(), fmt.Sprintf("weir %d gives version %d of %s, %v after it has purged what is below %d itself",
+		l.badLocked(tooOld, time.Now(), fmt.Sprintf("weir %d sends version %d of %s, %v after it has itself purged the versions below %d",
 			g.index, version, key, asked.Sub(p.at).Round(time.Millisecond), p.below))
 	}
 }
 
-// lostLocked reports whether the engine may have lost history between.
+// lostLocked reports whether the engine may have lost history between from and to.
 func (l *ledger) lostLocked(from, to time.Time) bool {
 	return slices.ContainsFunc(l.lost, func(w *window) bool {
 		return w.from.Before(to) && (w.to.IsZero() || w.to.After(from))
 	})
 }
 
-// judge looks for what explains the errors, at the end.
+// judge looks for faults that explain the errors, at the end.
 func (l *ledger) judge() {
 	v := l.check.Verdict()
 	l.mu.Lock()
@@ -221,7 +221,7 @@ func (l *ledger) judge() {
 	l.maybes = nil
 }
 
-// faults is how often each kind of fault was there.
+// faults returns the count of each kind of fault.
 func (l *ledger) faults() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ func (l *ledger) faults() map[string]int {
 	return n
 }
 
-// kinds are the kinds of requests by name.
+// kinds returns the kinds of requests, sorted by name.
 func (l *ledger) kinds() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

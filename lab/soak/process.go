@@ -18,24 +18,24 @@ import (
 	"github.com/weir-go/weir/lab/internal/resp"
 )
 
-// A process is one of those that are killed, stopped and started again. What it
-// writes goes to a file.
+// A process is a process that can be killed, stopped and restarted. Its output goes
+// to a file.
 type process struct {
 	name string
 	log  string // file
 	cmd  func() *exec.Cmd
-	// ready reports whether it serves. It is polled until it does.
+	// ready reports whether the process serves. It is polled until it does.
 	ready func(ctx context.Context) bool
 
 	mu    sync.Mutex
-	proc  *proc.Process // guarded by mu; nil: it does not run
+	proc  *proc.Process // guarded by mu; nil if it does not run
 	lives int           // guarded by mu: how often it was started
 }
 
-// startLimit is how long a process has until it is ready. The machine is busy.
+// startLimit is how long a process may take to become ready. The machine is busy.
 const startLimit = time.Minute
 
-// stopGrace is how long a process has to end by itself.
+// stopGrace is how long a process has to end after SIGTERM.
 const stopGrace = 20 * time.Second
 
 func (p *process) start(ctx context.Context) error {
@@ -69,7 +69,7 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// pid is 0 while it does not run.
+// pid returns the process id, 0 while it does not run.
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	return p.proc.SignalGroup(sig)
 }
 
-// kill ends it as a power cut would, if it runs.
+// kill ends the process as a power cut would, if it runs.
 func (p *process) kill() {
 	p.mu.Lock()
 	ends := p.proc
@@ -108,7 +108,7 @@ func (p *process) kill() {
 	<-ends.Ended()
 }
 
-// stop asks it to end, and reports whether it did.
+// stop signals the process to end, and reports whether it did.
 func (p *process) stop() bool {
 	p.mu.Lock()
 	ends := p.proc
@@ -123,7 +123,7 @@ func (p *process) stop() bool {
 	return time.Since(began) < stopGrace
 }
 
-// connects reports whether somebody listens at address.
+// connects reports whether address accepts connections.
 func connects(ctx context.Context, address string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -133,7 +133,7 @@ func connects(ctx context.Context, address string) bool {
 	return true
 }
 
-// A redis is the engine, on a port that it keeps when it starts again.
+// A redis is the engine, on a port that it keeps across restarts.
 type redis struct {
 	process
 	addr, dir string
@@ -157,7 +157,7 @@ func newRedis(dir string) (*redis, error) {
 		cmd: func() *exec.Cmd {
 			cmd, err := engine.Command(context.Background(), "redis", "--port", fmt.Sprint(ports[0]), "--bind", "127.0.0.1",
 				"--dir", r.dir, "--save", "", "--appendonly", "no", "--maxmemory", "256mb")
-			if err != nil { // it was there a moment ago
+			if err != nil { // the port was free a moment ago
 				panic(err)
 			}
 			return cmd
@@ -170,7 +170,7 @@ func newRedis(dir string) (*redis, error) {
 	return r, nil
 }
 
-// snapshot keeps a copy of what it has now.
+// snapshot saves a copy of its current data.
 func (r *redis) snapshot(ctx context.Context) error {
 	if _, err := resp.Ask(ctx, r.addr, "SAVE"); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (r *redis) snapshot(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(r.dir, "old.rdb"), b, 0o644)
 }
 
-// reload starts it again, with the last snapshot or with nothing.
+// reload restarts it, with the last snapshot or empty.
 func (r *redis) reload(ctx context.Context, old bool) error {
 	r.kill()
 	dump := filepath.Join(r.dir, "dump.rdb")
@@ -200,7 +200,7 @@ func (r *redis) reload(ctx context.Context, old bool) error {
 	return r.start(ctx)
 }
 
-// newCluster returns the servers of a NATS cluster and where clients find them.
+// newCluster returns the servers of a NATS cluster and their URLs for clients.
 func newCluster(dir, program string) (nodes []*process, urls []string, err error) {
 	const size = 3
 	ports, err := engine.FreePorts(2 * size)
@@ -228,7 +228,7 @@ func newCluster(dir, program string) (nodes []*process, urls []string, err error
 	return nodes, urls, nil
 }
 
-// self is this program in a role.
+// self returns the command that runs this program in a role.
 func self(program, as string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), program, args...)
 	for _, v := range os.Environ() {

@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/lab/report/chart"
 )
 
-// A Report is what a soak has found.
+// A Report is the result of a soak.
 type Report struct {
 	Seed     uint64              `json:"seed"`
 	Jobs     string              `json:"jobs"` // where they were kept
 	Seconds  float64             `json:"seconds"`
 	CPUs     int                 `json:"cpus"`
 	Requests []Requests          `json:"requests"`
-	Shed     int                 `json:"shed"` // not sent, as too many were in flight
+	Shed     int                 `json:"shed"` // not sent because too many were in flight
 	Accepted int                 `json:"jobs_accepted"`
 	Purges   int64               `json:"responses_checked_for_age"`
 	Oldest   float64             `json:"oldest_after_a_purge_seconds"`
@@ -31,7 +31,7 @@ type Report struct {
 	Samples  []sample            `json:"samples"`
 }
 
-// Requests are those of a kind.
+// Requests counts the requests of a kind.
 type Requests struct {
 	Kind      string `json:"kind"`
 	Sent      int    `json:"sent"`
@@ -39,7 +39,7 @@ type Requests struct {
 	Explained int    `json:"explained"` // errors that a fault explains
 }
 
-// Clean reports whether nothing was found that must not be.
+// Clean reports whether there were no mishaps and no rising trends.
 func (r *Report) Clean() bool {
 	for _, n := range r.Found {
 		if n > 0 {
@@ -82,7 +82,7 @@ func (s *soak) report(length time.Duration) *Report {
 	return r
 }
 
-// Table writes the report for a person.
+// Table writes the report as text.
 func (r *Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "Seed %d, %s, jobs %s, %d processors\n\n", r.Seed, time.Duration(r.Seconds*float64(time.Second)).Round(time.Second), r.Jobs, r.CPUs)
@@ -90,7 +90,7 @@ func (r *Report) Table(w io.Writer) error {
 	total := Requests{Kind: "all"}
 	for _, q := range r.Requests {
 		if q.Sent == 0 {
-			continue // asked beside the load, as for jobs
+			continue // not part of the load, like polls of jobs
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\n", q.Kind, q.Sent, q.Good, q.Explained)
 		total.Sent, total.Good, total.Explained = total.Sent+q.Sent, total.Good+q.Good, total.Explained+q.Explained

@@ -16,16 +16,16 @@ import (
 	"github.com/weir-go/weir/lab/internal/link"
 )
 
-// Options say what a soak does. Program and Dir are required.
+// Options configure a soak. Program and Dir are required.
 type Options struct {
-	Program string        // that has called Child: this one
-	Dir     string        // of all data and logs; it is made if it is missing
-	For     time.Duration // of load and faults
-	Seed    uint64        // decides which faults and requests come when
+	Program string        // this program, which has called Child
+	Dir     string        // folder for all data and logs; created if missing
+	For     time.Duration // duration of load and faults
+	Seed    uint64        // determines the faults and requests, and their times
 	Cluster bool          // jobs are kept by a NATS cluster of three, not by each gateway
 	Rate    float64       // requests per second, 40 if it is 0
-	Every   time.Duration // from one fault to the next on average, 10 s if it is 0
-	Log     io.Writer     // what happens
+	Every   time.Duration // average time from one fault to the next, 10 s if it is 0
+	Log     io.Writer     // log of events
 }
 
 // Defaults of Options.
@@ -34,8 +34,8 @@ const (
 	DefaultEvery = 10 * time.Second
 )
 
-// calm is how long the load goes on at the end without faults, and jobs have after
-// that to end.
+// calm is how long the load goes on at the end without faults; jobsEnd is how long
+// jobs then have to end.
 const (
 	calm    = 15 * time.Second
 	jobsEnd = 90 * time.Second
@@ -52,17 +52,17 @@ type soak struct {
 	gateways []*gateway
 	ledger   *ledger
 	disk     string // the small file system, empty without
-	shed     int    // requests that were not sent, as too many were in flight
+	shed     int    // requests not sent because too many were in flight
 
-	later sync.WaitGroup // what after has begun
+	later sync.WaitGroup // goroutines started by after
 
 	mu      sync.Mutex
-	jobs    []*job   // guarded by mu: that were accepted
+	jobs    []*job   // guarded by mu: accepted jobs
 	samples []sample // guarded by mu
 }
 
-// Run runs a soak to its end, and returns what it has found. Nothing that it
-// started outlives it. ctx cuts it short: what was found until then is judged.
+// Run runs a soak to its end and returns its report. Nothing that it started outlives
+// it. The end of ctx cuts it short: the results so far are judged.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// say tells what happens.
+// say logs an event.
 func (s *soak) say(format string, args ...any) {
 	if s.o.Log == nil {
 		return
@@ -102,7 +102,8 @@ func (s *soak) after(d time.Duration, f func()) {
 	})
 }
 
-// run has load, faults, and watchers until the time is over, and waits for jobs.
+// run runs the load, the faults and the watchers until the time is over, and waits
+// for jobs.
 func (s *soak) run(ctx context.Context) {
 	loadCtx, endLoad := context.WithTimeout(ctx, s.o.For)
 	defer endLoad()
@@ -130,10 +131,10 @@ func (s *soak) run(ctx context.Context) {
 	s.ledger.judge()
 }
 
-// crashes are what a process writes that has ended by a fault of its own.
+// crashes are texts in the output of a process that crashed.
 var crashes = [][]byte{[]byte("\npanic:"), []byte("fatal error:"), []byte("WARNING: DATA RACE")}
 
-// judgeLogs looks for crashes in what the processes have written.
+// judgeLogs looks for crashes in the output of the processes.
 func (s *soak) judgeLogs() {
 	for _, g := range s.gateways {
 		b, err := os.ReadFile(g.log)
@@ -192,11 +193,10 @@ func (s *soak) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// diskSize is that of the small file system: more than weir asks for, so that it
-// starts.
+// diskSize is the size of the small file system: more than weir requires to start.
 const diskSize = "420m"
 
-// startJobs makes what jobs are kept on.
+// startJobs creates the storage for jobs.
 func (s *soak) startJobs(ctx context.Context) error {
 	if !s.o.Cluster {
 		disk := filepath.Join(s.o.Dir, "disk")
@@ -221,11 +221,11 @@ func (s *soak) startJobs(ctx context.Context) error {
 		all.Go(func() { errs[i] = n.start(ctx) })
 	}
 	all.Wait()
-	rest(ctx, 3*time.Second) // until they have a leader; the gateways wait for the rest
+	rest(ctx, 3*time.Second) // until they have a leader; the gateways wait for anything else
 	return errors.Join(errs...)
 }
 
-// close ends all that was started.
+// close ends everything that was started.
 func (s *soak) close() {
 	s.later.Wait()
 	for _, g := range s.gateways {

@@ -23,7 +23,7 @@ var (
 	soakSeed = flag.Uint64("soak.seed", 1, "its seed")
 )
 
-// TestSoak runs both kinds for half the time each, and finds nothing.
+// TestSoak runs both kinds of soak for half the time each; there must be no mishaps.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two minutes")
@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 			good += q.Good
 		}
 		if good < 500 || r.Accepted == 0 || r.Purges == 0 || len(r.Faults) < 3 || len(r.Samples) == 0 {
-			t.Errorf("%d good responses, %d jobs, %d checked for age, %d kinds of faults: it has seen too little", good, r.Accepted, r.Purges, len(r.Faults))
+			t.Errorf("%d good responses, %d jobs, %d checked for age, %d kinds of faults: too few to judge", good, r.Accepted, r.Purges, len(r.Faults))
 		}
 		if svg := r.Chart(); !strings.Contains(string(svg), "Goroutines") {
 			t.Error("the chart shows no goroutines")
@@ -76,21 +76,21 @@ func TestBodiesSayWhatTheyAre(t *testing.T) {
 	mixed := append(append([]byte(nil), b[:300]...), other[300:]...)
 	for name, bad := range map[string][]byte{"short": b[:len(b)-1], "mixed": mixed, "empty": nil, "long": append(append([]byte(nil), b...), 'x')} {
 		if _, err := versionOf(bad, "/page/1"); err == nil {
-			t.Errorf("a body that is %s is taken", name)
+			t.Errorf("a body that is %s is accepted", name)
 		}
 	}
 	if _, err := versionOf(b, "/page/2"); err == nil {
-		t.Error("the body of another is taken")
+		t.Error("the body of another owner is accepted")
 	}
 	if v, err := partOf(b[100:200], "/page/1", 100, 500, 5); v != 3 || err != nil {
 		t.Errorf("partOf() = %d, %v; want 3", v, err)
 	}
 	if _, err := partOf(mixed[250:350], "/page/1", 250, 500, 5); err == nil {
-		t.Error("a part of two versions is taken")
+		t.Error("a part of two versions is accepted")
 	}
 }
 
-// found is how many of a kind a ledger has, once it has judged.
+// found judges and returns the number of mishaps of a kind in a ledger.
 func found(l *ledger, kind string) int {
 	l.judge()
 	return l.counts[kind]
@@ -195,7 +195,7 @@ func TestTrends(t *testing.T) {
 		flat = append(flat, 100+wave)
 		rising = append(rising, 100+wave+float64(i)/10)
 		material = append(material, 100+float64(i)/1000)
-		saw := 20 * math.Mod(float64(i), 300) / 300 // a cache that fills and is emptied
+		saw := 20 * math.Mod(float64(i), 300) / 300 // a cache that fills up and is emptied
 		filling = append(filling, 100+wave+saw)
 		leaking = append(leaking, 100+wave+saw+float64(i)/10)
 	}
@@ -214,7 +214,7 @@ func TestTrends(t *testing.T) {
 		t.Errorf("slope %v an hour; want 180", got.Slope)
 	}
 	if got := trendOf("few", at[:10], flat[:10]); got.Measured || got.Rises {
-		t.Errorf("%+v of ten samples; want nothing measured", got)
+		t.Errorf("%+v of ten samples; want Measured false", got)
 	}
 }
 

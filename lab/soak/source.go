@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// What the source has.
+// The content and the timing of the source.
 const (
 	pages      = 60
-	tags       = 6 // that pages share
+	tags       = 6 // shared by pages
 	users      = 8
 	blobSize   = 200 << 10
 	freshness  = 20 * time.Second // of pages, by max-age
@@ -35,13 +35,13 @@ type source struct {
 	requests atomic.Int64
 
 	mu       sync.Mutex
-	versions map[string]int64 // guarded by mu: of each page and blob, from 1
+	versions map[string]int64 // guarded by mu: of each page and blob, starting at 1
 	runs     map[string][]run // guarded by mu: of each job
 }
 
 // A run is one call of a job.
 type run struct {
-	begun, ended time.Time // ended is zero while it runs, and if its caller left
+	begun, ended time.Time // ended is zero while it runs, or if its caller left
 }
 
 func newSource() (*source, error) {
@@ -65,21 +65,21 @@ func newSource() (*source, error) {
 
 func (s *source) close() { s.server.Close() } //nolint:errcheck // nobody asks any more
 
-// version is that of what path names.
+// version returns the version of the resource at path.
 func (s *source) version(path string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(1, s.versions[path])
 }
 
-// change makes a new version.
+// change creates a new version of the resource at path.
 func (s *source) change(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.versions[path] = max(1, s.versions[path]) + 1
 }
 
-// wait is what each response takes. It reports false if the caller has left.
+// wait waits for the duration of a response. It reports false if the caller has left.
 func (s *source) wait(r *http.Request, d time.Duration) bool {
 	s.requests.Add(1)
 	if s.slow.Load() {
@@ -88,13 +88,13 @@ func (s *source) wait(r *http.Request, d time.Duration) bool {
 	return rest(r.Context(), d)
 }
 
-// tagOf is the tag of a page.
+// tagOf returns the tag of a page.
 func tagOf(id string) string {
 	n, _ := strconv.Atoi(id)
 	return "g" + strconv.Itoa(n%tags)
 }
 
-// sizeOf is the size of a page after its first line.
+// sizeOf returns the size of a page after its first line.
 func sizeOf(path string) int {
 	if strings.HasPrefix(path, "/blob/") {
 		return blobSize
@@ -103,8 +103,8 @@ func sizeOf(path string) int {
 	return 100 + int(sum[0])*100
 }
 
-// page is what may be stored: pages, blobs, and cold keys. Its version is read
-// before it waits, as from a database whose answer is on its way.
+// page serves storable responses: pages, blobs, and cold keys. It reads the version
+// before it waits, like a query whose result is still on its way.
 func (s *source) page(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	v := s.version(path)
@@ -120,8 +120,8 @@ func (s *source) page(w http.ResponseWriter, r *http.Request) {
 	w.Write(body) //nolint:errcheck // the gateway has left
 }
 
-// mine is a page that belongs to who asks. It states a freshness, but not that
-// it may be shared.
+// mine serves a page that belongs to the requesting user. It states a freshness, but
+// not that it may be shared.
 func (s *source) mine(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("Authorization")
 	if !s.wait(r, usualWait) {
@@ -154,7 +154,7 @@ func (s *source) upload(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %d %x", r.URL.Path, n, sum.Sum(nil))
 }
 
-// work is what jobs do. Its result names the job.
+// work does the work of a job. Its result names the job.
 func (s *source) work(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	s.mu.Lock()
@@ -176,7 +176,7 @@ func (s *source) runsOf(id string) []run {
 	return append([]run(nil), s.runs[id]...)
 }
 
-// rest waits for d, or until ctx ends, and reports whether it was d.
+// rest waits for d or until ctx ends, and reports whether d has passed.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// A sample is what a gateway's process has at a time.
+// A sample holds the resource use of a gateway's process at one time.
 type sample struct {
 	Second     float64 `json:"second"` // since the start
 	Gateway    int     `json:"gateway"`
 	Life       int     `json:"life"`       // of its process, from 1
-	MemoryMiB  float64 `json:"memory_mib"` // resident and its own: without the pages of the program's file, of which it touches ever more
-	HeapMiB    float64 `json:"heap_mib"`   // of it in use after the last collection
+	MemoryMiB  float64 `json:"memory_mib"` // resident and private: without the pages of the program's file, whose number only grows
+	HeapMiB    float64 `json:"heap_mib"`   // live heap after the last collection
 	Goroutines float64 `json:"goroutines"`
 	Files      float64 `json:"files"`
 }
@@ -43,8 +43,8 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
-// sample reads what the system and the gateway itself say. One that is stopped or
-// gone gives an error.
+// sample reads the values of the system and of the gateway itself. A gateway that is
+// stopped or gone gives an error.
 func (g *gateway) sample(ctx context.Context, since time.Duration) (sample, error) {
 	one := sample{Second: since.Seconds(), Gateway: g.index, Life: g.life()}
 	pid := g.pid()
@@ -100,7 +100,7 @@ func (g *gateway) ask(ctx context.Context, into map[string]*float64) error {
 	return nil
 }
 
-// A Trend is how something changes over time.
+// A Trend is the change of a value over time.
 type Trend struct {
 	What     string  `json:"what"`
 	Mean     float64 `json:"mean"`
@@ -108,14 +108,13 @@ type Trend struct {
 	Low      float64 `json:"low"` // of the slope's 95 % interval
 	High     float64 `json:"high"`
 	Rises    bool    `json:"rises"`
-	Measured bool    `json:"measured"` // there was enough to tell
+	Measured bool    `json:"measured"` // there were enough samples
 }
 
 const (
-	trendBlocks = 20 // that a trend is fitted to
-	// material is the share of the mean by which something has to grow over the
-	// time that is looked at before it counts as rising: less is no leak that
-	// anybody could see.
+	trendBlocks = 20 // blocks that a trend is fitted to
+	// material is the share of the mean by which a value must grow over the observed
+	// time to count as rising. Less growth is not a noticeable leak.
 	material = 0.02
 )
 
@@ -126,11 +125,11 @@ var quantiles95 = [...]float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.3
 // rises if the whole interval of the slope is above zero, and the growth is
 // material.
 //
-// A cache that fills for minutes, and is emptied when an engine has lost its
-// history, makes neighbouring blocks alike: 20 of them say less than 20 independent
-// ones would. So their number is reduced by the correlation of each residual with
-// the next (Santer et al., Statistical significance of trends and trend differences,
-// Journal of Geophysical Research 105, 2000, equation 6).
+// A cache that fills for minutes, and is emptied when an engine has lost its history,
+// makes neighbouring blocks alike: 20 of them carry less information than 20
+// independent ones. So their number is reduced by the correlation of each residual
+// with the next (Santer et al., Statistical significance of trends and trend
+// differences, Journal of Geophysical Research 105, 2000, equation 6).
 func trendOf(what string, at, values []float64) Trend {
 	t := Trend{What: what}
 	if len(at) < 2*trendBlocks {
@@ -175,7 +174,7 @@ func trendOf(what string, at, values []float64) Trend {
 	}
 	free := int(n - 2)
 	if free < 1 {
-		t.Measured = false // they say next to nothing
+		t.Measured = false // too few independent blocks
 		return t
 	}
 	half := quantiles95[min(free, len(quantiles95)-1)] * math.Sqrt(rest/(n-2)/xx)
@@ -192,7 +191,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// trends are those of the first gateway over the last two thirds.
+// trends returns the trends of the first gateway over the last two thirds.
 func trends(samples []sample, length time.Duration) []Trend {
 	var at, memory, heap, goroutines, files []float64
 	for _, s := range samples {

@@ -1,5 +1,5 @@
-// Package plaintest has hidden text of every kind, for the tests of what shows text to
-// people.
+// Package plaintest has samples of every kind of hidden text, for tests of code that
+// shows text to people.
 package plaintest
 
 import (
@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind is one of characters that must not be shown as they are.
+// A Kind is one kind of characters that must not be shown verbatim.
 type Kind struct {
 	Name   string
-	Hidden string // as strangers send it
-	Shown  string // as people see it
+	Hidden string // as a client sends it
+	Shown  string // as package plain shows it
 }
 
-// Kinds are all of them.
+// Kinds lists all kinds.
 var Kinds = []Kind{
 	{"C0", "\x1b", `\x1b`},
 	{"delete", "\x7f", `\x7f`},
@@ -45,8 +45,8 @@ var Kinds = []Kind{
 	{"surrogate", "\xed\xa0\x80", `\xed\xa0\x80`},
 }
 
-// Find says which hidden characters are in what is shown, ends of lines and tabs
-// excepted. It is "" if there are none.
+// Find describes the first hidden character in shown, apart from line breaks and tabs.
+// It returns "" if there is none.
 func Find(shown string) string {
 	for i, r := range shown {
 		switch {

@@ -14,12 +14,12 @@ import (
 
 // A command runs a program in the checkout's root.
 type command struct {
-	env   []string // beside our own
+	env   []string // added to our own environment
 	dir   string   // where it runs; empty: the checkout's root
-	quiet bool     // its output is returned, not shown
+	quiet bool     // return its output instead of showing it
 }
 
-// run runs a program to its end, and returns its output if quiet.
+// run runs a program and waits for it. It returns its output if c.quiet.
 func (c command) run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
@@ -35,7 +35,7 @@ func (c command) run(ctx context.Context, name string, args ...string) (string, 
 	return "", cmd.Run()
 }
 
-// alone is for the core without the workspace, which hides a missing require.
+// alone runs commands of the core without the workspace, which hides a missing require.
 var alone = command{env: []string{"GOWORK=off"}}
 
 // patterns returns a pattern for the packages of each module in go.work:

@@ -1,14 +1,14 @@
-// Command gate runs the repository's gates, cheap before expensive. It stops at the
-// first that fails, and says at the end what it ran, how long that took, and
-// what it could not run.
+// Command gate runs the repository's gates, cheap ones first. It stops at the first
+// failure. At the end it lists the steps, how long each took, and which could not run.
 //
-//	go run ./tools/gate check   what needs Go alone: gofmt, vet, the core, staticcheck
-//	go run ./tools/gate tests   every module's tests, the commit before beside this one, the race detector, the oldest Go, a new user, a release
-//	go run ./tools/gate race    every module's tests under the race detector
-//	go run ./tools/gate fuzz    every fuzz target for a while
+//	go run ./tools/gate check   gates that need only Go: gofmt, vet, the core, staticcheck
+//	go run ./tools/gate tests   every module's tests, an upgrade and a rollback, the race
+//	                            detector, the oldest Go, a new user, a release
+//	go run ./tools/gate race    every module's tests with the race detector
+//	go run ./tools/gate fuzz    every fuzz target for a short time
 //
-// The engines that tests and race need are started by lab/cmd/with; the
-// Makefile puts the two together.
+// lab/cmd/with starts the engines that tests and race need; the Makefile combines the
+// two.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// A step is one gate. It returns an error if the gate is shut, and a note if
-// it could not be tried on this machine.
+// A step is one gate. It returns an error if the gate fails, and a note if it cannot run
+// on this machine.
 type step struct {
 	name string
 	run  func(ctx context.Context) (note string, err error)
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// enterRoot makes the checkout's root the working folder.
+// enterRoot changes to the root of the checkout.
 func enterRoot() error {
 	dir, err := os.Getwd()
 	if err != nil {

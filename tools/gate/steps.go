@@ -37,7 +37,7 @@ func gofmt(context.Context) (string, error) {
 		}
 		want, err := format.Source(have)
 		if err == nil && !bytes.Equal(have, want) {
-			err = fmt.Errorf("%s: not as gofmt has it", path)
+			err = fmt.Errorf("%s: not formatted with gofmt", path)
 		}
 		errs = append(errs, err)
 		return nil
@@ -47,7 +47,7 @@ func gofmt(context.Context) (string, error) {
 
 func vet(ctx context.Context) (string, error) { return "", goAll(ctx, "vet") }
 
-// core builds and tests the core as its users get it: without the workspace.
+// core builds and tests the core as users get it: without the workspace.
 func core(ctx context.Context) (string, error) {
 	for _, args := range [][]string{
 		{"mod", "tidy", "-diff"},
@@ -62,8 +62,8 @@ func core(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// staticcheck builds the tool outside the workspace, so that its requirements
-// do not raise anybody else's.
+// staticcheck builds the tool outside the workspace, so that its requirements do not
+// raise those of other modules.
 func staticcheck(ctx context.Context) (string, error) {
 	tool, err := command{env: alone.env, quiet: true}.run(ctx, "go", "-C", "tools", "tool", "-n", "staticcheck")
 	if err != nil {
@@ -77,14 +77,14 @@ func staticcheck(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// tests leaves out the root module, whose tests ran with the core.
+// tests runs the tests of all modules but the root module, whose tests core runs.
 func tests(ctx context.Context) (string, error) {
 	all, err := patterns()
 	if err != nil {
 		return "", err
 	}
-	// The lab's scenarios take longest, and wait most of the time: begun last, they
-	// would run alone.
+	// The lab's scenarios take longest, and mostly wait: if started last, they would run
+	// alone.
 	const longest = "./lab/..."
 	args := []string{"test", longest}
 	for _, p := range all {
@@ -96,12 +96,13 @@ func tests(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// firstVersion is the commit that upgrades and rollbacks are tested against until
-// there is a tag.
+// firstVersion is the commit against which upgrades and rollbacks are tested until there
+// is a tag.
 const firstVersion = "ae6212dbe63383d32154df021b65ff4fc24c59cc"
 
-// versions runs the tests of two versions at once (decision 0057), with the program
-// of the newest tag before this commit, of firstVersion, or of WEIR_PREVIOUS_COMMIT.
+// versions runs the tests with two versions side by side (decision 0057). The previous
+// version is WEIR_PREVIOUS_COMMIT if set, else the newest tag before this commit, else
+// firstVersion.
 func versions(ctx context.Context) (string, error) {
 	git := command{quiet: true}
 	if _, err := git.run(ctx, "git", "rev-parse", "HEAD"); err != nil {
@@ -116,9 +117,9 @@ func versions(ctx context.Context) (string, error) {
 		shallow, _ := git.run(ctx, "git", "rev-parse", "--is-shallow-repository")
 		commits, _ := git.run(ctx, "git", "rev-list", "--count", "HEAD")
 		if !chosen && (shallow == "true" || commits == "1") {
-			return "NOT RUN: a clone without history has no commit " + commit + "; git fetch --unshallow --tags gets it", nil
+			return "NOT RUN: a clone without history has no commit " + commit + "; run git fetch --unshallow --tags to get it", nil
 		}
-		return "", fmt.Errorf("no commit %s in this repository; fetch it, or name another in WEIR_PREVIOUS_COMMIT", commit)
+		return "", fmt.Errorf("no commit %s in this repository; fetch it, or set another in WEIR_PREVIOUS_COMMIT", commit)
 	}
 	dir, err := os.MkdirTemp("", "weir-previous-")
 	if err != nil {
@@ -142,7 +143,7 @@ func versions(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// previousVersion is the newest tag of the core before HEAD, or firstVersion.
+// previousVersion returns the newest tag of the core before HEAD, or firstVersion.
 func previousVersion(ctx context.Context) string {
 	tags, err := command{quiet: true}.run(ctx, "git", "tag", "--list", "v[0-9]*", "--merged", "HEAD", "--no-contains", "HEAD", "--sort=-v:refname")
 	if newest, _, _ := strings.Cut(tags, "\n"); err == nil && newest != "" {
@@ -159,8 +160,8 @@ func raceCore(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// raceTimeout is how long the tests of one package may take with the race detector,
-// which makes those that wait for real engines three times as long.
+// raceTimeout bounds the tests of one package with the race detector, which makes tests
+// with real engines three times as slow.
 const raceTimeout = "30m"
 
 func raceAll(ctx context.Context) (string, error) {
@@ -171,8 +172,8 @@ func raceAll(ctx context.Context) (string, error) {
 	return "", goAll(ctx, "test", "-race", "-timeout", raceTimeout)
 }
 
-// needCompiler returns a note if the race detector lacks a C compiler and we
-// cannot install one.
+// needCompiler returns a note if there is no C compiler for the race detector and none
+// can be installed.
 func needCompiler(ctx context.Context) string {
 	cc, err := command{quiet: true}.run(ctx, "go", "env", "CC")
 	if err != nil {
@@ -183,7 +184,7 @@ func needCompiler(ctx context.Context) string {
 	}
 	if apt, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
 		c := command{env: []string{"DEBIAN_FRONTEND=noninteractive"}}
-		c.run(ctx, apt, "-qq", "update") // what it lacks, the next line says
+		c.run(ctx, apt, "-qq", "update") // if this fails, the next command reports what is missing
 		_, err := c.run(ctx, apt, "-qq", "install", "-y", "--no-install-recommends", "gcc", "libc6-dev")
 		if err == nil {
 			return ""
@@ -206,10 +207,10 @@ func newUser(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// releaseVersion is one that is never tagged.
+// releaseVersion is a version that is never tagged.
 const releaseVersion = "v0.0.0-test"
 
-// release makes a release of the commit for this machine, and installs it.
+// release builds a release of the commit for this machine, and installs it.
 func release(ctx context.Context) (string, error) {
 	if _, err := (command{quiet: true}).run(ctx, "git", "rev-parse", "HEAD"); err != nil {
 		return "no git repository here", nil
@@ -218,8 +219,8 @@ func release(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// fuzz runs every fuzz target of every module, one after another: go test
-// takes one at a time.
+// fuzz runs every fuzz target of every module, one after another, because go test
+// accepts only one at a time.
 func fuzz(ctx context.Context) (string, error) {
 	all, err := patterns()
 	if err != nil {

@@ -1,14 +1,15 @@
-// Command newuser does what new users do with this checkout: outside the repository,
-// it adds each released module to an empty one, builds it and compiles its tests. It
-// runs the README's program and the tests of the modules that need no engine.
+// Command newuser tests this checkout from the point of view of a new user. Outside the
+// repository, it adds each released module to an empty one, builds it and compiles its
+// tests. It runs the README's program and the tests of the modules that need no engine.
 //
 //	go run ./tools/newuser             every module
-//	go run ./tools/newuser gateway     one, by its folder; . is the core
+//	go run ./tools/newuser gateway     one module, by its folder; . is the core
 //
-// The modules come from a module proxy made of the checkout, as zip files built by the
-// rules of the real ones, so a file that would be missing from a release is missing here.
-// What they import from each other is written into their go.mod as it will be for a
-// release: the checkout's go.mod files leave it to go.work.
+// The modules come from a module proxy built from the checkout. Its zip files follow the
+// same rules as those of a release, so a file that would be missing from a release is
+// also missing here. Their go.mod files require the modules that they import from each
+// other, as in a release. The go.mod files in the checkout do not, because go.work
+// provides those modules.
 package main
 
 import (
@@ -89,14 +90,14 @@ func runReadme(u released.User, text []byte) error {
 		return err
 	}
 	if got != want {
-		return fmt.Errorf("the README's program printed\n%s\nand promises\n%s", got, want)
+		return fmt.Errorf("the README's program printed\n%s\nwant\n%s", got, want)
 	}
-	fmt.Println("the README's program prints what it promises")
+	fmt.Println("the README's program prints the output shown in the README")
 	return nil
 }
 
-// readmeProgram returns the README's first program and the output that its
-// last comment promises, one "// Output:" line or several as in an Example.
+// readmeProgram returns the README's first program and the output given in its
+// "// Output:" comment, which can have one line or several, as in an Example.
 func readmeProgram(readme []byte) (program, output string, err error) {
 	for _, m := range regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllSubmatch(readme, -1) {
 		program = string(m[1])

@@ -25,7 +25,7 @@ func makeProxy(dir string) error {
 	return nil
 }
 
-// publish writes what a proxy has of r.
+// publish writes the files of a proxy for r.
 func publish(r released.Module, proxy string) error {
 	m := module.Version{Path: r.Path(), Version: version}
 	names, err := r.Files(".")
@@ -74,7 +74,8 @@ func publish(r released.Module, proxy string) error {
 	return nil
 }
 
-// A file is one of a module's, perhaps with other text than in the checkout.
+// A file is a file of a module. If instead is not nil, it replaces the content in the
+// checkout.
 type file struct {
 	dir, name string
 	instead   []byte

@@ -27,7 +27,7 @@ type item struct {
 	data []byte
 }
 
-// archive packs the binaries, each with the licences of everything in it.
+// archive packs the binaries, each with the licences of everything that it contains.
 func (r *releaser) archive(ctx context.Context) (string, error) {
 	for _, p := range r.platforms {
 		items, err := r.items(ctx, p)
@@ -47,7 +47,7 @@ func (r *releaser) archive(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d, without shell completions: weir has no completion command", len(r.platforms)), nil
 }
 
-// folder is what an archive unpacks to: weir_0.1.0_linux_amd64.
+// folder returns the name of the folder in an archive, such as weir_0.1.0_linux_amd64.
 func (r *releaser) folder(p platform) string {
 	return strings.Join([]string{"weir", strings.TrimPrefix(r.version, "v"), p.os, p.arch}, "_")
 }
@@ -59,7 +59,7 @@ func (r *releaser) archiveName(p platform) string {
 	return r.folder(p) + ".tar.gz"
 }
 
-// items are the files of a platform's archive.
+// items returns the files of a platform's archive.
 func (r *releaser) items(ctx context.Context, p platform) ([]item, error) {
 	binary, err := os.ReadFile(r.binary(p))
 	if err != nil {
@@ -77,11 +77,11 @@ func (r *releaser) items(ctx context.Context, p platform) ([]item, error) {
 	return append(items, item{"THIRD-PARTY-LICENSES.txt", 0o644, third}), err
 }
 
-// isLicence matches the files that have to come with a copy of a module.
+// isLicence matches the files that must accompany a copy of a module.
 var isLicence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents)([-._].*)?$`)
 
-// licences returns the licences of Go and of all modules in a binary but ours, from the
-// module cache that it was built with. A module without one is an error.
+// licences returns the licences of Go and of all modules in a binary except ours, from
+// the module cache with which it was built. A module without a licence is an error.
 func (r *releaser) licences(ctx context.Context, binary string) ([]byte, error) {
 	goroot, err := r.goes.run(ctx, r.tmp, "env", "GOROOT")
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *releaser) licences(ctx context.Context, binary string) ([]byte, error) 
 	return []byte(text.String()), errors.Join(errs...)
 }
 
-// packTar writes a tar.gz that depends on nothing but its arguments.
+// packTar writes a tar.gz. The result depends only on the arguments.
 func packTar(w io.Writer, folder string, items []item, when time.Time) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
@@ -148,7 +148,7 @@ func packTar(w io.Writer, folder string, items []item, when time.Time) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// packZip is packTar for a zip.
+// packZip is packTar for zip files.
 func packZip(w io.Writer, folder string, items []item, when time.Time) error {
 	z := zip.NewWriter(w)
 	for _, i := range items {
@@ -165,7 +165,7 @@ func packZip(w io.Writer, folder string, items []item, when time.Time) error {
 	return z.Close()
 }
 
-// create writes a file by a function.
+// create creates a file and calls write with it.
 func create(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -26,7 +26,8 @@ func (r *releaser) build(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%v, static, %s in their build information", r.platforms, r.version), nil
 }
 
-// rebuild does the same at another path, with other caches, and compares.
+// rebuild builds the same binaries in another folder, with other caches, and compares
+// them.
 func (r *releaser) rebuild(ctx context.Context) (string, error) {
 	env := r.goes
 	if !r.short {
@@ -37,7 +38,7 @@ func (r *releaser) rebuild(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if !r.short {
-		defer env.run(context.WithoutCancel(ctx), r.tmp, "clean", "-modcache") //nolint:errcheck // RemoveAll says it
+		defer env.run(context.WithoutCancel(ctx), r.tmp, "clean", "-modcache") //nolint:errcheck // cleanup only
 	}
 	for _, p := range r.platforms {
 		_, first, err := digest(r.binary(p))
@@ -81,7 +82,7 @@ func (r *releaser) buildIn(ctx context.Context, dir string, env goEnv, out strin
 	return nil
 }
 
-// binary is the first build for a platform.
+// binary returns the path of the first build for a platform.
 func (r *releaser) binary(p platform) string {
 	name := "weir-" + p.os + "-" + p.arch
 	if p.os == "windows" {
@@ -90,8 +91,8 @@ func (r *releaser) binary(p platform) string {
 	return filepath.Join(r.tmp, "bin", name)
 }
 
-// inspect reads what a binary says of itself, which works for those that cannot be
-// started here, too.
+// inspect checks the build information of a binary. That also works for binaries that
+// cannot be started here.
 func (r *releaser) inspect(p platform) error {
 	info, err := buildinfo.ReadFile(r.binary(p))
 	if err != nil {
@@ -105,12 +106,12 @@ func (r *releaser) inspect(p platform) error {
 		"version": r.version, "GOOS": p.os, "GOARCH": p.arch, "CGO_ENABLED": "0", "-trimpath": "true", "vcs.modified": "false",
 	} {
 		if have[key] != want {
-			return fmt.Errorf("its build information has %s %q; want %q", key, have[key], want)
+			return fmt.Errorf("the binary's build information has %s %q; want %q", key, have[key], want)
 		}
 	}
 	for _, d := range info.Deps {
 		if strings.HasPrefix(d.Path+"/", released.Core+"/") && d.Version != r.version {
-			return fmt.Errorf("it has %s %s; want %s", d.Path, d.Version, r.version)
+			return fmt.Errorf("the binary has %s %s; want %s", d.Path, d.Version, r.version)
 		}
 	}
 	if p.os != "linux" {
@@ -123,7 +124,7 @@ func (r *releaser) inspect(p platform) error {
 	defer f.Close()
 	for _, s := range f.Progs {
 		if s.Type == elf.PT_INTERP {
-			return errors.New("it is not static: it names a dynamic loader")
+			return errors.New("the binary is not static: it requires a dynamic loader")
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ import (
 // waitDelay is how long a command may take to end after an interrupt.
 const waitDelay = 10 * time.Second
 
-// output runs a program in dir and returns what it writes; env goes beside our own.
+// output runs a program in dir and returns its output. env is added to our own
+// environment.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -42,8 +43,8 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, g.dir, g.env, "git", args...)
 }
 
-// A goEnv is the environment of the go command, with nothing of the user's settings but
-// what is named here.
+// A goEnv is the environment of the go command. It uses none of the user's settings
+// except those stored here.
 type goEnv struct {
 	proxy    string // GOPROXY
 	modcache string
@@ -51,8 +52,8 @@ type goEnv struct {
 	more     []string
 }
 
-// scratch returns an environment with a module cache of its own. Modules that the
-// machine's cache has are not fetched again.
+// scratch returns an environment with a separate module cache. Modules that are in the
+// machine's cache are not fetched again.
 func scratch(ctx context.Context, modcache, cache string) (goEnv, error) {
 	out, err := output(ctx, "", nil, "go", "env", "GOPROXY", "GOMODCACHE", "GOCACHE")
 	if err != nil {
@@ -68,7 +69,7 @@ func scratch(ctx context.Context, modcache, cache string) (goEnv, error) {
 	return goEnv{proxy: fileProxy(have[1]) + "," + have[0], modcache: modcache, cache: cache}, nil
 }
 
-// fileProxy is the module proxy that a module cache is, too.
+// fileProxy returns the URL with which a module cache serves as a module proxy.
 func fileProxy(modcache string) string {
 	return "file://" + filepath.ToSlash(filepath.Join(modcache, "cache", "download"))
 }
@@ -78,7 +79,7 @@ func (e goEnv) list() []string {
 	return append([]string{
 		"GOENV=off", "GOWORK=off", "GOFLAGS=", "GOTOOLCHAIN=local", "GOEXPERIMENT=", "GOPRIVATE=", "GONOPROXY=",
 		"GOPROXY=" + e.proxy, "GOMODCACHE=" + e.modcache, "GOCACHE=" + e.cache,
-		// The checksum database learns of our versions when they are published.
+		// Our versions are not in the checksum database until they are published.
 		"GONOSUMDB=" + released.Core + "," + released.Core + "/*",
 	}, e.more...)
 }

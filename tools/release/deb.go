@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// debs packs the binaries for Linux as Debian packages: the command, the unit and a
-// configuration to begin with. Installing one enables and starts nothing.
+// debs packs the binaries for Linux as Debian packages with the command, the unit and an
+// initial configuration. Installing a package enables and starts nothing.
 func (r *releaser) debs(ctx context.Context) (string, error) {
 	var names []string
 	for _, p := range r.platforms {
@@ -45,7 +45,7 @@ func (r *releaser) deb(ctx context.Context, p platform, target string) error {
 	if err != nil {
 		return err
 	}
-	// Debian wants the licences under this name.
+	// Debian requires the licences in a file of this name.
 	var copyright []byte
 	for _, i := range items {
 		if i.name == "LICENSE" || i.name == "THIRD-PARTY-LICENSES.txt" {
@@ -68,7 +68,7 @@ func (r *releaser) deb(ctx context.Context, p platform, target string) error {
 	return r.tool(ctx, nfpm, "package", "--packager", "deb", "--config", file, "--target", target)
 }
 
-// unitOf returns the unit with the path at which the package has the command.
+// unitOf returns the unit with the path of the command in the package.
 func unitOf(name string) ([]byte, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -79,7 +79,7 @@ func unitOf(name string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no line %q", name, strings.TrimSpace(manual))
 	}
-	// What it says above the first section is about an installation by hand.
+	// Replace the comment above the first section, which is about a manual installation.
 	if _, sections, ok := strings.Cut(head, "\n[Unit]"); ok {
 		head = "# weir proxy as a service. Before you enable it, write the administrator's token:\n#\n" +
 			"#   (umask 077; head -c 24 /dev/urandom | base64 > /etc/weir/admin.token)\n\n[Unit]" + sections
@@ -87,7 +87,7 @@ func unitOf(name string) ([]byte, error) {
 	return []byte(head + packaged + rest), nil
 }
 
-// debConfig is nfpm's configuration.
+// debConfig returns the configuration for nfpm.
 func (r *releaser) debConfig(p platform, dir string) map[string]any {
 	when := r.when.Format(time.RFC3339)
 	file := func(src, dst string, mode os.FileMode) map[string]any {

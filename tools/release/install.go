@@ -52,7 +52,8 @@ func (r *releaser) checkSum(name string) error {
 	return fmt.Errorf("%s has no line for %s with %s", sums, name, sum)
 }
 
-// user is one with the tags' modules in a proxy of files, and an empty module cache.
+// user returns a user that gets the tagged modules from a file proxy, with a separate
+// module cache.
 func (r *releaser) user(name string) (released.User, error) {
 	proxy := filepath.Join(r.goes.modcache, "cache", "download")
 	env, err := released.Environment(proxy, filepath.Join(r.tmp, "user-modcache"))
@@ -84,7 +85,7 @@ func (r *releaser) getModules(context.Context) (string, error) {
 	return fmt.Sprintf("%d modules %s", len(released.Modules), did), nil
 }
 
-// installCommand installs the command by its import path.
+// installCommand installs the command with go install and its import path.
 func (r *releaser) installCommand(ctx context.Context) (string, error) {
 	u, err := r.user("command")
 	if err != nil {
@@ -94,7 +95,8 @@ func (r *releaser) installCommand(ctx context.Context) (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(u.Dir, "bin")
-	// The short form builds like the binaries, and finds their packages in the build cache.
+	// The short form builds with the flags of the binaries, to reuse their packages from
+	// the build cache.
 	u.Env = append(u.Env, "GOBIN="+bin, "CGO_ENABLED=0")
 	how := ", built with -trimpath and without cgo; the full form has no flags"
 	if !r.short {
@@ -103,7 +105,7 @@ func (r *releaser) installCommand(ctx context.Context) (string, error) {
 	if _, err := u.Run("install", released.Core+"/app/cmd/weir@"+r.version); err != nil {
 		return "", err
 	}
-	// The cache's files are read-only, so RemoveAll cannot take them away.
+	// The cache's files are read-only, so RemoveAll cannot remove them.
 	if _, err := u.Run("clean", "-modcache"); err != nil {
 		return "", err
 	}
@@ -111,7 +113,7 @@ func (r *releaser) installCommand(ctx context.Context) (string, error) {
 	return said + how, err
 }
 
-// program is the name of the command on a platform.
+// program returns the name of the command on a platform.
 func program(p platform) string {
 	if p.os == "windows" {
 		return "weir.exe"
@@ -119,7 +121,8 @@ func program(p platform) string {
 	return "weir"
 }
 
-// started runs weir --version, by a command before it if there is one.
+// started runs weir --version and checks the output. command is the path of weir, with
+// a command such as chroot before it if needed.
 func (r *releaser) started(ctx context.Context, command ...string) (string, error) {
 	command = append(command, "--version")
 	said, err := output(ctx, r.tmp, nil, command[0], command[1:]...)
@@ -127,12 +130,12 @@ func (r *releaser) started(ctx context.Context, command ...string) (string, erro
 		return "", err
 	}
 	if !strings.HasPrefix(said, "weir "+r.version+" (") {
-		return "", fmt.Errorf("weir --version says %q; want %s", said, r.version)
+		return "", fmt.Errorf("weir --version prints %q; want %s", said, r.version)
 	}
 	return said, nil
 }
 
-// tryArchive unpacks this platform's archive and starts what is in it.
+// tryArchive unpacks this platform's archive and starts its command.
 func (r *releaser) tryArchive(ctx context.Context) (string, error) {
 	if !slices.Contains(r.platforms, host) {
 		return "", notRun("no binary for " + host.String() + " was built")
@@ -156,8 +159,8 @@ func (r *releaser) tryArchive(ctx context.Context) (string, error) {
 	return r.started(ctx, filepath.Join(dir, r.folder(host), program(host)))
 }
 
-// tryDeb unpacks this platform's package into an empty folder. As root it makes that
-// the root, so that the command finds nothing but what the package has.
+// tryDeb unpacks this platform's package into an empty folder. If run as root, it uses
+// chroot, so that the command sees only the files of the package.
 func (r *releaser) tryDeb(ctx context.Context) (string, error) {
 	if host.os != "linux" || !slices.Contains(r.platforms, host) {
 		return "", notRun("no package for " + host.String() + " was built")
@@ -191,7 +194,7 @@ func (r *releaser) tryDeb(ctx context.Context) (string, error) {
 	return said + ", " + how + "; its configuration passes weir proxy check", nil
 }
 
-// others says what was built and not started.
+// others reports the platforms whose binaries were built but not started.
 func (r *releaser) others(context.Context) (string, error) {
 	var names []string
 	for _, p := range r.platforms {

@@ -1,11 +1,11 @@
-// Command release builds a release of weir in a scratch clone, and installs it the way
-// a user would. It publishes nothing and leaves the checkout as it is.
+// Command release builds a release of weir in a scratch clone, and installs it as a user
+// would. It publishes nothing and does not change the checkout.
 //
 //	go run ./tools/release --dry-run v0.1.0                    everything, for every platform
-//	go run ./tools/release --dry-run --out DIR v0.1.0          and keeps the clone and the files
-//	go run ./tools/release --dry-run --short v0.1.0            this platform, warm caches: what make test runs
+//	go run ./tools/release --dry-run --out DIR v0.1.0          also keeps the clone and the files
+//	go run ./tools/release --dry-run --short v0.1.0            this platform only, with warm caches, as in make test
 //
-// RELEASING.md says how to publish what it has made.
+// RELEASING.md says how to publish the result.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitUsage  = 2
 )
 
-// An options is the command line.
+// An options holds the command line.
 type options struct {
 	version   string
 	short     bool
@@ -40,15 +40,15 @@ type options struct {
 	platforms []platform
 }
 
-// A platform is what a binary runs on.
+// A platform is an operating system and architecture.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 
-// host is where we run.
+// host is the platform of this process.
 var host = platform{runtime.GOOS, runtime.GOARCH}
 
-// platforms are those that a release has binaries for.
+// platforms are the platforms for which a release has binaries.
 var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
@@ -85,7 +85,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	set := flag.NewFlagSet("release", flag.ContinueOnError)
-	set.SetOutput(io.Discard) // the error that it returns is shown once
+	set.SetOutput(io.Discard) // the returned error is printed anyway
 	dry := set.Bool("dry-run", false, "publish nothing (required: RELEASING.md says how to publish)")
 	set.BoolVar(&o.short, "short", false, "one platform, caches of this machine, no tests of the modules")
 	set.BoolVar(&o.json, "json", false, "write the report as JSON")
@@ -119,7 +119,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, err
 }
 
-// checkVersion returns an error if a version cannot be that of our modules.
+// checkVersion returns an error if v is not a possible version of our modules.
 func checkVersion(v string) error {
 	switch {
 	case !semver.IsValid(v) || semver.Canonical(v) != v:
@@ -130,8 +130,8 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// pick returns the platforms that are named, all if none is, or in the short form this
-// machine's.
+// pick returns the named platforms. If none is named, it returns all, or in the short
+// form only that of this machine.
 func pick(names string, short bool) ([]platform, error) {
 	if names == "" && short {
 		names = host.String()
@@ -150,22 +150,22 @@ func pick(names string, short bool) ([]platform, error) {
 	return picked, nil
 }
 
-// A releaser makes one release.
+// A releaser builds one release.
 type releaser struct {
 	options
 	*report
 	root  string // the checkout
-	tmp   string // everything that is made, removed at the end
-	files string // what is published
+	tmp   string // all generated files, removed at the end
+	files string // the files to publish
 	git   git    // in the scratch clone
 	goes  goEnv  // with the caches of the scratch clone
 
-	when   time.Time // of all that is made: the commit's
+	when   time.Time // the time of the commit, used for all generated files
 	before string    // git status of the checkout at the start
-	clones []string  // that were built in
+	clones []string  // clones in which binaries were built
 }
 
-// release does it all, in order. Each step fills a row of the report.
+// release runs all steps in order. Each adds a row to the report.
 func release(ctx context.Context, o options, progress io.Writer) (*report, error) {
 	root, err := findRoot()
 	if err != nil {
@@ -177,7 +177,7 @@ func release(ctx context.Context, o options, progress io.Writer) (*report, error
 	}
 	r := &releaser{options: o, root: root, tmp: tmp, files: filepath.Join(tmp, "files"), report: newReport(o.version, progress)}
 	defer func() {
-		r.goes.run(context.Background(), tmp, "clean", "-modcache") //nolint:errcheck // its files are read-only; what is left says RemoveAll
+		r.goes.run(context.Background(), tmp, "clean", "-modcache") //nolint:errcheck // RemoveAll cannot remove its read-only files
 		os.RemoveAll(tmp)
 	}()
 	if err := os.Mkdir(r.files, 0o755); err != nil {
@@ -211,7 +211,7 @@ func release(ctx context.Context, o options, progress io.Writer) (*report, error
 	return r.report, r.list(r.files)
 }
 
-// findRoot returns the checkout's root, from its folder or one below.
+// findRoot returns the root of the checkout that contains the current folder.
 func findRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

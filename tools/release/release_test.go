@@ -39,7 +39,7 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 			t.Errorf("Main(%q) = %d; want 2", c.args, code)
 		}
 		if !strings.HasPrefix(stderr.String(), "release: ") || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
-			t.Errorf("Main(%q) writes %q and %q; want an error with %q", c.args, &stdout, &stderr, c.want)
+			t.Errorf("Main(%q) writes %q and %q; want nothing and an error with %q", c.args, &stdout, &stderr, c.want)
 		}
 	}
 }
@@ -74,13 +74,13 @@ func TestNotesAreWhatIsUnreleased(t *testing.T) {
 	}
 	again, notes, err := cutNotes(text, "v0.1.0", when)
 	if want := "# weir v0.1.0\n\n### Added\n\n- Old.\n"; err != nil || notes != want || again != text {
-		t.Errorf("the notes of a version with a part are %q, %v; want %q and the changelog as it is", notes, err, want)
+		t.Errorf("the notes of a version that the changelog has are %q, %v; want %q and the changelog unchanged", notes, err, want)
 	}
 	if _, notes, err := cutNotes("\n## [Unreleased]\n"+old, "v0.2.0", when); err != nil || notes != "" {
-		t.Errorf("the notes of nothing are %q, %v; want none", notes, err)
+		t.Errorf("the notes of an empty part are %q, %v; want none", notes, err)
 	}
 	if _, _, err := cutNotes("# Changelog\n"+old, "v0.2.0", when); err == nil {
-		t.Error("a changelog without an [Unreleased] part is no error")
+		t.Error("cutNotes returned no error for a changelog without an [Unreleased] part")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestArchivesDependOnTheirFilesAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(first.Bytes(), second.Bytes()) {
-			t.Errorf("two %s files of the same differ", name)
+			t.Errorf("two %s files with the same content differ", name)
 		}
 		got := names(t, name, first.Bytes())
 		if want := []string{"weir_0.1.0/weir -rwxr-xr-x", "weir_0.1.0/LICENSE -rw-r--r--"}; !slices.Equal(got, want) {
@@ -101,7 +101,7 @@ func TestArchivesDependOnTheirFilesAlone(t *testing.T) {
 	}
 }
 
-// names returns the names and modes in an archive, whose times have to be when.
+// names returns the names and modes in an archive, and checks that all times are when.
 func names(t *testing.T, form string, b []byte) []string {
 	t.Helper()
 	var found []string
@@ -112,7 +112,7 @@ func names(t *testing.T, form string, b []byte) []string {
 		}
 		for _, f := range z.File {
 			if !f.Modified.Equal(when) {
-				t.Errorf("%s is of %v; want %v", f.Name, f.Modified, when)
+				t.Errorf("%s has the time %v; want %v", f.Name, f.Modified, when)
 			}
 			found = append(found, f.Name+" "+f.Mode().String())
 		}
@@ -131,7 +131,7 @@ func names(t *testing.T, form string, b []byte) []string {
 			t.Fatal(err)
 		}
 		if !h.ModTime.Equal(when) {
-			t.Errorf("%s is of %v; want %v", h.Name, h.ModTime, when)
+			t.Errorf("%s has the time %v; want %v", h.Name, h.ModTime, when)
 		}
 		found = append(found, h.Name+" "+h.FileInfo().Mode().String())
 	}
@@ -143,7 +143,7 @@ func TestTheUnitStartsTheCommandOfThePackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if unit := string(b); !strings.Contains(unit, "\nExecStart=/usr/bin/weir proxy ") || strings.Contains(unit, "/usr/local") || strings.Contains(unit, "install -m") {
-		t.Errorf("the unit is not that of a package:\n%s", unit)
+		t.Errorf("the unit does not fit the package:\n%s", unit)
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// A report is what became of a release.
+// A report describes the result of a release.
 type report struct {
 	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"` // that the release is of
+	Commit  string `json:"commit,omitempty"` // the commit of the release
 	Go      string `json:"go,omitempty"`
 	OK      bool   `json:"ok"`
 	Error   string `json:"error,omitempty"`
@@ -25,7 +25,7 @@ type report struct {
 	Files   []made `json:"files,omitempty"`
 
 	progress io.Writer
-	step     string // the one that runs, with its number
+	step     string // the current step, with its number
 }
 
 // A row is one step.
@@ -36,7 +36,7 @@ type row struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// A made file is one that would be published.
+// A made is a file that would be published.
 type made struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
@@ -47,12 +47,12 @@ func newReport(version string, progress io.Writer) *report {
 	return &report{Version: version, progress: progress}
 }
 
-// notRun is the error of a step that this machine cannot do, and says why.
+// notRun is the error of a step that cannot run on this machine, with the reason.
 type notRun string
 
 func (n notRun) Error() string { return string(n) }
 
-// A step is a part of a release. It returns what is worth saying about it.
+// A step is a part of a release. run returns the details for the report.
 type step struct {
 	name string
 	run  func(context.Context) (string, error)
@@ -120,7 +120,7 @@ func (r *report) write(w io.Writer, asJSON bool, err error) {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		e.Encode(r) //nolint:errcheck // a reader that left has no use for it
+		e.Encode(r) //nolint:errcheck // it fails only if the reader has gone
 		return
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// The tools are run by their version, so that what they require raises nobody's
-// requirements.
+// The tools run at a fixed version outside of our modules, so that their requirements do
+// not raise those of our modules.
 const (
 	cyclonedx = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0"
 	nfpm      = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2"
 )
 
-// tool runs one of them, built for this machine with its own caches. The short form
-// says so if it cannot be installed: make test must not fail because a proxy lacks a tool.
+// tool installs one of these tools with the machine's caches, and runs it. If the tool
+// cannot be installed, the short form only reports that: make test must not fail because
+// a proxy lacks a tool.
 func (r *releaser) tool(ctx context.Context, name string, args ...string) error {
 	bin := filepath.Join(r.tmp, "tools")
 	if _, err := output(ctx, r.tmp, []string{"GOWORK=off", "GOFLAGS=", "GOBIN=" + bin}, "go", "install", name); err != nil {
@@ -35,10 +36,11 @@ func (r *releaser) tool(ctx context.Context, name string, args ...string) error 
 	return err
 }
 
-// timestamp is the only thing in an SBOM that depends on when it was made.
+// timestamp matches the only part of an SBOM that depends on when it was generated.
 var timestamp = regexp.MustCompile(`("timestamp": ")[^"]*"`)
 
-// describe writes an SBOM for each binary, and compares it with what the binary says.
+// describe writes an SBOM for each binary, and compares it with the build information in
+// the binary.
 func (r *releaser) describe(ctx context.Context) (string, error) {
 	components := 0
 	for _, p := range r.platforms {
@@ -82,7 +84,7 @@ func checkSBOM(sbom []byte, binary, version string) (int, error) {
 		return 0, err
 	}
 	if main := doc.Metadata.Component; doc.BOMFormat != "CycloneDX" || main.Name != info.Main.Path || main.Version != version {
-		return 0, fmt.Errorf("it is a %q of %s %s; want CycloneDX of %s %s", doc.BOMFormat, main.Name, main.Version, info.Main.Path, version)
+		return 0, fmt.Errorf("the SBOM has format %q and is for %s %s; want CycloneDX for %s %s", doc.BOMFormat, main.Name, main.Version, info.Main.Path, version)
 	}
 	listed := map[string]bool{}
 	for _, c := range doc.Components {
@@ -90,7 +92,7 @@ func checkSBOM(sbom []byte, binary, version string) (int, error) {
 	}
 	for _, d := range info.Deps {
 		if !listed[d.Path+" "+d.Version] {
-			return 0, fmt.Errorf("it lacks %s %s", d.Path, d.Version)
+			return 0, fmt.Errorf("the SBOM lacks %s %s", d.Path, d.Version)
 		}
 	}
 	return len(doc.Components), nil

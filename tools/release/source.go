@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/tools/released"
 )
 
-// clone makes the scratch clone of HEAD. Whatever is committed there has the name and
-// the time of HEAD's committer, so that a second run makes the same commits.
+// clone creates the scratch clone of HEAD. Commits in it use the name and time of HEAD's
+// committer, so that a second run creates identical commits.
 func (r *releaser) clone(ctx context.Context) (string, error) {
 	ours := git{dir: r.root}
 	head, err := ours.run(ctx, "log", "-1", "--format=%H%n%cn%n%ce%n%ct")
@@ -49,12 +49,13 @@ func (r *releaser) clone(ctx context.Context) (string, error) {
 	}
 	detail := "HEAD, " + r.when.Format(time.DateOnly)
 	if r.before != "" {
-		detail += fmt.Sprintf("; %d changes of the working tree are not in it", strings.Count(r.before, "\n")+1)
+		detail += fmt.Sprintf("; %d changes in the working tree are not included", strings.Count(r.before, "\n")+1)
 	}
 	return detail, nil
 }
 
-// changelog heads what is unreleased with the version, and cuts the notes from it.
+// changelog turns the unreleased part of the changelog into that of the version, and
+// writes the release notes from it.
 func (r *releaser) changelog(ctx context.Context) (string, error) {
 	name := filepath.Join(r.git.dir, "CHANGELOG.md")
 	b, err := os.ReadFile(name)
@@ -65,7 +66,7 @@ func (r *releaser) changelog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Right after a release there is nothing to note, and make test passes nevertheless.
+	// Right after a release there are no notes, but make test must still pass.
 	if notes == "" && !r.short {
 		return "", fmt.Errorf("CHANGELOG.md says nothing about %s", r.version)
 	}
@@ -78,9 +79,9 @@ func (r *releaser) changelog(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d lines of notes", strings.Count(notes, "\n")), r.commit(ctx, "release: "+r.version)
 }
 
-// cutNotes returns the changelog with its unreleased part as the version's, and that
-// part with a title, or "" if it is empty. A version that the changelog has already keeps
-// its part.
+// cutNotes returns the changelog with its unreleased part under the heading of the
+// version, and as notes that part with a title, or "" if it is empty. If the changelog
+// already has a part for the version, it stays unchanged.
 func cutNotes(changelog, version string, when time.Time) (text, notes string, err error) {
 	const open = "## [Unreleased]\n"
 	number := strings.TrimPrefix(version, "v")
@@ -101,7 +102,7 @@ func cutNotes(changelog, version string, when time.Time) (text, notes string, er
 	return changelog, "# weir " + version + "\n\n" + part + "\n", nil
 }
 
-// commit commits what changed in the scratch clone, if anything did.
+// commit commits the changes in the scratch clone, if there are any.
 func (r *releaser) commit(ctx context.Context, message string) error {
 	if _, err := r.git.run(ctx, "add", "--all"); err != nil {
 		return err
@@ -114,8 +115,9 @@ func (r *releaser) commit(ctx context.Context, message string) error {
 }
 
 // tagModules tags the modules, each after those that it requires. The go command fetches
-// each tag as the public proxy will: by git, from what it takes for the repository on
-// GitHub. So the checksums in our go.sum files are those of the real modules.
+// each tag like the public proxy: with git, from a URL that looks to it like the
+// repository on GitHub. So the checksums in our go.sum files are those of the real
+// modules.
 func (r *releaser) tagModules(ctx context.Context) (string, error) {
 	var err error
 	if r.goes, err = scratch(ctx, filepath.Join(r.tmp, "modcache"), r.coldCache("first")); err != nil {
@@ -146,7 +148,7 @@ func (r *releaser) tagModules(ctx context.Context) (string, error) {
 	return strings.Join(tags, " "), nil
 }
 
-// tag writes m's requires, tags it, and fetches the tag.
+// tag writes the requires of m into its go.mod, tags m, and fetches the tag.
 func (r *releaser) tag(ctx context.Context, m released.Module, direct goEnv) error {
 	dir := filepath.Join(r.git.dir, m.Dir)
 	files, err := m.Files(r.git.dir)
@@ -177,7 +179,7 @@ func (r *releaser) tag(ctx context.Context, m released.Module, direct goEnv) err
 	return err
 }
 
-// coldCache is a build cache of its own, or in the short form that of the machine.
+// coldCache returns a new build cache, or "" in the short form, which uses the machine's.
 func (r *releaser) coldCache(name string) string {
 	if r.short {
 		return ""
@@ -185,15 +187,15 @@ func (r *releaser) coldCache(name string) string {
 	return filepath.Join(r.tmp, "gocache-"+name)
 }
 
-// status checks that no build has left anything in a clone, and nothing has changed in
-// the checkout.
+// status checks that builds left no files in a clone, and that the checkout has not
+// changed.
 func (r *releaser) status(ctx context.Context) (string, error) {
 	now, err := git{dir: r.root}.run(ctx, "status", "--porcelain")
 	if err != nil {
 		return "", err
 	}
 	if now != r.before {
-		return "", fmt.Errorf("the checkout has changed: git status says\n%s\nand said\n%s", now, r.before)
+		return "", fmt.Errorf("the checkout has changed: git status prints\n%s\nand printed at the start\n%s", now, r.before)
 	}
 	for _, dir := range slices.Concat([]string{r.git.dir}, r.clones) {
 		if left, err := (git{dir: dir}).run(ctx, "status", "--porcelain", "--ignored"); err != nil || left != "" {
@@ -203,7 +205,7 @@ func (r *releaser) status(ctx context.Context) (string, error) {
 	return fmt.Sprintf("clean in %d clones, unchanged in the checkout", 1+len(r.clones)), nil
 }
 
-// keep moves the clone and the files to --out.
+// keep copies the clone and the files to --out.
 func (r *releaser) keep(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return "", err

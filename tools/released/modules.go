@@ -1,5 +1,5 @@
-// Package released has the modules of the repository that are released, and does with
-// them what their new users do.
+// Package released lists the modules of the repository that are released, and uses them
+// as new users would.
 package released
 
 import (
@@ -16,21 +16,21 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// Core is the path of the core's module, with which all others begin.
+// Core is the path of the core module, and the prefix of all other module paths.
 const Core = "github.com/weir-go/weir"
 
-// A Module is released on its own.
+// A Module is a module that is released separately.
 type Module struct {
 	Dir   string   // in the checkout
-	Most  int      // modules that its user's go.mod may list
-	Never []string // modules that must not be in its user's graph
+	Most  int      // maximum number of modules in the go.mod of a user
+	Never []string // modules that must not be in the module graph of a user
 	Test  bool     // its tests run without an engine and without the checkout
 }
 
-// heavy is what a client of an existing NATS must not get.
+// heavy lists modules that a client of an existing NATS server must not depend on.
 var heavy = []string{"github.com/nats-io/nats-server/v2", "github.com/anishathalye/porcupine"}
 
-// Modules are all of them. The core is the first.
+// Modules lists all released modules, the core first.
 var Modules = []Module{
 	{Dir: ".", Most: 5},
 	{Dir: "gateway", Most: 6, Test: true},
@@ -43,10 +43,10 @@ var Modules = []Module{
 	{Dir: "app", Most: 65},
 }
 
-// Path is the module's path.
+// Path returns the module's path.
 func (m Module) Path() string { return strings.TrimSuffix(Core+"/"+m.Dir, "/.") }
 
-// Tag is the name of the tag that releases a version of m: v1.2.3, or jobs/v1.2.3.
+// Tag returns the name of the tag for a version of m: v1.2.3, or jobs/v1.2.3.
 func (m Module) Tag(version string) string { return strings.TrimPrefix(m.Dir+"/"+version, "./") }
 
 // Files returns m's files in a checkout, with their paths from root.
@@ -80,7 +80,7 @@ func (m Module) Imports(files []string) ([]string, error) {
 	return found, nil
 }
 
-// GoMod returns m's go.mod with the required modules at a version.
+// GoMod returns m's go.mod with the given modules required at version.
 func (m Module) GoMod(root string, required []string, version string) ([]byte, error) {
 	name := filepath.Join(root, m.Dir, "go.mod")
 	b, err := os.ReadFile(name)
@@ -100,7 +100,7 @@ func (m Module) GoMod(root string, required []string, version string) ([]byte, e
 	return mod.Format()
 }
 
-// Ordered returns the modules with each one after those that it imports.
+// Ordered returns the modules sorted so that each comes after those that it imports.
 func Ordered(root string) ([]Module, error) {
 	waits := map[string][]string{}
 	for _, m := range Modules {
@@ -115,7 +115,7 @@ func Ordered(root string) ([]Module, error) {
 	return order(Modules, waits)
 }
 
-// order sorts modules by what each one waits for.
+// order sorts modules so that each comes after those that it waits for.
 func order(modules []Module, waits map[string][]string) ([]Module, error) {
 	var sorted []Module
 	done := map[string]bool{}
@@ -128,13 +128,14 @@ func order(modules []Module, waits map[string][]string) ([]Module, error) {
 			}
 		}
 		if len(sorted) == before {
-			return nil, fmt.Errorf("modules import each other in a circle: %v", waits)
+			return nil, fmt.Errorf("import cycle between modules: %v", waits)
 		}
 	}
 	return sorted, nil
 }
 
-// moduleOf returns the path of the released module that has a package, "" if none has.
+// moduleOf returns the path of the released module that contains pkg, or "" if there is
+// none.
 func moduleOf(pkg string) string {
 	best := ""
 	for _, m := range Modules {

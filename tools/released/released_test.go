@@ -20,7 +20,7 @@ func TestOrderPutsEachModuleAfterItsRequirements(t *testing.T) {
 		t.Errorf("order = %v; want %v", tags, want)
 	}
 	if _, err := order([]Module{a, b}, map[string][]string{a.Path(): {b.Path()}, b.Path(): {a.Path()}}); err == nil {
-		t.Error("two modules that import each other are no error")
+		t.Error("order returned no error for two modules that import each other")
 	}
 }
 
@@ -30,7 +30,7 @@ func TestTheModulesOfTheCheckoutHaveAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first, last := sorted[0].Tag("v0.1.0"), sorted[len(sorted)-1].Tag("v0.1.0"); first != "v0.1.0" || last != "app/v0.1.0" {
-		t.Errorf("the tags go from %s to %s; want the core's first and the command's last", first, last)
+		t.Errorf("the first tag is %s and the last is %s; want the core's first and the command's last", first, last)
 	}
 	if mod, err := sorted[len(sorted)-1].GoMod("../..", []string{Core}, "v0.1.0"); err != nil || !slices.Contains(strings.Split(string(mod), "\n"), "\t"+Core+" v0.1.0") {
 		t.Errorf("the command's go.mod is %s, %v; want %s v0.1.0", mod, err, Core)

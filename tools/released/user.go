@@ -10,15 +10,16 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// A User has a folder and no checkout.
+// A User is a user of released modules, with a folder but without a checkout.
 type User struct {
 	Dir string
 	Env []string
 }
 
-// Environment is that of all users of a proxy: they share a module cache of their own.
-// What the machine's cache holds of other modules is not fetched again. Builds do not
-// depend on where that cache is, so that a second run need not compile it all again.
+// Environment returns the environment of the users of a proxy. They share the module
+// cache cache. Other modules that are in the machine's cache are not fetched again.
+// Builds do not depend on the location of the cache, so that a second run does not have
+// to compile everything again.
 func Environment(proxy, cache string) ([]string, error) {
 	out, err := exec.Command("go", "env", "GOPROXY", "GOMODCACHE").Output()
 	if err != nil {
@@ -45,13 +46,14 @@ func (u User) Get(m Module, version string) error {
 	return err
 }
 
-// Try adds a version of m to an empty module, builds it and compiles its tests, or runs
-// them. It returns how many modules the user has got.
+// Try adds a version of m to an empty module, builds it, and compiles its tests or runs
+// them (see Module.Test). It returns a line about the number of modules that the user
+// gets.
 func (u User) Try(m Module, version string) (string, error) {
 	if err := u.Get(m, version); err != nil {
 		return "", err
 	}
-	// Packages of deeper modules are not m's, so there is no pattern that names m's alone.
+	// Nested modules have packages below m's path, so no pattern matches only those of m.
 	packages, err := u.packages(m)
 	if err != nil {
 		return "", err
@@ -77,7 +79,7 @@ func (u User) Try(m Module, version string) (string, error) {
 	return counted, err
 }
 
-// packages returns those of m.
+// packages returns the packages of m.
 func (u User) packages(m Module) ([]string, error) {
 	dir, err := u.Run("list", "-m", "-f", "{{.Dir}}", m.Path())
 	if err != nil {
@@ -102,8 +104,8 @@ func (u User) packages(m Module) ([]string, error) {
 	return found, err
 }
 
-// count compares what the user's go.mod and module graph list with the bounds, and
-// returns a line about both.
+// count checks the user's go.mod and module graph against the bounds of m, and returns a
+// line about both.
 func (u User) count(m Module) (string, error) {
 	modules, err := u.modules()
 	if err != nil {
@@ -126,7 +128,7 @@ func (u User) count(m Module) (string, error) {
 	return fmt.Sprintf("its user's go.mod lists %d modules, their graph %d", len(modules), len(strings.Fields(graph))-1), nil
 }
 
-// modules returns what the user's go.mod requires.
+// modules returns the modules that the user's go.mod requires.
 func (u User) modules() ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(u.Dir, "go.mod"))
 	if err != nil {
@@ -146,7 +148,7 @@ func (u User) modules() ([]string, error) {
 // Run runs the go command.
 func (u User) Run(args ...string) (string, error) { return u.Output("go", args...) }
 
-// Output runs a program and returns what it writes.
+// Output runs a program and returns its output.
 func (u User) Output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = u.Dir

@@ -1,6 +1,6 @@
-// Package cdnloop reads and writes CDN-Loop (RFC 8586), the request field in which
-// each gateway on the way leaves its name, so that it recognises a request that
-// comes back.
+// Package cdnloop reads and writes CDN-Loop (RFC 8586), the request field to which
+// each gateway on the path adds its name, so that it recognises a request that comes
+// back.
 package cdnloop
 
 import (
@@ -22,7 +22,7 @@ const (
 	acceptance = "job"
 )
 
-// NewID returns a name that nobody else has, a pseudonym in the sense of RFC 8586.
+// NewID returns a unique name, a pseudonym in the sense of RFC 8586.
 func NewID() string {
 	var b [digits / 2]byte
 	rand.Read(b[:]) // never fails
@@ -31,9 +31,9 @@ func NewID() string {
 
 // Passes returns how often id is in the field.
 //
-// It counts wherever it is, also in a parameter of another member. Nobody has a
-// reason to write it there, and a client that opens a quoted string, which ends
-// where the next gateway writes one, must not hide the members between.
+// It counts id wherever it is, even in a parameter of another member. There is no
+// legitimate reason to write it there. A client that opens a quoted string, which
+// ends where the next gateway writes one, must not hide the members in between.
 func Passes(h http.Header, id string) int {
 	n := 0
 	visit(h[Field], func(name string, _ bool) {
@@ -55,7 +55,7 @@ func Calls(h http.Header, id string) int {
 	return n
 }
 
-// Hops returns how many weirs a request has passed, or claims to have passed.
+// Hops returns how many weir gateways a request has passed, or claims to have passed.
 //
 // Requests that wait for each other's call must have the same number, or two
 // gateways that forward to each other wait forever:
@@ -73,10 +73,10 @@ func Hops(h http.Header) int {
 	return n
 }
 
-// Add returns the lines of the field in h with id as the last member, without the
-// one of the same gateway that Accept has added. Lines of others stay as they are,
-// but that a well-formed last one goes on with id: some servers keep one line of
-// each field. The lines of h are not changed.
+// Add returns the lines of the field in h with id as the last member, and without the
+// member that Accept has added for the same gateway. Lines of others stay unchanged,
+// except that id is appended to the last one if it is well-formed: some servers keep
+// only one line of each field. The lines of h are not changed.
 func Add(h http.Header, id string) []string {
 	lines := h[Field]
 	if i := len(lines) - 1; i >= 0 {
@@ -90,8 +90,8 @@ func Add(h http.Header, id string) []string {
 	return add(lines, id)
 }
 
-// Accept returns the lines of the field in h for a request that the gateway called
-// id accepts now, to forward it later: see Add.
+// Accept returns the lines of the field in h for a request that the gateway called id
+// accepts now and forwards later: see Add.
 func Accept(h http.Header, id string) []string { return add(h[Field], id+";"+acceptance) }
 
 func add(lines []string, member string) []string {
@@ -118,8 +118,8 @@ func closed(line string) bool {
 	return true
 }
 
-// visit calls f for each name of a weir in the field; accepted says that it is one
-// that Accept has added.
+// visit calls f for each weir name in the field; accepted means that Accept has added
+// it.
 func visit(lines []string, f func(name string, accepted bool)) {
 	for _, line := range lines {
 		for i := 0; i < len(line); {
@@ -139,7 +139,7 @@ func visit(lines []string, f func(name string, accepted bool)) {
 	}
 }
 
-// isID reports whether name is one that NewID returns, in any case.
+// isID reports whether name has the form that NewID returns, in any case.
 func isID(name string) bool {
 	return len(name) == len(prefix)+digits && strings.EqualFold(name[:len(prefix)], prefix) &&
 		strings.Trim(name[len(prefix):], "0123456789abcdefABCDEF") == ""
@@ -150,7 +150,7 @@ func isToken(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) < 0
 }
 
-// quoted returns the length of the quoted string that s begins with, 0 if it does
+// quoted returns the length of the quoted string at the start of s, or 0 if it does
 // not end.
 func quoted(s string) int {
 	for i := 1; i < len(s); i++ {

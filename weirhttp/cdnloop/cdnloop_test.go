@@ -25,8 +25,8 @@ func TestPasses(t *testing.T) {
 		{[]string{strings.ToUpper(id)}, 1},
 		{[]string{id + "0", "x" + id, "weir", "a" + id + "=1"}, 0},
 		{[]string{`foo; a="`, `b", ` + id}, 1},
-		{[]string{`foo; a=", ` + id}, 1},                      // a quote that does not end hides nothing
-		{[]string{`foo; a=", ` + id + `, bar; trace="t"`}, 1}, // nor one that the next gateway ends
+		{[]string{`foo; a=", ` + id}, 1},                      // an unterminated quote hides nothing
+		{[]string{`foo; a=", ` + id + `, bar; trace="t"`}, 1}, // nor does one that the next gateway terminates
 		{[]string{`foo; a="\\", ` + id}, 1},
 		{[]string{",,, ,"}, 0},
 		{[]string{"\x00\xff, " + id + "(old form)"}, 1},
@@ -37,7 +37,7 @@ func TestPasses(t *testing.T) {
 		}
 	}
 	if got := cdnloop.Calls(field(id+";job, "+id), id); got != 1 {
-		t.Errorf("Calls = %d; want 1, as the job is no call", got)
+		t.Errorf("Calls = %d; want 1, because the job is not a call", got)
 	}
 }
 
@@ -78,8 +78,8 @@ func TestAddKeepsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// Whatever others wrote, we find our own name behind it, also once another server
-// has joined the lines.
+// Whatever others wrote, we find our own name after it, even after another server has
+// joined the lines.
 func FuzzAdd(f *testing.F) {
 	f.Add("foo", `bar; a="`)
 	f.Add(`"\`, ",")
@@ -92,7 +92,7 @@ func FuzzAdd(f *testing.F) {
 			t.Errorf("Passes after Add(%q, %q) = %d; want %d", a, b, got, before+1)
 		}
 		if got := cdnloop.Passes(field(strings.Join(h[cdnloop.Field], ", ")), id); got == 0 {
-			t.Errorf("Passes of %q, joined, = 0; want our own", h)
+			t.Errorf("Passes of %q, joined, = 0; want our own name", h)
 		}
 	})
 }

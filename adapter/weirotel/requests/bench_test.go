@@ -13,8 +13,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// BenchmarkMiddleware is what a request costs that is answered at once: with no
-// Middleware, with one over an instrument of the SDK, and with one over Counts.
+// BenchmarkMiddleware measures the cost of a request that is answered at once:
+// without a Middleware, with one that uses an instrument of the SDK, and with one
+// that uses Counts.
 func BenchmarkMiddleware(b *testing.B) {
 	b.Run("by=nothing", func(b *testing.B) { benchHits(b, http.HandlerFunc(hit)) })
 	b.Run("by=instrument", func(b *testing.B) { benchHits(b, middleware(b, sdkmetric.NewManualReader(), nil, hit)) })
@@ -24,7 +25,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	})
 }
 
-// middleware returns one before next. Without counts it has an instrument.
+// middleware returns a Middleware around next. Without counts it uses an instrument.
 func middleware(tb testing.TB, reader sdkmetric.Reader, counts *requests.Counts, next http.HandlerFunc) http.Handler {
 	tb.Helper()
 	o := weirotel.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
@@ -38,7 +39,7 @@ func middleware(tb testing.TB, reader sdkmetric.Reader, counts *requests.Counts,
 	return t.Middleware("")(next)
 }
 
-// hit answers as a gateway does from memory.
+// hit responds like a gateway from memory.
 func hit(w http.ResponseWriter, _ *http.Request) {
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "shop"})
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "shop", Outcome: weirhttp.OutcomeHit})
@@ -56,7 +57,7 @@ func benchHits(b *testing.B, h http.Handler) {
 	})
 }
 
-// nowhere is where an answer goes that nobody reads.
+// nowhere is a ResponseWriter that discards the response.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header               { return nil }

@@ -15,31 +15,31 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel"
 )
 
-// Limit is how many sets of attributes there are at most, as in the SDK by default.
-// The last one stands for all that come after the others.
+// Limit is the maximum number of sets of attributes, equal to the SDK's default. The
+// last set stands for all that come after the others.
 const Limit = 2000
 
-// rest are the attributes of that last one.
+// rest are the attributes of that last set.
 var rest = attribute.NewSet(attribute.Bool("otel.metric.overflow", true))
 
 var _ sdkmetric.Producer = (*Counts)(nil)
 
-// Counts are the durations of requests. Make them with [New]. They are safe for
+// Counts count the durations of requests. Create them with [New]. They are safe for
 // concurrent use.
 type Counts struct {
 	start time.Time
 
 	mu     sync.Mutex
 	by     map[attribute.Distinct]*histogram // guarded by mu
-	series []*histogram                      // guarded by mu; those of by, in the order in which they came
+	series []*histogram                      // guarded by mu; the values of by, in the order of their creation
 }
 
-// New returns Counts of nothing yet.
+// New returns empty Counts.
 func New() *Counts {
 	return &Counts{start: time.Now(), by: make(map[attribute.Distinct]*histogram)}
 }
 
-// Recorder returns what counts requests with the attributes s. It is for
+// Recorder returns the Recorder of requests with the attributes s. It is meant for
 // [weirotel.Options].
 func (c *Counts) Recorder(s attribute.Set) weirotel.Recorder {
 	c.mu.Lock()
@@ -59,7 +59,7 @@ func (c *Counts) Recorder(s attribute.Set) weirotel.Recorder {
 	return h
 }
 
-// Produce is of [sdkmetric.Producer].
+// Produce implements [sdkmetric.Producer].
 func (c *Counts) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

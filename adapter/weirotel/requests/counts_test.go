@@ -23,19 +23,19 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// What a reader gets is what the SDK's instrument would have told it, but for
-// the order of the points and the last digits of the sums.
+// A reader gets what the SDK's instrument would report, except for the order of the
+// points and the last digits of the sums.
 func TestC8_CountsAreThoseOfTheInstrument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := requests.New()
 		theirs, ours := sdkmetric.NewManualReader(), sdkmetric.NewManualReader(sdkmetric.WithProducer(counts))
 		a, b := middleware(t, theirs, nil, act), middleware(t, ours, counts, act)
-		for range 2 { // the second reading has what the first had
+		for range 2 { // the second reading includes the first
 			for i := range 400 {
 				r := various(i)
 				for _, h := range []http.Handler{a, b} {
 					func() {
-						defer func() { _ = recover() }() // what act panics with
+						defer func() { _ = recover() }() // act can panic
 						h.ServeHTTP(httptest.NewRecorder(), r)
 					}()
 				}
@@ -52,7 +52,7 @@ func TestC8_CountsAreThoseOfTheInstrument(t *testing.T) {
 	})
 }
 
-// took are how long act takes: what ends a bucket, and a little more and less.
+// took are the durations of act: bucket boundaries, and slightly more and less.
 var took = []time.Duration{
 	0, 1, 12345 * time.Nanosecond, 5*time.Millisecond - 1, 5 * time.Millisecond, 5*time.Millisecond + 1, 10 * time.Millisecond,
 	25 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond, 75*time.Millisecond + 1, 100 * time.Millisecond,
@@ -60,7 +60,7 @@ var took = []time.Duration{
 	7500 * time.Millisecond, 10*time.Second - 1, 10 * time.Second, 10*time.Second + 1, 26 * time.Hour,
 }
 
-// various returns the request of that number.
+// various returns request number i.
 func various(i int) *http.Request {
 	methods := []string{"GET", "HEAD", "POST", "BREW"}
 	r := httptest.NewRequest(methods[i%4], "http://shop.example/", nil)
@@ -69,7 +69,7 @@ func various(i int) *http.Request {
 	return r
 }
 
-// act takes some time, and answers somehow.
+// act takes some time, and responds in different ways.
 func act(w http.ResponseWriter, r *http.Request) {
 	var i int
 	if _, err := fmt.Sscan(r.Header.Get("Number"), &i); err != nil {
@@ -87,8 +87,8 @@ func act(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader([]int{200, 404, 502}[i%3])
 }
 
-// collect returns what weirotel tells of requests, with the points in one order and
-// the sums to the nanosecond. That there are no requests any more is left out.
+// collect returns weirotel's metric of requests, with the points in a fixed order and
+// the sums rounded to the nanosecond. It omits the active requests.
 func collect(t *testing.T, r *sdkmetric.ManualReader) metricdata.ScopeMetrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -115,13 +115,13 @@ func collect(t *testing.T, r *sdkmetric.ManualReader) metricdata.ScopeMetrics {
 	return found[0]
 }
 
-// times returns the two that the first point has.
+// times returns the two times of the first point.
 func times(s metricdata.ScopeMetrics) [2]time.Time {
 	p := s.Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints[0]
 	return [2]time.Time{p.StartTime, p.Time}
 }
 
-// points returns what c tells.
+// points returns the points of c.
 func points(t *testing.T, c *requests.Counts) []metricdata.HistogramDataPoint[float64] {
 	t.Helper()
 	all, err := c.Produce(t.Context())
@@ -134,8 +134,8 @@ func points(t *testing.T, c *requests.Counts) []metricdata.HistogramDataPoint[fl
 	return all[0].Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints
 }
 
-// There are as many sets of attributes as in the SDK; the last one has what is of
-// others. One that nobody has recorded with is not told.
+// There are at most as many sets of attributes as in the SDK; the last one counts all
+// others. A set with which nothing was recorded is not reported.
 func TestC8_CountsAreBounded(t *testing.T) {
 	c := requests.New()
 	set := func(i int) attribute.Set { return attribute.NewSet(attribute.Int("number", i)) }
@@ -164,7 +164,7 @@ func TestC8_CountsAreBounded(t *testing.T) {
 	}
 }
 
-// The sum goes on where 64 bits of nanoseconds end: event streams are held for days,
+// The sum continues beyond 64 bits of nanoseconds: event streams last for days,
 // thousands at a time.
 func TestTheSumDoesNotOverflow(t *testing.T) {
 	c := requests.New()
@@ -178,8 +178,8 @@ func TestTheSumDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// What is counted while it is read is in the sum, and between the least and the
-// most, too; and in the end all of it is reported.
+// Durations counted during a read are in the sum and within the minimum and the
+// maximum, too; and in the end all of them are reported.
 func TestCountsWhileTheyAreRead(t *testing.T) {
 	c := requests.New()
 	const recorders, each = 4, 2000
@@ -203,17 +203,17 @@ func TestCountsWhileTheyAreRead(t *testing.T) {
 			least, _ := p.Min.Value()
 			most, _ := p.Max.Value()
 			if p.Count < last || p.Sum < float64(p.Count) || least != 1 || most != 1 {
-				t.Fatalf("%d, %v s in all, from %v to %v, after %d; want as many seconds or more", p.Count, p.Sum, least, most, last)
+				t.Fatalf("%d, %v s in all, from %v to %v, after %d; want at least as many seconds", p.Count, p.Sum, least, most, last)
 			}
 			last = p.Count
 		}
 	}
 	if p := points(t, c)[0]; p.Count != recorders*each || p.Sum != recorders*each {
-		t.Errorf("%d in %v s in the end; want %d of a second each", p.Count, p.Sum, recorders*each)
+		t.Errorf("%d in %v s in the end; want %d of one second each", p.Count, p.Sum, recorders*each)
 	}
 }
 
-// A request allocates its writer, and nothing for its metrics.
+// Recording a request's metrics allocates nothing.
 func TestARecordAllocatesNothing(t *testing.T) {
 	r := weirotel.Recorder(requests.New().Recorder(attribute.NewSet()))
 	ctx := t.Context()

@@ -1,6 +1,6 @@
 /*
-Package requests counts how long requests took for a reader of OpenTelemetry's SDK,
-in place of the SDK's own histogram and for a small part of what that takes.
+Package requests counts the durations of requests for a reader of OpenTelemetry's SDK.
+It replaces the SDK's own histogram, at a small part of its cost.
 
 	counts := requests.New()
 	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(counts))
@@ -9,13 +9,13 @@ in place of the SDK's own histogram and for a small part of what that takes.
 		Requests:      counts.Recorder,
 	})
 
-What the reader gets is the same: http.server.request.duration with the same
-attributes, buckets, least and most. It is worth it where many thousands of
-requests per second are answered from memory. Most of what the SDK's Record takes (in
-version 1.47) is to look at each attribute for maps with a key that is there twice.
+The reader gets the same data: http.server.request.duration with the same attributes,
+buckets, minimum and maximum. This pays off when many thousands of requests per second
+are answered from memory. The SDK's Record (in version 1.47) spends most of its time
+checking each attribute for maps with duplicate keys.
 
-It is not a whole instrument. Counts are cumulative, whatever temporality the
+It is not a complete instrument. Counts are cumulative, whatever temporality the
 reader prefers; the buckets are those of the semantic conventions, whatever a View
-says; the bound of 2,000 sets of attributes is fixed; and there are no exemplars.
+configures; the bound of 2,000 sets of attributes is fixed; and there are no exemplars.
 */
 package requests

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel/requests"
 )
 
-// The durations of requests come from a Producer, next to the instruments of weirotel.
+// A Producer provides the durations of requests, next to the instruments of weirotel.
 func Example() {
 	counts := requests.New()
 	reader := sdkmetric.NewManualReader(sdkmetric.WithProducer(counts))

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel"
 )
 
-// ends are those of the buckets, but of the last, which has none. They are the
-// semantic conventions', and belong to their buckets.
+// ends are the upper bounds of the buckets, except the last bucket, which has none.
+// They are those of the semantic conventions, and inclusive.
 var ends = [...]time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond,
@@ -31,16 +31,17 @@ var bounds = func() (b [len(ends)]float64) {
 
 var _ weirotel.Recorder = (*histogram)(nil)
 
-// A histogram counts durations. Atomics, as all requests of a route come here at
-// once, and a lock would be waited for. Record writes the bucket last and read
-// reads it first, so that what is counted is in the sum too; more may be in it.
+// A histogram counts durations. It uses atomics, because all requests of a route call
+// it concurrently, and a lock would be contended. Record writes the bucket last and
+// read reads it first, so that the sum includes everything that is counted; it may
+// include more.
 type histogram struct {
-	least, most atomic.Int64  // of all; what newHistogram sets without any
-	sum         atomic.Uint64 // of those since the last read
+	least, most atomic.Int64  // of all durations; initially as newHistogram sets them
+	sum         atomic.Uint64 // of the durations since the last read
 	counts      [len(ends) + 1]atomic.Uint64
 
 	attrs  attribute.Set
-	before float64 // seconds; guarded by Counts.mu: what was taken out of sum, which would overflow one day
+	before float64 // seconds; guarded by Counts.mu: moved here from sum, which would otherwise overflow
 }
 
 func newHistogram(s attribute.Set) *histogram {
@@ -50,7 +51,7 @@ func newHistogram(s attribute.Set) *histogram {
 	return h
 }
 
-// Record is of [weirotel.Recorder]. It allocates nothing.
+// Record implements [weirotel.Recorder]. It allocates nothing.
 func (h *histogram) Record(_ context.Context, d time.Duration) {
 	d = max(d, 0)
 	for v := h.least.Load(); int64(d) < v && !h.least.CompareAndSwap(v, int64(d)); {
@@ -67,8 +68,7 @@ func (h *histogram) Record(_ context.Context, d time.Duration) {
 	h.counts[i].Add(1)
 }
 
-// read returns what has been counted, as a point without its times. Counts.mu must
-// be held.
+// read returns the counts as a point without its times. Counts.mu must be held.
 func (h *histogram) read() metricdata.HistogramDataPoint[float64] {
 	p := metricdata.HistogramDataPoint[float64]{
 		Attributes: h.attrs, Bounds: slices.Clone(bounds[:]), BucketCounts: make([]uint64, len(h.counts)),

@@ -1,20 +1,20 @@
--- Acquire: a value, the right to load it, or why there is neither.
+-- Acquire: returns a value, the right to load it, or the reason why it returns neither.
 -- KEYS: state, entry.
 -- ARGV: entries up to this fence are stale; from this fence on they are fresh
--- (0: none); lease in microseconds; 1 to load while cooling, too.
--- Returns grant (as fleet.Grant), fence, remaining, and of the entry its fence
--- ('' for no entry), freshness left, bytes; of the failure kind and text; the time.
--- All times in microseconds.
+-- (0: none); lease in microseconds; 1 to load even while cooling.
+-- Returns grant (as fleet.Grant), fence, remaining; of the entry its fence ('' for
+-- no entry), remaining freshness, bytes; of the failure kind and text; the time.
+-- All times are in microseconds.
 local now = clock()
 local fence, fresh, data, ended, lasts = read(KEYS[2], 'f', 'u', 'd', 'x', 'n')
 local last, lease, cooling, kind, why, granted, cools = read(KEYS[1], 'f', 'l', 'c', 'k', 't', 'g', 'w')
 lease, cooling = num(lease), num(cooling)
-if not (fence and tonumber(fence) and fresh and tonumber(fresh) and data) then -- none, or none of ours
+if not (fence and tonumber(fence) and fresh and tonumber(fresh) and data) then -- none, or not in our format
   fence, data = false, false
 end
 
--- A clock that was set back must not lengthen what was granted before. An older
--- version wrote no length; the requested one is used then.
+-- A clock that was set back must not lengthen earlier grants. An older version stored
+-- no length; then the requested one is used.
 local news
 lease, news = clamp(now, lease, math.max(num(granted), tonumber(ARGV[3])))
 if news then redis.call('HSET', KEYS[1], 'l', text(lease)) end

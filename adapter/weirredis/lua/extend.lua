@@ -1,4 +1,4 @@
--- Extend: a lease that is still held lasts longer.
+-- Extend: prolongs a lease that is still held.
 -- KEYS: state, entry. ARGV: fence, microseconds from now.
 local now = clock()
 local last, lease, cooling = read(KEYS[1], 'f', 'l', 'c')

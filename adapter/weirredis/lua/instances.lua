@@ -1,10 +1,10 @@
--- Instances: who is known.
--- KEYS: the roster, see Announce. ARGV: how many at most.
--- Returns for each when it was seen, and what it said. Those whose time is over
--- go.
+-- Instances: returns the known instances, and deletes expired ones.
+-- KEYS: the roster, see Announce. ARGV: the maximum number.
+-- Returns for each when it was seen, and its data.
 local now = clock()
 local known = {}
--- Of no more fields than there are, all: HGETALL would be one more right.
+-- Returns all fields if there are no more than that; HGETALL would need another ACL
+-- right.
 local all = redis.call('HRANDFIELD', KEYS[1], ARGV[1], 'WITHVALUES')
 for i = 1, #all, 2 do
   local ends, seen, said = string.match(all[i + 1], '^(%d+) (%d+) (.*)$')

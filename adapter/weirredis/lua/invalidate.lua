@@ -1,13 +1,14 @@
--- InvalidateTags and ExpireTags: one more of them in a namespace, noted for tags.
--- KEYS: the namespace's notes: 'n' the number of the last one, 't' and a tag
--- (for an expiry 'x') the number of its last one and until when it is kept, in
--- microseconds.
--- ARGV: start of the names of pushes, microseconds to keep, 't' or 'x', then for
--- each tag it, and it as a part of a push's name.
+-- InvalidateTags and ExpireTags: count one more of them in a namespace, and record it
+-- for tags.
+-- KEYS: the namespace's records: 'n' has the number of the last one; 't' and a tag
+-- (for an expiry 'x' and a tag) has the number of the tag's last one and its expiry
+-- time, in microseconds.
+-- ARGV: prefix of the names of pushes, microseconds to keep, 't' or 'x', then each
+-- tag twice: as it is, and as part of a push's name.
 -- Returns the number.
 --
--- The notes have no time to live: were they gone, what they invalidated would
--- count again.
+-- The records have no time to live: if they were lost, the entries that they
+-- invalidated would be valid again.
 local now = clock()
 local seq = text(next_fence(now, (read(KEYS[1], 'n'))))
 redis.call('HDEL', KEYS[1], 'n')
@@ -22,8 +23,8 @@ for i = 4, #ARGV, 2 do
   tell(ARGV[1] .. ARGV[3] .. ':' .. seq .. ':' .. ARGV[i + 1])
 end
 
--- A few notes at random go if their time is over: more than came, so that the
--- number of those that are over does not grow.
+-- Delete a few random records if they have expired: more than were added, so that the
+-- number of expired ones stays bounded.
 local some = redis.call('HRANDFIELD', KEYS[1], #ARGV + 2, 'WITHVALUES')
 for i = 1, #some, 2 do
   if some[i] ~= 'n' and num(string.match(some[i + 1], '%d+$')) < now then

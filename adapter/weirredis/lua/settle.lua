@@ -1,10 +1,9 @@
--- Settle: the end of a lease, refused unless its fence is the key's last.
+-- Settle: ends a lease; refused unless its fence is the key's last.
 -- KEYS: state, entry.
--- ARGV: fence; start of the names of pushes; what came of the load ('entry',
--- 'failure', 'nothing'); then of an entry its bytes, microseconds of freshness,
--- milliseconds to keep it; or of the others 1 to remove the entry that is
--- there, and of a failure its kind, text, cooling and most of it in
--- microseconds.
+-- ARGV: fence; prefix of the names of pushes; the result of the load ('entry',
+-- 'failure', 'nothing'); then for an entry its bytes, microseconds of freshness,
+-- milliseconds to keep it; or otherwise 1 to remove the stored entry, and for a
+-- failure its kind, text, cooling and maximum cooling in microseconds.
 local now = clock()
 local last, row, cooling = read(KEYS[1], 'f', 'r', 'c')
 if last ~= ARGV[1] then
@@ -23,7 +22,8 @@ local left = num(cooling) - now
 if ARGV[3] == 'failure' then
   local most = math.max(tonumber(ARGV[7]), tonumber(ARGV[8]))
   row = num(row)
-  -- Doubled with each failure in a row. 2^1023 is the last power a double has.
+  -- Doubles with each failure in a row. 2^1023 is the largest power of two in a
+  -- double.
   left = math.min(most, ARGV[7] * 2 ^ math.min(row, 1000))
   redis.call('HSET', KEYS[1], 'c', text(now + left), 'w', text(left), 'k', ARGV[5], 't', ARGV[6], 'r', text(row + 1))
 end

@@ -1,16 +1,16 @@
--- Take: permits by the generic cell rate algorithm, in the form of ITU-T I.371
--- that is called the continuous-state leaky bucket. A permit fills the bucket
--- by `per`; in each nanosecond `permits` leak; it holds `burst` times `per`.
--- These are whole numbers: nothing is rounded while they are below 2^53, and
--- beyond by less than a permit's 10^-9.
+-- Take: takes permits by the generic cell rate algorithm, in the form that ITU-T
+-- I.371 calls the continuous-state leaky bucket. A permit fills the bucket by `per`;
+-- in each nanosecond `permits` leak; it holds `burst` times `per`. These are
+-- integers: nothing is rounded below 2^53, and above that by less than 10^-9 of a
+-- permit.
 -- KEYS: the bucket. ARGV: permits, per in nanoseconds, burst, permits wanted.
--- Returns the permits taken, and in microseconds how long until there is one.
+-- Returns the permits taken, and the microseconds until one is available.
 local now = clock()
 local permits, per, burst, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local level, at, was = unpack(redis.call('HMGET', KEYS[1], 'x', 'at', 'per'))
 level, at, was = tonumber(level or 0), tonumber(at or now), tonumber(was or per)
 
--- A clock that was set back leaks nothing. Another rate keeps the permits.
+-- If the clock was set back, nothing leaks. A new rate keeps the number of permits.
 level = math.max(0, level - math.max(0, now - at) * 1000 * permits)
 if was ~= per then
   level = math.ceil(level / was * per)

@@ -1,7 +1,7 @@
--- Write: a key is set, expired or removed for everybody; its lease and its
--- cooling end, and its fence moves.
+-- Write: sets, expires or removes a key for all instances, ends its lease and its
+-- cooling, and advances its fence.
 -- KEYS: state, entry.
--- ARGV: start of the names of pushes; 'entry', 'expire' or 'remove'; of an
+-- ARGV: prefix of the names of pushes; 'entry', 'expire' or 'remove'; for an
 -- entry its bytes, microseconds of freshness, milliseconds to keep it.
 -- Returns the new fence.
 local now = clock()
@@ -17,7 +17,7 @@ elseif ARGV[2] == 'remove' then
 end
 redis.call('HDEL', KEYS[1], 'l', 'g', 'c', 'w', 'k', 't', 'r')
 redis.call('HSET', KEYS[1], 'f', mine)
-if ARGV[2] == 'expire' and fence then -- x: nobody shares it any more who waited for it
+if ARGV[2] == 'expire' and fence then -- x: callers that waited for it no longer share it
   redis.call('HSET', KEYS[2], 'u', text(math.min(num(fresh), now)), 'x', '1')
 end
 remember(KEYS[1], KEYS[2], 0)

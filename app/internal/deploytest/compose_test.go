@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// instructions are those of the Dockerfile, continued lines joined.
+// instructions returns the instructions of the Dockerfile, with continued lines joined.
 func instructions(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -23,13 +23,13 @@ func instructions(t *testing.T) []string {
 	return all
 }
 
-// What the Dockerfile takes from the repository is there, and what it runs weir
-// understands.
+// The files that the Dockerfile copies from the repository exist, and weir accepts the
+// command line that it runs.
 func TestDockerfileFitsTheRepository(t *testing.T) {
 	var text = strings.Join(instructions(t), "\n")
 	work := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, root+"go.work"))
 	if work == nil || !strings.Contains(text, "FROM golang:"+work[1]+"-") {
-		t.Errorf("go.work says %v; the Dockerfile has %q", work, instructions(t)[0])
+		t.Errorf("go.work requires %v; the Dockerfile uses %q", work, instructions(t)[0])
 	}
 	build := regexp.MustCompile(`CGO_ENABLED=0 go build .* -o (\S+) (\./\S+)`).FindStringSubmatch(text)
 	if build == nil || !strings.Contains(text, "--from=build "+build[1]+" /weir") {
@@ -39,7 +39,7 @@ func TestDockerfileFitsTheRepository(t *testing.T) {
 		t.Errorf("go build %s: %v", build[2], err)
 	}
 	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(text) || !strings.Contains(text, "\nFROM scratch\n") {
-		t.Error("want an image of nothing, and a user by number, who is not root")
+		t.Error("want an image from scratch, and a numeric user other than root")
 	}
 	var cmd, entry []string
 	for _, line := range instructions(t) {
@@ -57,7 +57,7 @@ func TestDockerfileFitsTheRepository(t *testing.T) {
 	checked(t, read(t, root+"deploy/docker/weir.yaml"), cmd)
 }
 
-// Each file that compose.yaml mounts is there, and its times fit.
+// Each file that compose.yaml mounts exists, and its time-outs are consistent.
 func TestComposeFits(t *testing.T) {
 	const dir = root + "deploy/docker/"
 	var f struct {
@@ -84,7 +84,7 @@ func TestComposeFits(t *testing.T) {
 		}
 		for _, name := range s.Secrets {
 			if f.Secrets[name].File == "" {
-				t.Errorf("%s wants the secret %s, which is none", service, name)
+				t.Errorf("%s uses the secret %s, which is not defined", service, name)
 			}
 		}
 		if b := s.Build; b.Dockerfile != "" {
@@ -95,27 +95,27 @@ func TestComposeFits(t *testing.T) {
 	}
 	c := load(t, read(t, dir+"weir.yaml"))
 	if grace, err := time.ParseDuration(f.Services["weir"].Grace); err != nil || grace <= end(c) {
-		t.Errorf("stop_grace_period %v, %v; want more than the %v of draining", grace, err, end(c))
+		t.Errorf("stop_grace_period %v, %v; want more than the drain time of %v", grace, err, end(c))
 	}
 	for _, name := range []string{".gitignore", "deploy/docker/Dockerfile.dockerignore"} {
 		if !strings.Contains(read(t, root+name), "deploy/docker/admin.token\n") {
-			t.Errorf("%s lets the token in", name)
+			t.Errorf("%s does not exclude the token", name)
 		}
 	}
 	for _, u := range c.Upstreams {
 		for _, server := range u.Servers {
 			name, _, _ := strings.Cut(strings.TrimPrefix(server, "http://"), ":")
 			if _, ok := f.Services[name]; !ok {
-				t.Errorf("the upstream %s is no service", server)
+				t.Errorf("the upstream %s is not a service", server)
 			}
 		}
 	}
 	if c.Admin.AllowedHosts == nil || c.Admin.AllowedHosts[0] != "weir" {
-		t.Errorf("allowed_hosts %v; Prometheus asks for weir", c.Admin.AllowedHosts)
+		t.Errorf("allowed_hosts %v; want weir, the host that Prometheus requests", c.Admin.AllowedHosts)
 	}
 }
 
-// Grafana finds the dashboard where compose.yaml puts it.
+// Grafana finds the dashboard where compose.yaml mounts it.
 func TestGrafanaFindsTheDashboard(t *testing.T) {
 	var p struct {
 		Providers []struct{ Options struct{ Path string } }

@@ -22,7 +22,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// Every file that is YAML is.
+// Every YAML file in deploy is valid YAML.
 func TestFilesAreYAML(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir(filepath.FromSlash(root+"deploy"), func(name string, d fs.DirEntry, err error) error {
@@ -38,7 +38,7 @@ func TestFilesAreYAML(t *testing.T) {
 	}
 }
 
-// documents are those of a file, as text again.
+// documents returns the documents of a file, each as text.
 func documents(t *testing.T, name string) (all []string) {
 	t.Helper()
 	for part := range strings.SplitSeq(read(t, name), "\n---\n") {
@@ -51,10 +51,11 @@ func documents(t *testing.T, name string) (all []string) {
 	return all
 }
 
-// secrets are where the files in deploy expect tokens.
+// secrets are the folders in which the files in deploy expect tokens.
 var secrets = []string{"/run/secrets/", "/etc/weir-secrets/", "${CREDENTIALS_DIRECTORY}/"}
 
-// placed returns text with the secrets in dir, where it puts them.
+// placed returns text with the folders of secrets replaced by dir, and creates the
+// secrets there.
 func placed(t *testing.T, dir, text string) string {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "admin.token"), []byte("0123456789abcdef\n"), 0o600); err != nil {
@@ -66,7 +67,7 @@ func placed(t *testing.T, dir, text string) string {
 	return text
 }
 
-// load reads a configuration as weir proxy does, and wants it without a warning.
+// load reads a configuration as weir proxy does, and fails the test on a warning.
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +96,7 @@ func TestConfigurationsLoad(t *testing.T) {
 	}
 }
 
-// checked has the command line look at the arguments of weir proxy, with this
+// checked runs weir proxy check with the arguments of weir proxy and this
 // configuration.
 func checked(t *testing.T, configuration string, args []string) {
 	t.Helper()
@@ -120,11 +121,11 @@ func checked(t *testing.T, configuration string, args []string) {
 		Signals: make(chan os.Signal), Exit: func(int) {},
 	})
 	if code != command.ExitOK || !strings.Contains(out.String(), "OK: "+name) || strings.Contains(out.String(), "warning") {
-		t.Errorf("weir %v: exit code %d, and said\n%s", line, code, out.String())
+		t.Errorf("weir %v: exit code %d with the output\n%s", line, code, out.String())
 	}
 }
 
-// end is how long a proxy may take to end.
+// end returns how long the shutdown of a proxy can take.
 func end(c *config.Config) time.Duration {
 	return time.Duration(c.Drain.Delay) + time.Duration(c.Drain.Timeout)
 }
@@ -164,7 +165,7 @@ type deployment struct {
 	}
 }
 
-// sidecar is what kubernetes/sidecar.yaml has.
+// sidecar returns the contents of kubernetes/sidecar.yaml.
 func sidecar(t *testing.T) (configuration string, d deployment) {
 	t.Helper()
 	var m struct{ Data map[string]string }
@@ -197,30 +198,30 @@ func TestSidecarFits(t *testing.T) {
 
 	grace, sleep := time.Duration(spec.Grace)*time.Second, time.Duration(app.Lifecycle.PreStop.Sleep.Seconds)*time.Second
 	if sleep <= end(c) || grace <= sleep || weir.Lifecycle.PreStop.Sleep.Seconds != 0 {
-		t.Errorf("the service sleeps for %v, the pod has %v; want more than weir's %v, and more than that", sleep, grace, end(c))
+		t.Errorf("the service sleeps for %v, the grace period of the pod is %v; want the sleep longer than weir's %v, and the grace period longer than the sleep", sleep, grace, end(c))
 	}
 	ports := map[string]int{}
 	for _, p := range weir.Ports {
 		ports[p.Name] = p.ContainerPort
 	}
 	if c.Listen[0].Address != ":8080" || ports["http"] != 8080 || c.Admin.Address != ":9090" || ports["weir-admin"] != 9090 {
-		t.Errorf("ports %v; the configuration has %s and %s", ports, c.Listen[0].Address, c.Admin.Address)
+		t.Errorf("ports %v; the configuration uses %s and %s", ports, c.Listen[0].Address, c.Admin.Address)
 	}
 	for _, p := range []probe{weir.LivenessProbe, weir.ReadinessProbe} {
 		if p.Get.Port != "weir-admin" {
-			t.Errorf("a probe of port %q; want the admin listener's", p.Get.Port)
+			t.Errorf("a probe uses port %q; want the admin listener's", p.Get.Port)
 		}
 		if code := probed(t, p.Get.Path); code != http.StatusOK {
-			t.Errorf("the kubelet's GET %s is answered with %d; want 200", p.Get.Path, code)
+			t.Errorf("the kubelet's GET %s gets %d; want 200", p.Get.Path, code)
 		}
 	}
 	if probed(t, "/stats") == http.StatusOK {
-		t.Error("/stats is open without the token")
+		t.Error("/stats is accessible without the token")
 	}
 }
 
-// probed is what the kubelet gets from an admin listener with a token: it comes
-// without one, and calls the pod by its address.
+// probed returns the status that the kubelet gets from an admin listener with a token.
+// The kubelet sends no token, and uses the pod's address.
 func probed(t *testing.T, path string) int {
 	t.Helper()
 	g, err := gateway.New(gateway.Config{
@@ -254,7 +255,7 @@ func TestPodMonitorFindsTheSidecar(t *testing.T) {
 	parse(t, root+"deploy/kubernetes/podmonitor.yaml", &m)
 	for name, value := range m.Spec.Selector.Labels {
 		if d.Spec.Template.Metadata.Labels[name] != value {
-			t.Errorf("pods have %v; the monitor looks for %s=%s", d.Spec.Template.Metadata.Labels, name, value)
+			t.Errorf("the pods have labels %v; the monitor selects %s=%s", d.Spec.Template.Metadata.Labels, name, value)
 		}
 	}
 	var secret string

@@ -16,15 +16,15 @@ import (
 
 const dashboardFile = root + "deploy/grafana/weir.json"
 
-// notShown are metrics that the dashboard has no use for.
+// notShown lists metrics that the dashboard does not show, with the reason.
 var notShown = map[string]string{
-	"weir_guard_calls_total":                  "the sum of the kinds that are shown, and of loads",
-	"weir_guard_evictions_total":              "a full memory is normal; the entries are shown",
+	"weir_guard_calls_total":                  "the sum of loads and of the kinds that are shown",
+	"weir_guard_evictions_total":              "a full cache is normal; the entries are shown",
 	"weir_http_missed_total":                  "the rest of the requests that are shown",
-	"weir_http_unanswered_total":              "the failures of calls are shown, which it follows from",
-	"weir_http_left_midway_total":             "says more of clients than of the service",
-	"weir_fleet_reads_blocked":                "rare, and then among the pending invalidations",
-	"weir_fleet_replayed_invalidations_total": "the difference of those that were queued and are pending, which are shown",
+	"weir_http_unanswered_total":              "it follows from the failures of calls, which are shown",
+	"weir_http_left_midway_total":             "describes clients rather than the service",
+	"weir_fleet_reads_blocked":                "rare, and included in the pending invalidations",
+	"weir_fleet_replayed_invalidations_total": "the difference between the queued and the pending ones, which are shown",
 }
 
 type panel struct {
@@ -61,7 +61,7 @@ func openDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// flat returns all panels, those of closed rows too.
+// flat returns all panels, including those in collapsed rows.
 func (d dashboard) flat() (all []panel) {
 	for _, p := range d.Panels {
 		all = append(append(all, p), p.Panels...)
@@ -69,7 +69,7 @@ func (d dashboard) flat() (all []panel) {
 	return all
 }
 
-// expressions are those of all panels, by where they are.
+// expressions returns the expressions of all panels, by location.
 func (d dashboard) expressions() map[string]string {
 	all := map[string]string{}
 	for _, p := range d.flat() {
@@ -83,7 +83,7 @@ func (d dashboard) expressions() map[string]string {
 	return all
 }
 
-// Whatever the dashboard names the code tells, and what the code tells it shows.
+// The dashboard uses only metrics that the code exports, and shows all of them.
 func TestC8_DashboardAndCodeNameTheSame(t *testing.T) {
 	b, d := contents(t), openDashboard(t)
 	shown := map[string]bool{}
@@ -102,17 +102,17 @@ func TestC8_DashboardAndCodeNameTheSame(t *testing.T) {
 	}
 	for name := range b.code {
 		if _, ok := notShown[name]; ok == shown[name] {
-			t.Errorf("%s: shown %t, and among the exceptions %t; want one of the two", name, shown[name], ok)
+			t.Errorf("%s: shown %t, in the exceptions %t; want exactly one of the two", name, shown[name], ok)
 		}
 	}
 	for name := range notShown {
 		if _, ok := b.code[name]; !ok {
-			t.Errorf("the exception %s is no metric", name)
+			t.Errorf("the exception %s is not a metric", name)
 		}
 	}
 }
 
-// The lists to choose from come from metrics and labels that are there.
+// The values of the dashboard's variables come from existing metrics and labels.
 func TestC8_VariablesOfTheDashboard(t *testing.T) {
 	b := contents(t)
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
@@ -144,12 +144,12 @@ func TestC8_VariablesOfTheDashboard(t *testing.T) {
 	used := regexp.MustCompile(`\$\{?(\w+)\}?`)
 	for _, m := range used.FindAllStringSubmatch(read(t, dashboardFile), -1) {
 		if _, ok := have[m[1]]; !ok && !strings.HasPrefix(m[1], "__") {
-			t.Errorf("$%s is used, and no variable", m[1])
+			t.Errorf("$%s is used but is not a variable", m[1])
 		}
 	}
 }
 
-// What Grafana would put right silently, or show wrongly.
+// This test finds faults that Grafana would silently correct or display wrongly.
 func TestDashboardIsInOrder(t *testing.T) {
 	d := openDashboard(t)
 	if d.UID != "weir" || d.Title != "weir" || d.SchemaVersion < 38 {
@@ -162,7 +162,7 @@ func TestDashboardIsInOrder(t *testing.T) {
 		}
 		ids[p.ID] = true
 		if p.Title == "" || p.GridPos.W < 1 || p.GridPos.H < 1 || p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("panel %d %q at %+v; want a title and a place", p.ID, p.Title, p.GridPos)
+			t.Errorf("panel %d %q at %+v; want a title and a position", p.ID, p.Title, p.GridPos)
 		}
 		for x := range p.GridPos.W {
 			for y := range p.GridPos.H {
@@ -177,19 +177,19 @@ func TestDashboardIsInOrder(t *testing.T) {
 			continue
 		}
 		if len(p.Targets) == 0 || p.Datasource == nil || p.Datasource.UID != "${datasource}" {
-			t.Errorf("%q: %d expressions of %+v; want some of ${datasource}", p.Title, len(p.Targets), p.Datasource)
+			t.Errorf("%q: %d expressions with %+v; want some of ${datasource}", p.Title, len(p.Targets), p.Datasource)
 		}
 		refs := map[string]bool{}
 		for _, target := range p.Targets {
 			if refs[target.RefID] || target.Datasource.UID != "${datasource}" {
-				t.Errorf("%q: %s of %s is there twice, or of another data source", p.Title, target.RefID, target.Datasource.UID)
+				t.Errorf("%q: %s of %s is a duplicate, or has another data source", p.Title, target.RefID, target.Datasource.UID)
 			}
 			refs[target.RefID] = true
 		}
 	}
 }
 
-// All expressions parse, with something in place of Grafana's variables.
+// All expressions parse once Grafana's variables are replaced.
 func TestPromtoolTakesTheDashboard(t *testing.T) {
 	type record struct {
 		Record string `yaml:"record"`

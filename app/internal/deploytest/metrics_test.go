@@ -1,5 +1,6 @@
-// Package deploytest_test looks at the files in the folder deploy: that they name
-// what the code has, and that their readers can. It has no code of its own.
+// Package deploytest_test checks the files in the folder deploy: that they use only
+// names that exist in the code, and that the programs that read them accept them. It
+// contains only tests.
 package deploytest_test
 
 import (
@@ -25,15 +26,15 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A family is a metric that the code tells.
+// A family is a metric that the code exports.
 type family struct {
 	kind   string // counter, gauge, histogram
 	labels map[string]bool
-	values map[string]map[string]bool // of labels that were seen
+	values map[string]map[string]bool // of labels, as seen
 }
 
-// registered are all metrics of the code by name: those that are declared, and
-// those on the page of a proxy, which brings the values of the labels.
+// registered returns all metrics of the code by name: the declared ones, and those on
+// the metrics page of a proxy, which provides the values of labels.
 var registered = sync.OnceValues(func() (map[string]family, error) {
 	all := map[string]family{}
 	for _, m := range metrics.All() {
@@ -71,7 +72,7 @@ var registered = sync.OnceValues(func() (map[string]family, error) {
 	return all, nil
 })
 
-// baseName is name without what a histogram's samples have behind it.
+// baseName returns name without the suffix of a histogram's samples.
 func baseName(all map[string]family, name string) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok && all[base].kind == "histogram" {
@@ -81,8 +82,8 @@ func baseName(all map[string]family, name string) string {
 	return name
 }
 
-// page is what Prometheus gets from a proxy with everything in it, and from a Guard
-// in it too: a program would tell of that in the same way.
+// page returns the metrics page of a proxy that uses every feature, with those of a
+// Guard, which a program would export in the same way.
 func page() (string, error) {
 	ctx := context.Background()
 	calls, err := limit.NewAdaptive(limit.AdaptiveOptions{})
@@ -126,7 +127,7 @@ func page() (string, error) {
 	return string(b), err
 }
 
-// families are registered, or the test ends.
+// families returns registered, or fails the test.
 func families(t *testing.T) map[string]family {
 	t.Helper()
 	all, err := registered()
@@ -134,7 +135,7 @@ func families(t *testing.T) map[string]family {
 		t.Fatal(err)
 	}
 	if len(all) < 70 || all["weir_build_info"].kind != "gauge" || all["weir_http_requests_total"].kind != "counter" {
-		t.Fatalf("the code tells %d metrics, which cannot be all: %v", len(all), slices.Sorted(maps.Keys(all)))
+		t.Fatalf("the code exports only %d metrics: %v", len(all), slices.Sorted(maps.Keys(all)))
 	}
 	return all
 }

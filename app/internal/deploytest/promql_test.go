@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What Prometheus itself adds to every sample, or makes.
+// Labels and metrics that Prometheus itself adds.
 var (
 	targetLabels = []string{"job", "instance"}
 	foreign      = map[string][]string{ // metrics of Prometheus, with their labels
@@ -26,14 +26,14 @@ var (
 	recording = regexp.MustCompile(`^job_(?:route|guard):weir_\w+:\w+$`)
 )
 
-// A use is one of a metric in an expression.
+// A use is a use of a metric in an expression.
 type use struct {
 	name     string
 	matchers [][]string // label, operator, value
 }
 
-// uses returns the metrics that an expression names, and the labels that it groups
-// by. What is no metric is a function or a keyword of PromQL.
+// uses returns the metrics in an expression, and the labels by which it groups. Other
+// words are functions or keywords of PromQL.
 func uses(expr string) (all []use, grouped []string) {
 	for _, m := range selector.FindAllStringSubmatch(expr, -1) {
 		u := use{name: m[1]}
@@ -55,13 +55,13 @@ func uses(expr string) (all []use, grouped []string) {
 	return all, grouped
 }
 
-// A book knows which metrics and labels there are.
+// A book contains the existing metrics and labels.
 type book struct {
 	code     map[string]family
 	recorded map[string][]string // names of recording rules, with their labels
 }
 
-// labels returns those that a metric has, and false if there is no such metric.
+// labels returns the labels of a metric, and false if there is no such metric.
 func (b book) labels(name string) ([]string, bool) {
 	if l, ok := foreign[name]; ok {
 		return l, true
@@ -71,7 +71,7 @@ func (b book) labels(name string) ([]string, bool) {
 	}
 	base := baseName(b.code, name)
 	f, ok := b.code[base]
-	if !ok || (f.kind == "histogram") == (base == name) { // a histogram has no sample of its own name
+	if !ok || (f.kind == "histogram") == (base == name) { // a histogram has no sample with its plain name
 		return nil, false
 	}
 	all := slices.Clone(targetLabels)
@@ -84,11 +84,11 @@ func (b book) labels(name string) ([]string, bool) {
 	return all, true
 }
 
-// check returns what an expression names that is not there.
+// check returns the names in an expression that do not exist.
 func (b book) check(expr string) (faults []string) {
 	all, grouped := uses(expr)
 	if len(all) == 0 {
-		return []string{"names no metric"}
+		return []string{"uses no metric"}
 	}
 	var any []string
 	for _, u := range all {
@@ -115,13 +115,13 @@ func (b book) check(expr string) (faults []string) {
 	}
 	for _, l := range grouped {
 		if !slices.Contains(any, l) {
-			faults = append(faults, "groups by "+l+", which nothing in it has")
+			faults = append(faults, "groups by "+l+", which none of its metrics has")
 		}
 	}
 	return faults
 }
 
-// named are the names in a matcher of __name__.
+// named returns the names in a matcher of __name__.
 func (u use) named() []string {
 	for _, m := range u.matchers {
 		if m[0] == "__name__" {
@@ -131,8 +131,8 @@ func (u use) named() []string {
 	return nil
 }
 
-// values returns what a matcher asks of a label that the code never says. Labels
-// that hold names are the operator's.
+// values returns the label values in a matcher that the code never exports. Labels with
+// names chosen by the operator are not checked.
 func (b book) values(name string, m []string) (faults []string) {
 	f, ok := b.code[baseName(b.code, name)]
 	if !ok || !slices.Contains([]string{"kind", "reason", "result"}, m[0]) || strings.HasPrefix(m[2], "$") {
@@ -140,7 +140,7 @@ func (b book) values(name string, m []string) (faults []string) {
 	}
 	for v := range strings.SplitSeq(m[2], "|") {
 		if !f.values[m[0]][v] {
-			faults = append(faults, fmt.Sprintf("%s is never told with %s=%q", name, m[0], v))
+			faults = append(faults, fmt.Sprintf("%s is never exported with %s=%q", name, m[0], v))
 		}
 	}
 	return faults

@@ -48,7 +48,7 @@ func parse(t *testing.T, name string, into any) {
 	}
 }
 
-// rules returns those that record and those that alert.
+// rules returns the recording rules and the alerts.
 func rules(t *testing.T) (records, alerts []rule) {
 	t.Helper()
 	var f ruleFile
@@ -68,14 +68,14 @@ func rules(t *testing.T) (records, alerts []rule) {
 	return records, alerts
 }
 
-// contents is the book of all that the rules and the dashboard may name.
+// contents returns the names that the rules and the dashboard may use.
 func contents(t *testing.T) book {
 	t.Helper()
 	b := book{families(t), map[string][]string{}}
 	records, _ := rules(t)
 	for _, r := range records {
 		_, grouped := uses(r.Expr)
-		if len(grouped) == 0 { // of others that are recorded
+		if len(grouped) == 0 { // computed from other recorded series
 			grouped = []string{"job", "route"}
 		}
 		b.recorded[r.Record] = slices.DeleteFunc(grouped, func(l string) bool { return l == "le" })
@@ -83,7 +83,7 @@ func contents(t *testing.T) book {
 	return b
 }
 
-// Whatever the rules name the code tells.
+// The rules use only names that the code exports.
 func TestC8_RulesNameWhatTheCodeTells(t *testing.T) {
 	b := contents(t)
 	records, alerts := rules(t)
@@ -99,7 +99,7 @@ func TestC8_RulesNameWhatTheCodeTells(t *testing.T) {
 	}
 }
 
-// The series that the rules are tested with are such as the code tells.
+// The series in the tests of the rules exist in the code.
 func TestC8_TestsOfTheRulesNameWhatTheCodeTells(t *testing.T) {
 	var f struct {
 		Tests []struct {
@@ -137,15 +137,15 @@ func TestC8_TestsOfTheRulesNameWhatTheCodeTells(t *testing.T) {
 	_, alerts := rules(t)
 	for _, a := range alerts {
 		if !fires[a.Alert] {
-			t.Errorf("no test has %s fire", a.Alert)
+			t.Errorf("no test makes %s fire", a.Alert)
 		}
 	}
 	if quiet < 5 {
-		t.Errorf("%d tests have no alert fire; want some", quiet)
+		t.Errorf("in %d tests no alert fires; want some such tests", quiet)
 	}
 }
 
-// Each alert has its meaning, a first step, and a link.
+// Each alert has a description, a first step, and a link.
 func TestAlertsAreToldInTheHowto(t *testing.T) {
 	_, alerts := rules(t)
 	headings := map[string]bool{}
@@ -164,14 +164,14 @@ func TestAlertsAreToldInTheHowto(t *testing.T) {
 			t.Errorf("%s: summary %q; want one line", a.Alert, s)
 		}
 		if !strings.Contains(a.Annotations["description"], "First: ") {
-			t.Errorf("%s: description %q; want what it means, and what to do first", a.Alert, a.Annotations["description"])
+			t.Errorf("%s: description %q; want its meaning, and the first step", a.Alert, a.Annotations["description"])
 		}
 		if s := a.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, s) {
 			t.Errorf("%s: severity %q", a.Alert, s)
 		}
 	}
 	for _, left := range slices.Sorted(maps.Keys(headings)) {
-		t.Errorf("%s tells of %s, which is no alert", howtoFile, left)
+		t.Errorf("%s describes %s, which is not an alert", howtoFile, left)
 	}
 }
 

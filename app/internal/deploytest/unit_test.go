@@ -11,7 +11,7 @@ import (
 
 const unitFile = root + "deploy/systemd/weir-proxy.service"
 
-// directives are those of the unit, with all their values.
+// directives returns the directives of the unit, with all their values.
 func directives(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -24,8 +24,8 @@ func directives(t *testing.T) map[string][]string {
 	return all
 }
 
-// The command line of the unit is one that weir understands, and the unit gives it
-// the time that it takes.
+// weir accepts the command line of the unit, and the unit allows enough time for the
+// shutdown.
 func TestUnitStartsWeir(t *testing.T) {
 	d := directives(t)
 	if len(d["ExecStart"]) != 1 {
@@ -39,7 +39,7 @@ func TestUnitStartsWeir(t *testing.T) {
 	checked(t, configuration, strings.Fields(args))
 	stop, err := time.ParseDuration(d["TimeoutStopSec"][0])
 	if c := load(t, configuration); err != nil || stop <= end(c) {
-		t.Errorf("TimeoutStopSec=%v, %v; want more than the %v of draining", stop, err, end(c))
+		t.Errorf("TimeoutStopSec=%v, %v; want more than the drain time of %v", stop, err, end(c))
 	}
 	for name, want := range map[string]string{
 		"Type": "notify", "ExecReload": "/bin/kill -HUP $MAINPID", "RestartPreventExitStatus": "2",
@@ -51,7 +51,7 @@ func TestUnitStartsWeir(t *testing.T) {
 	}
 }
 
-// systemd itself finds nothing wrong with it, once there is such a program.
+// systemd itself accepts the unit, once its program exists.
 func TestSystemdTakesTheUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skipf("WITHOUT systemd-analyze: %v", err)

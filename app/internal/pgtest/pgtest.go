@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The environment variables with which make test announces the engines.
+// The environment variables with which make test passes the engines to the tests.
 const (
 	urlVar      = "WEIR_TEST_POSTGRES" // connection URL of a superuser
-	requiredVar = "WEIR_TEST_ENGINES"  // "required": the engines must be there
+	requiredVar = "WEIR_TEST_ENGINES"  // "required": the engines must be available
 )
 
-// URL returns the connection URL of a test server, as its superuser. If there is none, the
-// test fails where engines are required and is skipped elsewhere.
+// URL returns the connection URL of a test server, as its superuser. If there is none,
+// the test fails if engines are required, and is skipped otherwise.
 func URL(t testing.TB) string {
 	t.Helper()
 	url := os.Getenv(urlVar)
@@ -23,7 +23,7 @@ func URL(t testing.TB) string {
 	case url != "":
 		return url
 	case os.Getenv(requiredVar) == "required":
-		t.Fatalf("%s is not set, and %s=required", urlVar, requiredVar)
+		t.Fatalf("%s is not set, but %s=required", urlVar, requiredVar)
 	default:
 		t.Skipf("%s is not set; `make test` starts a PostgreSQL and sets it", urlVar)
 	}

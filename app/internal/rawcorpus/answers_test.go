@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// H5, H2, H17: whatever an origin answers, what the client sees, who else may
-// have it, and whether the connection to the origin is used again.
+// H5, H2, H17: for each response of an origin, the rows say what the client sees,
+// whether other clients can get it, and whether the connection to the origin is reused.
 func TestH5_RawAnswers(t *testing.T) {
 	all := rows(t, "answers-*.txt", answerKeys...)
 	if len(all) < 100 {
@@ -25,19 +25,19 @@ func TestH5_RawAnswers(t *testing.T) {
 	})
 }
 
-// pieceOf is how an origin writes what a client of that kind will see.
+// pieceOf is how an origin splits its writes for each kind of client.
 var pieceOf = map[string]string{"plain": "whole", "TLS": "bytes", "h2": "lines"}
 
 // reset breaks a connection.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // it is closed next
+		_ = t.SetLinger(0) // it is about to be closed
 	}
 	_ = c.Close()
 }
 
-// answered asks for what a row answers, and then as somebody else for the same,
-// and tells what went wrong.
+// answered requests the response of a row, and then the same target as another client.
+// It returns what went wrong.
 func (s *stand) answered(t *testing.T, r row, how string) string {
 	t.Helper()
 	s.gateway.Cache().InvalidateAll(context.Background())
@@ -78,21 +78,21 @@ func (s *stand) answered(t *testing.T, r row, how string) string {
 	case len(faults) > 0:
 		return fmt.Sprintf("the origin cannot read %q", faults)
 	case !asked && r.get("stored") == "no":
-		return fmt.Sprintf("the next client was given it: %v", second)
+		return fmt.Sprintf("the next client got it: %v", second)
 	case asked && r.get("stored") == "yes" && s.configuration == "caching" && method == "GET":
 		return "it was not stored"
 	case asked && (second.body != alphabet || second.broken):
-		return fmt.Sprintf("the next client got %v; want the next answer", second)
+		return fmt.Sprintf("the next client got %v; want the next response", second)
 	case third.body != alphabet || third.broken:
-		return fmt.Sprintf("the client after it got %v; want the answer to its request", third)
+		return fmt.Sprintf("the client after it got %v; want the response to its request", third)
 	case again && r.get("reuse") == "no":
-		return "the connection to the origin was used again"
+		return "the connection to the origin was reused"
 	}
 	return ""
 }
 
-// ask sends a request on a connection of its own, and returns the answer with
-// the statuses before it.
+// ask sends a request on a separate connection, and returns the response and the
+// statuses before it.
 func (s *stand) ask(t *testing.T, method, target, version, how string) (final message, interim []string) {
 	t.Helper()
 	if how == "h2" {
@@ -108,7 +108,7 @@ func (s *stand) ask(t *testing.T, method, target, version, how string) (final me
 	return askOn(s.dial(t, how == "TLS"), method, target, version)
 }
 
-// askOn is ask for a connection of HTTP/1.
+// askOn is ask for an HTTP/1 connection.
 func askOn(conn net.Conn, method, target, version string) (final message, interim []string) {
 	if version == "" {
 		version = "HTTP/1.1"
@@ -137,7 +137,7 @@ func askOn(conn net.Conn, method, target, version string) (final message, interi
 	}
 }
 
-// endless is the word that ends a stream at the head of a request without a
+// endless returns the word that ends a stream after the header of a request without a
 // body.
 func endless(method string) string {
 	if method == "POST" {
@@ -146,7 +146,7 @@ func endless(method string) string {
 	return "end "
 }
 
-// sees tells in what an answer is not what the row says.
+// sees returns how a response differs from the row.
 func sees(t *testing.T, r row, m message, interim []string) string {
 	t.Helper()
 	conditions := r.get("sees")
@@ -160,7 +160,7 @@ func sees(t *testing.T, r row, m message, interim []string) string {
 		return fault
 	}
 	if want := strings.Join(statuses[:len(statuses)-1], " "); m.start == strings.Split(conditions, "|")[0] && strings.Join(interim, " ") != want {
-		return fmt.Sprintf("interim answers %q; want %q", interim, want)
+		return fmt.Sprintf("interim responses %q; want %q", interim, want)
 	}
 	return ""
 }

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// A client reads answers on a connection of HTTP/1 as they come.
+// A client reads responses on an HTTP/1 connection as they arrive.
 type client struct {
 	net.Conn
 	answers chan heard // closed at the end of the connection
 }
 
-// heard is one answer, or what is wrong with it.
+// heard is one response, or what is wrong with it.
 type heard struct {
 	message
 	err error
 }
 
-// listen reads answers from c until it ends. heads says of which final answer it
-// is known that it has no body.
+// listen reads responses from c until it ends. heads reports which final responses are
+// known to have no body.
 func listen(c net.Conn, heads func(i int) bool) *client {
 	l := &client{c, make(chan heard, 100)}
 	go func() { // ends with the connection, which has a deadline
@@ -47,22 +47,22 @@ func listen(c net.Conn, heads func(i int) bool) *client {
 	return l
 }
 
-// next returns the next answer. False means that the connection has ended.
+// next returns the next response. It returns false if the connection has ended.
 func (c *client) next() (message, bool, error) {
 	h, ok := <-c.answers
 	return h.message, ok, h.err
 }
 
-// errEnd is the end of a connection before an answer.
+// errEnd means that the connection ended before a response.
 var errEnd = errors.New("the connection has ended")
 
 var statusLine = regexp.MustCompile(`^HTTP/1\.[01] ([1-9][0-9][0-9]) [\x20-\x7e\x80-\xff\t]*$`)
 
-// readAnswer reads an answer by the letter of RFC 9112.
+// readAnswer reads a response, strictly as RFC 9112 requires.
 func readAnswer(br *bufio.Reader, head bool) (m message, err error) {
 	if _, err := br.Peek(1); err != nil {
 		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-			return m, fmt.Errorf("nothing came in %v", patience)
+			return m, fmt.Errorf("no bytes for %v", patience)
 		}
 		return m, errEnd
 	}
@@ -109,11 +109,11 @@ func readAnswer(br *bufio.Reader, head bool) (m message, err error) {
 	return m, nil
 }
 
-// pieces are how bytes are written, one write each.
+// pieces are the ways to split bytes into writes.
 var pieces = map[string]func(string) []string{
 	"whole": func(s string) []string { return []string{s} },
 	"bytes": func(s string) []string {
-		if len(s) > 2000 { // the ends are what matters
+		if len(s) > 2000 { // the beginning and the end are what matters
 			return append(append(strings.Split(s[:500], ""), s[500:len(s)-500]), strings.Split(s[len(s)-500:], "")...)
 		}
 		return strings.Split(s, "")
@@ -121,7 +121,7 @@ var pieces = map[string]func(string) []string{
 	"lines": func(s string) []string { return strings.SplitAfter(s, "\r\n") },
 }
 
-// send writes text in pieces. A peer that has left is no fault here.
+// send writes text in pieces. A peer that has disconnected is not a fault here.
 func (c *client) send(text, how string) {
 	for _, p := range pieces[how](text) {
 		if _, err := io.WriteString(c, p); err != nil {
@@ -130,9 +130,9 @@ func (c *client) send(text, how string) {
 	}
 }
 
-// closeWrite ends what the client sends.
+// closeWrite closes the client's sending side.
 func (c *client) closeWrite() {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		_ = w.CloseWrite() // the peer may have left
+		_ = w.CloseWrite() // the peer can have disconnected
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Whatever bytes a client sends, the origin sees what a strict reader sees in
-// them: the same requests in the same order with the same bodies, and no others.
-// Where the strict reader finds a fault weir may refuse, or be more tolerant than
-// it in what a recipient may tolerate; it never makes two requests of one.
+// For any bytes of a client, the origin sees what a strict reader sees in them: the
+// same requests in the same order with the same bodies, and no others. If the strict
+// reader finds a fault, weir can refuse the request, or tolerate what RFC 9112 allows a
+// recipient to tolerate. It never turns one request into two.
 func FuzzRawRequests(f *testing.F) {
 	for _, r := range rows(f, "requests-*.txt", requestKeys...) {
 		if s := raw(f, r.get("send")); len(s) < 2000 {
@@ -28,17 +28,17 @@ func FuzzRawRequests(f *testing.F) {
 	w := start(f, configurations["default"], "{name: o, servers: ['http://"+o.Addr().String()+"']}")
 	var runs atomic.Int64
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		// A call that was cut off may reach the origin later: each run has a mark.
+		// A call that was cut off can reach the origin later, so each run has a mark.
 		mark := fmt.Sprintf("X-Run: %d", runs.Add(1))
 		bytes = lineEnd.ReplaceAll(bytes, []byte("${1}"+mark+"\r\n"))
 		c := w.dial(t, false)
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(patience))
 		go func() { // ends with the connection
-			_, _ = c.Write(bytes) // weir may refuse before the end
+			_, _ = c.Write(bytes) // weir can refuse before the end
 			(&client{Conn: c}).closeWrite()
 		}()
-		_, _ = io.Copy(io.Discard, c) // what it says is the corpus's concern
+		_, _ = io.Copy(io.Discard, c) // the content is tested by the rows
 		c.Close()
 		waitIdle(t, w)
 		seen, faults := o.take()
@@ -64,30 +64,30 @@ func FuzzRawRequests(f *testing.F) {
 	})
 }
 
-// lineEnd is the end of what may be read as a request line.
+// lineEnd is the end of a possible request line.
 var lineEnd = regexp.MustCompile(`( HTTP/1\.[0-9]\r?\n)`)
 
-// waitIdle waits until no call is on its way to the origin.
+// waitIdle waits until no call is in flight to the origin.
 func waitIdle(t *testing.T, w *weir) {
 	t.Helper()
 	late := time.After(patience)
 	for w.gateway.Stats().Upstreams["o"].Limit.InUse > 0 {
 		select {
 		case <-late:
-			t.Fatal("a call does not end although its client has left")
+			t.Fatal("a call does not end although its client has disconnected")
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// readAll reads requests as strictly as the origin does, but for what RFC 9112
-// lets a recipient tolerate: empty lines before a request, LF for CR LF in a
-// head, folded lines, and chunk extensions. clean is false if it ends at a fault.
+// readAll reads requests as strictly as the origin does, except for what RFC 9112
+// allows a recipient to tolerate: empty lines before a request, LF instead of CR LF in
+// a header, folded lines, and chunk extensions. clean is false if it ends at a fault.
 func readAll(s string) (all []message, clean bool) {
 	br := bufio.NewReader(strings.NewReader(s))
 	for {
 		for b, err := br.Peek(1); err == nil && (b[0] == '\r' || b[0] == '\n'); b, err = br.Peek(1) {
-			_, _ = br.Discard(1) // it was peeked
+			_, _ = br.Discard(1) // already peeked
 		}
 		m, err := readTolerant(br)
 		if errors.Is(err, io.EOF) {
@@ -100,8 +100,8 @@ func readAll(s string) (all []message, clean bool) {
 	}
 }
 
-// differs tells in what the origin saw another request than the client sent. The
-// fields are compared where they frame or route.
+// differs returns how the request that the origin saw differs from the one that the
+// client sent. It compares only the fields that affect framing or routing.
 func differs(sent, seen message) string {
 	method, target, _ := strings.Cut(sent.start, " ")
 	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' { // the absolute form
@@ -119,16 +119,16 @@ func differs(sent, seen message) string {
 		}
 	}
 	if want := method + " " + target; seen.start != want {
-		return "another request line than " + want
+		return "a request line other than " + want
 	}
 	if sent.body != seen.body {
-		return "another body than " + cut(sent.body)
+		return "a body other than " + cut(sent.body)
 	}
 	return ""
 }
 
-// Whatever bytes an origin answers, a client never sees a complete answer where
-// the origin's was not, and nothing of one answer in another.
+// For any bytes of an origin, a client never sees a complete response if the origin's
+// was incomplete, and never a part of one response in another.
 func FuzzRawAnswers(f *testing.F) {
 	for _, r := range rows(f, "answers-*.txt", answerKeys...) {
 		if s := raw(f, r.get("send")); len(s) < 2000 && !r.has("reset") && !strings.HasPrefix(r.get("ask"), "HEAD") {
@@ -145,8 +145,8 @@ func FuzzRawAnswers(f *testing.F) {
 		o.mu.Unlock()
 		first, _ := s.ask(t, "GET", "/a", "", "plain")
 		second, _ := s.ask(t, "GET", "/b", "", "plain")
-		if second.start != "502" && (second.start != "200" || second.body != alphabet || second.broken) { // its connection may end as it is used
-			t.Fatalf("the next answer is %v, after %q", second, bytes)
+		if second.start != "502" && (second.start != "200" || second.body != alphabet || second.broken) { // its connection can end while it is used
+			t.Fatalf("the next response is %v, after %q", second, bytes)
 		}
 		if first.broken || first.start == "502" {
 			return
@@ -154,9 +154,10 @@ func FuzzRawAnswers(f *testing.F) {
 		m, err := finalOf(string(bytes))
 		switch {
 		case err == nil && strings.HasPrefix(string(bytes), "HTTP/1.0") && m.values("Transfer-Encoding") != nil:
-			// HTTP/1.0 has no codings: some read chunks, some a body that looks like them.
+			// HTTP/1.0 has no codings: some recipients read chunks, and others a body
+			// that looks like chunks.
 		case err != nil:
-			t.Fatalf("the client got %v; a strict reader says %v of %q", first, err, bytes)
+			t.Fatalf("the client got %v; a strict reader returns %v for %q", first, err, bytes)
 		case m.broken:
 			t.Fatalf("the client got %v, complete; it was cut off in %q", first, bytes)
 		case m.start != first.start || m.body != first.body:
@@ -165,7 +166,7 @@ func FuzzRawAnswers(f *testing.F) {
 	})
 }
 
-// finalOf reads the final answer of what an origin sent before it closed.
+// finalOf reads the final response from the bytes of an origin that then closed.
 func finalOf(s string) (m message, err error) {
 	br := bufio.NewReader(strings.NewReader(s))
 	for {
@@ -176,7 +177,7 @@ func finalOf(s string) (m message, err error) {
 	}
 }
 
-// The reader of the fuzz targets reads what it reads like the origin.
+// The reader of the fuzz targets reads valid requests as the origin does.
 func TestTolerantReader(t *testing.T) {
 	for _, tt := range []struct {
 		in   string

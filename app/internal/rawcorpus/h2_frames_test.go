@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The frames of HTTP/2 (RFC 9113, section 6).
+// The frame types of HTTP/2 (RFC 9113, section 6).
 const (
 	frameData = iota
 	frameHeaders
@@ -26,22 +26,22 @@ const (
 )
 
 const (
-	flagEnd        = 1 // and ACK
+	flagEnd        = 1 // also ACK
 	flagEndHeaders = 4
 	flagPadded     = 8
 	flagPriority   = 32
 )
 
-// An h2 is a client of HTTP/2 that sends any frames.
+// An h2 is an HTTP/2 client that can send any frames.
 type h2 struct {
 	net.Conn
 	br      *bufio.Reader
 	decoder fieldDecoder
-	block   []byte // of a header block that goes on
+	block   []byte // of an unfinished header block
 	streams map[uint32]*exchange
 }
 
-// An exchange is what came back on a stream.
+// An exchange is the response on a stream.
 type exchange struct {
 	message
 	interim []string
@@ -55,7 +55,7 @@ func newH2(c net.Conn) *h2 {
 	return h
 }
 
-// frame writes a frame. That it fails is seen by reading.
+// frame writes a frame. Errors are detected by reading.
 func (h *h2) frame(kind, flags byte, stream uint32, payload []byte) {
 	n := len(payload)
 	b := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}
@@ -63,7 +63,7 @@ func (h *h2) frame(kind, flags byte, stream uint32, payload []byte) {
 	_, _ = h.Write(append(b, payload...))
 }
 
-// Short forms of fields.
+// h2Macros are short forms of fields.
 var h2Macros = map[string][]string{
 	"@":     {":method=GET", ":scheme=https", ":authority=h.test", ":path=/a"},
 	"@HEAD": {":method=HEAD", ":scheme=https", ":authority=h.test", ":path=/a"},
@@ -132,12 +132,12 @@ func (h *h2) send(t testing.TB, line string) {
 	}
 }
 
-// fieldsOf returns fields, name=value each, as a header block.
+// fieldsOf encodes fields, each name=value, as a header block.
 func fieldsOf(t testing.TB, words []string) []byte {
 	t.Helper()
 	var fields [][2]string
 	for _, w := range words {
-		i := strings.Index(w[1:], "=") + 1 // a name may begin with =
+		i := strings.Index(w[1:], "=") + 1 // a name can begin with =
 		if w[0] == '=' {
 			i = 0
 		}
@@ -149,8 +149,8 @@ func fieldsOf(t testing.TB, words []string) []byte {
 	return encodeFields(fields)
 }
 
-// await reads until the stream has its outcome. "goaway" is the end of the
-// connection, with or without words.
+// await reads until the stream has its outcome. "goaway" is the end of the connection,
+// with or without a GOAWAY frame.
 func (h *h2) await(stream uint32) *exchange {
 	for {
 		e := h.at(stream)
@@ -185,7 +185,7 @@ func (h *h2) at(stream uint32) *exchange {
 	return e
 }
 
-// take notes what a frame says.
+// take records the effect of a frame.
 func (h *h2) take(kind, flags byte, stream uint32, payload []byte) error {
 	e := h.at(stream)
 	switch kind {
@@ -197,7 +197,7 @@ func (h *h2) take(kind, flags byte, stream uint32, payload []byte) error {
 		if flags&flagEnd == 0 {
 			h.frame(framePing, flagEnd, 0, payload)
 		}
-	case frameHeaders, frameContinuation: // of net/http, which neither pads nor prioritises
+	case frameHeaders, frameContinuation: // of net/http, which uses neither padding nor priorities
 		if kind == frameHeaders {
 			h.block = nil
 		}
@@ -236,7 +236,7 @@ func (h *h2) take(kind, flags byte, stream uint32, payload []byte) error {
 	return nil
 }
 
-// head notes a header block: of an interim answer, a final one, or a trailer.
+// head records a header block: of an interim response, a final one, or a trailer.
 func (e *exchange) head(fields []string) {
 	var status string
 	var lines []string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// H18, H17: whatever a client sends over HTTP/2, what it is answered, what the
-// origin sees, and whether the connection goes on.
+// H18, H17: for each request of a client over HTTP/2, the rows say what the client
+// gets, what the origin sees, and whether the connection stays open.
 func TestH18_RawHTTP2Requests(t *testing.T) {
 	all := rows(t, "h2-*.txt", frameKeys...)
 	spread(t, all, func(t *testing.T, s *stand, r row) {
@@ -19,11 +19,11 @@ func TestH18_RawHTTP2Requests(t *testing.T) {
 	})
 }
 
-// framed sends the frames of a row, and tells what went wrong.
+// framed sends the frames of a row, and returns what went wrong.
 func (s *stand) framed(t *testing.T, r row) (fault string) {
 	t.Helper()
 	defer func() {
-		if fault != "" { // what this row has caused is not the next one's
+		if fault != "" { // the effects of this row must not affect the next one
 			_ = s.get(t, "/barrier", false)
 			s.origin.take()
 		}
@@ -54,7 +54,7 @@ func (s *stand) framed(t *testing.T, r row) (fault string) {
 		gone = gone || e.outcome == "goaway"
 		answers = append(answers, e.message)
 		if answers[i].start == "" {
-			answers[i].start = "400" // for what follows, a reset is a refusal
+			answers[i].start = "400" // for the checks below, a reset is a refusal
 		}
 	}
 	h.send(t, "101:HEADERS end @last")
@@ -64,7 +64,7 @@ func (s *stand) framed(t *testing.T, r row) (fault string) {
 	case state == "open" && !gone && !open:
 		fault = "the next request on the connection: " + e.outcome
 	case state == "closed" && open:
-		fault = "the connection goes on: " + e.outcome
+		fault = "the connection stays open: " + e.outcome
 	}
 	h.Close()
 	if fault == "" {

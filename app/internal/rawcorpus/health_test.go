@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// H24: what clients send, however malformed, says nothing of the servers. Health
-// that ends with the first failure is not changed by any row.
+// H24: malformed requests of clients do not affect the health of servers. No row
+// changes it, even if a single failure makes a server unhealthy.
 func TestH24_MalformedRequestsEjectNoServer(t *testing.T) {
 	t.Parallel()
 	all := rows(t, "requests-*.txt", requestKeys...)
@@ -36,7 +36,7 @@ func TestH24_MalformedRequestsEjectNoServer(t *testing.T) {
 	log := w.log.String()
 	for _, word := range []string{"ejected", "breaker", "unhealthy"} {
 		if strings.Contains(log, word) {
-			t.Errorf("the log says %q:\n%s", word, log)
+			t.Errorf("the log contains %q:\n%s", word, log)
 		}
 	}
 }
@@ -53,15 +53,15 @@ func (w *weir) provoke(t *testing.T, r row, secure bool) {
 		}
 		c.closeWrite()
 	}()
-	_, _ = io.Copy(io.Discard, c) // how it ends is another test's
+	_, _ = io.Copy(io.Discard, c) // another test checks how it ends
 }
 
-// healthy fails the test if a server is not.
+// healthy fails the test if any server is unhealthy.
 func (w *weir) healthy(t *testing.T, r row) {
 	t.Helper()
 	for _, s := range w.gateway.Stats().Upstreams["o"].Servers {
 		if !s.Healthy || s.Ejected || s.Failures > 0 {
-			t.Fatalf("after %v: %+v; want it healthy, and no failure", r, s)
+			t.Fatalf("after %v: %+v; want it healthy, without failures", r, s)
 		}
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// HPACK (RFC 7541), as much of it as answers need: golang.org/x/net has it too,
-// but is no requirement of this module.
+// HPACK (RFC 7541), as much of it as responses need. golang.org/x/net implements it,
+// too, but is not a requirement of this module.
 
 // staticFields is the static table (appendix A).
 var staticFields = strings.Split(":authority=;:method=GET;:method=POST;:path=/;:path=/index.html;:scheme=http;:scheme=https;:status=200;:status=204;:status=206;:status=304;:status=400;:status=404;:status=500;accept-charset=;accept-encoding=gzip, deflate;accept-language=;accept-ranges=;accept=;access-control-allow-origin=;age=;allow=;authorization=;cache-control=;content-disposition=;content-encoding=;content-language=;content-length=;content-location=;content-range=;content-type=;cookie=;date=;etag=;expect=;expires=;from=;host=;if-match=;if-modified-since=;if-none-match=;if-range=;if-unmodified-since=;last-modified=;link=;location=;max-forwards=;proxy-authenticate=;proxy-authorization=;range=;referer=;refresh=;retry-after=;server=;set-cookie=;strict-transport-security=;transfer-encoding=;user-agent=;vary=;via=;www-authenticate=", ";")
 
-// codeLengths are the lengths of the Huffman codes of all bytes (appendix B), in
-// base 36. Codes of one length follow each other in the order of the bytes, so
-// the lengths say all.
+// codeLengths are the lengths of the Huffman codes of all bytes (appendix B), in base
+// 36. Codes of the same length are consecutive in the order of the bytes, so the
+// lengths define all codes.
 const codeLengths = "dnsssssssoussussssssssusssssssss6aacd68baa8b8666555666666678f6cad67777777777777777777777878djde6f56565666577666567655677777fbedskmkkmmmnmnnnnnonoomnonnnnlmnmnnomlkmmnnlnmmolmnnllmlnmnnkmmmnmmnqqkjmnmpqqqrrqopjlqrrqrollqqsrrrkoklmllnmmppooqnqrqqrrrrrsrrrrrq"
 
 type code struct {
@@ -40,7 +40,7 @@ var codes = func() map[code]byte {
 	return all
 }()
 
-// unhuffman decodes a string; what remains is padding.
+// unhuffman decodes a string; the remaining bits are padding.
 func unhuffman(p []byte) string {
 	var b strings.Builder
 	var c code
@@ -56,11 +56,11 @@ func unhuffman(p []byte) string {
 	return b.String()
 }
 
-// A fieldDecoder decodes header blocks. Its dynamic table has no bound, which is
-// right for a connection of a test.
+// A fieldDecoder decodes header blocks. Its dynamic table is unbounded, which is fine
+// for a test's connection.
 type fieldDecoder struct{ dynamic []string }
 
-var errBlock = errors.New("a header block that cannot be read")
+var errBlock = errors.New("malformed header block")
 
 // integer reads an integer with a prefix of n bits (section 5.1).
 func integer(p []byte, n int) (v int, rest []byte, err error) {
@@ -125,7 +125,7 @@ func (d *fieldDecoder) decode(p []byte) (fields []string, err error) {
 			}
 			fields = append(fields, f)
 			continue
-		case first&0xe0 == 0x20: // size of the table
+		case first&0xe0 == 0x20: // table size update
 			if _, p, err = integer(p, 5); err != nil {
 				return nil, err
 			}
@@ -163,8 +163,7 @@ func (d *fieldDecoder) decode(p []byte) (fields []string, err error) {
 	return fields, nil
 }
 
-// encodeFields returns fields as literals that are never indexed, whatever is in
-// them.
+// encodeFields encodes fields as never-indexed literals, whatever they contain.
 func encodeFields(fields [][2]string) []byte {
 	var b []byte
 	for _, f := range fields {

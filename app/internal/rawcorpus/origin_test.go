@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// An origin reads requests by the letter of RFC 9112, with no regard to what
-// net/http makes of them, and notes whatever is not plain.
+// An origin reads requests strictly as RFC 9112 requires, without net/http, and records
+// everything that is not plain.
 type origin struct {
 	net.Listener
 	answer func(o *origin, c *originConn, m message) (again bool)
@@ -23,8 +23,8 @@ type origin struct {
 	seen   []message           // guarded by mu
 	faults []string            // guarded by mu
 	conns  map[net.Conn]bool   // guarded by mu
-	script map[string]response // guarded by mu; what targets are answered with
-	count  int                 // guarded by mu; of connections
+	script map[string]response // guarded by mu; the responses for targets
+	count  int                 // guarded by mu; number of connections
 }
 
 // An originConn is a connection to an origin.
@@ -34,7 +34,7 @@ type originConn struct {
 	id int
 }
 
-// A response is what an origin answers to the first request for a target.
+// A response is what an origin sends for the first request for a target.
 type response struct {
 	bytes      string
 	pieces     string
@@ -107,7 +107,7 @@ func (o *origin) note(m message) {
 	o.seen = append(o.seen, m)
 }
 
-// take returns what was seen since, and what was wrong with it.
+// take returns the requests and faults since the last call.
 func (o *origin) take() (seen []message, faults []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,7 +116,7 @@ func (o *origin) take() (seen []message, faults []string) {
 	return seen, faults
 }
 
-// alphabet is the body of every answer.
+// alphabet is the body of every response.
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
 // usual answers every request with the alphabet.
@@ -136,7 +136,7 @@ var (
 	digits      = regexp.MustCompile(`^[0-9]{1,15}$`)
 )
 
-// wide makes a character of each byte, for regular expressions, which read UTF-8.
+// wide converts each byte to a character, for regular expressions, which read UTF-8.
 func wide(s string) string {
 	r := make([]rune, len(s))
 	for i := range len(s) {
@@ -145,8 +145,8 @@ func wide(s string) string {
 	return string(r)
 }
 
-// readRequest reads one request. io.EOF is that there is none, or one that was
-// cut off, which misleads nobody.
+// readRequest reads one request. io.EOF means that there is none, or a truncated one,
+// which is harmless.
 func readRequest(br *bufio.Reader, expected func()) (m message, err error) {
 	line, err := readLine(br)
 	if err != nil {
@@ -226,7 +226,7 @@ func readFields(br *bufio.Reader) (lines []string, err error) {
 	}
 }
 
-// readLine reads a line that ends with CR LF and has neither before.
+// readLine reads a line that ends with CR LF and contains neither character before it.
 func readLine(br *bufio.Reader) (string, error) {
 	line, err := br.ReadString('\n')
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// nginxSeries is what the rows were compared with. Another series may well do
-// something else, for which no row has a reason.
+// nginxSeries is the nginx that the rows were compared with. Another series can behave
+// differently, and the rows would not explain that.
 const nginxSeries = "nginx/1.22."
 
-// H18: a row that nginx or httputil.ReverseProxy handles in a way that it does not
-// allow says why.
+// H18: a row explains why nginx or httputil.ReverseProxy is wrong, if it does not allow
+// their behaviour.
 func TestH18_RowsSayWhyPeersDiffer(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, string) string{"nginx": startNginx, "httputil.ReverseProxy": startReverseProxy} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestH18_RowsSayWhyPeersDiffer(t *testing.T) {
 				running.Go(func() {
 					defer func() { <-atOnce }()
 					if fault := peer(t, address, r); fault != "" {
-						t.Errorf("%v: %s, and the row does not say why that is wrong", r, fault)
+						t.Errorf("%v: %s, but the row does not say why that is wrong", r, fault)
 					}
 				})
 			}
@@ -48,7 +48,7 @@ func TestH18_RowsSayWhyPeersDiffer(t *testing.T) {
 	}
 }
 
-// H5: so does a row of an answer that they show to a client.
+// H5: the same holds for the rows of responses.
 func TestH5_RowsSayWhyPeersDiffer(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, string) string{"nginx": startNginx, "httputil.ReverseProxy": startReverseProxy} {
 		t.Run(name, func(t *testing.T) {
@@ -59,15 +59,15 @@ func TestH5_RowsSayWhyPeersDiffer(t *testing.T) {
 					continue
 				}
 				if fault := peerAnswer(t, o, address, r); fault != "" {
-					t.Errorf("%v: %s, and the row does not say why that is wrong", r, fault)
+					t.Errorf("%v: %s, but the row does not say why that is wrong", r, fault)
 				}
 			}
 		})
 	}
 }
 
-// peerAnswer asks somebody else for what a row answers, and tells what the row does
-// not allow.
+// peerAnswer requests the response of a row through another proxy, and returns how it
+// violates the row.
 func peerAnswer(t *testing.T, o *origin, address string, r row) string {
 	method, target, _ := strings.Cut(cmp.Or(r.get("ask"), "GET /a"), " ")
 	target, version, _ := strings.Cut(target, " ")
@@ -81,12 +81,13 @@ func peerAnswer(t *testing.T, o *origin, address string, r row) string {
 	conn.SetDeadline(time.Now().Add(patience))
 	m, interim := askOn(conn, method, target, version)
 	if fault := sees(t, r, m, interim); fault != "" {
-		return fmt.Sprintf("%s: it answers %v %v", fault, interim, m)
+		return fmt.Sprintf("%s: it responds with %v %v", fault, interim, m)
 	}
 	return ""
 }
 
-// peer sends a row to somebody else, whole, and tells what the row does not allow.
+// peer sends a row to another proxy, whole, and returns how the response violates the
+// row.
 func peer(t *testing.T, address string, r row) string {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -99,7 +100,7 @@ func peer(t *testing.T, address string, r row) string {
 	if want[0] == "none" {
 		want = nil
 	}
-	of := want // the listener reads on while want grows
+	of := want // the listener keeps reading while want grows
 	c := listen(conn, func(i int) bool { return headed(of, i) })
 	defer c.Close()
 	if r.has("end") {
@@ -120,9 +121,9 @@ func peer(t *testing.T, address string, r row) string {
 		case !ok && slices.Contains(allowed, "none"):
 			return ""
 		case !ok || !slices.Contains(allowed, m.start):
-			return fmt.Sprintf("it answers %q, want %q", m.start, w)
+			return fmt.Sprintf("it responds with %q, want %q", m.start, w)
 		case m.start >= "400" && i == len(want)-2 && open && !r.has("end"):
-			return "" // the row allows a refusal, which may end the connection
+			return "" // the row allows a refusal, which can end the connection
 		}
 	}
 	if open {
@@ -186,7 +187,7 @@ func startNginx(t *testing.T, origin string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()         // killed
 	})
 	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
@@ -194,7 +195,7 @@ func startNginx(t *testing.T, origin string) string {
 			c.Close()
 			return address
 		} else if time.Now().After(end) {
-			t.Fatalf("nginx does not listen: %v", err)
+			t.Fatalf("nginx does not accept connections: %v", err)
 		}
 	}
 }

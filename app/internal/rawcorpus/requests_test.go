@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A way is how a row reaches weir.
+// A way is a way to send a row to weir.
 type way struct {
 	configuration string
 	secure        bool
@@ -36,8 +36,8 @@ var ways = []way{
 
 const last = "GET /last HTTP/1.1\r\nHost: h.test\r\n\r\n"
 
-// H18, H10, H17: whatever a client sends over HTTP/1, what it is answered, what
-// the origin sees, and what becomes of the connection.
+// H18, H10, H17: for each request of a client over HTTP/1, the rows say what the client
+// gets, what the origin sees, and whether the connection stays open.
 func TestH18_RawRequests(t *testing.T) {
 	all := rows(t, "requests-*.txt", requestKeys...)
 	if len(all) < 300 {
@@ -56,17 +56,16 @@ func TestH18_RawRequests(t *testing.T) {
 	})
 }
 
-// A stand is a weir with an origin, for one row at a time: whatever the origin
+// A stand is a weir with an origin, for one row at a time: everything that the origin
 // sees belongs to that row.
 type stand struct {
 	configuration string
 	*weir
 	origin *origin
-	late   []string // what the origin may see of the row before, which was given up
+	late   []string // what the origin can see of the previous row, which was abandoned
 }
 
-// spread runs do for each row with each configuration, on several stands at
-// once.
+// spread runs do for each row with each configuration, on several stands concurrently.
 func spread(t *testing.T, all []row, do func(*testing.T, *stand, row)) {
 	t.Helper()
 	const stands = 4
@@ -98,7 +97,7 @@ func spread(t *testing.T, all []row, do func(*testing.T, *stand, row)) {
 	}
 }
 
-// scripted answers as the script says, and usually else.
+// scripted answers as the script says, and otherwise as usual does.
 func scripted(o *origin, c *originConn, m message) bool {
 	o.mu.Lock()
 	r, ok := o.script[m.start]
@@ -119,7 +118,7 @@ func scripted(o *origin, c *originConn, m message) bool {
 	return err == nil && !r.end && !r.reset
 }
 
-// request runs a row one way, and tells what went wrong.
+// request sends a row in one way, and returns what went wrong.
 func (s *stand) request(t *testing.T, r row, w way) string {
 	t.Helper()
 	s.gateway.Cache().InvalidateAll(context.Background())
@@ -152,7 +151,7 @@ func (s *stand) request(t *testing.T, r row, w way) string {
 	}
 	answers, fault := c.expect(want)
 	if n := len(answers); open && n > 0 && answers[n-1].start >= "400" && want[len(want)-1] < "400" {
-		open = c.goesOn(w.pieces != "whole" && !r.has("end")) // the row allows a refusal, and with that either
+		open = c.goesOn(w.pieces != "whole" && !r.has("end")) // the row allows a refusal, and then either outcome
 		w.pieces = "refused"
 	}
 	switch {
@@ -178,7 +177,7 @@ func (s *stand) request(t *testing.T, r row, w way) string {
 	}
 	seen, faults := s.origin.take()
 	if fault != "" {
-		_ = s.get(t, "/barrier", false) // what this row has caused is not the next one's
+		_ = s.get(t, "/barrier", false) // the effects of this row must not affect the next one
 		late, _ := s.origin.take()
 		seen = append(seen, late...)
 		return fmt.Sprintf("%s\n\tthe client got %v\n\tthe origin saw %v %q", fault, answers, seen, faults)
@@ -192,8 +191,8 @@ func (s *stand) request(t *testing.T, r row, w way) string {
 	return ""
 }
 
-// goesOn reports whether the connection answers another request, which is sent
-// unless it has been.
+// goesOn reports whether the connection answers another request. It sends that request
+// if send is set.
 func (c *client) goesOn(send bool) bool {
 	if send {
 		c.send(last, "whole")
@@ -202,7 +201,7 @@ func (c *client) goesOn(send bool) bool {
 	return ok && err == nil && m.start == "200"
 }
 
-// headed reports whether the final answer i of want has no body.
+// headed reports whether final response i of want has no body.
 func headed(want []string, i int) bool {
 	for _, w := range want {
 		_, head := strings.CutPrefix(w, "HEAD:")
@@ -217,7 +216,7 @@ func headed(want []string, i int) bool {
 	return false
 }
 
-// expect reads the answers that are wanted, and tells what is wrong.
+// expect reads the wanted responses, and returns what is wrong.
 func (c *client) expect(want []string) (got []message, fault string) {
 	for _, w := range want {
 		m, ok, err := c.next()
@@ -228,17 +227,17 @@ func (c *client) expect(want []string) (got []message, fault string) {
 			return got, ""
 		case !ok:
 			return got, "the connection ends without " + w
-		case m.broken && m.start < "400": // a refusal may be cut off by what is sent after it
-			return append(got, m), "broken off"
+		case m.broken && m.start < "400": // a refusal can be cut off by bytes sent after it
+			return append(got, m), "truncated"
 		case !slices.Contains(allowed, m.start):
-			return append(got, m), "answered " + m.start + "; want " + w
+			return append(got, m), "got " + m.start + "; want " + w
 		}
 		got = append(got, m)
 	}
 	return got, ""
 }
 
-// get asks for a target on a connection of its own.
+// get requests a target on a separate connection.
 func (s *stand) get(t *testing.T, target string, secure bool) string {
 	t.Helper()
 	c := listen(s.dial(t, secure), func(int) bool { return false })
@@ -248,15 +247,15 @@ func (s *stand) get(t *testing.T, target string, secure bool) string {
 	return fault
 }
 
-// sawRight tells in what the origin saw something else than the row allows, or
-// the client.
+// sawRight returns how the requests at the origin, or the responses at the client,
+// differ from the row.
 func (s *stand) sawRight(t *testing.T, r row, seen, answers []message, open bool) string {
 	t.Helper()
 	late := s.late
 	s.late = nil
 	seen = slices.DeleteFunc(seen, func(m message) bool { return m.start == "GET /barrier" })
 	if open {
-		// Streams of HTTP/2 overtake each other.
+		// HTTP/2 streams can overtake each other.
 		i := slices.IndexFunc(seen, func(m message) bool { return m.start == "GET /last" })
 		if i < 0 {
 			return "the origin has not seen the request after it"
@@ -270,7 +269,7 @@ func (s *stand) sawRight(t *testing.T, r row, seen, answers []message, open bool
 		s.late = allowed
 	}
 	if len(seen) > len(allowed) && slices.ContainsFunc(late, func(c string) bool { return seen[0].unlike(t, c) == "" }) {
-		seen = seen[1:] // the upstream connection was cut, and the origin reads what it has got of it
+		seen = seen[1:] // the upstream connection was cut, and the origin reads the part that it has received
 	}
 	if len(seen) > len(allowed) || passed && len(seen) < len(allowed) {
 		return fmt.Sprintf("the origin saw %d requests; want %d", len(seen), len(allowed))
@@ -285,7 +284,7 @@ func (s *stand) sawRight(t *testing.T, r row, seen, answers []message, open bool
 	}
 	for i, sees := range r.values["sees"] {
 		if i >= len(final) {
-			return fmt.Sprintf("%d answers; want %d", len(final), i+1)
+			return fmt.Sprintf("%d responses; want %d", len(final), i+1)
 		}
 		if fault := final[i].unlike(t, sees); fault != "" {
 			return "the client saw " + fault

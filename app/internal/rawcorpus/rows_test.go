@@ -31,15 +31,15 @@ func (r row) has(key string) bool { return len(r.values[key]) > 0 }
 
 func (r row) String() string { return fmt.Sprintf("%s:%d %s", r.file, r.line, r.name) }
 
-// The keys of the rows of each kind, beside those of all.
+// The keys of each kind of row, in addition to those of all rows.
 var (
 	requestKeys = []string{"want", "origin", "sees", "end", "warm", "only"}
 	answerKeys  = []string{"ask", "sees", "stored", "reuse", "end", "reset", "once", "only"}
 	frameKeys   = []string{"want", "origin", "sees", "only", "warm"}
 )
 
-// rows reads all rows of the files that match a pattern. Each key of a row must
-// be among those that are known.
+// rows reads all rows of the files that match a pattern. Each key of a row must be a
+// known one.
 func rows(t testing.TB, pattern string, known ...string) []row {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", pattern))
@@ -72,7 +72,7 @@ func rows(t testing.TB, pattern string, known ...string) []row {
 	return all
 }
 
-// expand makes a row for each of the texts of those that have "each".
+// expand replaces each row that has "each" with one row per text.
 func expand(all []row) (out []row) {
 	for _, r := range all {
 		if !r.has("each") {
@@ -125,7 +125,7 @@ var statuses = regexp.MustCompile(`^([0-9]{3}|broken|none)(\|([0-9]{3}|broken|no
 
 var repeated = regexp.MustCompile(`\{(\d+)\*([^}]*)\}`)
 
-// raw returns the bytes that text spells.
+// raw returns the bytes that text describes.
 func raw(t testing.TB, text string) string {
 	t.Helper()
 	text = repeated.ReplaceAllStringFunc(text, func(s string) string {
@@ -150,14 +150,14 @@ func raw(t testing.TB, text string) string {
 	return b.String()
 }
 
-// A message is a request or an answer as somebody read it.
+// A message is a request or a response as its recipient read it.
 type message struct {
 	start   string   // "METHOD target", or the status
 	fields  []string // lines
 	body    string
 	trailer []string
 	broken  bool // the body was cut off
-	conn    int  // on which connection of an origin it came
+	conn    int  // the number of the connection on which the origin received it
 }
 
 func (m message) String() string {
@@ -181,7 +181,7 @@ func cut(s string) string {
 	return s
 }
 
-// values returns what a field says, line by line.
+// values returns the values of a field, line by line.
 func (m message) values(name string) []string { return valuesOf(m.fields, name) }
 
 func valuesOf(lines []string, name string) (values []string) {
@@ -193,7 +193,7 @@ func valuesOf(lines []string, name string) (values []string) {
 	return values
 }
 
-// unlike tells in what m is not what the conditions ask for, empty if it is.
+// unlike returns how m differs from the conditions, or "".
 func (m message) unlike(t testing.TB, conditions string) string {
 	t.Helper()
 	parts := strings.Split(conditions, " | ")
@@ -207,12 +207,12 @@ func (m message) unlike(t testing.TB, conditions string) string {
 	breaks := slices.Contains(parts[1:], "broken")
 	switch {
 	case m.broken && slices.Contains(allowed, "broken"):
-		return "" // whatever came before
+		return "" // whatever was received before
 	case m.broken && !breaks:
-		return "broken off"
+		return "truncated"
 	case m.start == allowed[0] || allowed[0] == "*":
 	case slices.Contains(allowed, m.start):
-		return "" // the conditions are those of the first
+		return "" // the conditions apply to the first alternative
 	default:
 		return fmt.Sprintf("%q, want %q", m.start, allowed)
 	}
@@ -230,7 +230,7 @@ func (m message) unlike(t testing.TB, conditions string) string {
 			continue
 		case "broken":
 			if !m.broken {
-				return "complete, want it broken off"
+				return "complete, want it truncated"
 			}
 			continue
 		case "trailer":

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The reader of the fuzz targets: strict in all that decides where a message
-// ends, tolerant where RFC 9112 lets a recipient be.
+// The reader of the fuzz targets is strict in everything that decides where a message
+// ends, and tolerant where RFC 9112 allows it.
 
 var (
 	anyRequestLine = regexp.MustCompile("^([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ ]+) HTTP/1\\.[0-9]$")
@@ -20,8 +20,8 @@ var (
 	anyStatusLine  = regexp.MustCompile(`^HTTP/1\.[0-9] ([1-9][0-9][0-9])( .*)?$`)
 )
 
-// tolerantFields reads lines that end with LF or CR LF, up to an empty one, and
-// unfolds them.
+// tolerantFields reads lines that end with LF or CR LF, up to an empty one, and unfolds
+// them.
 func tolerantFields(br *bufio.Reader) (lines []string, err error) {
 	for {
 		line, err := tolerantLine(br)
@@ -48,7 +48,8 @@ func tolerantLine(br *bufio.Reader) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 }
 
-// readTolerant reads one request. io.EOF is that there is none, or not all of it.
+// readTolerant reads one request. io.EOF means that there is none, or only a part of
+// one.
 func readTolerant(br *bufio.Reader) (m message, err error) {
 	line, err := tolerantLine(br)
 	if err != nil {
@@ -72,7 +73,7 @@ func readTolerant(br *bufio.Reader) (m message, err error) {
 	return m, err
 }
 
-// tolerantBody reads a body by the fields. whole is false if it is cut off.
+// tolerantBody reads a body as the fields say. whole is false if it is cut off.
 func (m *message) tolerantBody(br *bufio.Reader) (whole bool, err error) {
 	lengths, codings := m.values("content-length"), m.values("transfer-encoding")
 	if len(codings) > 0 {
@@ -127,7 +128,7 @@ func (m *message) tolerantChunks(br *bufio.Reader) (whole bool, err error) {
 	return err == nil, err
 }
 
-// readTolerantAnswer reads one answer to a GET, which ends with the connection if
+// readTolerantAnswer reads one response to a GET. It ends with the connection if
 // nothing else ends it.
 func readTolerantAnswer(br *bufio.Reader) (m message, err error) {
 	line, err := tolerantLine(br)
@@ -146,7 +147,7 @@ func readTolerantAnswer(br *bufio.Reader) (m message, err error) {
 	case m.start[0] == '1' || m.start == "204" || m.start == "304":
 		return m, nil
 	case len(m.values("content-length"))+len(m.values("transfer-encoding")) == 0:
-		b, _ := io.ReadAll(br) // a string's end is its only error
+		b, _ := io.ReadAll(br) // the end of the string is the only possible error
 		m.body = string(b)
 		return m, nil
 	}

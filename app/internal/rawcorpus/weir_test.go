@@ -25,7 +25,7 @@ import (
 // patience is a safety net: nothing is expected to take that long.
 const patience = 60 * time.Second
 
-// The configurations that rows are sent to. %s is the origin.
+// The configurations to which rows are sent.
 var configurations = map[string]string{
 	"default": "routes: []\n",
 	"caching": "routes: [{name: all, cache: {ttl: 60s, stale_if_error: 60s}}]\n",
@@ -81,7 +81,7 @@ func start(t testing.TB, configuration string, upstream string) *weir {
 	return w
 }
 
-// dial connects to weir, plain or with TLS, for HTTP/1.1 or for h2.
+// dial connects to weir, with or without TLS, for HTTP/1.1 or h2.
 func (w *weir) dial(t testing.TB, secure bool, protocols ...string) net.Conn {
 	t.Helper()
 	address := w.plain
@@ -103,7 +103,7 @@ func (w *weir) dial(t testing.TB, secure bool, protocols ...string) net.Conn {
 	return s
 }
 
-// logged waits for weir to be ready.
+// logged waits until weir is ready.
 type logged struct {
 	ready  chan struct{}
 	listen []string // addresses; written before ready is closed, read only after
@@ -136,7 +136,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// writeCertificate writes the pair that httptest has.
+// writeCertificate writes the key pair of httptest.
 func writeCertificate(t testing.TB, cert, key string) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// defaultListen is the listener of a configuration that names none.
+// defaultListen is the address of the listener if none is configured.
 const defaultListen = "127.0.0.1:8080"
 
-// maxAdaptive is up to where limit.Adaptive tells numbers apart.
+// maxAdaptive is the largest limit that limit.Adaptive can represent exactly.
 const maxAdaptive = 10_000
 
-// place finds where a setting was written, or the section that it would be in.
+// place returns where a setting was written, or the section that it belongs in.
 func (d *decoder) place(path string) place {
 	for at := path; at != ""; {
 		if n := d.nodes[at]; n != nil {
@@ -36,12 +36,12 @@ func (d *decoder) place(path string) place {
 	return place{path: path}
 }
 
-// wrong notes a fault of a setting.
+// wrong records a fault of a setting.
 func (d *decoder) wrong(path, value, problem, suggestion string) {
 	d.complain(d.place(path), value, &mistake{problem, suggestion})
 }
 
-// warn notes a warning.
+// warn records a warning.
 func (d *decoder) warn(c *Config, path, value, problem string) {
 	d.wrong(path, value, problem, "")
 	last := len(d.faults) - 1
@@ -49,9 +49,9 @@ func (d *decoder) warn(c *Config, path, value, problem string) {
 	d.faults = d.faults[:last]
 }
 
-// check finds what is wrong between settings, and with the files that they
-// name. It runs with other faults there, so it says nothing about what is empty
-// because of them. It also fills in what depends on other settings.
+// check finds faults in the combination of settings, and in the files that they name.
+// It also runs if there are other faults, so it ignores settings that are empty because
+// of those. It also fills in defaults that depend on other settings.
 func (d *decoder) check(c *Config) {
 	good := len(d.faults) == 0
 	d.checkListeners(c)
@@ -83,16 +83,16 @@ func (d *decoder) checkListeners(c *Config) {
 		if l.TLS != nil {
 			d.checkPair(c, path+".tls", l.TLS.Cert, l.TLS.Key)
 			if l.H2C {
-				d.wrong(path+".h2c", "true", "is for listeners without tls, which has HTTP/2 anyway", "")
+				d.wrong(path+".h2c", "true", "is for listeners without tls; with tls, HTTP/2 is always served", "")
 			}
 		}
 		if l.ProxyProtocol && len(c.TrustedProxies) == 0 && d.nodes["trusted_proxies"] == nil {
-			d.wrong(path+".proxy_protocol", "true", "needs trusted_proxies, whose word is taken", "")
+			d.wrong(path+".proxy_protocol", "true", "needs trusted_proxies, the peers that may send it", "")
 		}
 	}
 }
 
-// checkPair checks a certificate and its key, where both are given.
+// checkPair checks a certificate and its key, if both are set.
 func (d *decoder) checkPair(c *Config, path, cert, key string) {
 	if cert == "" || key == "" {
 		return
@@ -130,7 +130,7 @@ func (d *decoder) checkAdmin(c *Config) {
 	}
 	for i, l := range c.Listen {
 		if _, port, err := net.SplitHostPort(l.Address); err == nil && port != "0" && l.Address == a.Address {
-			d.wrong("admin.address", a.Address, fmt.Sprintf("is the address of listen[%d] too; what is for operators is not for clients", i), "")
+			d.wrong("admin.address", a.Address, fmt.Sprintf("is the address of listen[%d] too; clients must not reach the admin listener", i), "")
 		}
 	}
 }
@@ -144,7 +144,7 @@ func onLoopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// faulty tells whether there is a fault of a setting already.
+// faulty reports whether a setting already has a fault.
 func (d *decoder) faulty(path string) bool {
 	return slices.ContainsFunc(d.faults, func(f *Fault) bool {
 		return f.Field == path || strings.HasPrefix(f.Field, path+".") || strings.HasPrefix(f.Field, path+"[")
@@ -153,7 +153,7 @@ func (d *decoder) faulty(path string) bool {
 
 func (d *decoder) checkUpstreams(c *Config) {
 	if len(c.Upstreams) == 0 && !d.faulty("upstreams") {
-		d.wrong("upstreams", "", "is missing: name what stands behind, here or with --upstream URL", "")
+		d.wrong("upstreams", "", "is missing: name the server behind the proxy, here or with --upstream URL", "")
 	}
 	first := map[string]int{}
 	for i, u := range c.Upstreams {
@@ -161,7 +161,7 @@ func (d *decoder) checkUpstreams(c *Config) {
 		d.unique(first, path, "upstreams", u.Name, i)
 		for j, s := range u.Servers {
 			if k := slices.Index(u.Servers[:j], s); k >= 0 {
-				d.wrong(fmt.Sprintf("%s.servers[%d]", path, j), s, fmt.Sprintf("is there twice, as servers[%d]", k), "")
+				d.wrong(fmt.Sprintf("%s.servers[%d]", path, j), s, fmt.Sprintf("is a duplicate of servers[%d]", k), "")
 			}
 		}
 		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.faulty(path+".concurrency") {
@@ -173,7 +173,7 @@ func (d *decoder) checkUpstreams(c *Config) {
 	}
 }
 
-// checkClientTLS checks how others are verified, and who we are to them.
+// checkClientTLS checks the settings of TLS connections to servers.
 func (d *decoder) checkClientTLS(c *Config, path string, t UpstreamTLS) {
 	if t.CA != "" {
 		if _, err := authorities(t.CA); err != nil {
@@ -189,7 +189,7 @@ func (d *decoder) checkClientTLS(c *Config, path string, t UpstreamTLS) {
 	d.checkPair(c, path, t.Cert, t.Key)
 }
 
-// unique notes a name that is there twice.
+// unique records a fault if a name is used twice.
 func (d *decoder) unique(first map[string]int, path, list, name string, i int) {
 	if name == "" {
 		return
@@ -209,7 +209,7 @@ func (d *decoder) checkRoutes(c *Config) {
 			c.Routes = []Route{{Name: defaultName}}
 			setDefaults(fieldNamed(root, "routes").fields, reflect.ValueOf(c).Elem().FieldByName("Routes").Index(0))
 		default:
-			d.wrong("routes", "", "is missing: with several upstreams routes have to say what goes where", "")
+			d.wrong("routes", "", "is missing: with several upstreams, routes must select the upstream of each request", "")
 		}
 	}
 	first := map[string]int{}
@@ -219,14 +219,14 @@ func (d *decoder) checkRoutes(c *Config) {
 		d.unique(first, path, "routes", r.Name, i)
 		d.checkRoute(c, r, path)
 		if j := slices.IndexFunc(c.Routes[:i], func(before Route) bool { return before.covers(*r) }); j >= 0 {
-			d.warn(c, path, "", fmt.Sprintf("matches what routes[%d] matches, and gets nothing", j))
+			d.warn(c, path, "", fmt.Sprintf("gets no requests, because routes[%d] matches all of them first", j))
 		}
 	}
 }
 
-// covers reports whether a route takes all that a later one is for.
+// covers reports whether a route matches all requests that a later one matches.
 func (r Route) covers(later Route) bool {
-	spellings := []string{"sent", "normalized", "caseless"} // each takes what the one before takes
+	spellings := []string{"sent", "normalized", "caseless"} // each matches what the one before matches, and more
 	return r.Path == later.Path && slices.Equal(r.Hosts, later.Hosts) && slices.Equal(r.Methods, later.Methods) &&
 		slices.Index(spellings, r.Match) >= slices.Index(spellings, later.Match)
 }
@@ -241,13 +241,13 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 	switch at := path + ".upstream"; {
 	case !known:
 	case r.Upstream == "" && len(names) > 1 && d.nodes[at] == nil:
-		d.wrong(at, "", "is missing; there are "+strings.Join(names, ", "), "")
+		d.wrong(at, "", "is missing; the upstreams are "+strings.Join(names, ", "), "")
 	case r.Upstream == "" && len(names) == 1 && d.nodes[at] == nil:
 		r.Upstream = names[0]
 	case r.Upstream != "" && !slices.Contains(names, r.Upstream):
-		problem, near := "is no upstream", nearest(r.Upstream, names)
+		problem, near := "is not an upstream", nearest(r.Upstream, names)
 		if near == "" {
-			problem += "; there are " + strings.Join(names, ", ")
+			problem += "; the upstreams are " + strings.Join(names, ", ")
 		}
 		d.wrong(at, r.Upstream, problem, near)
 	}
@@ -265,8 +265,8 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 		r.Cache.MaxCooling = max(r.Cache.MaxCooling, r.Cache.Cooling)
 	}
 	if name, ok := r.sharesAClientsAnswers(); ok {
-		d.warn(c, path+".rate.by", r.Rate.By, "tells clients apart by a field that cache.ttl does not keep answers apart by: "+
-			"what one client is answered is given to the others. Add "+name+" to cache.vary if answers differ by it")
+		d.warn(c, path+".rate.by", r.Rate.By, "distinguishes clients by a field that does not select a separate stored response, although cache.ttl is set: "+
+			"one client's response is served to the others. Add "+name+" to cache.vary if responses depend on it")
 	}
 	if r.Rate != nil && r.Rate.Burst == 0 {
 		r.Rate.Burst = r.Rate.Requests
@@ -274,11 +274,11 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 	d.checkFiled(c, path+".request.set_from_file.", r.Request.SetFrom, r.Request.Set, "set")
 }
 
-// indexed is a path of the gateway below one of its lists.
+// indexed matches a path of the gateway within one of its lists.
 var indexed = regexp.MustCompile(`^(?:Config\.)?(Upstreams|Routes)\[(\d+)\]\.?(.*)$`)
 
-// checkGateway asks the gateway, which has the last word, and says in our words
-// what it says about its own fields.
+// checkGateway has the gateway validate its configuration, and reports the gateway's
+// errors with the names of the settings in the file.
 func (d *decoder) checkGateway(c *Config) {
 	g, err := c.gateway()
 	if err == nil {
@@ -302,7 +302,7 @@ func (d *decoder) checkGateway(c *Config) {
 	}
 }
 
-// translate turns a path of the gateway into ours.
+// translate turns a path of the gateway into the path of a setting.
 func translate(field string) (path string, secret bool) {
 	fields, prefix, rest := root, "", strings.TrimPrefix(field, "Config.")
 	if m := indexed.FindStringSubmatch(field); m != nil {
@@ -330,7 +330,7 @@ func translate(field string) (path string, secret bool) {
 	return join(prefix, rest), false
 }
 
-// flatten takes joined errors apart.
+// flatten splits joined errors.
 func flatten(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []error
@@ -345,8 +345,8 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// sharesAClientsAnswers reports whether r gives one client's answers to others
-// that its rate tells apart by a field, and which that is.
+// sharesAClientsAnswers reports whether r serves one client's responses to clients that
+// its rate distinguishes by a field, and returns that field.
 func (r *Route) sharesAClientsAnswers() (name string, ok bool) {
 	if r.Rate == nil || !r.Cache.Store || r.Cache.TTL <= 0 {
 		return "", false
@@ -355,7 +355,7 @@ func (r *Route) sharesAClientsAnswers() (name string, ok bool) {
 		return "", false
 	}
 	is := func(other string) bool { return strings.EqualFold(other, name) }
-	// Requests with these share nothing that is not marked for it.
+	// Requests with these fields share only responses that are marked as shareable.
 	if is("Authorization") || is("Cookie") {
 		return "", false
 	}

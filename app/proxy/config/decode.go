@@ -13,17 +13,17 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// A decoder fills a Config from YAML nodes and notes what is wrong. It walks
-// the settings, not the nodes: so it is never deeper than they are, and
-// needs no more than MaxValues steps, whatever the aliases say.
+// A decoder fills a Config from YAML nodes and records faults. It walks the settings,
+// not the nodes, so it is never deeper than they are, and needs at most MaxValues
+// steps, whatever aliases the file contains.
 type decoder struct {
-	file   string // for faults, and as what names of files are relative to
+	file   string // for faults; file names are relative to its folder
 	lines  []string
 	faults Faults
 
 	origins map[*yaml.Node]string // nodes that come from flags and variables
 	nodes   map[string]*yaml.Node // by path
-	secrets map[int]int           // column from which on a line is not shown
+	secrets map[int]int           // the column from which a line is hidden
 	values  int
 
 	validate func(gateway.Config) error
@@ -56,15 +56,15 @@ func (d *decoder) complainf(p place, format string, args ...any) {
 	d.complain(p, "", &mistake{problem: fmt.Sprintf(format, args...)})
 }
 
-// step counts a value. False means that there are too many.
+// step counts a value. It returns false if there are too many.
 func (d *decoder) step(p place) bool {
 	if d.values++; d.values == MaxValues+1 {
-		d.complainf(p, "is one value too many: there can be %d, with aliases written out", MaxValues)
+		d.complainf(p, "is one value too many: the limit is %d, with aliases expanded", MaxValues)
 	}
 	return d.values <= MaxValues
 }
 
-// seen notes where a setting is.
+// seen records where a setting is.
 func (d *decoder) seen(p place) {
 	if d.nodes[p.path] == nil {
 		d.nodes[p.path] = p.node
@@ -87,7 +87,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	}
 	if n.Kind != yaml.MappingNode {
-		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields of its own, not " + kindOf(n) + rightForm(p.path)})
+		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields, not " + kindOf(n) + rightForm(p.path)})
 		return
 	}
 	written, meant := map[string]bool{}, map[string]bool{}
@@ -119,7 +119,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 	}
 }
 
-// unknown is unknownField, which takes its time, for the faults that are shown.
+// unknown calls unknownField, which is slow, only for faults that are shown.
 func (d *decoder) unknown(name string, fields []*field) *mistake {
 	if len(d.faults) > MaxFaults {
 		return &mistake{problem: "unknown field"}
@@ -202,7 +202,7 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		list = reflect.Append(list, value)
 	}
 	if list.Len() == 0 && f.def == "" {
-		list = reflect.Zero(f.typ) // so that [] and nothing are the same
+		list = reflect.Zero(f.typ) // so that [] and no value are the same
 	}
 	v.Set(list)
 }
@@ -221,7 +221,7 @@ func (d *decoder) scalar(p place, f *field) (reflect.Value, bool) {
 	return value, true
 }
 
-// fromNode reads a value, with an eye on what YAML makes of it.
+// fromNode reads a value, and rejects values that YAML reads as another type.
 func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	if n.Kind != yaml.ScalarNode {
 		return reflect.Value{}, &mistake{problem: "must be " + f.single() + ", not " + kindOf(n)}
@@ -230,11 +230,11 @@ func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	tag := n.ShortTag()
 	switch tag {
 	case "!!null":
-		m := &mistake{problem: "has no value; write " + f.single() + ", or take the line out"}
+		m := &mistake{problem: "has no value; write " + f.single() + ", or remove the line"}
 		return reflect.Value{}, m
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!":
 	default:
-		return reflect.Value{}, &mistake{problem: "has the tag " + tag + ", which is not known"}
+		return reflect.Value{}, &mistake{problem: "has the unknown tag " + tag + ""}
 	}
 	v, err := f.parse(n.Value)
 	if err != nil {
@@ -247,14 +247,14 @@ func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	number := t.Kind() == reflect.Bool || t.Kind() == reflect.Int || t.Kind() == reflect.Float64
 	switch {
 	case number && quoted && n.Value != none:
-		return v, &mistake{problem: "is a text because of its quotes; write it without"}
+		return v, &mistake{problem: "is a string because of its quotes; remove them"}
 	case t.Kind() == reflect.String && tag != "!!str" && tag != "!":
-		return v, &mistake{"is not a text for YAML", "'" + n.Value + "'"}
+		return v, &mistake{"is not a string in YAML", "'" + n.Value + "'"}
 	}
 	return v, nil
 }
 
-// headers fills a map of header fields, whose values may be secret.
+// headers fills a map of header fields, whose values can be secret.
 func (d *decoder) headers(p place, f *field, v reflect.Value) {
 	n := resolve(p.node)
 	if isNull(n) {
@@ -281,7 +281,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 		}
 		name := http.CanonicalHeaderKey(e.key.Value)
 		if names[name] {
-			d.complain(place{at.path, e.key}, "", &mistake{problem: "is there twice, as case does not count"})
+			d.complain(place{at.path, e.key}, "", &mistake{problem: "is a duplicate: field names are case-insensitive"})
 			continue
 		}
 		names[name] = true
@@ -300,7 +300,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 	}
 }
 
-// headerValues reads a value, or a list of them. What they are is not told.
+// headerValues reads a value or a list of values. Its faults do not contain them.
 func (d *decoder) headerValues(p place) ([]string, bool) {
 	n := resolve(p.node)
 	items := []*yaml.Node{n}
@@ -313,7 +313,7 @@ func (d *decoder) headerValues(p place) ([]string, bool) {
 			return nil, false
 		}
 		if item.Kind != yaml.ScalarNode || isNull(item) {
-			d.complainf(p, "must be a text or a list of them, such as X-Site: shop")
+			d.complainf(p, "must be a string or a list of strings, such as X-Site: shop")
 			return nil, false
 		}
 		if err := checkHeaderValue(item.Value); err != nil {
@@ -327,13 +327,13 @@ func (d *decoder) headerValues(p place) ([]string, bool) {
 
 func checkHeaderValue(value string) error {
 	if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return &mistake{problem: "must be one line, without spaces around it and control characters"}
+		return &mistake{problem: "must be one line, without surrounding spaces and without control characters"}
 	}
 	return nil
 }
 
-// absolute makes the name of a file absolute: names in a file are relative to
-// its folder, those in flags and variables to the working directory.
+// absolute makes a file name absolute: names in a file are relative to its folder,
+// names in flags and variables to the working directory.
 func (d *decoder) absolute(n *yaml.Node, name string) string {
 	if _, ours := d.origins[n]; !ours && !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(d.file), name)
@@ -344,7 +344,7 @@ func (d *decoder) absolute(n *yaml.Node, name string) string {
 	return name
 }
 
-// hide keeps the values under a node out of what is shown of their lines.
+// hide removes the values under a node from the snippets of their lines.
 func (d *decoder) hide(n *yaml.Node) {
 	if n.Kind == yaml.AliasNode || d.values > MaxValues {
 		return

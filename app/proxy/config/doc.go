@@ -1,5 +1,5 @@
-// Package config is the configuration of weir proxy: a YAML file, WEIR_*
-// variables over it, flags over both. It is strict: anything unknown or invalid is a
+// Package config implements the configuration of weir proxy: a YAML file, overridden by
+// WEIR_* variables, overridden by flags. It is strict: anything unknown or invalid is a
 // [Fault] with the position and, if possible, a suggestion. All faults are reported at
 // once.
 //

@@ -21,8 +21,8 @@ func TestDocsAreGenerated(t *testing.T) {
 	golden(t, filepath.Join(reference, "proxy-configuration.md"), config.Reference())
 }
 
-// example puts the example into a folder with the files that it names, which
-// becomes the working directory.
+// example copies the example to a folder with the files that it names, which becomes
+// the working directory.
 func example(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(reference, "weir.example.yaml"))
@@ -63,7 +63,7 @@ func TestExampleLoadsAndShowsEverySection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := g.Routes[0].SetRequest.Get("X-Search-Key"); got != "0123456789abcdef" {
-		t.Errorf("X-Search-Key = %q; want what is in the file", got)
+		t.Errorf("X-Search-Key = %q; want the contents of the file", got)
 	}
 	if u := g.Upstreams[1].TLS; u == nil || u.RootCAs == nil || len(u.Certificates) != 1 || u.ServerName != "shop.example" {
 		t.Errorf("TLS of shop = %+v", u)
@@ -81,7 +81,7 @@ func TestExampleLoadsAndShowsEverySection(t *testing.T) {
 	}
 }
 
-// missingSections returns the sections of a schema that a document has nowhere.
+// missingSections returns the sections of a schema that occur nowhere in a document.
 func missingSections(schema map[string]any, docs any, path string) []string {
 	var missing []string
 	properties, _ := schema["properties"].(map[string]any)
@@ -91,7 +91,7 @@ func missingSections(schema map[string]any, docs any, path string) []string {
 			p = items
 		}
 		if p["properties"] == nil && p["additionalProperties"] == nil && path != "" {
-			continue // a plain setting of a section
+			continue // a setting, not a section
 		}
 		var below []any
 		for _, doc := range asList(docs) {
@@ -125,14 +125,14 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	if err := c.AddResource("proxy.schema.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := c.Compile("proxy.schema.json") // against the meta-schema too
+	schema, err := c.Compile("proxy.schema.json") // also against the meta-schema
 	if err != nil {
 		t.Fatal(err)
 	}
 	return schema
 }
 
-// instance is a YAML file as a validator of JSON sees it.
+// instance returns a YAML file as a JSON validator sees it.
 func instance(t *testing.T, text []byte) any {
 	t.Helper()
 	var v any
@@ -153,7 +153,7 @@ func instance(t *testing.T, text []byte) any {
 	return out
 }
 
-// What loads is valid, by somebody else's validator.
+// Files that load are valid for an independent validator.
 func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	schema := compiled(t)
 	files, err := filepath.Glob("testdata/good/*.yaml")
@@ -180,8 +180,8 @@ func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	}
 }
 
-// What is wrong by itself is not valid. What is wrong between settings, the
-// schema does not know.
+// Faults of single settings make a file invalid. The schema does not cover faults in
+// the combination of settings.
 func TestSchemaRefusesWhatIsWrong(t *testing.T) {
 	schema := compiled(t)
 	for _, name := range []string{"unknown-fields", "wrong-types", "units", "bounds", "booleans", "missing", "a-list"} {

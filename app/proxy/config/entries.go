@@ -30,11 +30,11 @@ func (d *decoder) collect(p place, n *yaml.Node, have map[string]bool, out *[]en
 		case !d.step(at):
 			return
 		case key.Kind != yaml.ScalarNode:
-			d.complainf(place{p.path, key}, "has %s in place of a field's name", kindOf(key))
+			d.complainf(place{p.path, key}, "has %s instead of a field name", kindOf(key))
 		case key.ShortTag() == "!!merge":
 			merges = append(merges, value)
 		case first != nil:
-			d.complainf(at, "is there twice; the first is in line %d", first.Line)
+			d.complainf(at, "is a duplicate; the first is on line %d", first.Line)
 		default:
 			own[key.Value] = key
 			if !have[key.Value] {

@@ -13,9 +13,9 @@ const (
 	envConfig = "WEIR_CONFIG"
 )
 
-// notOurs matches variables with our prefix that belong to others: to weir jobs, to the
-// tests and tools of this repository, and to Kubernetes, which sets some in each container
-// for every service of its namespace, and so for one named weir.
+// notOurs matches variables with our prefix that belong to other programs: to weir
+// jobs, to the tests and tools of this repository, and to Kubernetes, which sets some
+// in each container for every service of its namespace, for example for one named weir.
 var notOurs = regexp.MustCompile(`^WEIR_(JOBS_(ADMIN|NATS|NAMESPACE|TOKEN_FILE|USER|PASSWORD_FILE|CREDS)|TEST_.*|LAB_.*|PROMISES_.*|MAVEN|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // servicePort matches the value of WEIR_PORT for such a service.
@@ -102,7 +102,7 @@ func unknownVariables(env, known []string) Faults {
 		}
 		f := &Fault{File: name, Problem: "unknown variable", Suggestion: nearest(name, known)}
 		if f.Suggestion == "" {
-			f.Problem += "; there are " + strings.Join(known, ", ")
+			f.Problem += "; the variables are " + strings.Join(known, ", ")
 		}
 		faults = append(faults, f)
 	}

@@ -26,7 +26,7 @@ func (f *field) example() string {
 }
 
 // exampleValue returns a value of f, its default if that is useful; "" for a setting
-// without values of its own.
+// that is not a single value or a list of values.
 func (f *field) exampleValue() string {
 	value, _, _ := strings.Cut(f.def, ",")
 	candidates := []string{value, formExamples[f.form]}

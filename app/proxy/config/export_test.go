@@ -6,14 +6,14 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// Validated is s with another judge in place of the gateway's Validate.
+// Validated returns s with another function instead of the gateway's Validate.
 func (s Source) Validated(by func(gateway.Config) error) Source {
 	s.validate = by
 	return s
 }
 
-// GatewayFields returns the gateway's fields that settings are for, as paths
-// from a gateway.Config, an Upstream and a Route.
+// GatewayFields returns the gateway's fields that settings can set, as paths from a
+// gateway.Config, an Upstream and a Route.
 func GatewayFields() (top, upstream, route map[string]string) {
 	return gatewayAddresses(root),
 		gatewayAddresses(fieldNamed(root, "upstreams").fields),
@@ -22,8 +22,8 @@ func GatewayFields() (top, upstream, route map[string]string) {
 
 var Distance = distance
 
-// Parsers returns what reads each setting that is a value: the suggestion, and
-// what is wrong. A suggestion may still be out of bounds.
+// Parsers returns a parser for each setting that is a single value. It returns the
+// suggestion and the error. A suggestion can still be out of bounds.
 func Parsers() map[string]func(string) (string, error) {
 	out := map[string]func(string) (string, error){}
 	eachField(root, "", func(path string, f *field) {
@@ -43,7 +43,7 @@ func Parsers() map[string]func(string) (string, error) {
 	return out
 }
 
-// A Setting is a field of a file, as tests see it.
+// A Setting is a field of a file, for tests.
 type Setting struct {
 	Path                  string // such as routes[].cache.ttl
 	Kind                  string // section, list of sections, list, headers, or value
@@ -51,7 +51,7 @@ type Setting struct {
 	Bounded, Enum, Secret bool
 }
 
-// AllSettings returns every setting there is.
+// AllSettings returns every setting.
 func AllSettings() []Setting {
 	var all []Setting
 	eachField(root, "", func(path string, f *field) {
@@ -81,5 +81,5 @@ func AllSettings() []Setting {
 	return all
 }
 
-// ParseDuration, ParseSize are parseDuration and parseSize, for fuzzing.
+// ParseDuration and ParseSize are parseDuration and parseSize, for fuzzing.
 var ParseDuration, ParseSize = parseDuration, parseSize

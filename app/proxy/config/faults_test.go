@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// Each testdata/faults/NAME.yaml has its faults beside it, in NAME.txt. The
-// files that they name are one folder up.
+// The faults of each testdata/faults/NAME.yaml are next to it in NAME.txt. The files
+// that these configurations name are one folder up.
 func TestFaults(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/*.yaml")
 	if err != nil || len(files) < 20 {
@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 			got := strings.ReplaceAll(faults.Text(), dir, "DIR")
 			for _, secret := range []string{"sesame", "hunter2", "secret1"} {
 				if strings.Contains(got, secret) {
-					t.Errorf("the faults of %s tell a secret:\n%s", name, got)
+					t.Errorf("the faults of %s contain a secret:\n%s", name, got)
 				}
 			}
 			golden(t, filepath.Join(here, "testdata", "faults", name+".txt"), []byte(got))

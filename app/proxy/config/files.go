@@ -15,7 +15,7 @@ import (
 const (
 	MaxCertBytes   = 1 << 20 // of certificates or a key
 	MaxSecretBytes = 4096    // of a token, or a header's value
-	// MinTokenBytes are enough that nobody is locked out by others who try tokens.
+	// MinTokenBytes is long enough that guessing attempts lock no operator out.
 	MinTokenBytes = console.LongToken
 )
 
@@ -33,15 +33,15 @@ func readToken(name string) (string, error) {
 		return "", err
 	}
 	if len(token) < MinTokenBytes {
-		return "", &mistake{problem: "has fewer than 16 bytes, the least for a token"}
+		return "", &mistake{problem: "has fewer than 16 bytes, the minimum for a token"}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", &mistake{problem: "has to be one word of printable ASCII"}
+		return "", &mistake{problem: "must be one word of printable ASCII"}
 	}
 	return token, nil
 }
 
-// readSecret reads a file of one line. Its content is in no error.
+// readSecret reads a file with one line. Its errors do not contain the content.
 func readSecret(name string) (string, error) {
 	text, err := readFile(name, MaxSecretBytes)
 	if err != nil {
@@ -54,18 +54,18 @@ func readSecret(name string) (string, error) {
 	return string(text), nil
 }
 
-// exposed says who else may read a file with a secret, or nothing. Where
-// systems mount secrets for one process, everybody may: so it is a warning.
+// exposed reports who else can read a file with a secret, or nil. Systems that mount
+// secrets for one process often leave them readable by all, so it is only a warning.
 func exposed(name string) *mistake {
 	info, err := os.Stat(name)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o004 == 0 {
 		return nil
 	}
-	return &mistake{problem: "can be read by every user of the machine; chmod 600 would end that"}
+	return &mistake{problem: "can be read by every user of this machine; run chmod 600 on it"}
 }
 
-// certificate reads a certificate and its key. The error says of which of the
-// two it is.
+// certificate reads a certificate and its key. ofKey reports whether the error is about
+// the key.
 func certificate(cert, key string) (pair tls.Certificate, ofKey bool, err error) {
 	certPEM, err := readFile(cert, MaxCertBytes)
 	if err != nil {
@@ -92,12 +92,12 @@ func authorities(name string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, &mistake{problem: "has no certificate in PEM"}
+		return nil, &mistake{problem: "contains no PEM certificate"}
 	}
 	return pool, nil
 }
 
-// tlsConfig is how an upstream's servers are spoken to.
+// tlsConfig returns the TLS configuration for connections to an upstream's servers.
 func (t *UpstreamTLS) tlsConfig() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil

@@ -2,10 +2,10 @@ package config
 
 import "github.com/weir-go/weir/gateway"
 
-// Flags are the flags of weir proxy that set something, as they were given:
-// empty where they were not. Tags are kong's, and path is the setting. Each has
-// a variable of its name in capitals, with WEIR_ before it; in a variable lists
-// are separated by commas. A variable that is empty is not set.
+// Flags are the flags of weir proxy that change settings; a flag that was not given is
+// empty. Their tags are for package kong, and path is the setting. Each flag has a
+// variable with its name in capitals after WEIR_. In variables, list items are
+// separated by commas. An empty variable counts as not set.
 type Flags struct {
 	Listen         []string `name:"listen" sep:"none" placeholder:"ADDRESS" path:"listen" help:"Host and port to answer clients on, in place of the file's; may be repeated."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" path:"listen[].tls.cert" help:"Certificate of the listeners that --listen names."`
@@ -26,13 +26,13 @@ type Flags struct {
 
 // Source is where a configuration comes from.
 type Source struct {
-	// File is the name of the YAML file. Empty means what WEIR_CONFIG says, and
-	// none without it.
+	// File is the name of the YAML file. Empty means the file in WEIR_CONFIG, or no
+	// file.
 	File string
 	// Env is as in os.Environ. Names that do not begin with WEIR_ are ignored.
 	Env []string
-	// Flags win over Env, which wins over File.
+	// Flags take precedence over Env, and Env over File.
 	Flags Flags
 
-	validate func(gateway.Config) error // for tests; nil is the gateway's own
+	validate func(gateway.Config) error // for tests; nil means the gateway's Validate
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fleet is what several proxies share. They must be configured alike.
+// Fleet is what several proxies share. They must have the same configuration.
 type Fleet struct {
 	Redis       Redis    `yaml:"redis" required:"true" help:"The Redis server (7 or newer) or Valkey server that they share."`
 	Namespace   string   `yaml:"namespace" default:"http" form:"name" gw:"Namespace" help:"Separates proxies that share a Redis. All proxies of one namespace must have the same upstreams."`
@@ -23,7 +23,7 @@ type Fleet struct {
 	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"Maximum number of proxies. Required by local_share."`
 }
 
-// Redis says where it is, and who we are to it.
+// Redis configures the connection to Redis and the credentials.
 type Redis struct {
 	Addresses    []string  `yaml:"addresses" required:"true" least:"1" form:"address" help:"Host and port of the server, of some nodes of a Cluster, or of the Sentinels."`
 	Username     string    `yaml:"username,omitempty" form:"name" help:"ACL user. The default is the user default. Needs password_file."`
@@ -34,7 +34,7 @@ type Redis struct {
 	Prefix       string    `yaml:"prefix" default:"weir" form:"name" help:"Prefix of all keys in Redis."`
 }
 
-// RedisTLS says how Redis is verified, and who we are to it.
+// RedisTLS configures how Redis is verified, and the client certificate.
 type RedisTLS struct {
 	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
 	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
@@ -49,7 +49,7 @@ type Sentinel struct {
 	PasswordFile string `yaml:"password_file,omitempty" form:"file" help:"File with the password for the Sentinels, one line."`
 }
 
-// A RedisAccess is what Redis says with the files that it names read.
+// A RedisAccess contains the settings of Redis and the contents of the files they name.
 type RedisAccess struct {
 	Addresses                          []string
 	Username, Password                 string // never shown
@@ -61,8 +61,8 @@ type RedisAccess struct {
 	Deadline                           time.Duration
 }
 
-// Redis returns where the proxies share what they share, nil for nothing. It
-// reads files, and its error joins what is wrong with them.
+// Redis returns how the shared Redis is reached, nil for no fleet. It reads files, and
+// its error joins their faults.
 func (c *Config) Redis() (*RedisAccess, error) {
 	if c.Fleet == nil {
 		return nil, nil
@@ -94,7 +94,7 @@ func (c *Config) Redis() (*RedisAccess, error) {
 	return a, errors.Join(errs[:]...)
 }
 
-// checkFleet finds what is wrong between the settings of the fleet.
+// checkFleet checks the combination of the fleet's settings.
 func (d *decoder) checkFleet(c *Config) {
 	if c.Fleet == nil {
 		return
@@ -110,10 +110,10 @@ func (d *decoder) checkFleet(c *Config) {
 		}
 	}
 	if len(r.Addresses) > 1 && !r.Cluster && r.Sentinel == nil && !d.faulty(at) {
-		d.wrong(at+".addresses", "", "must be one, unless they are of a cluster or of Sentinels", "")
+		d.wrong(at+".addresses", "", "must be a single address, unless cluster or sentinel is set", "")
 	}
 	if r.Cluster && r.Sentinel != nil {
-		d.wrong(at+".cluster", "true", "is not for Sentinels, which watch single masters", "")
+		d.wrong(at+".cluster", "true", "cannot be combined with sentinel, which monitors a single master", "")
 	}
 	d.checkPassword(c, at, r.Username, r.PasswordFile)
 	if s := r.Sentinel; s != nil {
@@ -125,7 +125,7 @@ func (d *decoder) checkFleet(c *Config) {
 	d.checkRateFailure(c)
 }
 
-// checkPassword checks who we say we are.
+// checkPassword checks a username and its password file.
 func (d *decoder) checkPassword(c *Config, at, username, file string) {
 	path := at + ".password_file"
 	if username != "" && d.nodes[path] == nil {
@@ -141,19 +141,19 @@ func (d *decoder) checkPassword(c *Config, at, username, file string) {
 	}
 }
 
-// checkRateFailure checks that it is said what becomes of rates.
+// checkRateFailure checks that the behaviour of rates without Redis is configured.
 func (d *decoder) checkRateFailure(c *Config) {
 	f := c.Fleet
 	const at = "fleet.rate_failure"
 	if f.RateFailure == "local_share" && f.Instances == 0 && !d.faulty("fleet.instances") {
-		d.wrong("fleet.instances", "", "is missing: with local_share say how many proxies there are at most", "")
+		d.wrong("fleet.instances", "", "is missing: local_share needs the maximum number of proxies", "")
 	}
 	if f.RateFailure != "" || d.nodes[at] != nil {
 		return
 	}
 	for i, r := range c.Routes {
 		if r.Rate != nil && r.Fleet {
-			d.wrong(at, "", fmt.Sprintf("is missing: routes[%d] has a rate, which all proxies keep together; say what becomes of it while Redis is away", i), "")
+			d.wrong(at, "", fmt.Sprintf("is missing: routes[%d] has a rate that all proxies share; choose what happens to it while Redis is unreachable", i), "")
 			return
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// A form is what a text has to look like.
+// A form is the required syntax of a text value.
 type form struct {
 	label string // in the documents
 	check func(text string) *mistake
 }
 
-// forms are the forms by their name in a tag. Empty text is of none of them.
+// forms maps names in tags to forms. Empty text matches none of them.
 var forms = map[string]form{
 	"address": {"host:port", checkAddress},
 	"server":  {"URL", checkServer},
@@ -31,7 +31,7 @@ var forms = map[string]form{
 	"field":   {"header name", matching(token, "must be the name of a header field")},
 	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
 	"cookie":  {"cookie name or *", checkCookie},
-	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, a letter first")},
+	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, starting with a letter")},
 	"nats":    {"nats://host:port", checkNATS},
 	"folder":  {"path", checkFolder},
 	"otlp":    {"URL", checkOTLP},
@@ -84,7 +84,7 @@ func checkPattern(text string) *mistake {
 		return nil
 	}
 	if m := checkHost(text); m != nil {
-		m.problem = "must be a host, or *. before one for all names below, without a port"
+		m.problem = "must be a host without a port, or *.host for all names below it"
 		if strings.HasPrefix(text, ".") && hostname.MatchString(text[1:]) {
 			m.suggestion = "*" + text
 		}
@@ -145,7 +145,7 @@ func checkNATS(text string) *mistake {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.User != nil:
-		return &mistake{problem: want + ", without a user and password; username and password_file say who we are"}
+		return &mistake{problem: want + ", without a user and password; use username and password_file"}
 	case err == nil && (u.Scheme == "nats" || u.Scheme == "tls") && isHost(u.Hostname()) && isPort(u.Port()) && u.Scheme+"://"+u.Host == text:
 		return nil
 	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkNATS("nats://"+text) == nil:
@@ -158,7 +158,7 @@ func checkFolder(text string) *mistake {
 	if isPath(text) && strings.HasSuffix(text, "/") && text != "/" && !strings.ContainsAny(text, "?%*") {
 		return nil
 	}
-	m := &mistake{problem: "must be a path that begins and ends with /, and is more than that"}
+	m := &mistake{problem: "must begin and end with / and contain more than that"}
 	if bare := strings.Trim(text, "/"); bare != "" && isPath("/"+bare+"/") && !strings.ContainsAny(bare, "?%*") {
 		m.suggestion = "/" + bare + "/"
 	}
@@ -171,13 +171,13 @@ func checkNetwork(text string) *mistake {
 	}
 	m := &mistake{problem: "must be an address or a network such as 10.0.0.0/8"}
 	if p, err := netip.ParsePrefix(text); err == nil {
-		m.problem += ", without bits beyond its length"
+		m.problem += ", without bits set beyond its prefix length"
 		m.suggestion = p.Masked().String()
 	}
 	return m
 }
 
-// parseNetwork reads a network, or an address as one of its own.
+// parseNetwork reads a network. An address becomes a network of just that address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if a.Zone() != "" {
@@ -187,7 +187,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err == nil && p != p.Masked() {
-		return p, &mistake{problem: "has bits beyond its length"}
+		return p, &mistake{problem: "has bits set beyond its prefix length"}
 	}
 	return p, err
 }
@@ -220,9 +220,9 @@ func checkPrefix(text string) *mistake {
 	if i < 0 && isPath(bare) {
 		return nil
 	}
-	m := &mistake{problem: "must be a path that begins with /, or = before it for that path alone"}
+	m := &mistake{problem: "must be a path that begins with /, or = and a path for that path alone"}
 	if i >= 0 {
-		m.problem = "must be a path without ? and *; it matches all that is below it"
+		m.problem = "must be a path without ? and *; it matches everything below it"
 		bare = strings.TrimRight(bare[:i], "/")
 	}
 	if bare = "/" + strings.TrimPrefix(bare, "/"); !exact && text != "" && isPath(bare) {
@@ -232,7 +232,7 @@ func checkPrefix(text string) *mistake {
 }
 
 func checkMethod(text string) *mistake {
-	m := &mistake{problem: "must be a method, in capital letters as methods are"}
+	m := &mistake{problem: "must be a method, in capital letters"}
 	if !token.MatchString(text) {
 		return m
 	}
@@ -241,7 +241,7 @@ func checkMethod(text string) *mistake {
 		return m
 	}
 	if text == "CONNECT" {
-		return &mistake{problem: "cannot be used: CONNECT is refused"}
+		return &mistake{problem: "is not allowed: CONNECT is rejected"}
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func checkRouteName(text string) *mistake {
 	if jobshttp.ValidName(text) {
 		return nil
 	}
-	return &mistake{problem: "must be 1 to 59 letters, digits, dashes and underscores, without -once at the end"}
+	return &mistake{problem: "must be 1 to 59 letters, digits, dashes and underscores, and not end in -once"}
 }
 
 func checkCookie(text string) *mistake {

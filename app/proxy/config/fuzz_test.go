@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// Whatever a file says, Load returns; its faults are in the file; and what it
-// accepts is written and read to the same, and can be passed to the gateway.
+// Load returns for any file, and its faults are positions in the file. A Config that it
+// accepts can be written, read back to an equal one, and passed to the gateway.
 func FuzzLoad(f *testing.F) {
 	for _, pattern := range []string{"testdata/*/*.yaml", filepath.Join(reference, "weir.example.yaml")} {
 		files, err := filepath.Glob(pattern)
@@ -49,21 +49,21 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		if _, err := c.Gateway(); err != nil {
-			t.Errorf("Gateway of what loads = %v", err)
+			t.Errorf("Gateway of a loaded Config = %v", err)
 		}
 		write(t, name, string(c.YAML()))
 		again, faults := loadFrom(t, config.Source{File: name})
 		if faults != nil {
-			t.Fatalf("written, it has faults:\n%s\n%s", faults.Text(), c.YAML())
+			t.Fatalf("the written Config has faults:\n%s\n%s", faults.Text(), c.YAML())
 		}
-		c.Warnings, again.Warnings = nil, nil // their lines are others
+		c.Warnings, again.Warnings = nil, nil // their lines differ
 		if !reflect.DeepEqual(c, again) {
 			t.Errorf("Load(YAML()) =\n%s\nwant\n%s", again.YAML(), c.YAML())
 		}
 	})
 }
 
-// A suggestion is taken where it is made.
+// A suggestion is accepted for the setting for which it was made.
 func FuzzSuggestion(f *testing.F) {
 	for _, seed := range []string{"60", "5 sec", "1d", "64MB", "1.5GiB", "8080", "http://a/b", "get", "api/*", "yes", ".example", "X-Key", "1_000", "10%", "0x1f", "010"} {
 		f.Add(seed)

@@ -97,7 +97,7 @@ func convert(fields []*field, from, to reflect.Value) {
 			target = target.FieldByName(part)
 		}
 		switch {
-		case target.Type() == typeTLS: // it is built from files
+		case target.Type() == typeTLS: // built from files
 		case not:
 			target.SetBool(!v.Bool())
 		case f.isSection() && v.Kind() == reflect.Pointer:

@@ -21,7 +21,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 	for _, tt := range []struct {
 		of       reflect.Type
 		settings map[string]string
-		not      []string // functions, and what the program makes, or of other settings
+		not      []string // functions, and fields that the program creates or takes from other settings
 	}{
 		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
@@ -29,13 +29,13 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 	} {
 		for _, path := range paths(tt.of, "") {
 			if tt.settings[path] == "" && !slices.Contains(tt.not, path) {
-				t.Errorf("no setting is for %s.%s", tt.of, path)
+				t.Errorf("no setting for %s.%s", tt.of, path)
 			}
 		}
 	}
 }
 
-// paths returns the fields of a struct, with those of the structs in it.
+// paths returns the fields of a struct, with those of nested structs.
 func paths(t reflect.Type, prefix string) []string {
 	var out []string
 	for i := range t.NumField() {
@@ -123,15 +123,15 @@ routes:
 		}
 	}
 	if c.Routes[0].Request.Set["X-Key"] != nil {
-		t.Error("Gateway has put a secret into the Config")
+		t.Error("Gateway put a secret into the Config")
 	}
 	write(t, dir+"/good.token", "")
 	if _, err := c.Gateway(); err == nil || !strings.Contains(err.Error(), "routes[0].request.set_from_file.X-Key") {
-		t.Errorf("Gateway without the secret = %v; want a fault of the field", err)
+		t.Errorf("Gateway without the secret = %v; want a fault about the field", err)
 	}
 }
 
-// The gateway itself has the last word: nothing here knows what framing is.
+// The gateway itself validates last: this package knows nothing about framing.
 func TestGatewayHasTheLastWord(t *testing.T) {
 	folder(t)
 	_, faults := load(t, one+`routes:

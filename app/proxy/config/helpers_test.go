@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected faults and the documents")
 
-// folder is a temporary folder with certificates and secrets, and a folder in
-// it, named conf, that becomes the working directory.
+// folder is a temporary folder with certificates and secrets. It has a subfolder, conf,
+// which becomes the working directory.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -54,7 +54,7 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// pair makes a certificate and its key.
+// pair creates a certificate and its key.
 func pair(t testing.TB) (certPEM, keyPEM string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -76,7 +76,7 @@ func pair(t testing.TB) (certPEM, keyPEM string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// one is a configuration with an upstream and no more, to append to.
+// one is a configuration with only an upstream, to append to.
 const one = "upstreams: [{name: a, servers: [\"http://127.0.0.1:1\"]}]\n"
 
 // load reads a text as the file weir.yaml.
@@ -99,7 +99,7 @@ func loadFrom(t testing.TB, s config.Source) (*config.Config, config.Faults) {
 	return nil, faults
 }
 
-// must is load for what has to be right.
+// must is load for a configuration without faults.
 func must(t testing.TB, s config.Source) *config.Config {
 	t.Helper()
 	c, faults := loadFrom(t, s)
@@ -123,6 +123,6 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if strings.ReplaceAll(string(want), "\r\n", "\n") != string(got) {
-		t.Errorf("%s differs from what is now:\n%s\nRun with -update if that is meant.", filepath.Base(name), got)
+		t.Errorf("%s differs from the current output:\n%s\nRun with -update if that is intended.", filepath.Base(name), got)
 	}
 }

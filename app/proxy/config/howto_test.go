@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// What the how-to shows is a configuration that loads, and means what it says.
+// The configuration in the how-to loads and has the described effect.
 func TestHowtoOfTheFleetLoads(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/howto/several-instances.md")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestHowtoOfTheFleetLoads(t *testing.T) {
 		found = true
 		c, faults := load(t, block)
 		if faults != nil {
-			t.Fatalf("it does not load:\n%s", faults.Text())
+			t.Fatalf("the configuration does not load:\n%s", faults.Text())
 		}
 		g, err := c.Gateway()
 		if err != nil {
@@ -45,7 +45,7 @@ func TestHowtoOfTheFleetLoads(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("the how-to shows no fleet")
+		t.Error("the how-to contains no fleet")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestRedisAccess(t *testing.T) {
 	_, err = c.Redis()
 	for _, part := range []string{"fleet.redis.password_file", "fleet.redis.tls"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("Redis without its files = %v; want a fault of %s", err, part)
+			t.Errorf("Redis without its files = %v; want a fault about %s", err, part)
 		}
 	}
 	var none config.Config
@@ -74,7 +74,7 @@ func TestRedisAccess(t *testing.T) {
 	}
 }
 
-// So are the jobs in the how-to of slow endpoints.
+// The same holds for the jobs in the how-to about slow endpoints.
 func TestHowtoOfSlowEndpointsLoads(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/howto/make-a-slow-endpoint-asynchronous.md")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestHowtoOfSlowEndpointsLoads(t *testing.T) {
 	block, _, _ := strings.Cut(strings.SplitN(string(text), "```yaml\n", 2)[1], "```")
 	c, faults := load(t, block)
 	if faults != nil || len(c.Warnings) > 0 {
-		t.Fatalf("it does not load as it should:\n%s%s", faults.Text(), c.Warnings.Text())
+		t.Fatalf("the configuration does not load without faults and warnings:\n%s%s", faults.Text(), c.Warnings.Text())
 	}
 	a, err := c.JobsAccess()
 	if err != nil {
@@ -107,7 +107,7 @@ func TestJobsAccess(t *testing.T) {
 		len(a.Routes) != 1 || a.Routes["report"].MaxResult != 4<<20 {
 		t.Errorf("JobsAccess = %+v", a)
 	}
-	// What the route's own call would refuse does not become a job.
+	// A request that the route's own call would reject does not become a job.
 	if got := a.Routes["report"].MaxBody; got != 512<<10 {
 		t.Errorf("MaxBody = %d; want 512 KiB, less than the route's", got)
 	}
@@ -120,7 +120,7 @@ func TestJobsAccess(t *testing.T) {
 	_, err = c.JobsAccess()
 	for _, part := range []string{"jobs.password_file", "jobs.tls"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("JobsAccess without its files = %v; want a fault of %s", err, part)
+			t.Errorf("JobsAccess without its files = %v; want a fault about %s", err, part)
 		}
 	}
 	var none config.Config
@@ -131,8 +131,8 @@ func TestJobsAccess(t *testing.T) {
 
 var yamlBlock = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
 
-// yamlBlocks are the blocks of YAML of a how-to that are the proxy's: those of others
-// begin with the name of their file. They are without the indentation of a list.
+// yamlBlocks returns the YAML blocks of a how-to that configure the proxy. Blocks for
+// other programs begin with their file name. The indentation of lists is removed.
 func yamlBlocks(t *testing.T, page string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/howto/" + page)
@@ -147,7 +147,7 @@ func yamlBlocks(t *testing.T, page string) (all []string) {
 	return all
 }
 
-// So is what the how-tos of the console, the metrics and the traces show.
+// The same holds for the how-tos about the console, metrics and traces.
 func TestHowtosOfSeeingLoad(t *testing.T) {
 	pages := map[string][]string{}
 	for _, page := range []string{"wire-opentelemetry-and-prometheus.md", "read-the-console.md"} {
@@ -163,16 +163,16 @@ func TestHowtosOfSeeingLoad(t *testing.T) {
 			}
 			c, faults := load(t, block)
 			if faults != nil {
-				t.Fatalf("%s: it does not load:\n%s", page, faults.Text())
+				t.Fatalf("%s: the configuration does not load:\n%s", page, faults.Text())
 			}
 			if len(c.Warnings) > 0 {
-				t.Errorf("%s: it loads with warnings:\n%s", page, c.Warnings.Text())
+				t.Errorf("%s: the configuration loads with warnings:\n%s", page, c.Warnings.Text())
 			}
 			if c.Admin.Address != "" {
 				seen[page+" admin"]++
 				token, err := c.AdminToken()
 				if err != nil || token != "0123456789abcdef" || len(c.Admin.AllowedHosts) != 1 || !c.Admin.Console || c.Admin.ShowKeys {
-					t.Errorf("%s: Admin = %+v, %v; want a token, a name, and no keys", page, c.Admin, err)
+					t.Errorf("%s: Admin = %+v, %v; want a token, a host name, and keys hidden", page, c.Admin, err)
 				}
 			}
 			a, err := c.TelemetryAccess()
@@ -191,6 +191,6 @@ func TestHowtosOfSeeingLoad(t *testing.T) {
 		"wire-opentelemetry-and-prometheus.md admin": 1, "wire-opentelemetry-and-prometheus.md telemetry": 1, "read-the-console.md admin": 1,
 	}
 	if !maps.Equal(seen, want) {
-		t.Errorf("the pages show %v; want %v", seen, want)
+		t.Errorf("the pages contain %v; want %v", seen, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// Jobs says where the jobs of routes with async are kept, and who makes them.
+// Jobs configures where the jobs of routes with async are stored, and who runs them.
 type Jobs struct {
 	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which an embedded server stores the jobs. Set this or nats."`
 	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What accepted jobs survive. process: kill -9 of the process. disk: power loss of the server. majority: power loss of a minority of several servers. With dir it is disk by default; process accepts about ten times as many jobs per second. With nats it states how the servers are configured: by default majority if replicas is above 1, otherwise process."`
@@ -32,7 +32,7 @@ type Jobs struct {
 	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs that this program runs at once for each route, and for each name in async.formerly. Jobs that must not be sent twice have a second limit of the same size. The limits of the route and the upstream also apply."`
 }
 
-// JobsTLS says how the servers in nats are verified, and who we are to them.
+// JobsTLS configures how the servers in nats are verified, and the client certificate.
 type JobsTLS struct {
 	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
 	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
@@ -40,7 +40,7 @@ type JobsTLS struct {
 	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the address."`
 }
 
-// Async says which requests of a route become jobs, and what becomes of these.
+// Async configures which requests of a route become jobs, and how these run.
 type Async struct {
 	Budget      Duration `yaml:"budget" default:"none" min:"1ms" max:"10m" none:"0" help:"Time after which a request becomes a job and is answered with 202. With none, only requests with Prefer: respond-async become jobs."`
 	MaxWait     Duration `yaml:"max_wait" default:"30s" min:"1s" max:"10m" help:"Upper bound of Prefer: wait=N."`
@@ -62,7 +62,7 @@ type Async struct {
 	Credentials bool     `yaml:"forward_credentials" default:"true" help:"Stores Authorization, Cookie and the fields in principal with the job, for the call. With false they are omitted from both."`
 }
 
-// Options are what a says to the route's jobs.
+// Options returns the options for the route's jobs.
 func (a *Async) Options() jobshttp.RouteOptions {
 	principal := a.Principal
 	if principal == nil {
@@ -82,7 +82,7 @@ func (a *Async) Options() jobshttp.RouteOptions {
 	}
 }
 
-// A JobsAccess is what Jobs says with the files that it names read.
+// A JobsAccess contains the settings of Jobs and the contents of the files they name.
 type JobsAccess struct {
 	Dir, Listen               string
 	NATS                      []string
@@ -98,8 +98,8 @@ type JobsAccess struct {
 	Routes                    map[string]jobshttp.RouteOptions // by name
 }
 
-// JobsAccess returns where jobs are kept, nil for none. It reads files, and its
-// error joins what is wrong with them.
+// JobsAccess returns how the jobs are reached, nil for no jobs. It reads files, and its
+// error joins their faults.
 func (c *Config) JobsAccess() (*JobsAccess, error) {
 	j := c.Jobs
 	if j == nil {
@@ -117,7 +117,7 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 		}
 		o := r.Async.Options()
 		if r.MaxBody != None {
-			o.MaxBody = min(o.MaxBody, int(r.MaxBody)) // or the job's call would be refused
+			o.MaxBody = min(o.MaxBody, int(r.MaxBody)) // otherwise the job's call would be rejected
 		}
 		a.Routes[r.Name] = o
 	}
@@ -140,7 +140,7 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 	return a, errors.Join(errs[:]...)
 }
 
-// checkJobs finds what is wrong between the settings of jobs.
+// checkJobs checks the combination of the settings of jobs.
 func (d *decoder) checkJobs(c *Config) {
 	d.checkAsync(c)
 	d.checkFormerly(c)
@@ -152,9 +152,9 @@ func (d *decoder) checkJobs(c *Config) {
 	own, others := d.nodes[at+".dir"] != nil, d.nodes[at+".nats"] != nil
 	switch {
 	case own && others:
-		d.wrong(at+".nats", "", "is there, and dir too: jobs are kept in one of them", "")
+		d.wrong(at+".nats", "", "cannot be combined with dir: jobs are stored in one of the two", "")
 	case !own && !others && !d.faulty(at):
-		d.wrong(at+".dir", "", "is missing: name a folder in which the jobs are kept, or servers in nats", "")
+		d.wrong(at+".dir", "", "is missing: name a folder for the jobs, or servers in nats", "")
 	case own:
 		d.checkEmbedded(j)
 	case others:
@@ -169,7 +169,7 @@ func (d *decoder) checkJobs(c *Config) {
 	}
 }
 
-// checkEmbedded checks what goes with a server of our own.
+// checkEmbedded checks the settings of an embedded server.
 func (d *decoder) checkEmbedded(j *Jobs) {
 	if j.Durability == "majority" {
 		d.wrong("jobs.durability", j.Durability, "needs several servers, in nats; with dir it is disk or process", "")
@@ -192,10 +192,10 @@ func (d *decoder) checkEmbedded(j *Jobs) {
 	}
 }
 
-// checkServers checks what goes with servers of others.
+// checkServers checks the settings of servers outside the program.
 func (d *decoder) checkServers(c *Config, j *Jobs) {
 	if j.Listen != "" {
-		d.wrong("jobs.listen", j.Listen, "is for dir: the servers in nats listen themselves", "")
+		d.wrong("jobs.listen", j.Listen, "is for dir: the servers in nats have their own listeners", "")
 	}
 	if j.Replicas == 2 || j.Replicas == 4 {
 		d.wrong("jobs.replicas", fmt.Sprint(j.Replicas), "must be 1, 3 or 5", "")
@@ -216,9 +216,9 @@ func (d *decoder) checkServers(c *Config, j *Jobs) {
 	}
 }
 
-// checkFormerly checks that the jobs of each name are those of one route.
+// checkFormerly checks that the jobs of each name belong to one route.
 func (d *decoder) checkFormerly(c *Config) {
-	const form = "; must be a name that only this route had, such as formerly: [old-name]"
+	const form = "; must be a former name of this route alone, such as formerly: [old-name]"
 	present, first := map[string]int{}, map[string]string{}
 	for i, r := range c.Routes {
 		if r.Async != nil {
@@ -237,9 +237,9 @@ func (d *decoder) checkFormerly(c *Config) {
 			case name == r.Name:
 				d.wrong(at, name, "is the route's own name"+form, "")
 			case taken:
-				d.wrong(at, name, fmt.Sprintf("is the name of routes[%d], which has these jobs", other)+form, "")
+				d.wrong(at, name, fmt.Sprintf("is the name of routes[%d], which owns these jobs", other)+form, "")
 			case first[name] != "":
-				d.wrong(at, name, "is in "+first[name]+" too"+form, "")
+				d.wrong(at, name, "is also in "+first[name]+""+form, "")
 			default:
 				first[name] = at
 			}
@@ -259,16 +259,16 @@ func (d *decoder) checkAsync(c *Config) {
 		any = true
 		at := fmt.Sprintf("routes[%d].async", i)
 		if c.Jobs == nil && d.nodes["jobs"] == nil {
-			d.wrong(at, "", "needs the section jobs, which says where they are kept, such as jobs: {dir: jobs}", "")
+			d.wrong(at, "", "needs the section jobs, which configures where jobs are stored, such as jobs: {dir: jobs}", "")
 		}
 		if r.Name != "" && !jobshttp.ValidName(r.Name) && !d.faulty(fmt.Sprintf("routes[%d].name", i)) {
-			d.wrong(fmt.Sprintf("routes[%d].name", i), r.Name, "has jobs, and must be 1 to 59 letters, digits, dashes and underscores, without -once at the end", "")
+			d.wrong(fmt.Sprintf("routes[%d].name", i), r.Name, "names a route with async: it must be 1 to 59 letters, digits, dashes and underscores, and not end in -once", "")
 		}
 		if a.MaxBackoff < a.Backoff {
 			d.wrong(at+".max_backoff", a.MaxBackoff.String(), fmt.Sprintf("must be at least backoff, which is %v", a.Backoff), "")
 		}
 		if a.Timeout != Duration(jobs.DefaultAttemptTimeout) && r.Timeout != None && (a.Timeout == None || a.Timeout > r.Timeout) {
-			d.warn(c, at+".timeout", a.Timeout.String(), fmt.Sprintf("is longer than timeout of the route, which is %v, and ends the call before", r.Timeout))
+			d.warn(c, at+".timeout", a.Timeout.String(), fmt.Sprintf("is longer than the timeout of the route, %v, which ends the call first", r.Timeout))
 		}
 		if r.Observe || c.Observe {
 			d.warn(c, at, "", "has no effect in observe mode")

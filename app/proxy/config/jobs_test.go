@@ -11,7 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// What the check lets pass is what a start takes: the bounds are those of the jobs.
+// weir proxy check accepts exactly the sizes that a start accepts: the bounds are those
+// of package jobs.
 func TestJ21_SizesOfJobsAreCheckedBeforeTheStart(t *testing.T) {
 	for _, setting := range []string{"max_body", "max_result"} {
 		for size, ok := range map[int]bool{jobshttp.MaxBody: true, jobshttp.MaxBody + 1: false} {

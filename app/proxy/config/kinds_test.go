@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// goTypes are what an error of Go's says, and no error of ours.
+// goTypes matches text that occurs in Go's errors but must not occur in ours.
 var goTypes = regexp.MustCompile(`map\[|\[\]string|\[\]int|\[\]interface|interface \{\}|cannot unmarshal|!!(seq|map|str|int)\b|config\.|yaml\.|reflect|strconv|time\.Duration|int64|float64|%!|ParseInt|ParseFloat|invalid syntax|<nil>`)
 
-// wrongKinds are values that a setting of that kind cannot have.
+// wrongKinds returns values that are invalid for a setting of that kind.
 func wrongKinds(s config.Setting) map[string]string {
 	wrong := map[string]string{}
 	add := func(name, value string) { wrong[name] = value }
@@ -70,8 +70,8 @@ func wrongKinds(s config.Setting) map[string]string {
 	return wrong
 }
 
-// yamlOf is a file with one setting, and the path that its faults have. What else
-// is required is missing, and has faults of its own.
+// yamlOf returns a file with one setting, and the path of its faults. Other required
+// settings are missing and cause separate faults.
 func yamlOf(path, value string) (text, at string) {
 	parts := strings.Split(path, ".")
 	var b, end strings.Builder
@@ -96,9 +96,9 @@ func yamlOf(path, value string) (text, at string) {
 	return b.String(), end.String()
 }
 
-// Whatever kind of value a setting is given that it cannot have, its fault names
-// the file, the line and the field, shows what was written, says what has to be
-// there with an example or the bounds, and nothing of Go.
+// If a setting has a value of the wrong kind, its fault names the file, the line and
+// the field. It shows the value, describes the valid values with an example or the
+// bounds, and mentions no Go types.
 func TestFaultsOfEverySettingAndKind(t *testing.T) {
 	folder(t)
 	n, examples := 0, map[string]string{}
@@ -112,7 +112,7 @@ func TestFaultsOfEverySettingAndKind(t *testing.T) {
 			var found *config.Fault
 			for _, f := range faults {
 				if goTypes.MatchString(strings.Replace(f.Error(), f.Value, "", 1)) {
-					t.Errorf("%s, %s: the fault %q is of Go", s.Path, name, f.Error())
+					t.Errorf("%s, %s: the fault %q mentions a Go type", s.Path, name, f.Error())
 				}
 				if found == nil && (f.Field == at || strings.HasPrefix(f.Field, at+"[") || strings.HasPrefix(f.Field, at+".")) && !strings.Contains(f.Problem, "is missing") {
 					found = f
@@ -120,18 +120,18 @@ func TestFaultsOfEverySettingAndKind(t *testing.T) {
 			}
 			if found == nil {
 				if faults == nil || s.Type == "text" && name == "empty" || s.Bounded && name == "negative" {
-					continue // "" and "-5" may be what another fault hides
+					continue // other faults can hide that of "" and "-5"
 				}
 				if name == "negative" || name == "huge" || name == "empty" {
-					t.Errorf("%s, %s: no fault for %q of %q:\n%s", s.Path, name, at, value, faults.Text())
+					t.Errorf("%s, %s: no fault about %q with %q:\n%s", s.Path, name, at, value, faults.Text())
 					continue
 				}
-				t.Errorf("%s, %s: no fault for %q:\n%s", s.Path, name, at, faults.Text())
+				t.Errorf("%s, %s: no fault about %q:\n%s", s.Path, name, at, faults.Text())
 				continue
 			}
 			n++
 			if !strings.HasSuffix(found.File, "weir.yaml") || found.Line != strings.Count(text, "\n") {
-				t.Errorf("%s, %s: the fault is of %s, line %d; want weir.yaml, line %d", s.Path, name, found.File, found.Line, strings.Count(text, "\n"))
+				t.Errorf("%s, %s: the fault is in %s, line %d; want weir.yaml, line %d", s.Path, name, found.File, found.Line, strings.Count(text, "\n"))
 			}
 			if !strings.Contains(found.Problem, "such as ") && found.Suggestion == "" {
 				t.Errorf("%s, %s: %q has no example", s.Path, name, found.Error())
@@ -142,17 +142,17 @@ func TestFaultsOfEverySettingAndKind(t *testing.T) {
 		}
 	}
 	if n < 1000 || len(examples) < 100 {
-		t.Errorf("%d faults with %d examples were looked at; want at least 1000 and 100", n, len(examples))
+		t.Errorf("%d faults with %d examples were checked; want at least 1000 and 100", n, len(examples))
 	}
-	for path, example := range examples { // can be used as it is
+	for path, example := range examples { // can be used as they are
 		name, value, _ := strings.Cut(example, ": ")
 		if !strings.HasSuffix(path, name) {
-			value = "{" + example + "}" // a field of its
+			value = "{" + example + "}" // a field of the section
 		}
 		text, at := yamlOf(path, value)
 		_, faults := load(t, text)
 		for _, f := range faults {
-			// What goes with other settings is not the example's to know.
+			// An example cannot match the other settings.
 			others := regexp.MustCompile("no such file|is the address of|needs the section").MatchString(f.Problem)
 			if f.Field == at && !others {
 				t.Errorf("the example %q of %s has the fault %q", example, path, f.Error())

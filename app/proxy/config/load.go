@@ -14,9 +14,9 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// Load reads a configuration and fills in the defaults. Its error is [Faults]
-// with all that is wrong, but for the rest of a file after the first place
-// where it is not YAML.
+// Load reads a configuration and fills in the defaults. Its error is [Faults] and
+// contains all faults. If the file is not valid YAML, everything after the first syntax
+// error is left out.
 func Load(s Source) (*Config, error) {
 	d := &decoder{
 		origins: map[*yaml.Node]string{},
@@ -52,8 +52,8 @@ func Load(s Source) (*Config, error) {
 	return c, nil
 }
 
-// read returns what the file says. False means that it is no configuration at
-// all.
+// read returns the content of the file. It returns false if the file is not a
+// configuration at all.
 func (d *decoder) read() (*yaml.Node, bool) {
 	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	if d.file == "" {
@@ -76,7 +76,7 @@ func (d *decoder) read() (*yaml.Node, bool) {
 	return doc, doc.Kind == yaml.MappingNode
 }
 
-// readFile reads a file of any kind, of at most a number of bytes.
+// readFile reads a file of any kind, up to a number of bytes.
 func readFile(name string, most int64) ([]byte, error) {
 	text, err := bounded.File(name, most)
 	if err == nil {
@@ -86,7 +86,7 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
 	}
 	if late, ok := errors.AsType[*bounded.TimeError](err); ok {
-		return nil, &mistake{problem: fmt.Sprintf("cannot be read: nothing writes it to its end within %v", late.Patience)}
+		return nil, &mistake{problem: fmt.Sprintf("cannot be read: it did not end within %v", late.Patience)}
 	}
 	if errors.Is(err, syscall.EISDIR) {
 		return nil, &mistake{problem: "cannot be read: it is a folder"}
@@ -96,13 +96,13 @@ func readFile(name string, most int64) ([]byte, error) {
 
 func cannotRead(err error) error {
 	if path, ok := err.(*os.PathError); ok {
-		err = path.Err // the name is in the fault
+		err = path.Err // the fault already contains the name
 	}
 	return &mistake{problem: "cannot be read: " + err.Error()}
 }
 
-// snippets gives faults their lines of the file. A file that is not YAML has no
-// lines here; its fault has brought its own.
+// snippets adds lines of the file to faults. A file that is not YAML has no lines here;
+// its fault already has a snippet.
 func (d *decoder) snippets(faults Faults) {
 	for _, f := range faults {
 		if f.Line < 1 || f.Line > len(d.lines) {
@@ -118,7 +118,7 @@ func (d *decoder) snippets(faults Faults) {
 	}
 }
 
-// once removes duplicates, as of a section that is merged twice.
+// once removes duplicates, for example from a section that is merged twice.
 func (f Faults) once() Faults {
 	seen := map[string]bool{}
 	var out Faults
@@ -133,7 +133,7 @@ func (f Faults) once() Faults {
 	return out
 }
 
-// cut leaves MaxFaults and the number of the others.
+// cut keeps MaxFaults faults and replaces the others by their number.
 func (f Faults) cut() Faults {
 	if len(f) <= MaxFaults {
 		return f
@@ -142,7 +142,7 @@ func (f Faults) cut() Faults {
 	return append(f[:MaxFaults:MaxFaults], more)
 }
 
-// YAML is c as a file that [Load] reads to the same.
+// YAML returns c as a file that [Load] reads back to an equal Config.
 func (c *Config) YAML() []byte {
 	text, err := yaml.Dump(c)
 	if err != nil {

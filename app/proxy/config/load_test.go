@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// The three flags of the front page are a whole configuration.
+// The three flags on the front page are a complete configuration.
 func TestThreeFlagsAreEnough(t *testing.T) {
 	c := must(t, config.Source{Flags: config.Flags{
 		Listen: []string{"127.0.0.1:8080"}, Upstream: []string{"http://127.0.0.1:3000"}, Admin: "127.0.0.1:9090",
@@ -83,7 +83,8 @@ func TestFlagsWinOverVariablesOverFile(t *testing.T) {
 	}
 }
 
-// What a flag sets in a section that is an alias, or merged, stays there.
+// A setting that a flag changes in an aliased or merged section affects only that
+// section.
 func TestFlagsOverAliases(t *testing.T) {
 	folder(t)
 	write(t, "weir.yaml", one+"x-d: &d {delay: 1s, timeout: 2s}\ndrain: *d\nx-l: &l {level: warn, slow: 3s}\nlog: {<<: *l}\n")
@@ -129,9 +130,9 @@ func TestFaultsOfFlagsAndVariables(t *testing.T) {
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}, TLSCert: "x.pem"}},
 			`--tls-cert: listen[0].tls.key: is missing`},
 		{config.Source{File: "two.yaml", Flags: config.Flags{Upstream: []string{"http://c"}, TLSKey: "k"}},
-			"--tls-key: \"k\" goes with --listen, and the file's listeners have their own\n" +
-				"--upstream: \"http://c\" is for a single upstream, and the file has several"},
-		{config.Source{}, `upstreams: is missing: name what stands behind, here or with --upstream URL`},
+			"--tls-key: \"k\" applies only to --listen; the file's listeners have their own setting\n" +
+				"--upstream: \"http://c\" applies to a single upstream, but the file has several"},
+		{config.Source{}, `upstreams: is missing: name the server behind the proxy, here or with --upstream URL`},
 		{config.Source{File: "no.yaml", Flags: config.Flags{Observe: "yes"}},
 			"--observe: observe: \"yes\" must be true or false; did you mean \"true\"?\nno.yaml: cannot be read: no such file or directory"},
 	} {
@@ -147,15 +148,15 @@ func TestUnknownVariables(t *testing.T) {
 		{"WEIR_LISEN=x", `WEIR_LISEN: unknown variable; did you mean "WEIR_LISTEN"?`},
 		{"WEIR_DRAIN_TIMEOUTS=x", `WEIR_DRAIN_TIMEOUTS: unknown variable; did you mean "WEIR_DRAIN_TIMEOUT"?`},
 		{"WEIR_PORT=8080", "unknown variable"},
-		{"WEIR_COLOUR=sesame", "unknown variable; there are WEIR_CONFIG, "},
+		{"WEIR_COLOUR=sesame", "unknown variable; the variables are WEIR_CONFIG, "},
 		{"WEIR_MAVEN=1", ""},
-		{"WEIR_JOBS_ADMIN=http://127.0.0.1:9090", ""}, // of weir jobs
+		{"WEIR_JOBS_ADMIN=http://127.0.0.1:9090", ""}, // used by weir jobs
 		{"WEIR_JOBS_TOKEN_FILE=token", ""},
 		{"WEIR_TEST_ENGINES=all", ""},
 		{"WEIR_TEST_POSTGRES=x", ""},
 		{"WEIR_LAB_ROLE=x", ""},
 		{"WEIR_PROMISES_CELL=x", ""},
-		// A Kubernetes service called weir, and one called weir-admin.
+		// A Kubernetes service named weir, and one named weir-admin.
 		{"WEIR_SERVICE_HOST=10.0.0.1", ""},
 		{"WEIR_SERVICE_PORT_HTTP=80", ""},
 		{"WEIR_PORT=tcp://10.0.0.1:80", ""},
@@ -171,13 +172,13 @@ func TestUnknownVariables(t *testing.T) {
 			t.Errorf("Load with %s = %v; want %q", tt.env, faults, tt.want)
 		}
 		if strings.Contains(got, "sesame") {
-			t.Errorf("the fault of %s tells its value", tt.env)
+			t.Errorf("the fault of %s contains its value", tt.env)
 		}
 	}
 }
 
-// Names of files are relative to the file that has them, or, of flags, to the
-// working directory.
+// File names are relative to the file that contains them. File names in flags are
+// relative to the working directory.
 func TestFilesAreRelativeToWhereTheyAreNamed(t *testing.T) {
 	dir := folder(t)
 	write(t, filepath.Join(dir, "weir.yaml"), one+"admin: {address: \"127.0.0.1:1\", token_file: good.token}\n")
@@ -195,7 +196,7 @@ func TestFilesAreRelativeToWhereTheyAreNamed(t *testing.T) {
 		t.Errorf("AdminToken = %q, %v", token, err)
 	}
 	if strings.Contains(string(c.YAML()), token) {
-		t.Error("the token is in YAML()")
+		t.Error("YAML() contains the token")
 	}
 }
 
@@ -218,18 +219,18 @@ routes:
 	if faults != nil {
 		t.Fatalf("faults: %s", faults.Text())
 	}
-	want := strings.ReplaceAll(`weir.yaml:2:21: admin.token_file: "DIR/good.token" can be read by every user of the machine; chmod 600 would end that
+	want := strings.ReplaceAll(`weir.yaml:2:21: admin.token_file: "DIR/good.token" can be read by every user of this machine; run chmod 600 on it
 weir.yaml:2:21: admin.token_file: "DIR/good.token" has no effect without admin.address
-weir.yaml:3:58: listen[0].tls.key: "DIR/server.key" can be read by every user of the machine; chmod 600 would end that
-weir.yaml:6:5: routes[1]: matches what routes[0] matches, and gets nothing
-weir.yaml:8:5: routes[3]: matches what routes[2] matches, and gets nothing
-weir.yaml:9:5: routes[4]: matches what routes[0] matches, and gets nothing`, "DIR", dir)
+weir.yaml:3:58: listen[0].tls.key: "DIR/server.key" can be read by every user of this machine; run chmod 600 on it
+weir.yaml:6:5: routes[1]: gets no requests, because routes[0] matches all of them first
+weir.yaml:8:5: routes[3]: gets no requests, because routes[2] matches all of them first
+weir.yaml:9:5: routes[4]: gets no requests, because routes[0] matches all of them first`, "DIR", dir)
 	if got := c.Warnings.Error(); got != want {
 		t.Errorf("Warnings =\n%s\nwant\n%s", got, want)
 	}
 }
 
-// The default of max_object follows a small cache.
+// The default of max_object adapts to a small cache.
 func TestSmallCache(t *testing.T) {
 	folder(t)
 	c, faults := load(t, one+"cache: {memory: 4MiB}\n")
@@ -238,7 +239,7 @@ func TestSmallCache(t *testing.T) {
 	}
 }
 
-// A configuration that is written is read to the same.
+// A configuration that is written and read back is the same.
 func TestYAMLIsReadToTheSame(t *testing.T) {
 	example(t)
 	c := must(t, config.Source{File: "weir.example.yaml"})
@@ -259,11 +260,11 @@ func TestLimitsOnFiles(t *testing.T) {
 	}
 	for _, tt := range []struct{ what, text, want string }{
 		{"a large file", strings.Repeat("# 3456789\n", config.MaxFileBytes/10+1), "weir.yaml: is larger than 1MiB"},
-		{"aliases of lists", bomb, "is one value too many: there can be 100000, with aliases written out"},
+		{"aliases of lists", bomb, "is one value too many: the limit is 100000, with aliases expanded"},
 		{"merges of merges", merges + one + "routes: [{<<: *a40}]\n", "is one value too many"},
 		{"depth", one + "routes: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "must be a section"},
 		{"more depth", one + "routes: " + strings.Repeat("[", 100_000), "exceeded max depth"},
-		{"unknown fields", one + strings.Repeat("a: 1\n", 10), "is there twice"},
+		{"unknown fields", one + strings.Repeat("a: 1\n", 10), "is a duplicate"},
 	} {
 		start := time.Now()
 		_, faults := load(t, tt.text)
@@ -285,7 +286,7 @@ func TestManyFaultsAreCut(t *testing.T) {
 	}
 	_, faults := load(t, text.String())
 	if len(faults) != config.MaxFaults+1 || !strings.Contains(faults[config.MaxFaults].Problem, "4900 more faults") {
-		t.Errorf("%d faults, the last %v; want %d and the number of the others", len(faults), faults[len(faults)-1], config.MaxFaults)
+		t.Errorf("%d faults, the last %v; want %d and the number of omitted faults", len(faults), faults[len(faults)-1], config.MaxFaults)
 	}
 }
 

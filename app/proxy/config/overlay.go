@@ -6,14 +6,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The names that flags give to what has one in a file.
+// defaultName is the name of an upstream or a route that is not named in a file.
 const defaultName = "default"
 
-// overlay puts what flags and variables say over what the file says, as nodes:
-// from there on all of it is read alike.
+// overlay adds the settings of flags and variables to the file's nodes, over the file's
+// settings. From then on all are read in the same way.
 func (d *decoder) overlay(doc *yaml.Node, settings []setting) {
 	if doc.Kind != yaml.MappingNode {
-		return // the file is at fault
+		return // the file is faulty
 	}
 	listens := false
 	for _, s := range settings {
@@ -34,7 +34,7 @@ func (d *decoder) overlay(doc *yaml.Node, settings []setting) {
 	}
 }
 
-// text makes a node that came from a flag or a variable.
+// text returns a node for a value from a flag or a variable.
 func (d *decoder) text(value, origin string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
 	d.origins[n] = origin
@@ -55,7 +55,7 @@ func (d *decoder) node(kind yaml.Kind, origin string) *yaml.Node {
 	return n
 }
 
-// listeners is a list of listeners with an address each.
+// listeners returns a list of listeners with these addresses.
 func (d *decoder) listeners(s setting) *yaml.Node {
 	list := d.node(yaml.SequenceNode, s.origin)
 	for _, value := range s.values {
@@ -67,14 +67,14 @@ func (d *decoder) listeners(s setting) *yaml.Node {
 }
 
 // setListeners sets a field of the listeners that flags name, or of the default
-// one. The file's have their own.
+// listener. The file's listeners have their own settings.
 func (d *decoder) setListeners(doc *yaml.Node, rest string, s setting, listens bool) {
 	list := lookUp(doc, "listen")
 	if list == nil {
 		list = d.listeners(setting{values: []string{defaultListen}, origin: s.origin})
 		d.set(doc, []string{"listen"}, list)
 	} else if _, ours := d.origins[list]; !ours {
-		d.complain(place{"", d.text("", s.origin)}, s.values[0], &mistake{problem: "goes with --listen, and the file's listeners have their own"})
+		d.complain(place{"", d.text("", s.origin)}, s.values[0], &mistake{problem: "applies only to --listen; the file's listeners have their own setting"})
 		return
 	}
 	for _, item := range list.Content {
@@ -82,7 +82,7 @@ func (d *decoder) setListeners(doc *yaml.Node, rest string, s setting, listens b
 	}
 }
 
-// setUpstream sets a field of the only upstream, which it makes where there is
+// setUpstream sets a field of the only upstream. It creates the upstream if there is
 // none.
 func (d *decoder) setUpstream(doc *yaml.Node, rest string, s setting) {
 	list := lookUp(doc, "upstreams")
@@ -94,11 +94,11 @@ func (d *decoder) setUpstream(doc *yaml.Node, rest string, s setting) {
 		d.set(doc, []string{"upstreams"}, list)
 	}
 	if list = resolve(list); list.Kind != yaml.SequenceNode {
-		return // the file is at fault
+		return // the file is faulty
 	}
 	if len(list.Content) != 1 {
 		d.complain(place{"", d.text("", s.origin)}, s.values[0],
-			&mistake{problem: "is for a single upstream, and the file has several"})
+			&mistake{problem: "applies to a single upstream, but the file has several"})
 		return
 	}
 	value := d.text(s.values[0], s.origin)
@@ -111,8 +111,8 @@ func (d *decoder) setUpstream(doc *yaml.Node, rest string, s setting) {
 	}
 }
 
-// set puts a value at a path, over what is there. Where a section is missing it
-// is made; where something else is in its place the file is at fault.
+// set sets the value at a path and overrides the existing one. It creates missing
+// sections. If something other than a section is in the path, the file is faulty.
 func (d *decoder) set(n *yaml.Node, path []string, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != path[0] {
@@ -124,7 +124,7 @@ func (d *decoder) set(n *yaml.Node, path []string, value *yaml.Node) {
 		}
 		below := n.Content[i+1]
 		switch {
-		case below.Kind == yaml.AliasNode: // what it stands for may stand elsewhere too
+		case below.Kind == yaml.AliasNode: // other parts of the file can refer to the same node
 			below = d.node(yaml.MappingNode, d.origins[value])
 			below.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!merge", Value: "<<"}, n.Content[i+1]}
 			n.Content[i+1] = below
@@ -146,7 +146,7 @@ func (d *decoder) set(n *yaml.Node, path []string, value *yaml.Node) {
 	n.Content = append(n.Content, key, value)
 }
 
-// lookUp returns a value of a mapping, nil where there is none.
+// lookUp returns a value of a mapping, nil if there is none.
 func lookUp(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name && !isNull(resolve(n.Content[i+1])) {

@@ -11,17 +11,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Limits on a file, which nobody meets who writes one by hand.
+// Limits on a file. No file written by hand reaches them.
 const (
 	MaxFileBytes = 1 << 20 // of the file
 	// MaxVariableBytes bounds each variable.
 	MaxVariableBytes = 64 << 10
-	MaxValues        = 100_000 // values in it, aliases written out
+	MaxValues        = 100_000 // values in the file, with aliases expanded
 	MaxFaults        = 100     // that are reported
 )
 
-// parseYAML reads one document. Of an empty file it returns a mapping without
-// anything in it.
+// parseYAML reads one document. For an empty file it returns an empty mapping.
 func parseYAML(file string, text []byte) (*yaml.Node, *Fault) {
 	if len(text) > MaxFileBytes {
 		return nil, &Fault{File: file, Problem: fmt.Sprintf("is larger than %v", Size(MaxFileBytes))}
@@ -42,18 +41,18 @@ func parseYAML(file string, text []byte) (*yaml.Node, *Fault) {
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
-		return nil, at(file, text, second.Line, second.Column, "has a second document; there can be one")
+		return nil, at(file, text, second.Line, second.Column, "has a second document; only one is allowed")
 	case err != io.EOF:
 		return nil, syntaxFault(file, text, err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, at(file, text, 1, 1, "is no document")
+		return nil, at(file, text, 1, 1, "is not a document")
 	}
 	return doc.Content[0], nil
 }
 
-// unreadable finds the first byte that cannot be in a file. The parser finds it
-// too, but does not say where, and takes UTF-16.
+// unreadable finds the first invalid byte of a file. The parser would find it, too, but
+// does not report where, and accepts UTF-16.
 func unreadable(file string, text []byte) *Fault {
 	line, column := 1, 1
 	for rest := text; len(rest) > 0; {
@@ -76,7 +75,7 @@ func unreadable(file string, text []byte) *Fault {
 	return nil
 }
 
-// isBreak tells what ends a line for YAML 1.1, and so for the parser.
+// isBreak reports whether r ends a line in YAML 1.1, and therefore for the parser.
 func isBreak(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 }
@@ -95,7 +94,7 @@ func splitLines(text []byte) []string {
 	}
 }
 
-// at is a fault of a place that is no setting. Without text there is no
+// at returns a fault at a place that is not a setting. Without text there is no
 // snippet.
 func at(file string, text []byte, line, column int, problem string) *Fault {
 	f := &Fault{File: file, Line: line, Column: column, Problem: problem}
@@ -115,25 +114,25 @@ func syntaxFault(file string, text []byte, err error) *Fault {
 	if load.ContextMsg != "" {
 		problem += " " + load.ContextMsg
 		if c := load.ContextMark; c.Line > 0 && c.Line != line {
-			problem += fmt.Sprintf(" from line %d on", c.Line)
+			problem += fmt.Sprintf(" that starts on line %d", c.Line)
 		}
 	}
 	if last := len(splitLines(bytes.TrimRight(text, "\r\n"))); line > last && load.ContextMark.Line > 0 {
-		line, column = load.ContextMark.Line, load.ContextMark.Column // not the end of the file, where nothing is
+		line, column = load.ContextMark.Line, load.ContextMark.Column // rather than the end of the file, which shows nothing
 	}
 	f := at(file, text, line, column, problem)
 	switch {
 	case strings.Contains(problem, "tab character"), tabAt(text, line, column):
 		f.Problem += "; indent with spaces, not tabs"
 	case strings.Contains(problem, "anchor") || strings.Contains(problem, "alias"):
-		f.Problem += `; a text that begins with * or & has to be in quotes`
+		f.Problem += `; a string that begins with * or & must be quoted`
 	case strings.Contains(problem, "cannot start any token"):
-		f.Problem += `; put the text in quotes`
+		f.Problem += `; put the string in quotes`
 	}
 	return f
 }
 
-// tabAt tells whether there is a tab at a place.
+// tabAt reports whether there is a tab at a place.
 func tabAt(text []byte, line, column int) bool {
 	lines := splitLines(text)
 	if line < 1 || line > len(lines) {
@@ -143,9 +142,9 @@ func tabAt(text []byte, line, column int) bool {
 	return column >= 1 && column <= len(r) && r[column-1] == '\t'
 }
 
-// broken is a line of a file that could not be parsed, fit to be shown. It is
-// not known what it is part of, so where a line above it, less indented, opens
-// a section of values that are secret, none of them is shown.
+// broken returns a line, safe to show, of a file that could not be parsed. The
+// structure of the file is unknown. If a line above it with less indentation opens a
+// section of secret values, none of them is shown.
 func broken(lines []string, line int) string {
 	if line < 1 || line > len(lines) {
 		return ""
@@ -167,7 +166,7 @@ func broken(lines []string, line int) string {
 
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t-")) }
 
-// holdsSecrets tells whether a line opens, or is, a section of secret values.
+// holdsSecrets reports whether a line opens, or is, a section of secret values.
 func holdsSecrets(line string) bool {
 	found := false
 	eachField(root, "", func(_ string, f *field) {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// faultsOf loads a text that is wrong.
+// faultsOf loads a faulty configuration and returns the faults.
 func faultsOf(t *testing.T, text string) config.Faults {
 	t.Helper()
 	write(t, "weir.yaml", text)
@@ -22,7 +22,7 @@ func faultsOf(t *testing.T, text string) config.Faults {
 	return all
 }
 
-// A user in a URL, wherever it is written, is in no fault.
+// No fault contains the user and password of a URL, wherever the URL is written.
 func TestH21_FaultsHaveNoPasswords(t *testing.T) {
 	folder(t)
 	for _, url := range []string{
@@ -43,7 +43,7 @@ func TestH21_FaultsHaveNoPasswords(t *testing.T) {
 			for _, f := range faultsOf(t, fmt.Sprintf(text, url)) {
 				for _, shown := range []string{f.Error(), f.Text()} {
 					if strings.Contains(shown, ":ses") || strings.Contains(shown, "ame@") || strings.Contains(shown, "sesame") {
-						t.Errorf("%s in %s: %s; want no password", url, where, shown)
+						t.Errorf("%s in %s: %s; want it without the password", url, where, shown)
 					}
 				}
 			}
@@ -51,7 +51,8 @@ func TestH21_FaultsHaveNoPasswords(t *testing.T) {
 	}
 }
 
-// What hides in a file shows in its faults, and the mark is under the place still.
+// Faults show hidden characters in a file as escapes, and the caret is still below the
+// right place.
 func TestH21_FaultsHideNothing(t *testing.T) {
 	folder(t)
 	for _, k := range plaintest.Kinds {
@@ -65,7 +66,7 @@ func TestH21_FaultsHideNothing(t *testing.T) {
 			for _, f := range faultsOf(t, text) {
 				for _, shown := range []string{f.Error(), f.Text()} {
 					if found := plaintest.Find(shown); found != "" {
-						t.Errorf("%s: the fault is %q, which has %s", k.Name, shown, found)
+						t.Errorf("%s: the fault is %q, which contains %s", k.Name, shown, found)
 					}
 				}
 			}
@@ -74,6 +75,6 @@ func TestH21_FaultsHideNothing(t *testing.T) {
 	got := faultsOf(t, "listen: [{address: \"a\u202eb:1\", h2c: 77}]")
 	lines := strings.Split(got[len(got)-1].Text(), "\n")
 	if at := strings.Index(lines[1], "77"); at < 0 || strings.Index(lines[2], "^") != at {
-		t.Errorf("the fault is\n%s\nwant the mark under 77", strings.Join(lines, "\n"))
+		t.Errorf("the fault is\n%s\nwant the caret under 77", strings.Join(lines, "\n"))
 	}
 }

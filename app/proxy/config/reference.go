@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference is the page with every setting, flag and variable, in Markdown.
+// Reference returns the page with every setting, flag and variable, in Markdown.
 func Reference() []byte {
 	var b strings.Builder
 	b.WriteString(referenceHead)
@@ -28,7 +28,7 @@ func Reference() []byte {
 	return []byte(b.String())
 }
 
-// sectionTable writes the table of a section, and those of the sections in it.
+// sectionTable writes the table of a section, and those of its subsections.
 func sectionTable(b *strings.Builder, path string, f *field) {
 	if f.isList() {
 		path += "[]"
@@ -75,7 +75,7 @@ func (f *field) shownBounds() string {
 	return s
 }
 
-// cell escapes what would end a cell of a table, or be markup.
+// cell escapes characters that would end a table cell or be read as markup.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "_", `\_`).Replace(text)
 }

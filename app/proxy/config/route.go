@@ -1,6 +1,6 @@
 package config
 
-// Route says what becomes of the requests that it matches.
+// Route configures how the requests that it matches are handled.
 type Route struct {
 	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
 	Hosts    []string `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts that match, without ports: shop.example, or *.example for any name below it. None means all."`
@@ -35,7 +35,7 @@ type Route struct {
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
 }
 
-// Cache is what a route stores.
+// Cache configures what a route stores.
 type Cache struct {
 	Store        bool     `yaml:"store" default:"true" gw:"!NoStore" help:"With false nothing is stored. Requests still share calls in flight."`
 	TTL          Duration `yaml:"ttl" default:"none" min:"1ms" max:"8760h" none:"0" gw:"Cache.TTL" help:"Replaces the freshness that the origin states. Responses without any become storable, except those with no-store, private or no-cache. With none, the origin decides."`
@@ -59,7 +59,7 @@ type Cache struct {
 	RefreshAhead float64  `yaml:"refresh_ahead" default:"0" min:"0" max:"0.5" gw:"RefreshAhead" help:"Last part of the freshness, as a share, in which a hit on a hot response refreshes it in the background. 0 disables it."`
 }
 
-// Rate is how often each client may ask.
+// Rate limits the requests of each client.
 type Rate struct {
 	Requests int      `yaml:"requests" required:"true" min:"1" max:"1000000000" gw:"Rate" help:"Requests that a client may send in per."`
 	Per      Duration `yaml:"per" default:"1s" min:"1ms" max:"24h" gw:"Per" help:"Period of requests."`
@@ -68,18 +68,18 @@ type Rate struct {
 	Clients  int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Keys" help:"Number of clients to remember. A client that has used some of its rate is not forgotten for a new one. While the table is full, new clients of an address share one rate."`
 }
 
-// SetRequest changes the fields of requests.
+// SetRequest changes the header fields of requests.
 type SetRequest struct {
 	Set     Fields            `yaml:"set,omitempty" secret:"true" form:"field" gw:"SetRequest" help:"Fields to set: a value or a list of values. They replace fields of the same name."`
 	SetFrom map[string]string `yaml:"set_from_file,omitempty" form:"field" help:"Like set, with the name of a file that holds the value in one line: for keys and tokens."`
 	Remove  []string          `yaml:"remove,omitempty" form:"field" gw:"RemoveRequest" help:"Fields to remove."`
 }
 
-// SetResponse changes the fields of answers.
+// SetResponse changes the header fields of responses.
 type SetResponse struct {
 	Set    Fields   `yaml:"set,omitempty" secret:"true" form:"field" gw:"SetResponse" help:"Fields to set: a value or a list of values. They replace fields of the same name."`
 	Remove []string `yaml:"remove,omitempty" form:"field" gw:"RemoveResponse" help:"Fields to remove."`
 }
 
-// Fields are header fields with their values in order.
+// Fields are header fields with their values, in order.
 type Fields map[string][]string

@@ -14,8 +14,8 @@ const (
 	patternSize     = `^(0|[1-9][0-9]*)(B|KiB|MiB|GiB|TiB)?$`
 )
 
-// Schema is the JSON Schema (2020-12) of a file, for editors. It checks less than [Load]:
-// no bounds of durations and sizes, and no rules between settings.
+// Schema returns the JSON Schema (2020-12) of a file, for editors. It checks less than
+// [Load]: neither bounds of durations and sizes, nor rules between settings.
 func Schema() []byte {
 	s := objectSchema(root)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -42,7 +42,7 @@ func objectSchema(fields []*field) map[string]any {
 		p := f.schema()
 		p["description"] = f.help
 		properties[f.name] = p
-		if f.required && f.name != "upstreams" { // which --upstream may give
+		if f.required && f.name != "upstreams" { // --upstream can set it
 			required = append(required, f.name)
 		}
 	}
@@ -145,7 +145,7 @@ func (f *field) defaultList() []any {
 
 func (f *field) defaultValue() any { return f.jsonValue(f.def) }
 
-// jsonValue returns a written value as JSON.
+// jsonValue returns a written value as a JSON value.
 func (f *field) jsonValue(text string) any {
 	t := f.valueType()
 	switch {
@@ -176,7 +176,7 @@ func (f *field) single() string {
 	case f.enum != nil:
 		return alternatives(f.enum)
 	}
-	return "a text"
+	return "a string"
 }
 
 // label returns the type's name in the docs.

@@ -14,7 +14,7 @@ type field struct {
 	index  int    // in the struct
 	typ    reflect.Type
 	help   string
-	def    string // as it would be written; "" is none
+	def    string // as written; "" means none
 	hasDef bool
 	min    string
 	max    string
@@ -157,7 +157,7 @@ func parseAs(t reflect.Type, text string) (reflect.Value, error) {
 	return reflect.ValueOf(v).Convert(t), nil
 }
 
-// orNone adds to a fault that none is allowed too.
+// orNone adds to a fault that none is allowed, too.
 func (f *field) orNone(text string, err error) error {
 	m, ok := err.(*mistake)
 	if !ok || f.noNone {

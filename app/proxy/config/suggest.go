@@ -140,7 +140,7 @@ func unknownField(name string, fields []*field) *mistake {
 		return &mistake{"unknown field", near}
 	}
 	slices.Sort(names)
-	return &mistake{problem: "unknown field; there are " + strings.Join(names, ", ")}
+	return &mistake{problem: "unknown field; the fields are " + strings.Join(names, ", ")}
 }
 
 // slip returns the name that differs from word only at the end, such as servers for server,

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Telemetry says where metrics and traces are sent.
+// Telemetry configures where metrics and traces are sent.
 type Telemetry struct {
 	Service string `yaml:"service,omitempty" form:"name" help:"Name of this proxy (service.name). The default is OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, otherwise weir."`
 	OTLP    OTLP   `yaml:"otlp" required:"true" help:"The receiver, by OTLP over HTTP with protobuf. Settings that are missing here come from the OTEL_* variables of the OpenTelemetry SDK, or have its defaults."`
 }
 
-// OTLP is a receiver of metrics and traces. Fields that are zero say nothing.
+// OTLP configures the receiver of metrics and traces. Zero fields are not set.
 type OTLP struct {
 	Endpoint    string            `yaml:"endpoint,omitempty" form:"otlp" help:"Base URL, http or https; /v1/metrics and /v1/traces are appended. The default is OTEL_EXPORTER_OTLP_ENDPOINT and its variants, otherwise http://localhost:4318."`
 	Headers     Fields            `yaml:"headers,omitempty" secret:"true" form:"field" help:"Fields of each export request. If any are set here or in headers_from_file, OTEL_EXPORTER_OTLP_HEADERS is ignored."`
@@ -31,7 +31,7 @@ type OTLP struct {
 	TLS         *OTLPTLS          `yaml:"tls,omitempty" help:"TLS for an https endpoint. By default, certificates are checked against the system's roots and the host in the URL."`
 }
 
-// OTLPTLS says how the receiver is verified, and who we are to it.
+// OTLPTLS configures how the receiver is verified, and the client certificate.
 type OTLPTLS struct {
 	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
 	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
@@ -39,20 +39,20 @@ type OTLPTLS struct {
 	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the host in the URL."`
 }
 
-// A TelemetryAccess is what Telemetry says with the files that it names read.
-// What is zero is not said.
+// A TelemetryAccess contains the settings of Telemetry and the contents of the files
+// they name. Zero fields are not set.
 type TelemetryAccess struct {
 	Service, Endpoint string
 	Headers           map[string]string // never shown
 	Metrics, Traces   bool
 	Interval, Timeout time.Duration
 	Sample            *float64
-	Trust             bool // traces of clients go on here
+	Trust             bool // continue the traces of clients
 	TLS               *tls.Config
 }
 
-// TelemetryAccess returns where metrics and traces are sent, nil for nowhere. It
-// reads files, and its error joins what is wrong with them.
+// TelemetryAccess returns where metrics and traces are sent, nil for nowhere. It reads
+// files, and its error joins their faults.
 func (c *Config) TelemetryAccess() (*TelemetryAccess, error) {
 	if c.Telemetry == nil {
 		return nil, nil
@@ -84,7 +84,7 @@ func (c *Config) TelemetryAccess() (*TelemetryAccess, error) {
 	return a, errors.Join(errs...)
 }
 
-// checkTelemetry finds what is wrong between the settings of telemetry.
+// checkTelemetry checks the combination of the settings of telemetry.
 func (d *decoder) checkTelemetry(c *Config) {
 	if c.Telemetry == nil {
 		return
@@ -92,7 +92,7 @@ func (d *decoder) checkTelemetry(c *Config) {
 	o := c.Telemetry.OTLP
 	const at = "telemetry.otlp"
 	if !o.Metrics && !o.Traces {
-		d.wrong(at+".traces", "false", "is false, and metrics too, which leaves nothing to send; take the section out", "")
+		d.wrong(at+".traces", "false", "is false, and so is metrics, which leaves nothing to send; remove the section", "")
 	}
 	d.checkFiled(c, at+".headers_from_file.", o.HeadersFrom, o.Headers, "headers")
 	if t := o.TLS; t != nil {
@@ -106,15 +106,15 @@ func (d *decoder) checkTelemetry(c *Config) {
 		return
 	}
 	if u.Port() == "4317" {
-		d.warn(c, at+".endpoint", o.Endpoint, "has the port of OTLP over gRPC; over HTTP it is 4318, if nobody has changed it")
+		d.warn(c, at+".endpoint", o.Endpoint, "has the default port of OTLP over gRPC; the default port for HTTP is 4318")
 	}
 	if u.Scheme == "http" && len(o.Headers)+len(o.HeadersFrom) > 0 && !onLoopback(net.JoinHostPort(u.Hostname(), "0")) {
 		d.warn(c, at+".endpoint", o.Endpoint, "sends the headers in the clear")
 	}
 }
 
-// checkFiled checks header fields whose values are in files; set are those that
-// have one in the section called by.
+// checkFiled checks header fields whose values are in files. set contains the fields
+// whose values are in the section named by.
 func (d *decoder) checkFiled(c *Config, at string, files map[string]string, set Fields, by string) {
 	for name, file := range files {
 		if _, err := readHeader(file); err != nil {
@@ -123,14 +123,14 @@ func (d *decoder) checkFiled(c *Config, at string, files map[string]string, set 
 			d.warn(c, at+name, file, m.problem)
 		}
 		if _, both := set[name]; both {
-			d.wrong(at+name, file, "is in "+by+" too", "")
+			d.wrong(at+name, file, "is also in "+by+"", "")
 		}
 	}
 }
 
 // checkOTLP checks the base URL of a receiver.
 func checkOTLP(text string) *mistake {
-	const want = "must be http://host:port or https://host:port, with a path or without"
+	const want = "must be http://host:port or https://host:port, with or without a path"
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.User != nil:
@@ -144,7 +144,7 @@ func checkOTLP(text string) *mistake {
 		}
 		for _, signal := range []string{"/v1/traces", "/v1/metrics"} {
 			if base, ok := strings.CutSuffix(text, signal); ok {
-				return &mistake{want + ", less " + signal + ", which is added", base}
+				return &mistake{want + ", but without " + signal + ", which is appended", base}
 			}
 		}
 		return nil

@@ -26,12 +26,12 @@ func TestTelemetryAccess(t *testing.T) {
 	_, err = c.TelemetryAccess()
 	for _, part := range []string{"telemetry.otlp.headers_from_file.Authorization", "telemetry.otlp.tls"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("TelemetryAccess without its files = %v; want a fault of %s", err, part)
+			t.Errorf("TelemetryAccess without its files = %v; want a fault about %s", err, part)
 		}
 	}
 }
 
-// What the file does not say is left to the SDK, which looks at its variables.
+// Settings that are not in the file are left to the SDK, which reads its own variables.
 func TestTelemetryAccessSaysNothingThatIsNotWritten(t *testing.T) {
 	folder(t)
 	c, faults := load(t, one+"telemetry: {otlp: {sample: 0, endpoint: 'http://[::1]:4318/a/'}}")

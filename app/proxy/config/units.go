@@ -18,11 +18,11 @@ type Duration time.Duration
 // A Size is a number of bytes, written 512KiB, 64MiB or as a plain number.
 type Size int64
 
-// A Count is a number of things, of which there may be none.
+// A Count is a number of things. It can be unlimited.
 type Count int
 
-// none is the word for a limit that is off. It is not "off", which some YAML
-// readers take for false.
+// none is the word for a disabled limit. It is not "off", because some YAML readers
+// read that as false.
 const none = "none"
 
 func (d Duration) String() string {
@@ -62,13 +62,13 @@ func (c Count) String() string {
 
 var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 
-// MarshalYAML writes d as it would be read.
+// MarshalYAML writes d in the form in which it is read.
 func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
 
-// MarshalYAML writes s as it would be read.
+// MarshalYAML writes s in the form in which it is read.
 func (s Size) MarshalYAML() (any, error) { return s.String(), nil }
 
-// MarshalYAML writes c as it would be read.
+// MarshalYAML writes c in the form in which it is read.
 func (c Count) MarshalYAML() (any, error) {
 	if c == None {
 		return none, nil
@@ -76,7 +76,7 @@ func (c Count) MarshalYAML() (any, error) {
 	return int(c), nil
 }
 
-// A mistake is what is wrong with a value, and what may have been meant.
+// A mistake is a problem with a value, and what was probably meant.
 type mistake struct{ problem, suggestion string }
 
 func (m *mistake) Error() string { return m.problem }
@@ -98,9 +98,9 @@ func parseDuration(text string) (Duration, error) {
 	switch {
 	case unit[0] == 'd':
 		if days, err := strconv.Atoi(m[1]); err == nil && days < 100_000 {
-			return 0, &mistake{"has days, and durations end at hours", strconv.Itoa(days*24) + "h"}
+			return 0, &mistake{"is in days, but the largest unit is h", strconv.Itoa(days*24) + "h"}
 		}
-		return 0, &mistake{problem: "has days, and durations end at hours"}
+		return 0, &mistake{problem: "is in days, but the largest unit is h"}
 	case strings.HasPrefix(unit, "milli"):
 		unit = "ms"
 	case len(unit) > 2 || unit == "hr":
@@ -109,7 +109,7 @@ func parseDuration(text string) (Duration, error) {
 	return 0, &mistake{"must be a duration such as 250ms, 10s or 1h30m", ifDuration(m[1] + unit)}
 }
 
-// ifDuration is text where it is a duration, or nothing.
+// ifDuration returns text if it is a duration, and "" otherwise.
 func ifDuration(text string) string {
 	if _, err := time.ParseDuration(text); err != nil {
 		return ""
@@ -123,19 +123,19 @@ func parseSize(text string) (Size, error) {
 	number, unit := text, 0
 	for i, u := range sizeUnits {
 		if s, ok := strings.CutSuffix(text, u); ok {
-			number, unit = s, i // a later one ends in the first, and wins
+			number, unit = s, i // "B" is a suffix of all others, so the last match wins
 		}
 	}
 	if digits(number) {
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n > math.MaxInt64>>(10*unit) {
-			return 0, &mistake{problem: "is more bytes than there can be"}
+			return 0, &mistake{problem: "is too large"}
 		}
 		return Size(n << (10 * unit)), nil
 	}
 	wrong := &mistake{problem: "must be a size such as 512KiB, 64MiB or a number of bytes"}
 	if m := looseSize.FindStringSubmatch(strings.ToLower(text)); m != nil {
-		unit := strings.Index(" kmgt", m[2]) // 0 without one
+		unit := strings.Index(" kmgt", m[2]) // 0 without a unit
 		if f, err := strconv.ParseFloat(m[1], 64); err == nil && f < 1<<20 {
 			wrong.suggestion = Size(math.Round(f * float64(int64(1)<<(10*unit)))).String()
 		}
@@ -143,8 +143,8 @@ func parseSize(text string) (Size, error) {
 	return 0, wrong
 }
 
-// digits tells whether text is a number without sign, fraction or a leading
-// zero, which YAML 1.1 reads as octal.
+// digits reports whether text is a number without a sign, a fraction or a leading zero,
+// which YAML 1.1 reads as octal.
 func digits(text string) bool {
 	for _, r := range text {
 		if r < '0' || r > '9' {

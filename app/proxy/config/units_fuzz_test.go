@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
-// What is a time for Go is the same one here, but for a number without its unit; what is
-// taken is written so that it is read again; nothing else is taken.
+// ParseDuration accepts Go's durations with the same value, except numbers without a
+// unit, and nothing else. An accepted duration can be written and read back.
 func FuzzDuration(f *testing.F) {
 	for _, s := range []string{"0", "-0", "0s", "10s", "1h30m", "1.5h", "-5ms", "1d", "60", "1e3s", "5 sec", "9223372036854775807ns", "2562047h47m16.854775807s", "1µs", "1μs", "none", " 1s"} {
 		f.Add(s)
@@ -26,12 +26,12 @@ func FuzzDuration(f *testing.F) {
 		}
 		if err != nil {
 			if got != 0 || err.Error() == "" {
-				t.Errorf("ParseDuration(%q) = %v, %q; want nothing, and why", text, got, err)
+				t.Errorf("ParseDuration(%q) = %v, %q; want 0 and an error", text, got, err)
 			}
 			return
 		}
 		if got == config.None {
-			return // -1ns is written as none; no setting has it
+			return // -1ns is written as none, but no setting accepts it
 		}
 		if again, err := config.ParseDuration(got.String()); err != nil || again != got {
 			t.Errorf("ParseDuration(%q) = %v, which is read as %v, %v", text, got, again, err)
@@ -39,8 +39,8 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// A size is digits and a unit, to the byte; what is taken is written so that it is read
-// again; a suggestion is a size.
+// A size consists of digits and a unit, exact to the byte. An accepted size can be
+// written and read back. A suggestion is a valid size.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"0", "1", "64MiB", "512KiB", "1.5GiB", "64MB", "64 MiB", "08", "-1", "+1", "8191PiB", "8388607TiB", "8388608TiB", "9223372036854775807", "9223372036854775808B", "1kib", "KiB", "1BB", "1KiBB", "1e3", "1TiBGiB"} {
 		f.Add(s)
@@ -67,7 +67,7 @@ func FuzzSize(f *testing.F) {
 		}
 		var fault interface{ Error() string }
 		if !errors.As(err, &fault) || strings.TrimSpace(fault.Error()) == "" {
-			t.Errorf("ParseSize(%q) does not say what is wrong", text)
+			t.Errorf("ParseSize(%q) has no error message", text)
 		}
 	})
 }

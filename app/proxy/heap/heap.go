@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// Floor is the size of the heap, in bytes, below which no collection starts. A heap whose
-// live part is more than half of that is collected when it has doubled, as by
+// Floor is the size of the heap, in bytes, below which no collection starts. If the
+// live heap is more than half of it, the heap is collected when it has doubled, as by
 // default.
 const Floor = 32 << 20
 
@@ -24,8 +24,8 @@ const normal = 100
 
 var once sync.Once
 
-// SetFloor applies Floor to this process, until it ends. It does nothing if the
-// environment variable GOGC is set. GOMEMLIMIT has the last word: a collection starts
+// SetFloor applies Floor to this process until it exits. It does nothing if the
+// environment variable GOGC is set. GOMEMLIMIT takes precedence: a collection starts
 // when the process comes close to it.
 func SetFloor() {
 	if os.Getenv("GOGC") == "" {
@@ -33,8 +33,8 @@ func SetFloor() {
 	}
 }
 
-// adjust sets the percentage for the next collection, and has itself called after that:
-// a finalizer runs once its object was found to be garbage.
+// adjust sets the percentage for the next collection, and arranges to be called again
+// after it: a finalizer runs once its object has been found to be garbage.
 func adjust() {
 	sample := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}, {Name: "/gc/gogc:percent"},
@@ -42,19 +42,19 @@ func adjust() {
 	metrics.Read(sample)
 	live, roots := sample[0].Value.Uint64(), sample[1].Value.Uint64()+sample[2].Value.Uint64()
 	want := percent(live, roots)
-	if have := sample[3].Value.Uint64(); want > have+have/10 || want < have-have/10 { // to set it stops the world
+	if have := sample[3].Value.Uint64(); want > have+have/10 || want < have-have/10 { // setting it stops the world
 		debug.SetGCPercent(int(want)) //nolint:gosec // at most 100 * Floor
 	}
 	runtime.SetFinalizer(new(cycle), func(*cycle) { adjust() })
 }
 
-// A cycle is garbage from the beginning. It has a pointer, because the runtime may
-// allocate small objects without one together, and then keep them.
+// A cycle is garbage from the beginning. It contains a pointer, because the runtime can
+// batch small objects without pointers into one block, and then keep them alive.
 type cycle struct{ _ *cycle }
 
-// percent returns the growth, in percent of the live heap and the roots, at
-// which the heap has the size Floor. See "The GC guide", https://go.dev/doc/gc-guide:
-// target heap = live + (live + roots) * GOGC / 100.
+// percent returns the growth, in percent of the live heap and the roots, at which the
+// heap reaches Floor. See "The GC guide", https://go.dev/doc/gc-guide: target heap =
+// live + (live + roots) * GOGC / 100.
 func percent(live, roots uint64) uint64 {
 	if live >= Floor {
 		return normal

@@ -13,11 +13,11 @@ import (
 func TestPercent(t *testing.T) {
 	for _, tt := range []struct{ live, roots, want uint64 }{
 		{0, 0, 3200},               // before the first collection: nothing is known
-		{4 << 20, 0, 700},          // 4 MiB grow by 28
-		{3 << 20, 1 << 20, 725},    // by 29, of 4 that are scanned
-		{16 << 20, 0, 100},         // half of the floor: doubled it is the floor
-		{Floor, 0, 100},            // above it as by default
-		{1 << 40, 1 << 30, normal}, // whatever the size
+		{4 << 20, 0, 700},          // 4 MiB can grow by 28
+		{3 << 20, 1 << 20, 725},    // by 29, relative to 4 that are scanned
+		{16 << 20, 0, 100},         // half of the floor: doubled, it is the floor
+		{Floor, 0, 100},            // above the floor, as by default
+		{1 << 40, 1 << 30, normal}, // at any size
 	} {
 		if got := percent(tt.live, tt.roots); got != tt.want {
 			t.Errorf("percent(%d, %d) = %d; want %d", tt.live, tt.roots, got, tt.want)
@@ -27,8 +27,8 @@ func TestPercent(t *testing.T) {
 
 const garbageBytes = 512 << 20
 
-// TestMain is also the program of TestFewerCollections: it makes garbage while so many
-// MiB stay in use, and prints how many collections that took.
+// TestMain is also the program of TestFewerCollections: it creates garbage while some
+// MiB stay in use, and prints the number of collections.
 func TestMain(m *testing.M) {
 	beside := os.Getenv("WEIR_TEST_HEAP_MIB")
 	if beside == "" {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		live[i] = make([]byte, 1<<20)
 	}
 	runtime.GC()
-	makeGarbage() // also gives the finalizer of that collection time
+	makeGarbage() // also gives the finalizer of that collection time to run
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	makeGarbage()
@@ -62,7 +62,7 @@ func makeGarbage() {
 	}
 }
 
-// collections runs the program.
+// collections runs the program and returns its number of collections.
 func collections(t *testing.T, mib int, env ...string) int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -86,6 +86,6 @@ func TestFewerCollections(t *testing.T) {
 	// Above the floor a heap is collected when it has doubled, as by default.
 	large := collections(t, 64)
 	if want := collections(t, 64, "GOGC=100"); large < want-1 || large > want+1 {
-		t.Errorf("%d collections beside 64 MiB in use, %d with GOGC=100; want the same", large, want)
+		t.Errorf("%d collections with 64 MiB in use, %d with GOGC=100; want the same", large, want)
 	}
 }

@@ -15,18 +15,17 @@ import (
 // maxPEM bounds a file with a certificate or a key.
 const maxPEM = 1 << 20
 
-// A KeyPair names the files of a certificate with its chain, and of its key, in
-// PEM.
+// A KeyPair names the PEM files of a certificate with its chain, and of its key.
 type KeyPair struct{ Cert, Key string }
 
-// A Certificate is a KeyPair that is read again when the files change. It is
-// safe for concurrent use.
+// A Certificate is a KeyPair that is read again when its files change. It is safe for
+// concurrent use.
 type Certificate struct {
 	files   KeyPair
 	current atomic.Pointer[tls.Certificate]
 
 	mu        sync.Mutex
-	cert, key []byte // guarded by mu; the files as they were last seen
+	cert, key []byte // guarded by mu; the contents of the files when they were last read
 }
 
 // LoadCertificate reads a KeyPair.
@@ -39,24 +38,24 @@ func LoadCertificate(files KeyPair) (*Certificate, error) {
 	return c, nil
 }
 
-// Get is for tls.Config.GetCertificate.
+// Get implements tls.Config.GetCertificate.
 func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Load(), nil
 }
 
-// Expires is when the certificate does.
+// Expires returns when the certificate expires.
 func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
 
-// Reload reads the files, and reports whether there is a new certificate. A bad
-// pair is an error, once: it is reported again only when the files change again.
-// The old certificate is kept then. A pair is bad, too, if it has expired and
-// the old one has not.
+// Reload reads the files, and reports whether there is a new certificate. A bad pair is
+// an error, but only once: it is not reported again until the files change again. The
+// old certificate is then kept. A pair is also bad if it has expired and the old one
+// has not.
 func (c *Certificate) Reload() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cert, certErr := bounded.File(c.files.Cert, maxPEM)
 	key, keyErr := bounded.File(c.files.Key, maxPEM)
-	// Files that are away count as empty, so that this is reported once, too.
+	// Missing files count as empty, so that they are reported only once, too.
 	if c.current.Load() != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
 		return false, nil
 	}

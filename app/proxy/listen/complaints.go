@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// MaxComplaint is how many bytes of one message of net/http are logged: room for
-	// the part of a panic's stack that says where it was. Some quote what a client or a
-	// server has sent, which may be as long as they like.
+	// MaxComplaint is how many bytes of one message of net/http are logged: enough for
+	// the part of a panic's stack that shows where it happened. Some messages quote
+	// what a client or a server has sent, which can be of any length.
 	MaxComplaint = 4 << 10
-	// ComplaintsPerSecond bounds how many are logged, of each level: scanners cause as
-	// many as they like. How many were left out is logged with the next one.
+	// ComplaintsPerSecond bounds how many messages of each level are logged per second:
+	// scanners can cause any number. The number of dropped messages is logged with the
+	// next one.
 	ComplaintsPerSecond = 10
 )
 
-// Complaints returns what takes the messages that net/http writes by itself, outside of
-// any server: about connections to origins, which it says nowhere else. They are
-// warnings.
+// Complaints returns a writer for the messages that net/http logs outside of any
+// server. They are about connections to origins and appear nowhere else. They are
+// logged as warnings.
 func Complaints(logger *slog.Logger) io.Writer { return complaints(logger, slog.LevelWarn) }
 
-// complaints takes what net/http logs: panics of handlers as errors, and the rest at the
-// level. What clients do wrong (a TLS handshake that failed, for example) is worth a
-// debug message, as anybody can cause it.
+// complaints returns a writer for net/http's log: panics of handlers are logged as
+// errors, and the rest at level. Client errors, such as a failed TLS handshake, belong
+// at the debug level, because any client can cause them.
 func complaints(logger *slog.Logger, level slog.Level) io.Writer {
 	return &complainer{logger: plain.Logger(logger), level: level}
 }
@@ -37,10 +38,10 @@ type complainer struct {
 	logger *slog.Logger
 	level  slog.Level
 
-	ours, theirs allowance // panics and the like have their own, which nobody else uses up
+	ours, theirs allowance // panics and similar errors have a separate allowance, which other messages cannot use up
 }
 
-// Write logs one message, which is of one call.
+// Write logs one message. p is the whole of it.
 func (c *complainer) Write(p []byte) (int, error) {
 	text, level, allowed := strings.TrimSpace(string(p)), c.level, &c.theirs
 	if strings.HasPrefix(text, "http: panic") || strings.HasPrefix(text, "http2: panic") || strings.HasPrefix(text, "http: Accept error") {
@@ -48,7 +49,7 @@ func (c *complainer) Write(p []byte) (int, error) {
 	}
 	ok, left := allowed.take(time.Now())
 	if left > 0 {
-		c.logger.Log(context.Background(), level, "messages of net/http were left out", "messages", left, "allowed_per_second", ComplaintsPerSecond)
+		c.logger.Log(context.Background(), level, "messages of net/http were dropped", "messages", left, "allowed_per_second", ComplaintsPerSecond)
 	}
 	if ok {
 		c.logger.Log(context.Background(), level, plain.Bounded(plain.Text(plain.Bounded(withoutBytes(text), MaxComplaint)), MaxComplaint), "by", "net/http")
@@ -56,8 +57,8 @@ func (c *complainer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// withoutBytes is a message without what an idle connection brought unasked: it may be
-// the answer to somebody's request.
+// withoutBytes removes from a message the bytes that an idle connection received
+// unasked: they can be the response to some client's request.
 func withoutBytes(text string) string {
 	before, after, found := strings.Cut(text, " starting with ")
 	if !found || !strings.HasPrefix(text, "Unsolicited response") {
@@ -69,16 +70,16 @@ func withoutBytes(text string) string {
 	return before
 }
 
-// An allowance is how many messages may be logged in a second.
+// An allowance bounds the messages that are logged per second.
 type allowance struct {
 	mu     sync.Mutex
-	second int64 // guarded by mu; of the Unix clock
+	second int64 // guarded by mu; in Unix time
 	n      int   // guarded by mu; in this second
-	left   int   // guarded by mu; left out since that was last told
+	left   int   // guarded by mu; dropped since that was last reported
 }
 
-// take reports whether a message may be logged, and how many were left out before the
-// second that begins with it.
+// take reports whether a message may be logged. With the first message of a new second,
+// it also returns how many were dropped before.
 func (a *allowance) take(now time.Time) (ok bool, left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

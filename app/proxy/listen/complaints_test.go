@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// Messages of net/http are in the log escaped, in part if they are long, and without
-// what a server has sent unasked or a user in a URL.
+// Messages of net/http are logged with escapes, truncated if they are long, and without
+// the unasked bytes of a server or the user in a URL.
 func TestH21_MessagesOfNetHTTPArePlain(t *testing.T) {
 	type row struct{ given, want string }
 	rows := []row{
@@ -38,14 +38,14 @@ func TestH21_MessagesOfNetHTTPArePlain(t *testing.T) {
 		if found := plaintest.Find(line); found != "" || strings.Contains(line, "sesame") || !strings.Contains(line, tt.want) || strings.Count(line, "\n") != 1 {
 			t.Errorf("%.200q is logged as %.400q, found %q; want %.100q", tt.given, line, found, tt.want)
 		}
-		if most := 2*listen.MaxComplaint + 200; len(line) > most { // a backslash is two in JSON
+		if most := 2*listen.MaxComplaint + 200; len(line) > most { // a backslash becomes two in JSON
 			t.Errorf("%.100q is logged with %d bytes; want at most %d", tt.given, len(line), most)
 		}
 	}
 }
 
-// A client that causes messages cannot fill the log, nor keep a panic out of it; what was
-// left out is counted.
+// A client that causes messages can neither fill the log nor suppress a panic. The
+// number of dropped messages is logged.
 func TestH21_MessagesOfNetHTTPAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer

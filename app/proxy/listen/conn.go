@@ -10,7 +10,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// A progressListener gives connections whose writes have to make progress.
+// A progressListener returns connections whose writes have to make progress.
 type progressListener struct {
 	net.Listener
 	timeout time.Duration // none if not positive
@@ -24,12 +24,12 @@ func (l progressListener) Accept() (net.Conn, error) {
 	return &progressConn{Conn: c, timeout: l.timeout}, nil
 }
 
-// A progressConn is a connection whose writes fail when the client takes
-// nothing for the time-out. It lies below TLS, so it covers handshakes, what
-// the server flushes after a handler has returned, and hijacked connections.
+// A progressConn is a connection whose writes fail if the client reads nothing for the
+// time-out. It lies below TLS, so it covers handshakes, the server's flush after a
+// handler has returned, and hijacked connections.
 //
-// It has no ReadFrom: answers of the proxy come from memory or through TLS,
-// for which sendfile is of no use.
+// It has no ReadFrom: the proxy's responses come from memory or go through TLS, where
+// sendfile is of no use.
 type progressConn struct {
 	net.Conn
 	timeout time.Duration
@@ -38,7 +38,7 @@ type progressConn struct {
 	explicit time.Time // guarded by mu; the server's write deadline, zero for none
 }
 
-// Write writes p. A write that hit its deadline goes on if the client took a
+// Write writes p. A write that exceeds its deadline continues if the client has read a
 // part of it.
 func (c *progressConn) Write(p []byte) (int, error) {
 	if c.timeout <= 0 {
@@ -57,8 +57,8 @@ func (c *progressConn) Write(p []byte) (int, error) {
 	}
 }
 
-// arm sets the deadline of the next write. The lock is held over it, as else an
-// explicit deadline that is set at the same time would be lost:
+// arm sets the deadline of the next write. It holds the lock while doing so. Otherwise
+// an explicit deadline that is set at the same time would be lost:
 //
 //	A: arm reads that there is no explicit deadline
 //	B: SetWriteDeadline notes one in the past, and sets it, to end A's write
@@ -80,7 +80,7 @@ func (c *progressConn) over() bool {
 	return !c.explicit.IsZero() && !time.Now().Before(c.explicit)
 }
 
-// SetWriteDeadline sets a deadline beside the one for progress.
+// SetWriteDeadline sets a deadline in addition to the one for progress.
 func (c *progressConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +93,8 @@ func (c *progressConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// CloseWrite ends the connection in one direction, which lets the client read
-// an error answer before the connection is gone. net/http looks for it.
+// CloseWrite closes one direction of the connection, which lets the client read an
+// error response before the connection is gone. net/http uses it if it exists.
 func (c *progressConn) CloseWrite() error {
 	if t := c.tcp(); t != nil {
 		return t.CloseWrite()
@@ -102,7 +102,7 @@ func (c *progressConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// SetLinger is that of the TCP connection.
+// SetLinger calls SetLinger of the TCP connection.
 func (c *progressConn) SetLinger(seconds int) error {
 	if t := c.tcp(); t != nil {
 		return t.SetLinger(seconds)
@@ -110,7 +110,7 @@ func (c *progressConn) SetLinger(seconds int) error {
 	return errors.ErrUnsupported
 }
 
-// tcp is the TCP connection below, nil if there is none.
+// tcp returns the underlying TCP connection, nil if there is none.
 func (c *progressConn) tcp() *net.TCPConn {
 	below := c.Conn
 	for {

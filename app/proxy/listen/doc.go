@@ -1,13 +1,11 @@
-// Package listen has the proxy's listeners: a socket, the HTTP server on it,
-// TLS with certificates that are replaced when their files change, the PROXY
-// protocol, time-outs that cut clients who are too slow (H19), and, below
-// net/http, a check of how requests are framed (H18) and a faster way to answer
-// from the store (H31).
+// Package listen provides the proxy's listeners: a socket, the HTTP server on it, TLS
+// with certificates that are replaced when their files change, the PROXY protocol, and
+// time-outs that cut off slow clients (H19). Below net/http it adds a check of request
+// framing (H18) and a faster way to write stored responses (H31).
 //
-// Slow is who makes no progress, however much is left to do: a client may take
-// an hour for a big answer if it keeps taking some of it. Three places look:
-// the head of a request has one time-out as a whole (net/http's), each read of
-// its body has one, and each write to the client has one that starts again
-// when the client has taken something: who takes nothing is cut after one to two
-// time-outs.
+// A client is slow if it makes no progress, however much is left to do: it can take an
+// hour for a big response as long as it keeps reading. Three time-outs apply. The
+// header of a request has one time-out as a whole (net/http's), and each read of its
+// body has one. Each write to the client has one that restarts when the client has read
+// something: a client that reads nothing is cut off after one to two time-outs.
 package listen

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ServeOn serves h as a Server does, on a listener that is no socket, until the
-// test ends.
+// ServeOn serves h as a Server does, on a listener without a socket, until the test
+// ends.
 func ServeOn(t *testing.T, l net.Listener, c Config, h http.Handler) {
 	s := &Server{config: c, options: Options{Handler: h, Logger: slog.New(slog.DiscardHandler)}, quit: make(chan struct{})}
 	s.prepare()

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// lingerWait and lingerBytes bound what is read of a client that was refused,
-	// so that it gets to see why: bytes that nobody has read make the end of a
-	// connection a reset, which overtakes the answer.
+	// lingerWait and lingerBytes bound how much is read from a refused client so that
+	// it can read the error response. Closing a connection with unread bytes resets it,
+	// and the reset overtakes the response.
 	lingerWait  = 500 * time.Millisecond
 	lingerBytes = 256 << 10
-	// filling is how many bytes stand for the rest of a head that is refused.
-	// net/http waits for as many before it takes a connection for busy again,
-	// and answers nothing if it gets an error sooner.
+	// filling is how many bytes replace the rest of a refused header. net/http waits
+	// for this many bytes before it treats a connection as active again, and writes no
+	// response if it gets an error sooner.
 	filling = 4
 )
 
-// A framedListener gives connections whose requests are framed as RFC 9112 has
-// it (H18). It lies above TLS, which leaves it what speaks HTTP/1 only.
+// A framedListener returns connections whose requests are framed as RFC 9112 requires
+// (H18). It lies above TLS, and leaves connections that negotiated HTTP/2 alone.
 type framedListener struct {
 	net.Listener
 	server *Server
@@ -50,15 +50,15 @@ func (l framedListener) Accept() (net.Conn, error) {
 	return &framedConn{Conn: c, quit: l.server.quit, hits: hits}, nil
 }
 
-// A framedConn is a connection that passes on what has come of requests up to
-// their first fault. What follows is withheld: net/http reads an error, and
-// answers 400 once it has answered the requests before, or, in the middle of a
-// body, returns the error to the reader of that body.
+// A framedConn is a connection that passes on the bytes of requests up to their first
+// fault. The bytes after it are withheld: net/http reads an error instead, and answers
+// 400 once it has answered the earlier requests. In the middle of a body, the error
+// goes to the reader of that body.
 //
-// Bytes are looked at where net/http wants them, and are not copied.
+// The bytes are checked in net/http's buffer, and are not copied.
 type framedConn struct {
 	net.Conn
-	quit <-chan struct{} // closed when nobody is waited for any more
+	quit <-chan struct{} // closed when the server no longer waits for clients
 	hits *hitConn        // nil: net/http gets all requests
 
 	state   *tls.ConnectionState // nil without TLS
@@ -67,25 +67,25 @@ type framedConn struct {
 	// Used by the reader, one at a time.
 	scan  httpwire.Scanner
 	fault error
-	fill  int // how much of the filling is to come
+	fill  int // how much of the filling has not been read yet
 
 	free   atomic.Bool // set by net/http when a handler has taken the connection
 	faulty atomic.Bool // fault is set; for Close
 	shut   atomic.Bool // Close was called
 }
 
-// A framedTLSConn is a framedConn above TLS, of which net/http asks the state.
+// A framedTLSConn is a framedConn above TLS. net/http asks it for the TLS state.
 type framedTLSConn struct{ framedConn }
 
-// ConnectionState is what http.Request.TLS is taken from.
+// ConnectionState returns the value for http.Request.TLS.
 func (c *framedTLSConn) ConnectionState() tls.ConnectionState { return *c.state }
 
-// NetConn returns the connection below, as that of a tls.Conn does.
+// NetConn returns the underlying connection, like NetConn of a tls.Conn.
 func (c *framedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *framedConn) framed() *framedConn { return c }
 
-// CloseWrite ends one direction.
+// CloseWrite closes one direction.
 func (c *framedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -93,7 +93,7 @@ func (c *framedConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Read reads what has come, up to a fault.
+// Read reads received bytes, up to a fault.
 func (c *framedConn) Read(p []byte) (int, error) {
 	for {
 		if c.fault != nil {
@@ -120,7 +120,7 @@ func (c *framedConn) Read(p []byte) (int, error) {
 	}
 }
 
-// check scans p, and returns how much of it is passed on, from its beginning.
+// check scans p, and returns how many of its first bytes are passed on.
 func (c *framedConn) check(p []byte) int {
 	out := 0
 	for i := 0; i < len(p); {
@@ -138,7 +138,7 @@ func (c *framedConn) check(p []byte) int {
 			if c.scan.InHead() || c.scan.Refused() {
 				c.fill = filling
 				if out == 0 {
-					out, _ = c.refuse(p) // not with what is good: net/http may look out while it answers that
+					out, _ = c.refuse(p) // not together with good bytes: net/http can read ahead while it answers those
 				}
 			}
 			return out
@@ -158,10 +158,10 @@ func (c *framedConn) check(p []byte) int {
 	return out
 }
 
-// refuse gives the filling of a head that is at fault, and then the fault. The
-// filling is no head and no end of one; it is there because an error in the
-// place of a request's first byte would be the end of the request before: net/http
-// looks out for it with one byte while that is being answered.
+// refuse returns the filling of a faulty header, and then the fault. The filling is
+// neither a header nor the end of one. It is needed because an error instead of a
+// request's first byte would end the previous request: net/http reads ahead by one byte
+// while it answers that one.
 func (c *framedConn) refuse(p []byte) (int, error) {
 	n := min(c.fill, len(p))
 	clear(p[:n])
@@ -172,7 +172,7 @@ func (c *framedConn) refuse(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the connection, once a client that was refused has left.
+// Close closes the connection, once a refused client has left.
 func (c *framedConn) Close() error {
 	if c.defers() {
 		return nil // it is closed when the response is written
@@ -181,7 +181,7 @@ func (c *framedConn) Close() error {
 		select {
 		case <-c.quit:
 		default:
-			// Whatever is wrong with a connection that is closed next is no matter.
+			// The connection is about to be closed, so its errors do not matter.
 			_ = c.Conn.SetReadDeadline(time.Now().Add(lingerWait))
 			_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 		}
@@ -189,8 +189,8 @@ func (c *framedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// changed is for http.Server.ConnState: what a handler reads that has taken over a
-// connection is no HTTP, and an idle one waits for a request.
+// changed is http.Server.ConnState. The bytes that a handler reads from a hijacked
+// connection are not HTTP, and an idle connection waits for a request.
 func changed(c net.Conn, s http.ConnState) {
 	f, ok := c.(interface{ framed() *framedConn })
 	switch {

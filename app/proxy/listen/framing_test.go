@@ -23,7 +23,7 @@ func certified(t *testing.T) listen.KeyPair {
 	return files
 }
 
-// echo answers with what a request was.
+// echo answers with a description of the request.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/take" {
 		c, rw, err := w.(http.Hijacker).Hijack()
@@ -46,8 +46,7 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %t %s", r.Method, r.URL.Path, r.TLS != nil, b)
 })
 
-// overTLS runs f against a server without TLS and one with it, to which it talks
-// HTTP/1.1.
+// overTLS runs f against a server without TLS and a server with TLS, over HTTP/1.1.
 func overTLS(t *testing.T, f func(t *testing.T, dial func() net.Conn, secure bool)) {
 	t.Run("plain", func(t *testing.T) {
 		s := serve(t, listen.Config{H2C: true}, listen.Options{Handler: echo})
@@ -66,7 +65,7 @@ func overTLS(t *testing.T, f func(t *testing.T, dial func() net.Conn, secure boo
 	})
 }
 
-// answersOf reads answers until the connection ends or stands still.
+// answersOf reads responses until the connection ends or no more bytes come.
 func answersOf(t *testing.T, c net.Conn) (all []string, open bool) {
 	t.Helper()
 	br := bufio.NewReader(c)
@@ -77,7 +76,7 @@ func answersOf(t *testing.T, c net.Conn) (all []string, open bool) {
 		}
 		r, err := http.ReadResponse(br, nil)
 		if err != nil {
-			t.Fatalf("an answer that is none: %v", err)
+			t.Fatalf("a malformed response: %v", err)
 		}
 		b, _ := io.ReadAll(r.Body)
 		all = append(all, fmt.Sprint(r.StatusCode, " ", string(b)))
@@ -89,8 +88,8 @@ const (
 	post = "POST /a HTTP/1.1\r\nHost: h\r\n"
 )
 
-// H18: what is framed in two ways, or in none, is refused, whatever net/http
-// makes of it, and the connection ends.
+// H18: a request whose framing is ambiguous or invalid is refused, even if net/http
+// would accept it, and the connection ends.
 func TestH18_UnclearFramingIsRefused(t *testing.T) {
 	refused := map[string]string{
 		"both":                    post + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -130,20 +129,20 @@ func TestH18_UnclearFramingIsRefused(t *testing.T) {
 				}
 				if before != "" {
 					if len(got) == 0 || !strings.HasPrefix(got[0], "200 GET /first") {
-						t.Errorf("%s: answered %q; want an answer to the request before", name, got)
+						t.Errorf("%s: got %q; want a response to the previous request", name, got)
 						continue
 					}
 					got = got[1:]
 				}
 				if len(got) != 1 || !strings.HasPrefix(got[0], "400 ") && !strings.HasPrefix(got[0], "501 ") {
-					t.Errorf("%s (first %t): answered %q; want one refusal", name, before == "", got)
+					t.Errorf("%s (first %t): got %q; want one refusal", name, before == "", got)
 				}
 			}
 		}
 	})
 }
 
-// H18: what is clear is answered, one after the other, however its bytes come.
+// H18: unambiguous requests are answered in order, however their bytes are split.
 func TestH18_ClearFramingIsAnswered(t *testing.T) {
 	text := "\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n" +
 		"\r\n" + post + "Content-Length: 3\r\n\r\nabc\r\n" +
@@ -167,12 +166,11 @@ func TestH18_ClearFramingIsAnswered(t *testing.T) {
 	})
 }
 
-// An empty line after a request does not end it, and what is wrong with the next
-// one is not its fault: net/http looks out for the client's end while a handler
-// runs.
+// An empty line after a request does not end it, and a fault in the next request does
+// not affect it: net/http reads ahead for the client's end while a handler runs.
 func TestH18_FaultBehindARequestLeavesItAlone(t *testing.T) {
 	for _, behind := range []string{"\r\n", "\r", "\x00", "\x16\x03\x01", "GET /b HTTP/1.1\r\nX : y\r\n\r\n"} {
-		var started, let chan bool // of the bubble
+		var started, let chan bool // belong to the bubble
 		h := func(w http.ResponseWriter, r *http.Request) {
 			started <- true
 			<-let
@@ -183,11 +181,11 @@ func TestH18_FaultBehindARequestLeavesItAlone(t *testing.T) {
 			send(t, c, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
 			<-started
 			go io.WriteString(c, behind)
-			synctest.Wait() // the server has read what it wants of it
+			synctest.Wait() // the server has read as much of it as it wants
 			let <- true
 			r, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
-				t.Errorf("%q behind a request: %v; want an answer", behind, err)
+				t.Errorf("%q behind a request: %v; want a response", behind, err)
 				return
 			}
 			if b, _ := io.ReadAll(r.Body); string(b) != "<nil>" {
@@ -198,8 +196,8 @@ func TestH18_FaultBehindARequestLeavesItAlone(t *testing.T) {
 	}
 }
 
-// What follows a 101 is no HTTP, and passes as it is, in both directions and to
-// the end of each.
+// The bytes after a 101 are not HTTP, and pass unchanged, in both directions and to the
+// end of each.
 func TestH18_UpgradedBytesPassUntouched(t *testing.T) {
 	overTLS(t, func(t *testing.T, dial func() net.Conn, _ bool) {
 		c := dial()
@@ -217,7 +215,7 @@ func TestH18_UpgradedBytesPassUntouched(t *testing.T) {
 	})
 }
 
-// Bytes before the 101 are seen by who upgrades, who refuses then.
+// A handler that upgrades sees the bytes that arrived before the 101, and refuses.
 func TestH18_BytesBeforeAnUpgradeAreSeen(t *testing.T) {
 	buffered := make(chan int, 1)
 	s := serve(t, listen.Config{}, listen.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -233,7 +231,7 @@ func TestH18_BytesBeforeAnUpgradeAreSeen(t *testing.T) {
 		c := dial(t, s)
 		io.WriteString(c, "GET /take HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"+early)
 		if n := <-buffered; n == 0 {
-			t.Errorf("%q before the 101 is not to be seen", early)
+			t.Errorf("%q before the 101 is not visible to the handler", early)
 		}
 	}
 }
@@ -260,12 +258,12 @@ func TestH18_ContinueIsAskedForStill(t *testing.T) {
 	})
 }
 
-// A client that does not shake hands keeps nobody waiting, and HTTP/2 is chosen
-// as before.
+// A client that does not finish its handshake delays no other client. HTTP/2 is
+// negotiated as usual.
 func TestH19_HandshakesDoNotWaitForEachOther(t *testing.T) {
 	s := serve(t, listen.Config{TLS: certified(t)}, listen.Options{Handler: echo})
 	for range 20 {
-		dial(t, s) // and says nothing
+		dial(t, s) // and sends nothing
 	}
 	for _, proto := range []string{"h2", "http/1.1"} {
 		client := &http.Client{Transport: &http.Transport{
@@ -299,6 +297,6 @@ func TestH19_PlainRequestToTLSIsAnswered(t *testing.T) {
 	c := dial(t, s)
 	io.WriteString(c, bye)
 	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "400") || !strings.Contains(string(b), "HTTPS") {
-		t.Errorf("answered %q; want 400 and why", b)
+		t.Errorf("got %q; want 400 and the reason", b)
 	}
 }

@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// A handshaker is a listener with TLS whose connections have shaken hands before
-// they are accepted, so that it is known then which version of HTTP they speak.
-// Handshakes run on goroutines of their own, with a time-out each: nobody waits
-// for a client's.
+// A handshaker is a TLS listener whose connections have finished the handshake when
+// they are accepted, so that their version of HTTP is known. Each handshake runs on a
+// separate goroutine with a time-out, so that no client delays another.
 //
-// When the listener below has ended, connections that were accepted before are
-// given out still: each is a client with a request on its way.
+// After the underlying listener has ended, Accept still returns the connections that
+// were accepted before: each is a client with a request on its way.
 type handshaker struct {
 	net.Listener
 	config  *tls.Config
@@ -34,12 +33,12 @@ type handshaker struct {
 	each sync.WaitGroup
 }
 
-// shakeHands returns a handshaker, which accepts from now on.
+// shakeHands returns a handshaker, which accepts connections from now on.
 func shakeHands(l net.Listener, config *tls.Config, timeout time.Duration, log *log.Logger) *handshaker {
 	h := &handshaker{Listener: l, config: config, timeout: timeout, log: log,
 		ready: make(chan net.Conn), over: make(chan struct{})}
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	go h.run() // until l is closed; Accept tells that it has ended
+	go h.run() // until l is closed; Accept reports the end
 	return h
 }
 
@@ -66,7 +65,7 @@ func (h *handshaker) run() {
 	}
 }
 
-// Accept waits for a connection that has shaken hands.
+// Accept waits for a connection that has finished its handshake.
 func (h *handshaker) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.ready:
@@ -76,10 +75,10 @@ func (h *handshaker) Accept() (net.Conn, error) {
 	}
 }
 
-// cut ends handshakes, and drops connections that nobody has accepted.
+// cut ends handshakes, and drops connections that were not accepted.
 func (h *handshaker) cut() { h.stop() }
 
-// shake shakes hands with c and gives it out.
+// shake runs the handshake of c and passes c to Accept.
 func (h *handshaker) shake(c net.Conn) {
 	defer func() {
 		if v := recover(); v != nil { // of a callback of the tls.Config
@@ -90,7 +89,7 @@ func (h *handshaker) shake(c net.Conn) {
 	ctx, cancel := h.ctx, func() {}
 	if h.timeout > 0 {
 		ctx, cancel = context.WithTimeout(h.ctx, h.timeout)
-		_ = c.SetDeadline(time.Now().Add(h.timeout)) // fails if it is gone, which shows
+		_ = c.SetDeadline(time.Now().Add(h.timeout)) // fails if the connection is gone, which the handshake detects
 	}
 	defer cancel()
 	t := tls.Server(c, h.config)
@@ -109,7 +108,7 @@ func (h *handshaker) shake(c net.Conn) {
 	}
 }
 
-// explain answers a client that does not speak TLS, and returns what is wrong.
+// explain answers a client that does not use TLS, and returns the error to log.
 func explain(err error) error {
 	record, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok || record.Conn == nil {

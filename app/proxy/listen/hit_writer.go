@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// gathered is how many bytes of a response leave in one write.
+	// gathered is how many bytes of a response are sent in one write.
 	gathered = 64 << 10
-	// counted is how many bytes of a body without a length net/http waits for, so that
-	// it can say how many there are.
+	// counted is how many bytes of a body of unknown length net/http buffers, so that
+	// it can send a Content-Length.
 	counted = 2048
 )
 
 var hitWriters = sync.Pool{New: func() any { return &hitWriter{header: http.Header{}} }}
 
-// A hitWriter writes one response of HTTP/1.1 as net/http does: the same bytes, but in
-// one write where they are few. It has no trailers, no flushing and no early responses,
-// which stored responses do not have either.
+// A hitWriter writes one HTTP/1.1 response as net/http does: the same bytes, but in a
+// single write if there are few. It does not support trailers, flushing and early
+// responses, which stored responses do not have either.
 type hitWriter struct {
 	to      io.Writer
 	head    bool // the request's method is HEAD
 	header  http.Header
-	names   []string // of the header, sorted; left from the response before, which may have had others
+	names   []string // of the header, sorted; left from the previous response, which can have had others
 	status  int
-	length  int64 // that was announced; -1: none
+	length  int64 // as announced; -1: none
 	written int64
-	begun   bool         // the head is in out
-	out     bytes.Buffer // has not been written yet
-	early   []byte       // the body so far, while it is not known how long it will be
+	begun   bool         // the header is in out
+	out     bytes.Buffer // not written yet
+	early   []byte       // the body so far, while its length is unknown
 	last    bool         // the connection ends with this response
 	err     error
 }
@@ -94,7 +94,7 @@ func (w *hitWriter) Write(p []byte) (int, error) {
 	return len(p), w.err
 }
 
-// begin writes the head, of a response whose body begins with p.
+// begin writes the header of a response whose body begins with p.
 func (w *hitWriter) begin(p []byte) {
 	if w.begun {
 		return
@@ -156,8 +156,8 @@ func (w *hitWriter) begin(p []byte) {
 	b.WriteString("\r\n")
 }
 
-// fields writes the header as http.Header.WriteSubset does, which spends most of its time
-// on sorting: the names are mostly those of the response before.
+// fields writes the header as http.Header.WriteSubset does. That spends most of its
+// time on sorting, but the names are mostly the same as in the previous response.
 func (w *hitWriter) fields(without map[string]bool) {
 	for _, name := range w.names {
 		if _, ok := w.header[name]; !ok {
@@ -187,7 +187,7 @@ func (w *hitWriter) fields(without map[string]bool) {
 
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
-// send writes p, together with what is there already if both fit into one write.
+// send writes p, together with the bytes in out if both fit into one write.
 func (w *hitWriter) send(p []byte) {
 	if n := gathered - w.out.Len(); len(p) > n {
 		w.out.Write(p[:n])
@@ -210,7 +210,7 @@ func (w *hitWriter) flush() {
 	w.out.Reset()
 }
 
-// finish writes what is left, and reports whether the connection can go on.
+// finish writes what is left, and reports whether the connection can continue.
 func (w *hitWriter) finish() bool {
 	w.WriteHeader(http.StatusOK)
 	w.begin(w.early)
@@ -223,8 +223,8 @@ func (w *hitWriter) finish() bool {
 	return w.err == nil && !w.last && !short
 }
 
-// withoutBody and notModified are the fields that net/http leaves out of responses that
-// have no body.
+// withoutBody and notModified are the fields that net/http omits from responses without
+// a body.
 var (
 	withoutBody = map[string]bool{"Content-Length": true, "Transfer-Encoding": true}
 	notModified = map[string]bool{"Content-Type": true, "Content-Length": true, "Transfer-Encoding": true}
@@ -234,7 +234,7 @@ func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// A dateText is the value of Date in one second.
+// A dateText is the value of the Date field during one second.
 type dateText struct {
 	second int64
 	text   string
@@ -242,7 +242,7 @@ type dateText struct {
 
 var lastDate atomic.Pointer[dateText]
 
-// date returns the value of Date now.
+// date returns the current value of the Date field.
 func date() string {
 	now := time.Now()
 	if d := lastDate.Load(); d != nil && d.second == now.Unix() {

@@ -13,57 +13,58 @@ import (
 	"time"
 )
 
-// A hitConn answers requests between two of those that net/http reads: where net/http
-// waits for the next request, a whole request that the store can answer is answered
-// here, and what net/http gets to see is the one after it. Everything else is left to
+// A hitConn answers requests in between those that net/http reads. While net/http waits
+// for the next request, complete requests that the store can answer are answered here,
+// and net/http gets to see only the request after them. All other requests are left to
 // net/http (decision 0060).
 //
-// The order of responses holds because net/http has at most one request at a time: of
-// what comes behind it no byte is passed on before net/http reports that the connection
-// is idle, which it does when it has flushed the response. While a handler runs, net/http
-// looks out for the end of the connection with a read of one byte; where a request has
-// come early, it gets one byte of it, and then all of that request is its own.
+// The order of responses is kept because net/http has at most one request at a time. No
+// byte behind that request is passed on before net/http reports the connection as idle,
+// which it does after flushing the response. While a handler runs, net/http reads one
+// byte to detect the end of the connection. If a request has arrived early, net/http
+// gets one byte of it, and then has to handle all of it.
 type hitConn struct {
 	server *Server
 	ctx    context.Context // of requests
 
 	// Used by the reader, one at a time, and by net/http's goroutine between reads.
 	phase   phase
-	held    []byte    // has come, and is behind the request that net/http has
-	renewed time.Time // when the idle time-out was set here
+	held    []byte    // received, but behind the request that net/http has
+	renewed time.Time // when the idle time-out was last set here
 	missed  int       // requests in a row that were not answered here
 
 	mu      sync.Mutex
 	writing bool // guarded by mu; a response is being written here
-	closing bool // guarded by mu; Close was called meanwhile
+	closing bool // guarded by mu; Close was called during the write
 }
 
-// A phase says what net/http is doing.
+// A phase is what net/http is doing.
 type phase uint8
 
 const (
-	// first: it has not had a request yet. Its time-outs for the first request run from
-	// the start of the connection, so that one is always its own.
+	// first: it has not had a request yet. Its time-outs for the first request start
+	// with the connection, so the first request is always left to net/http.
 	first phase = iota
 	busy        // it has a request, or a part of one
 	idle        // it waits for a request
 )
 
-// awaits notes that net/http has flushed its response and will read the next request.
+// awaits records that net/http has flushed its response and will read the next request.
 func (c *framedConn) awaits() {
 	if c.hits != nil {
 		c.hits.phase = idle
 	}
 }
 
-// receive reads what was held back, or else from the connection.
+// receive reads the bytes that were held back, if any, and otherwise from the
+// connection.
 func (c *framedConn) receive(p []byte) (int, error) {
 	h := c.hits
 	if h == nil || c.free.Load() && len(h.held) == 0 {
 		return c.Conn.Read(p)
 	}
 	if h.phase == busy && c.scan.Between() && len(p) > 1 {
-		p = p[:1] // net/http looks out for the end of the connection
+		p = p[:1] // net/http checks for the end of the connection
 	}
 	if len(h.held) == 0 {
 		return c.Conn.Read(p)
@@ -75,18 +76,18 @@ func (c *framedConn) receive(p []byte) (int, error) {
 	return n, nil
 }
 
-// hold keeps back what follows the message that has ended. It comes before what is held
-// already.
+// hold keeps back the bytes behind the message that has ended. They come before the
+// bytes that are already held.
 func (h *hitConn) hold(rest []byte) {
 	if len(rest) > 0 {
 		h.held = append(bytes.Clone(rest), h.held...)
 	}
 }
 
-// answer answers the requests at the start of p[:n] that the store has a response for,
-// moves what follows them to the start of p, and returns how much that is. An error is
-// that the connection is of no use any more; it has no text, as net/http writes some
-// errors to the client.
+// answer answers the requests at the start of p[:n] for which the store has a response,
+// moves the remaining bytes to the start of p, and returns their number. An error means
+// that the connection cannot be used any more. It is io.EOF, because net/http writes
+// some errors to the client.
 func (c *framedConn) answer(p []byte, n int) (int, error) {
 	for n > 0 {
 		size, ok := c.hit(p[:n])
@@ -101,12 +102,12 @@ func (c *framedConn) answer(p []byte, n int) (int, error) {
 	return 0, nil
 }
 
-// hit answers the request at the start of p, and returns its size. It is 0 if this is
-// for net/http. ok is false if the connection has to end.
+// hit answers the request at the start of p, and returns its size. The size is 0 if the
+// request is left to net/http. ok is false if the connection has to be closed.
 func (c *framedConn) hit(p []byte) (size int, ok bool) {
 	h := c.hits
 	s := h.server
-	if s.retired.Load() { // net/http asks the client to leave
+	if s.retired.Load() { // net/http asks the client to disconnect
 		return 0, true
 	}
 	if h.skips() {
@@ -132,9 +133,9 @@ func (c *framedConn) hit(p []byte) (size int, ok bool) {
 	w.reset(c.Conn, r)
 	s.options.Handler.ServeHTTP(w, r)
 	ok = w.finish()
-	hitWriters.Put(w) // not after a panic, as somebody may have kept it
+	hitWriters.Put(w) // not after a panic, because the handler can still hold it
 	if idle := s.http.IdleTimeout; ok && idle > 0 {
-		// Setting it each time costs as much as a small response does.
+		// Setting the deadline each time would cost as much as a small response.
 		if now := time.Now(); now.Sub(h.renewed) > idle/16 {
 			h.renewed = now
 			ok = c.Conn.SetReadDeadline(now.Add(idle)) == nil
@@ -143,9 +144,9 @@ func (c *framedConn) hit(p []byte) (size int, ok bool) {
 	return size, ok
 }
 
-// missesBeforeSkip is how many requests in a row may miss the store before a connection
-// looks up only one in missesBeforeSkip. A lookup costs about 2 µs, which is wasted on a
-// service whose responses cannot be cached.
+// missesBeforeSkip is how many requests in a row can miss the store before a connection
+// looks up only one in missesBeforeSkip. A lookup costs about 2 µs, which is wasted on
+// a service whose responses cannot be cached.
 const missesBeforeSkip = 16
 
 // skips reports whether the next request is left to net/http without a lookup.
@@ -154,7 +155,7 @@ func (h *hitConn) skips() bool {
 	return h.missed > missesBeforeSkip && h.missed%missesBeforeSkip != 0
 }
 
-// begin notes that a response is being written. It reports false if the connection is
+// begin records that a response is being written. It returns false if the connection is
 // closed.
 func (h *hitConn) begin() bool {
 	h.mu.Lock()
@@ -167,8 +168,8 @@ func (h *hitConn) begin() bool {
 	return true
 }
 
-// over ends what begin began, and reports whether Close was called meanwhile, which is
-// done now.
+// over ends what begin has begun. It reports whether Close was called during the write;
+// if so, over closes the connection.
 func (c *framedConn) over() (closed bool) {
 	h := c.hits
 	h.mu.Lock()
@@ -184,8 +185,8 @@ func (c *framedConn) over() (closed bool) {
 	return closed
 }
 
-// defers reports whether Close has to wait for a response that is being written. net/http
-// closes idle connections when a server shuts down, and takes this one for idle.
+// defers reports whether Close has to wait for a response that is being written. When a
+// server shuts down, net/http closes idle connections, and considers this one idle.
 func (c *framedConn) defers() bool {
 	h := c.hits
 	if h == nil || h.server.cut.Load() {
@@ -197,7 +198,7 @@ func (c *framedConn) defers() bool {
 	return h.writing && h.server.remember(c)
 }
 
-// remote is the client's address, as text.
+// remote returns the client's address as text.
 func (c *framedConn) remote() string {
 	if c.address == "" {
 		c.address = c.RemoteAddr().String()
@@ -205,17 +206,18 @@ func (c *framedConn) remote() string {
 	return c.address
 }
 
-// bind sets what requests of c have as their context, as net/http does.
+// bind sets the context of c's requests, as net/http does.
 func (c *framedConn) bind(ctx context.Context) {
 	if c.hits != nil {
 		c.hits.ctx = context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr())
 	}
 }
 
-// readPlain reads the request at the start of p, and returns its size. That is 0 unless
-// p has all of its head, and the head is one that leaves no doubt: HTTP/1.1, GET or HEAD,
-// a path, one Host, fields of visible ASCII characters, and none of those that change
-// what a server does with the connection or the body. All others are for net/http.
+// readPlain reads the request at the start of p, and returns its size. The size is 0
+// unless p contains the complete header and the header is unambiguous: HTTP/1.1, GET or
+// HEAD, a path, one Host, fields of visible ASCII characters, and no field that changes
+// what a server does with the connection or the body. All other requests are left to
+// net/http.
 func readPlain(p []byte, most int) (*http.Request, int) {
 	if len(p) < 4 || p[0] != 'G' && p[0] != 'H' {
 		return nil, 0
@@ -224,7 +226,7 @@ func readPlain(p []byte, most int) (*http.Request, int) {
 	if end < 0 || most > 0 && end+4 > most {
 		return nil, 0
 	}
-	head := string(p[:end]) // all strings of the request are parts of it
+	head := string(p[:end]) // all strings of the request are substrings of it
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, _ := strings.Cut(line, " ")
 	target, proto, _ := strings.Cut(line, " ")
@@ -266,7 +268,7 @@ func readPlain(p []byte, most int) (*http.Request, int) {
 			}
 		case "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Expect", "Upgrade", "Http2-Settings",
 			"Range", "If-Range", "Keep-Alive", "Proxy-Connection", "Pragma":
-			// Pragma: net/http makes a Cache-Control of it.
+			// Pragma: net/http turns it into Cache-Control.
 			return nil, 0
 		}
 		if old := r.Header[name]; old != nil {
@@ -282,7 +284,7 @@ func readPlain(p []byte, most int) (*http.Request, int) {
 	return r, end + 4
 }
 
-// visible reports whether s has visible ASCII characters only, and no fragment.
+// visible reports whether s contains only visible ASCII characters, and no fragment.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' {
@@ -292,7 +294,7 @@ func visible(s string) bool {
 	return true
 }
 
-// field reports whether s is visible ASCII characters, blanks and tabs.
+// field reports whether s contains only visible ASCII characters, spaces and tabs.
 func field(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] >= 0x7f {
@@ -312,8 +314,8 @@ func token(s string) bool {
 	return s != ""
 }
 
-// host reports whether s is a name or an IPv4 address, with a port or without. Anything
-// else is for net/http to judge.
+// host reports whether s is a name or an IPv4 address, with or without a port. net/http
+// decides about everything else.
 func host(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && c != '.' && c != '-' && c != ':' {

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 )
 
-// BenchmarkHit is one hit over a connection that is kept, with the fields that wrk and a
-// browser send, with net/http and without.
+// BenchmarkHit measures one hit over a kept-alive connection, with the fields that wrk
+// and a browser send, with and without net/http.
 func BenchmarkHit(b *testing.B) {
 	browser := get("/a", "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
 		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language: en-US,en;q=0.5",

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// H31: net/http gets one request at a time, and of the next one a byte at most, however
-// much it asks for: only then is the order of responses sure when it reports that a
-// connection is idle.
+// H31: net/http gets one request at a time, and at most one byte of the next one,
+// however much it wants to read. Otherwise the order of responses would not be certain
+// when it reports an idle connection.
 func TestH31_OneRequestAtATime(t *testing.T) {
 	ours, client := net.Pipe()
 	defer client.Close()
@@ -24,7 +24,7 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	c := &framedConn{Conn: ours, hits: &hitConn{server: s, ctx: t.Context()}}
 	defer c.Close()
 
-	const one = "GET /stored HTTP/1.1\r\nHost: h\r\n\r\n" // the first is net/http's, whatever it is
+	const one = "GET /stored HTTP/1.1\r\nHost: h\r\n\r\n" // the first request is always left to net/http
 	const two = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /stored HTTP/1.1\r\nHost:"
 	const three = "GET /stored/3 HTTP/1.1\r\nHost: h\r\n\r\n"
 	const four = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -38,10 +38,10 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 		}
 	}
 	read(one)
-	read(two[:1]) // net/http's look-out while the handler runs
+	read(two[:1]) // net/http's read-ahead while the handler runs
 	c.awaits()
 	read(two[1:])
-	c.awaits() // and no look-out came
+	c.awaits() // and no read-ahead happened
 	answer := make(chan string)
 	go func() {
 		b := make([]byte, 4096)
@@ -56,7 +56,7 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	<-done
 }
 
-// A connection whose requests always miss looks up few of them, until one hits.
+// A connection whose requests always miss looks up only few of them, until one hits.
 func TestHitsAreTriedLessOften(t *testing.T) {
 	var h hitConn
 	tried := 0

@@ -25,9 +25,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// twoWays are two gateways with the same store in front of one origin: one writes hits without
-// net/http, and the other leaves all to it. What a client gets from both has to be the
-// same (H31).
+// twoWays are two gateways with the same store in front of one origin. One writes hits
+// without net/http, the other leaves all of them to it. A client must get the same from
+// both (H31).
 type twoWays struct {
 	fast, slow way
 }
@@ -37,13 +37,14 @@ type way struct {
 	gateway *gateway.Gateway
 	hits    *atomic.Int64 // requests that were answered without net/http
 
-	patience time.Duration // of a client that gets nothing
+	patience time.Duration // of a client that receives nothing
 }
 
 // bigPage needs more than one write.
 var bigPage = strings.Repeat("0123456789abcdef", 20_000)
 
-// origin has pages that can be stored, and says of all other requests what they were.
+// origin has pages that can be stored, and answers all other requests with a
+// description.
 func origin(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	body, err := io.ReadAll(r.Body)
@@ -126,15 +127,15 @@ func newTwoWays(t testing.TB, c listen.Config, routes ...gateway.Route) *twoWays
 	return &twoWays{open(true), open(false)}
 }
 
-// end ends a connection in good order.
+// end closes a connection cleanly.
 const end = "GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
-// first is what net/http gets at the start of each connection.
+// first is the request that net/http gets at the start of each connection.
 const first = "GET /first HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// converse sends text in pieces that end at the cuts, with a pause after each, and returns
-// all that comes until the connection ends. It reports false if that was a reset, or if
-// nothing came for s.patience before.
+// converse sends text in pieces that end at the cuts, with a pause after each, and
+// returns everything that is received until the connection ends. It returns false if
+// the connection ended with a reset, or if nothing was received for s.patience.
 func converse(t testing.TB, s way, text string, cuts []int) (string, bool) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Address())
@@ -147,7 +148,7 @@ func converse(t testing.TB, s way, text string, cuts []int) (string, bool) {
 		ended bool
 	}
 	got := make(chan result, 1)
-	begun := make(chan struct{}) // the first request has its response
+	begun := make(chan struct{}) // closed when the first request has its response
 	go func() {
 		var once sync.Once
 		answered := func() { once.Do(func() { close(begun) }) }
@@ -173,7 +174,7 @@ func converse(t testing.TB, s way, text string, cuts []int) (string, bool) {
 			continue
 		}
 		if _, err := io.WriteString(c, text[from:cut]); err != nil {
-			break // it was refused, and closed
+			break // it was refused and closed
 		}
 		from = cut
 		if from == len(first) {
@@ -187,7 +188,7 @@ func converse(t testing.TB, s way, text string, cuts []int) (string, bool) {
 	return string(r.text), r.ended
 }
 
-// until reads from c until text has come.
+// until reads from c until it has received text.
 func until(t testing.TB, c net.Conn, text string) {
 	t.Helper()
 	var all []byte
@@ -202,19 +203,19 @@ func until(t testing.TB, c net.Conn, text string) {
 
 var varies = regexp.MustCompile(`(?m)^(Date|Age): .*\r\n|; ttl=\d+`)
 
-// same sends text both ways and compares the responses.
+// same sends text to both gateways and compares the responses.
 func (w *twoWays) same(t testing.TB, text string, cuts []int) {
 	t.Helper()
 	for attempt := 0; ; attempt++ {
 		fast, fastEnded := converse(t, w.fast, text, cuts)
 		slow, slowEnded := converse(t, w.slow, text, cuts)
 		if !fastEnded && slowEnded && attempt < 5 && w.fast.patience > time.Second {
-			continue // a refused client that still sends may be reset, which loses what is on its way
+			continue // a refused client that keeps sending can be reset, which loses bytes on their way
 		}
 		fast, slow = varies.ReplaceAllString(fast, ""), varies.ReplaceAllString(slow, "")
 		switch {
 		case fast == slow,
-			!fastEnded && strings.HasPrefix(slow, fast), // more was to come
+			!fastEnded && strings.HasPrefix(slow, fast), // more would have come
 			!slowEnded && strings.HasPrefix(fast, slow):
 		default:
 			t.Errorf("sent %q, cut at %v\nwithout net/http: %q, ended %t\nby net/http:      %q, ended %t",
@@ -231,8 +232,8 @@ func get(target string, fields ...string) string {
 }
 
 // A row is what a client sends between the first request and the last, and how many of
-// the requests are answered without net/http: -1 for those behind a request of net/http's,
-// which may look out for the end of the connection before they come, and then gets them.
+// the requests are answered without net/http. -1 means unknown, for requests behind one
+// that net/http handles: it can read ahead before they arrive, and then gets them.
 type row struct {
 	name string
 	text string
@@ -295,13 +296,13 @@ var hitRows = []row{
 	{"garbage", "\x16\x03\x01\x00\x00", 0},
 }
 
-// H31: what a client gets does not depend on whether net/http writes the hits.
+// H31: a client gets the same whether or not net/http writes the hits.
 func TestH31_SameResponses(t *testing.T) {
 	w := newTwoWays(t, listen.Config{Limits: listen.Limits{ReadHeader: 2 * time.Second}})
 	for _, tt := range hitRows {
 		t.Run(tt.name, func(t *testing.T) {
 			var n int64
-			for range 20 { // on a busy machine net/http may still look out for the end of the connection
+			for range 20 { // on a busy machine net/http can still be reading ahead
 				before := w.fast.hits.Load()
 				w.same(t, first+tt.text+end, []int{len(first)})
 				if n = w.fast.hits.Load() - before; n == tt.hits || tt.hits < 0 || t.Failed() {
@@ -318,7 +319,7 @@ func TestH31_SameResponses(t *testing.T) {
 				}
 				var cuts []int
 				for i := len(first); i < len(text); i += size {
-					if size == 1 && i%9 != 0 { // each byte on its own takes long
+					if size == 1 && i%9 != 0 { // single bytes take long
 						continue
 					}
 					cuts = append(cuts, i)
@@ -364,7 +365,7 @@ func TestH31_SameResponsesOverTLS(t *testing.T) {
 	t.Error("no hit was answered without net/http")
 }
 
-// H31: hits count, and are limited, the same.
+// H31: hits are counted and limited in the same way.
 func TestH31_SameCountersAndLimits(t *testing.T) {
 	routes := []gateway.Route{{Name: "all", Rate: &weirhttp.ClientLimiterOptions{Rate: 5, Per: time.Hour, Burst: 5}}}
 	var stats [2]weirhttp.Stats
@@ -388,8 +389,8 @@ func TestH31_SameCountersAndLimits(t *testing.T) {
 	}
 }
 
-// H31: a connection that gets hits lives longer than the time-outs of one request, and
-// ends when it has been idle.
+// H31: a connection with hits lives longer than the time-outs of one request, and ends
+// when it has been idle.
 func TestH31_Deadlines(t *testing.T) {
 	const header, idle = time.Second, 3 * time.Second
 	w := newTwoWays(t, listen.Config{Limits: listen.Limits{ReadHeader: header, Whole: header, Idle: idle}})
@@ -405,16 +406,17 @@ func TestH31_Deadlines(t *testing.T) {
 		ask(get("/a"), "stored /a")
 		<-time.After(idle / 6)
 	}
-	ask(get("/x"), `GET /x ""`) // which has its own time
+	ask(get("/x"), `GET /x ""`) // which has separate time-outs
 	ask(get("/a"), "stored /a")
 	began := time.Now()
 	if _, err := c.Read(answer); err != io.EOF {
-		t.Errorf("an idle connection: %v; want its end", err)
+		t.Errorf("an idle connection: %v; want it closed", err)
 	} else if d := time.Since(began); d < idle/2 {
 		t.Errorf("it ended after %v; want about %v", d, idle)
 	}
 
-	// A head that does not end is cut by its own time-out, not by that of idle connections.
+	// A header that does not end is cut off by its own time-out, not by the idle
+	// time-out.
 	c = dial(t, w.fast.Server)
 	ask(first, `GET /first ""`)
 	ask(get("/a"), "stored /a")
@@ -424,8 +426,8 @@ func TestH31_Deadlines(t *testing.T) {
 	}
 }
 
-// stalled returns a connection to w on which a large hit is being written that the client
-// does not read.
+// stalled returns a connection to w on which a large hit is being written that the
+// client does not read.
 func stalled(t *testing.T, w *twoWays) net.Conn {
 	t.Helper()
 	c := dial(t, w.fast.Server)
@@ -460,21 +462,21 @@ func TestH31_ShutdownWaitsForHits(t *testing.T) {
 	}
 	bodies := strings.Count(string(got), bigPage)
 	if n := strings.Count(string(got), "HTTP/1.1 200"); n != bodies || n == 0 {
-		t.Errorf("%d heads and %d whole bodies; want as many", n, bodies)
+		t.Errorf("got %d headers and %d complete bodies; want the same number", n, bodies)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }
 
-// H31: a shutdown whose time is over, and Close, cut a hit that is being written.
+// H31: a Shutdown whose context ends, and Close, cut off a hit that is being written.
 func TestH31_CutWhileAHitIsWritten(t *testing.T) {
 	w := newTwoWays(t, listen.Config{})
 	stalled(t, w)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := w.fast.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown returned %v; want that its time is over", err)
+		t.Errorf("Shutdown returned %v; want the error of its context", err)
 	}
 	w = newTwoWays(t, listen.Config{})
 	stalled(t, w)
@@ -483,7 +485,7 @@ func TestH31_CutWhileAHitIsWritten(t *testing.T) {
 	}
 }
 
-// H31: a listener that is retired asks clients to leave, with hits too.
+// H31: a retired listener asks clients to disconnect, on hits as well.
 func TestH31_RetiredListenerAsksToLeave(t *testing.T) {
 	w := newTwoWays(t, listen.Config{})
 	c := dial(t, w.fast.Server)
@@ -497,7 +499,7 @@ func TestH31_RetiredListenerAsksToLeave(t *testing.T) {
 	}
 }
 
-// H31: a panic of the handler ends the connection, as it does by net/http.
+// H31: a panic of the handler ends the connection, as with net/http.
 func TestH31_Panic(t *testing.T) {
 	log := &syncedBuffer{}
 	s := serve(t, listen.Config{FastHits: true}, listen.Options{
@@ -523,7 +525,7 @@ func TestH31_Panic(t *testing.T) {
 	}
 }
 
-// H31: requests of all kinds in any order, cut anywhere.
+// H31: requests of all kinds in random order, split at random places.
 func TestH31_RandomSequences(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -546,7 +548,7 @@ func TestH31_RandomSequences(t *testing.T) {
 	}
 }
 
-// H31: bytes, their segments, and how long handlers take make no difference.
+// H31: the bytes, their segmentation and the duration of handlers make no difference.
 func FuzzH31_SameResponses(f *testing.F) {
 	for i, tt := range hitRows {
 		f.Add([]byte(tt.text), []byte{byte(i), 30, 7})
@@ -565,7 +567,7 @@ func FuzzH31_SameResponses(f *testing.F) {
 	})
 }
 
-// A syncedBuffer is a buffer for several goroutines.
+// A syncedBuffer is a buffer that is safe for concurrent use.
 type syncedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu

@@ -18,14 +18,14 @@ import (
 // connKey is the context key of a request's *progressConn.
 type connKey struct{}
 
-// An entrance is the first handler of a Server. It bounds the time that a client takes
-// to send and to receive while the next one runs.
+// An entrance is the first handler of a Server. It bounds how long a client can take to
+// send and to receive while the next handler runs.
 type entrance struct {
 	server *Server
 	next   http.Handler
-	body   time.Duration // bounds a read of a request's body; not positive: no bound
-	// write bounds a write to a stream of HTTP/2, whose flow control can stand still
-	// while the connection moves; likewise.
+	body   time.Duration // bounds each read of a request's body; not positive: no bound
+	// write bounds each write to an HTTP/2 stream, whose flow control can block while
+	// the connection makes progress; not positive: no bound.
 	write time.Duration
 }
 
@@ -53,9 +53,9 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var pb *pacedBody
 	if reads {
-		// In a copy: of a request whose body it does not know, the server
-		// reads some of it before it writes an answer that did not, which
-		// may never come.
+		// In a copy: if a request's body is of a type that the server does not know,
+		// the server reads some of it before it writes a response whose handler has not
+		// read it. That read could block forever.
 		pb = &pacedBody{ReadCloser: r.Body, watch: newWatch(e.body, pw.rc.SetReadDeadline)}
 		paced := *r
 		paced.Body = pb
@@ -67,9 +67,9 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pw.finish(pb, e.body, e.write)
 }
 
-// breakOff keeps a client of HTTP/1.0 from taking a broken response
-// for a whole one: its body may end with the connection, so that has to end
-// with a reset (H5).
+// breakOff keeps an HTTP/1.0 client from treating a broken response as complete. The
+// end of its connection can be the end of the body, so a broken one has to end with a
+// reset (H5).
 func breakOff(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*progressConn); ok {
 		weirhttp.Reset(c)
@@ -80,12 +80,12 @@ func breakOff(ctx context.Context) {
 type pacedWriter struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
-	write    *watch // nil: not bounded here
+	write    *watch // nil: no bound here
 	hijacked bool
 }
 
-// finish bounds what the server does when the handler has returned: reading
-// away what is left of the body, and writing what is left in a buffer.
+// finish bounds what the server does after the handler has returned: discarding the
+// rest of the body, and writing the rest of its buffer.
 func (w *pacedWriter) finish(b *pacedBody, body, write time.Duration) {
 	if w.write != nil {
 		_ = w.rc.SetWriteDeadline(time.Now().Add(write)) // fails if the stream is gone
@@ -95,7 +95,7 @@ func (w *pacedWriter) finish(b *pacedBody, body, write time.Duration) {
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
@@ -104,7 +104,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// ReadFrom keeps that of the server for HTTP/1.
+// ReadFrom uses the server's ReadFrom for HTTP/1.
 func (w *pacedWriter) ReadFrom(r io.Reader) (int64, error) {
 	if rf, ok := w.ResponseWriter.(io.ReaderFrom); ok && w.write == nil {
 		return rf.ReadFrom(r)
@@ -112,32 +112,32 @@ func (w *pacedWriter) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(writerOnly{w}, r)
 }
 
-// writerOnly hides everything but Write, so that io.Copy does not come back.
+// writerOnly hides all methods but Write, so that io.Copy does not call ReadFrom again.
 type writerOnly struct{ io.Writer }
 
-// FlushError is for http.ResponseController.
+// FlushError supports http.ResponseController.
 func (w *pacedWriter) FlushError() error {
 	w.write.begin()
 	defer w.write.end()
 	return w.rc.Flush()
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered bytes.
 func (w *pacedWriter) Flush() { _ = w.FlushError() }
 
-// Hijack hands the connection over.
+// Hijack hands over the connection.
 func (w *pacedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, buf, err := w.rc.Hijack()
 	w.hijacked = w.hijacked || err == nil
 	return c, buf, err
 }
 
-// A pacedBody is a request's body of which every read has to end in time.
+// A pacedBody is a request's body whose every read has to end in time.
 type pacedBody struct {
 	io.ReadCloser
 	watch *watch
-	ended bool // by the handler's goroutine; the body has been read to its end
-	cut   bool // as ended; the client was too slow, for us or for the handler
+	ended bool // used by the handler's goroutine; the body has been read to its end
+	cut   bool // as ended; the client was too slow for our time-out or the handler's
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
@@ -145,16 +145,16 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.watch.end() && err != nil && err != io.EOF {
 		b.cut = true
-		err = fmt.Errorf("the client sent nothing of the body for %v: %w", b.watch.after, err)
+		err = fmt.Errorf("the client sent no part of the body for %v: %w", b.watch.after, err)
 	}
 	b.ended = b.ended || err == io.EOF
-	b.cut = b.cut || errors.Is(err, os.ErrDeadlineExceeded) // by the handler
+	b.cut = b.cut || errors.Is(err, os.ErrDeadlineExceeded) // the handler's deadline
 	return n, err
 }
 
-// A watch cuts an operation that takes too long: it sets a deadline that has
-// passed. The timer's goroutine ends by itself; once stop has returned it does
-// no harm any more. A nil watch does nothing.
+// A watch cuts off an operation that takes too long, by setting a deadline in the past.
+// The timer's goroutine ends on its own; it has no effect once stop has returned. A nil
+// watch does nothing.
 type watch struct {
 	after time.Duration
 	cut   func(time.Time) error
@@ -169,7 +169,7 @@ func newWatch(after time.Duration, cut func(time.Time) error) *watch {
 	return &watch{after: after, cut: cut}
 }
 
-// begin says that an operation starts.
+// begin starts an operation.
 func (w *watch) begin() {
 	if w == nil {
 		return
@@ -184,7 +184,7 @@ func (w *watch) begin() {
 	}
 }
 
-// end says that it is over, and reports whether it was cut.
+// end ends the operation, and reports whether it was cut off.
 func (w *watch) end() bool {
 	if w == nil {
 		return false
@@ -196,7 +196,7 @@ func (w *watch) end() bool {
 	return w.fired
 }
 
-// stop is the end of all operations.
+// stop ends all operations.
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,8 +206,8 @@ func (w *watch) stop() {
 	}
 }
 
-// fire may come late, when the operation that it is for has ended and the next
-// one has begun; that one has a timer of its own.
+// fire can run late, when its operation has ended and the next one has begun. In that
+// case it does nothing: begin has reset the timer.
 func (w *watch) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,5 +215,5 @@ func (w *watch) fire() {
 		return
 	}
 	w.fired = true
-	_ = w.cut(time.Unix(1, 0)) // fails if the connection is gone, which is as good
+	_ = w.cut(time.Unix(1, 0)) // fails if the connection is gone, which is just as good
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// proxied reads the PROXY protocol (version 1 or 2) from the peers in trusted,
-// which have to send it. Nobody else can: their bytes are read as a request,
-// and a PROXY header is none.
+// proxied reads the PROXY protocol (version 1 or 2) from the peers in trusted, which
+// have to send it. It is not accepted from other peers: all their bytes are read as a
+// request, and a PROXY header is not a valid one.
 func proxied(l net.Listener, trusted []netip.Prefix, timeout time.Duration) net.Listener {
 	return &proxyproto.Listener{
 		Listener:          l,
@@ -25,9 +25,9 @@ func proxied(l net.Listener, trusted []netip.Prefix, timeout time.Duration) net.
 	}
 }
 
-// addressed has a client without an IP address, such as one of the proxy's Unix socket,
-// be the proxy itself, as one that is not known. Its path is what that client chose,
-// and no address that a limit could use.
+// addressed treats a connection from a client without an IP address, such as one on the
+// trusted peer's Unix socket, as a connection of that peer itself. The path of such a
+// socket is chosen by the client and is not an address that a limit could use.
 func addressed(h *proxyproto.Header) error {
 	if _, unix := h.SourceAddr.(*net.UnixAddr); unix {
 		h.Command = proxyproto.LOCAL

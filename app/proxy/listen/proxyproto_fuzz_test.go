@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 )
 
-// A sent is a connection from a peer, which has sent something and ended.
+// A sent is a connection from a peer that has sent some bytes and closed its side.
 type sent struct {
 	net.Conn
 	from net.Addr
@@ -29,7 +29,7 @@ func (s *sent) SetDeadline(time.Time) error      { return nil }
 func (s *sent) SetWriteDeadline(time.Time) error { return nil }
 func (s *sent) Close() error                     { return nil }
 
-// one is a listener of one connection.
+// one is a listener with one connection.
 type one struct{ conn net.Conn }
 
 func (o *one) Accept() (net.Conn, error) {
@@ -43,8 +43,8 @@ func (o *one) Accept() (net.Conn, error) {
 func (o *one) Close() error   { return nil }
 func (o *one) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// A client of the proxy's own Unix socket has chosen its path: it is the proxy, for
-// limits, logs and X-Forwarded-For.
+// A client on the peer's Unix socket has chosen its own path. For limits, logs and
+// X-Forwarded-For it counts as the peer itself.
 func TestH19_ClientWithoutAnIPAddressIsTheProxy(t *testing.T) {
 	own := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 9}
 	for name, family := range map[string]string{"stream": "\x31", "datagram": "\x32"} {
@@ -61,9 +61,9 @@ func TestH19_ClientWithoutAnIPAddressIsTheProxy(t *testing.T) {
 	}
 }
 
-// The bytes of an untrusted peer are read as they are. A trusted peer has to send a
-// header: what follows it is the request, to the byte, and the client's address is one, or
-// the peer's own. Without a whole header nothing is read.
+// The bytes of an untrusted peer are read unchanged. A trusted peer has to send a
+// header. The bytes after the header are the request, and the client's address is a
+// valid address or the peer's own. Without a complete header nothing is read.
 func FuzzProxyProtocol(f *testing.F) {
 	const request = "GET / HTTP/1.1\r\n\r\n"
 	from, to := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 80}
@@ -98,7 +98,7 @@ func FuzzProxyProtocol(f *testing.F) {
 			got, err := io.ReadAll(c)
 			if peer != "10.0.0.1" {
 				if err != nil || !bytes.Equal(got, all) || c.RemoteAddr() != net.Addr(own) {
-					t.Errorf("%q of a stranger is read as %q, %v, from %v; want it as it is", all, got, err, c.RemoteAddr())
+					t.Errorf("%q from an untrusted peer is read as %q, %v, from %v; want it unchanged", all, got, err, c.RemoteAddr())
 				}
 				continue
 			}
@@ -110,13 +110,13 @@ func FuzzProxyProtocol(f *testing.F) {
 			}
 			used := all[:len(all)-len(got)]
 			if !bytes.HasSuffix(all, got) || !bytes.HasPrefix(used, []byte("PROXY ")) && !bytes.HasPrefix(used, []byte(signature)) {
-				t.Fatalf("%q is read as %q; want what follows a header", all, got)
+				t.Fatalf("%q is read as %q; want the bytes after a header", all, got)
 			}
 			switch {
 			case used[0] == 'P' && (len(used) > 107 || bytes.Count(used, []byte("\n")) != 1 || !bytes.HasSuffix(used, []byte("\r\n"))):
 				t.Errorf("%q is treated as a header of version 1", used)
 			case used[0] != 'P' && (len(used) < 16 || len(used) != 16+int(used[14])<<8+int(used[15])):
-				t.Errorf("%q is treated as a header of version 2, whose length is another", used)
+				t.Errorf("%q is treated as a header of version 2, but its length differs", used)
 			}
 			remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 			if err != nil || remote.Addr().Zone() != "" {

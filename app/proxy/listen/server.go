@@ -30,16 +30,16 @@ const (
 	DefaultMaxStreams     = 250
 )
 
-// Limits are what a client may take and send. 0 means the default; a negative
-// time means no time-out.
+// Limits bound what a client can take and send. 0 means the default; a negative time
+// means no time-out.
 type Limits struct {
 	Whole          time.Duration // for a request with its body; 0 means none
-	ReadHeader     time.Duration // for the head of a request, and the TLS handshake; 10 s
+	ReadHeader     time.Duration // for the header of a request, and the TLS handshake; 10 s
 	Idle           time.Duration // between requests; 60 s
 	Read           time.Duration // without progress in a request's body; 30 s
-	Write          time.Duration // without progress in an answer; 30 s
-	MaxHeaderBytes int           // of a request's head, beyond it is 431; 64 KiB
-	MaxStreams     int           // at once on a connection of HTTP/2; 250
+	Write          time.Duration // without progress in a response; 30 s
+	MaxHeaderBytes int           // of a request's header, larger ones get 431; 64 KiB
+	MaxStreams     int           // concurrent on an HTTP/2 connection; 250
 }
 
 func (l Limits) withDefaults() Limits {
@@ -52,18 +52,18 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A Config is one listener.
+// A Config configures one listener.
 type Config struct {
 	// Address is host:port. An empty host means all addresses.
 	Address string
-	// TLS is the certificate. Empty names mean no TLS.
+	// TLS is the certificate. Empty file names mean no TLS.
 	TLS KeyPair
-	// H2C lets clients speak HTTP/2 without TLS, by prior knowledge.
+	// H2C lets clients use HTTP/2 without TLS, by prior knowledge.
 	H2C bool
-	// ProxyProtocol are the peers that send a PROXY header. nil means nobody.
+	// ProxyProtocol lists the peers that send a PROXY header. nil means none.
 	ProxyProtocol []netip.Prefix
 	Limits        Limits
-	// FastHits writes what Options.Stored finds without net/http.
+	// FastHits writes the responses that Options.Stored finds without net/http.
 	FastHits bool
 }
 
@@ -73,7 +73,7 @@ func (a Config) Equal(b Config) bool {
 		a.Limits == b.Limits && a.FastHits == b.FastHits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
 }
 
-// Scheme is what clients have to use.
+// Scheme returns the URL scheme that clients have to use.
 func (a Config) Scheme() string {
 	if a.TLS.Cert != "" {
 		return "https"
@@ -81,29 +81,27 @@ func (a Config) Scheme() string {
 	return "http"
 }
 
-// Options are what servers share.
+// Options are shared by all servers.
 type Options struct {
 	Handler http.Handler
-	// Stored returns a request with that context that Handler answers from memory,
-	// without waiting for anything but the client, and true; or false. It counts nothing.
-	// With Config.FastHits such requests of HTTP/1.1 are answered without net/http. nil
-	// means that net/http serves all requests.
+	// Stored reports whether Handler answers the request from memory, waiting for
+	// nothing but the client. If so, it also returns a request with that context to
+	// pass to Handler. It counts nothing. With Config.FastHits, such HTTP/1.1 requests
+	// are answered without net/http. nil means that net/http serves all requests.
 	Stored func(context.Context, *http.Request) (*http.Request, bool)
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
-	// Logger logs certificates that were replaced or are bad, and what
-	// net/http complains of. nil means slog.Default.
+	// Logger logs replaced and bad certificates, and the messages of net/http. nil
+	// means slog.Default.
 	Logger *slog.Logger
-	// Slots bounds the connections of all servers that have the same ones. nil
-	// means no bound.
+	// Slots bounds the connections of all servers that share it. nil means no bound.
 	Slots *Slots
-	// CertInterval is how often the files of certificates are looked at. 0 means
-	// 10 s.
+	// CertInterval is how often the certificate files are checked. 0 means 10 s.
 	CertInterval time.Duration
 }
 
-// A Server is an HTTP server on a socket. Open one, Serve, and Close or
-// Shutdown it.
+// A Server is an HTTP server on a socket. Call Open, then Serve, and finally Close or
+// Shutdown.
 type Server struct {
 	config  Config
 	options Options
@@ -112,22 +110,22 @@ type Server struct {
 	cert    *Certificate // nil without TLS
 	quit    chan struct{}
 	once    sync.Once
-	running sync.WaitGroup // Serve, and the watch over the certificate
+	running sync.WaitGroup // Serve, and watchFiles
 	retired atomic.Bool
 	slots   *slotListener
 
-	cut          atomic.Bool   // connections are cut, whatever is written to them
-	hitsInFlight atomic.Int64  // responses that are written without net/http
+	cut          atomic.Bool   // connections are cut off, even if a response is being written
+	hitsInFlight atomic.Int64  // responses being written without net/http
 	hitsOver     chan struct{} // has room for one; see waitForHits
 
 	mu      sync.Mutex
 	hands   *handshaker              // guarded by mu; nil without TLS, and before Serve
-	closing map[*framedConn]struct{} // guarded by mu; those that net/http has closed, and that are being written to
+	closing map[*framedConn]struct{} // guarded by mu; connections that net/http has closed during a write
 }
 
-// Open opens a listener. With old, whose address must be the same, it takes
-// over that one's socket: connections that wait to be accepted are not lost.
-// Until Serve nothing is accepted.
+// Open opens a listener. If old is not nil, its address must be the same, and Open
+// takes over its socket: connections that wait to be accepted are not lost. Nothing is
+// accepted until Serve is called.
 func Open(c Config, o Options, old *Server) (*Server, error) {
 	s := &Server{config: c, options: o, quit: make(chan struct{}), hitsOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
 	s.options.Logger = plain.Logger(s.options.Logger)
@@ -172,7 +170,7 @@ func open(address string) (*net.TCPListener, error) {
 	return nil, fmt.Errorf("listen on %s: %w", address, err)
 }
 
-// share returns a second handle of the socket. Both accept from one queue, and
+// share returns a second handle to the socket. Both accept from the same queue, and
 // each can be closed without the other.
 func (s *Server) share() (*net.TCPListener, error) {
 	f, err := s.socket.File()
@@ -187,7 +185,7 @@ func (s *Server) share() (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// prepare sets the HTTP server up.
+// prepare sets up the HTTP server.
 func (s *Server) prepare() {
 	limits := s.config.Limits.withDefaults()
 	var protocols http.Protocols
@@ -203,7 +201,7 @@ func (s *Server) prepare() {
 		Protocols:         &protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: limits.MaxStreams,
-			SendPingTimeout:      max(limits.Idle/2, time.Second), // finds connections that are gone
+			SendPingTimeout:      max(limits.Idle/2, time.Second), // detects broken connections
 		},
 		ErrorLog: log.New(complaints(s.options.Logger, slog.LevelDebug), "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -224,7 +222,7 @@ func (s *Server) prepare() {
 	}
 }
 
-// below is the progressConn of a connection.
+// below returns the progressConn below a connection.
 func below(c net.Conn) *progressConn {
 	for {
 		if p, ok := c.(*progressConn); ok {
@@ -238,31 +236,32 @@ func below(c net.Conn) *progressConn {
 	}
 }
 
-// turnsAway asks the clients of a retired server to leave, and refuses those that
-// speak HTTP/2 where it is not spoken: net/http hands the handler their preface.
+// turnsAway asks the clients of a retired server to disconnect, and refuses clients
+// that use HTTP/2 on a listener without it: net/http passes their preface to the
+// handler.
 func (s *Server) turnsAway(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == "PRI" && r.RequestURI == "*" {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "HTTP/2 without TLS is not spoken here", http.StatusHTTPVersionNotSupported)
+		http.Error(w, "HTTP/2 without TLS is not supported here", http.StatusHTTPVersionNotSupported)
 		return true
 	}
-	if s.retired.Load() || r.Close { // net/http forgets the latter of HTTP/1.0 with keep-alive beside it
+	if s.retired.Load() || r.Close { // net/http ignores r.Close for HTTP/1.0 if keep-alive is also set
 		w.Header().Set("Connection", "close")
 	}
 	return false
 }
 
-// Config returns what the Server was opened with.
+// Config returns the Config that the Server was opened with.
 func (s *Server) Config() Config { return s.config }
 
-// Address is where it listens, with the port that was chosen for port 0.
+// Address returns the listening address, with the actual port if port 0 was configured.
 func (s *Server) Address() string { return s.socket.Addr().String() }
 
-// Certificate is that of its TLS, nil without.
+// Certificate returns the TLS certificate, nil without TLS.
 func (s *Server) Certificate() *Certificate { return s.cert }
 
-// Serve accepts connections from now on, on goroutines of its own, until the
-// Server is closed. failed is called when it ends for another reason.
+// Serve starts accepting connections, in the background, until the Server is closed. It
+// calls failed if it ends for any other reason.
 func (s *Server) Serve(failed func(error)) { s.serve(s.slots, failed) }
 
 func (s *Server) serve(l net.Listener, failed func(error)) {
@@ -304,8 +303,7 @@ func (s *Server) watchFiles() {
 	}
 }
 
-// ReloadCertificate looks at the files of the certificate now. What came of it
-// is logged.
+// ReloadCertificate checks the certificate files now, and logs the result.
 func (s *Server) ReloadCertificate() {
 	if s.cert == nil {
 		return
@@ -313,22 +311,21 @@ func (s *Server) ReloadCertificate() {
 	fresh, err := s.cert.Reload()
 	switch {
 	case err != nil:
-		s.options.Logger.Error("the new certificate is bad, the old one stays", "listener", s.config.Address, "error", err)
+		s.options.Logger.Error("the new certificate is bad, the old one stays in use", "listener", s.config.Address, "error", err)
 	case fresh:
 		s.options.Logger.Info("certificate replaced", "listener", s.config.Address, "expires", s.cert.Expires().UTC())
 	}
 }
 
-// Retire closes the socket, whose second handle another Server may have, and
-// asks clients to leave with each answer. Connections without a request stay
-// until they leave or have been idle for too long, or until hurry is closed,
-// since closing them could lose a request that is on its way. Then it is
-// Shutdown.
+// Retire closes the socket, of which another Server can have a second handle, and asks
+// clients to disconnect, with each response. Connections without a request stay open
+// until they leave, have been idle for too long, or hurry is closed. Closing them
+// earlier could lose a request that is on its way. Retire then calls Shutdown.
 func (s *Server) Retire(ctx context.Context, hurry <-chan struct{}) error {
 	s.Leave()
 	s.slots.close()
 	_ = s.socket.Close() // net/http closes it again, and gets an error
-	// A client that got Connection: close is idle once more at most.
+	// A client that got Connection: close becomes idle at most once more.
 	grace := time.NewTimer(max(2*s.config.Limits.withDefaults().Idle, time.Second))
 	defer grace.Stop()
 	select {
@@ -339,27 +336,26 @@ func (s *Server) Retire(ctx context.Context, hurry <-chan struct{}) error {
 	return s.Shutdown(ctx)
 }
 
-// Leave asks clients to leave with each answer from now on, while new ones are
-// still accepted.
+// Leave makes each response ask its client to disconnect from now on. New connections
+// are still accepted.
 func (s *Server) Leave() { s.retired.Store(true) }
 
-// Shutdown closes the socket and idle connections, and waits for requests that
-// are being answered. If ctx ends before, it cuts them, and returns the error
-// of ctx.
+// Shutdown closes the socket and idle connections, and waits for requests in progress.
+// If ctx ends first, it cuts them off and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Leave()
 	s.slots.close()
 	s.drain(ctx)
 	err := s.http.Shutdown(ctx)
 	if ctx.Err() == nil {
-		err = nil // the socket was closed before, which is no fault
+		err = nil // the socket was already closed, which is not an error
 	}
 	err = cmp.Or(err, s.waitForHits(ctx))
 	return errors.Join(err, s.Close())
 }
 
-// drain waits for handshakes that are under way, as net/http waits for the first
-// request of a connection: each may be a client with a request on its way.
+// drain waits for handshakes in progress, as net/http waits for the first request of a
+// connection: each can be a client with a request on its way.
 func (s *Server) drain(ctx context.Context) {
 	s.mu.Lock()
 	hands := s.hands
@@ -367,7 +363,7 @@ func (s *Server) drain(ctx context.Context) {
 	if hands == nil {
 		return
 	}
-	_ = s.socket.Close() // which ends what accepts
+	_ = s.socket.Close() // which ends the accept loop
 	patience := time.NewTimer(5 * time.Second)
 	defer patience.Stop()
 	select {
@@ -377,8 +373,8 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// Close cuts all connections and waits for what Serve has started, but not for
-// handlers.
+// Close cuts off all connections and waits for the goroutines that Serve has started,
+// but not for handlers.
 func (s *Server) Close() error {
 	s.Leave()
 	s.slots.cutOff()
@@ -389,7 +385,7 @@ func (s *Server) Close() error {
 		s.hands.cut()
 	}
 	s.mu.Unlock()
-	_ = s.http.Close() // the errors of closing what is cut off tell nothing
+	_ = s.http.Close() // errors from closing connections do not matter here
 	s.mu.Lock()
 	for c := range s.closing {
 		_ = c.Conn.Close() // as above
@@ -400,8 +396,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// remember notes that c is closed when a response has been written to it, or when all
-// connections are cut. It reports false if they are cut already.
+// remember records that c is closed after its response has been written, or when all
+// connections are cut off. It returns false if they are already cut off.
 func (s *Server) remember(c *framedConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -418,7 +414,7 @@ func (s *Server) forget(c *framedConn) {
 	delete(s.closing, c)
 }
 
-// hitEnded tells waitForHits, which looks at the number after it has begun to wait.
+// hitEnded wakes waitForHits, which checks the number again.
 func (s *Server) hitEnded() {
 	if !s.retired.Load() {
 		return
@@ -429,10 +425,10 @@ func (s *Server) hitEnded() {
 	}
 }
 
-// waitForHits returns when no response is being written without net/http, or with the
-// error of ctx when that ends.
+// waitForHits returns when no response is being written without net/http, or returns
+// the error of ctx when that ends.
 func (s *Server) waitForHits(ctx context.Context) error {
-	defer s.hitEnded() // for others that wait
+	defer s.hitEnded() // for other waiters
 	for s.hitsInFlight.Load() > 0 {
 		select {
 		case <-s.hitsOver:

@@ -35,7 +35,7 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// open opens a server, which the test's end closes.
+// open opens a server and closes it at the end of the test.
 func open(t *testing.T, c listen.Config, o listen.Options, old *listen.Server) *listen.Server {
 	t.Helper()
 	if c.Address == "" {
@@ -75,7 +75,7 @@ func dial(t *testing.T, s *listen.Server) net.Conn {
 	return c
 }
 
-// ask sends bytes before a request, and returns the status and the body.
+// ask sends before and then a request, and returns the status and the body.
 func ask(t *testing.T, c net.Conn, before string) (int, string) {
 	t.Helper()
 	io.WriteString(c, before+"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -121,8 +121,9 @@ func TestH19_ProxyProtocolFromTrustedPeersOnly(t *testing.T) {
 	}
 }
 
-// A broken answer to HTTP/1.0 ends with a reset, since its end would be the end
-// of the body. An end of TLS that came first would be one in good order, too.
+// A broken response to an HTTP/1.0 client ends with a reset, because the end of the
+// connection would be the end of the body. A TLS close notification before the reset
+// would also make the body look complete.
 func TestH5_BrokenAnswerToOldClientIsReset(t *testing.T) {
 	half := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "half")
@@ -158,7 +159,7 @@ func TestH5_BrokenAnswerToOldClientIsReset(t *testing.T) {
 			}
 			for end := time.Now().Add(10 * time.Second); slots.Taken() > 0; runtime.Gosched() {
 				if time.Now().After(end) {
-					t.Fatalf("%d slots are taken; want none", slots.Taken())
+					t.Fatalf("%d slots are taken; want 0", slots.Taken())
 				}
 			}
 		})
@@ -188,21 +189,21 @@ func TestSlotsBoundConnections(t *testing.T) {
 	}
 	slots.SetMost(2)
 	if status, _ := ask(t, dial(t, s), ""); status != 200 {
-		t.Errorf("a connection got %d with a slot more", status)
+		t.Errorf("a connection got %d with one more slot", status)
 	}
-	dial(t, s) // waits for a slot, which must not keep Close
+	dial(t, s) // waits for a slot, which must not block Close
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Connections that wait to be accepted are served by the server that takes the
-// socket over.
+// The server that takes over the socket serves the connections that wait to be
+// accepted.
 func TestSocketIsHandedOver(t *testing.T) {
 	named := func(name string) listen.Options {
 		return listen.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, name) })}
 	}
-	old := open(t, listen.Config{}, named("old"), nil) // which does not accept yet
+	old := open(t, listen.Config{}, named("old"), nil) // which does not accept connections yet
 	waiting := dial(t, old)
 	fresh := open(t, old.Config(), named("fresh"), old)
 	if fresh.Address() != old.Address() {
@@ -211,12 +212,12 @@ func TestSocketIsHandedOver(t *testing.T) {
 	old.Close()
 	fresh.Serve(func(err error) { t.Error(err) })
 	if status, body := ask(t, waiting, ""); status != 200 || body != "fresh" {
-		t.Errorf("the waiting connection got %d %q; want it from the new server", status, body)
+		t.Errorf("the waiting connection got %d %q; want a response from the new server", status, body)
 	}
 }
 
-// A connection that was accepted in the moment in which its server retires is
-// served, also if it has to wait for a slot.
+// A connection that is accepted while its server retires is served, even if it has to
+// wait for a slot.
 func TestRetiringServerDropsNobody(t *testing.T) {
 	for range 20 {
 		slots := listen.NewSlots(1)
@@ -225,7 +226,7 @@ func TestRetiringServerDropsNobody(t *testing.T) {
 		if status, _ := ask(t, first, ""); status != 200 {
 			t.Fatalf("the first connection got %d", status)
 		}
-		second := dial(t, s) // accepted, and waits for a slot, or about to be
+		second := dial(t, s) // accepted and waiting for a slot, or about to be
 		next := open(t, s.Config(), listen.Options{Slots: slots}, s)
 		go s.Retire(t.Context(), nil)
 		next.Serve(func(err error) { t.Error(err) })
@@ -234,7 +235,7 @@ func TestRetiringServerDropsNobody(t *testing.T) {
 			status, body := ask(t, second, "")
 			answered <- fmt.Sprint(status, " ", body)
 		}()
-		first.Close() // as the new server keeps to the bound
+		first.Close() // because the new server respects the bound
 		if a := <-answered; !strings.HasPrefix(a, "200 ") {
 			t.Fatalf("the second connection got %s; want 200", a)
 		}
@@ -260,7 +261,7 @@ func TestRetiredServerFinishesAndLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _ := io.ReadAll(r.Body); string(b) != "done" {
-		t.Errorf("the request got %q; want its answer", b)
+		t.Errorf("the request got %q; want its response", b)
 	}
 	if err := <-gone; err != nil {
 		t.Errorf("Retire = %v; want nil", err)
@@ -334,7 +335,7 @@ func newFiles(t *testing.T) listen.KeyPair {
 	return listen.KeyPair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 }
 
-// serial is the serial number of the certificate that a server shows.
+// serial returns the serial number of the certificate that a server presents.
 func serial(t *testing.T, s *listen.Server) int64 {
 	t.Helper()
 	c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true})
@@ -351,21 +352,21 @@ func TestH19_CertificateIsReplacedWhenItsFilesChange(t *testing.T) {
 	logs := &heard{said: make(chan string, 100)}
 	s := serve(t, listen.Config{TLS: files}, listen.Options{Logger: slog.New(slog.NewTextHandler(logs, nil)), CertInterval: 10 * time.Millisecond})
 	if n := serial(t, s); n != 1 {
-		t.Fatalf("the server shows certificate %d; want 1", n)
+		t.Fatalf("the server presents certificate %d; want 1", n)
 	}
 	pair(t, files, 2, later)
 	logs.await(t, "certificate replaced")
 	if n := serial(t, s); n != 2 {
-		t.Errorf("the server shows certificate %d; want 2", n)
+		t.Errorf("the server presents certificate %d; want 2", n)
 	}
 	write(t, files.Cert, []byte("rubbish"))
 	logs.await(t, "the old one stays")
 	if n := serial(t, s); n != 2 {
-		t.Errorf("after a bad file the server shows certificate %d; want 2", n)
+		t.Errorf("after a bad file the server presents certificate %d; want 2", n)
 	}
 }
 
-// heard passes on what is logged.
+// heard passes on the log lines.
 type heard struct{ said chan string }
 
 func (h *heard) Write(p []byte) (int, error) { h.said <- string(p); return len(p), nil }
@@ -447,7 +448,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// Many servers can share slots while they come and go.
+// Several servers can share slots while they start and stop.
 func TestSlotsUnderRace(t *testing.T) {
 	slots := listen.NewSlots(3)
 	s := serve(t, listen.Config{}, listen.Options{Slots: slots})
@@ -468,6 +469,6 @@ func TestSlotsUnderRace(t *testing.T) {
 	all.Wait()
 	s.Close()
 	if n := slots.Taken(); n != 0 {
-		t.Errorf("%d slots are taken by nobody", n)
+		t.Errorf("%d slots are taken without a connection", n)
 	}
 }

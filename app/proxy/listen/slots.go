@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// Slots bound how many connections there are at once, over all listeners that
-// share them. Beyond the bound new connections wait, in the kernel's queue. A
-// nil *Slots is no bound.
+// Slots bound the number of concurrent connections, over all listeners that share them.
+// Beyond the bound, new connections wait in the kernel's queue. A nil *Slots is no
+// bound.
 type Slots struct {
 	mu    sync.Mutex
-	moved *sync.Cond // of mu; one was given back, the bound changed, or a listener closed
+	moved *sync.Cond // of mu; a slot was returned, the bound changed, or a listener closed
 	most  int        // guarded by mu; 0 means no bound
 	taken int        // guarded by mu
 }
 
-// NewSlots returns Slots for most connections, 0 means no bound.
+// NewSlots returns Slots for most connections. 0 means no bound.
 func NewSlots(most int) *Slots {
 	s := &Slots{most: most}
 	s.moved = sync.NewCond(&s.mu)
 	return s
 }
 
-// SetMost changes the bound. Connections that are beyond it stay.
+// SetMost changes the bound. Connections beyond the new bound stay open.
 func (s *Slots) SetMost(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,20 +30,20 @@ func (s *Slots) SetMost(most int) {
 	s.moved.Broadcast()
 }
 
-// Taken is how many connections there are.
+// Taken returns the number of open connections.
 func (s *Slots) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken
 }
 
-// A slotListener accepts when there is a slot.
+// A slotListener accepts a connection when a slot is free.
 type slotListener struct {
 	net.Listener
 	slots *Slots
 
 	closed bool // guarded by slots.mu
-	cut    bool // guarded by slots.mu: so are connections that come now
+	cut    bool // guarded by slots.mu: connections that arrive now are cut off, too
 }
 
 func newSlotListener(l net.Listener, s *Slots) *slotListener {
@@ -53,8 +53,8 @@ func newSlotListener(l net.Listener, s *Slots) *slotListener {
 	return &slotListener{Listener: l, slots: s}
 }
 
-// Accept waits for a connection, and then for a slot: one connection at most
-// waits here, and the others in the kernel.
+// Accept waits for a connection, and then for a slot: at most one connection waits
+// here, and the others in the kernel.
 func (l *slotListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -67,10 +67,10 @@ func (l *slotListener) Accept() (net.Conn, error) {
 	return &slotConn{Conn: c, l: l}, nil
 }
 
-// take waits for a slot. Once the listener is closed it takes one beyond the
-// bound: a connection that was accepted as the listener closed is a client with
-// a request on the way, and to close it would lose that. It reports false once
-// connections are cut.
+// take waits for a slot. Once the listener is closed, it takes a slot beyond the bound:
+// a connection that was accepted while the listener closed is a client with a request
+// on its way, and closing it would lose the request. take returns false once
+// connections are cut off.
 func (l *slotListener) take() bool {
 	s := l.slots
 	s.mu.Lock()
@@ -92,7 +92,7 @@ func (l *slotListener) give() {
 	l.slots.moved.Broadcast()
 }
 
-// close ends the wait for a slot. The socket is another's to close.
+// close ends the wait for a slot. It does not close the socket.
 func (l *slotListener) close() {
 	l.slots.mu.Lock()
 	defer l.slots.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *slotListener) close() {
 	l.slots.moved.Broadcast()
 }
 
-// cutOff is close for a server that cuts its connections.
+// cutOff is close for a server that cuts off its connections.
 func (l *slotListener) cutOff() {
 	l.slots.mu.Lock()
 	l.cut = true
@@ -108,13 +108,13 @@ func (l *slotListener) cutOff() {
 	l.close()
 }
 
-// Close closes the socket, too.
+// Close also closes the socket.
 func (l *slotListener) Close() error {
 	l.close()
 	return l.Listener.Close()
 }
 
-// A slotConn gives its slot back when it is closed.
+// A slotConn returns its slot when it is closed.
 type slotConn struct {
 	net.Conn
 	l    *slotListener

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 )
 
-// pipes is a listener whose connections are in memory. A write to them ends
-// when the other side has read all of it.
+// pipes is a listener with connections in memory. A write to one of them returns when
+// the other side has read all of it.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -56,11 +56,11 @@ func slowWith(t *testing.T, cfg listen.Config, h http.HandlerFunc, test func(t *
 		p := newPipes()
 		listen.ServeOn(t, p, cfg, h)
 		test(t, p.dial(t))
-		time.Sleep(2 * time.Second) // for clients that still try to send
+		time.Sleep(2 * time.Second) // for clients that are still trying to send
 	})
 }
 
-// send writes text, and fails the test if the server does not take it.
+// send writes text, and fails the test if the server does not read it.
 func send(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
@@ -68,8 +68,8 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// cutAfter reads until the server ends the connection, and fails the test if
-// that is not after d. It returns what was read.
+// cutAfter reads until the server closes the connection, and fails the test if that
+// does not happen after d. It returns what was read.
 func cutAfter(t *testing.T, c net.Conn, d time.Duration) string {
 	t.Helper()
 	start := time.Now()
@@ -98,7 +98,7 @@ func TestH19_IdleConnectionIsClosed(t *testing.T) {
 	slow(t, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, c net.Conn) {
 		send(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		if got := cutAfter(t, c, time.Minute); !strings.HasPrefix(got, "HTTP/1.1 200") {
-			t.Errorf("read %q; want an answer", got)
+			t.Errorf("read %q; want a response", got)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestH19_BigHeadIsRefused(t *testing.T) {
 	})
 }
 
-// A body may take as long as it likes while it moves.
+// A body can take any time as long as it makes progress.
 func TestH19_SlowBodyIsCutWhenItStandsStill(t *testing.T) {
 	slow(t, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -136,8 +136,8 @@ func TestH19_SlowBodyIsCutWhenItStandsStill(t *testing.T) {
 	})
 }
 
-// A handler may read a body as late as it likes; and once it has been read, the
-// connection waits for the answer without a time-out.
+// A handler can read a body as late as it likes. Once the body has been read, the
+// connection waits for the response without a time-out.
 func TestH19_SlowHandlerIsNotTheClientsFault(t *testing.T) {
 	slow(t, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Hour)
@@ -155,7 +155,8 @@ func TestH19_SlowHandlerIsNotTheClientsFault(t *testing.T) {
 	})
 }
 
-// What a handler leaves of a body is read away by the server, in time.
+// The server discards the part of a body that a handler leaves unread, within the
+// time-out.
 func TestH19_BodyThatNobodyReadsIsCutToo(t *testing.T) {
 	slow(t, func(w http.ResponseWriter, r *http.Request) {}, func(t *testing.T, c net.Conn) {
 		send(t, c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n012")
@@ -163,7 +164,7 @@ func TestH19_BodyThatNobodyReadsIsCutToo(t *testing.T) {
 	})
 }
 
-// An answer may take as long as it likes while the client takes some of it.
+// A response can take any time as long as the client reads some of it.
 func TestH19_ReaderThatDoesNotReadIsCut(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	var failed atomic.Int64
@@ -182,8 +183,8 @@ func TestH19_ReaderThatDoesNotReadIsCut(t *testing.T) {
 				t.Fatalf("a slow reader was cut: %v", err)
 			}
 		}
-		// And then it reads no more. A part that was taken just after the clock
-		// was started lets it run out once more.
+		// Now the client stops reading. If it read something just after the timer was
+		// started, the timer has to expire once more.
 		time.Sleep(time.Minute)
 		if after := time.Duration(failed.Load()); after < 320*time.Second || after > 350*time.Second {
 			t.Errorf("the write failed after %v; want 30 to 60 s after the last read at 290 s", after)
@@ -191,7 +192,7 @@ func TestH19_ReaderThatDoesNotReadIsCut(t *testing.T) {
 	})
 }
 
-// A deadline that the server or a handler sets counts beside ours.
+// A deadline that the server or a handler sets applies in addition to ours.
 func TestExplicitWriteDeadline(t *testing.T) {
 	slow(t, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -203,7 +204,7 @@ func TestExplicitWriteDeadline(t *testing.T) {
 	}, func(t *testing.T, c net.Conn) {
 		send(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		time.Sleep(3 * time.Second)
-		io.ReadFull(c, make([]byte, 1000)) // progress does not help
+		io.ReadFull(c, make([]byte, 1000)) // progress does not extend it
 		time.Sleep(10 * time.Second)
 	})
 }
@@ -227,7 +228,7 @@ func TestH19_LimitsThatAreSwitchedOff(t *testing.T) {
 	})
 }
 
-// frame is one of HTTP/2 (RFC 9113, section 4.1).
+// frame returns an HTTP/2 frame (RFC 9113, section 4.1).
 func frame(kind, flags byte, stream uint32, payload string) string {
 	n := len(payload)
 	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}) + payload
@@ -242,8 +243,8 @@ const (
 	endHead   = 0x4
 )
 
-// resetAfter reads frames until the server resets the stream, and fails the
-// test if that is not after d.
+// resetAfter reads frames until the server resets the stream, and fails the test if
+// that does not happen after d.
 func resetAfter(t *testing.T, c net.Conn, stream byte, d time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -264,13 +265,13 @@ func resetAfter(t *testing.T, c net.Conn, stream byte, d time.Duration) {
 			if head[4] == 0 {
 				go io.WriteString(c, frame(4, 1, 0, ""))
 			}
-		case 6: // PING, to find out whether we are there
+		case 6: // PING, to check that the client is still connected
 			go io.WriteString(c, frame(6, 1, 0, string(payload)))
 		}
 	}
 }
 
-// The connection moves, but the stream's window does not.
+// The connection makes progress, but the stream's window does not open.
 func TestH19_StreamThatTakesNothingIsReset(t *testing.T) {
 	for name, size := range map[string]int{"blocked in the handler": 1 << 20, "blocked after it": 100} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package metrics is what weir proxy tells Prometheus: a page with the numbers of
-// the gateway, of the jobs and of the program itself. All values are at
-// hand, so a scrape waits for nothing.
+// Package metrics exports the metrics of weir proxy to Prometheus: those of the
+// gateway, of the jobs and of the program itself. All values are in memory, so a scrape
+// never waits.
 package metrics
 
 import (
@@ -26,26 +26,26 @@ import (
 )
 
 const (
-	// scrapeTime bounds a scrape, which is 503 then. Prometheus waits as long.
+	// scrapeTime bounds a scrape. After it the scrape gets 503. Prometheus waits
+	// equally long.
 	scrapeTime = 10 * time.Second
-	// scrapes are how many are answered at once; the others get 503.
+	// scrapes is how many scrapes are answered concurrently. Others get 503.
 	scrapes = 4
 )
 
-// Options are what is reported.
+// Options configure what is exported.
 type Options struct {
-	// Gateway collects from the gateway. nil means nothing.
+	// Gateway collects the metrics of the gateway. nil means none.
 	Gateway prometheus.Collector
-	// Queues returns those of jobs, at once. nil means none.
+	// Queues returns the queues of jobs, without waiting. nil means none.
 	Queues func() []jobs.QueueStatus
-	// Program tells of the program, at once. Required.
+	// Program returns the state of the program, without waiting. Required.
 	Program func() Program
-	// Logger logs what cannot be reported to Prometheus, a line a minute.
-	// Required.
+	// Logger logs errors in collecting metrics, one line per minute. Required.
 	Logger *slog.Logger
 }
 
-// A Program is how the program stands.
+// A Program is the state of the program.
 type Program struct {
 	Version                string
 	Ready                  bool
@@ -54,11 +54,12 @@ type Program struct {
 	LastReloadFailed       bool
 }
 
-// liveHeap is what a leak shows in: memory that was in use after the last
-// collection. The memory of the process also has what is free and not returned.
+// liveHeap is the metric that shows a leak: the memory in use after the last garbage
+// collection. The memory of the process also includes free memory that was not returned
+// to the system.
 var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 
-// Handler returns the page.
+// Handler returns a handler that serves the metrics.
 func Handler(o Options) (http.Handler, error) {
 	if o.Queues == nil {
 		o.Queues = func() []jobs.QueueStatus { return nil }
@@ -79,30 +80,31 @@ func Handler(o Options) (http.Handler, error) {
 	}
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		ErrorLog:            &complaints{plain.Logger(o.Logger), rate.NewLimiter(rate.Every(time.Minute), 1)},
-		ErrorHandling:       promhttp.ContinueOnError, // the rest is worth having
+		ErrorHandling:       promhttp.ContinueOnError, // the other metrics are still useful
 		MaxRequestsInFlight: scrapes,
 		Timeout:             scrapeTime,
 		EnableOpenMetrics:   true,
 	}), nil
 }
 
-// complaints log what promhttp complains of.
+// complaints logs the errors of promhttp.
 type complaints struct {
 	logger *slog.Logger
 	limit  *rate.Limiter
 }
 
-// Println is of promhttp.Logger.
+// Println implements promhttp.Logger.
 func (c *complaints) Println(v ...any) {
 	if c.limit.Allow() {
 		c.logger.Error("metrics are missing from /metrics", "error", plain.Bounded(fmt.Sprint(v...), listen.MaxComplaint))
 	}
 }
 
-// own are the metrics of the jobs and the program. It is not altered.
+// own contains the metrics of the jobs and the program, by name. It does not change
+// after initialization.
 var own = map[string]*metric{}
 
-// A metric is one of them.
+// A metric is one of these metrics.
 type metric struct {
 	weirprom.Metric
 	desc *prometheus.Desc
@@ -140,8 +142,8 @@ func declare(kind string, value prometheus.ValueType, name, help string, labels 
 	return m
 }
 
-// All returns all of ours that can be on the page, by name, those of the gateway
-// among them: for tests that dashboards and alerts use no other names.
+// All returns all our metrics, including the gateway's, by name. Tests use it to check
+// that dashboards and alerts use no other names.
 func All() []weirprom.Metric {
 	all := weirprom.Metrics()
 	for _, m := range own {
@@ -151,17 +153,17 @@ func All() []weirprom.Metric {
 	return all
 }
 
-// A collector tells of the jobs and the program.
+// A collector collects the metrics of the jobs and the program.
 type collector struct{ o Options }
 
-// Describe is of [prometheus.Collector].
+// Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range own {
 		ch <- m.desc
 	}
 }
 
-// Collect is of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	put := func(m *metric, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)

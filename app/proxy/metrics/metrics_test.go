@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// page is what Prometheus reads.
+// page returns the metrics that Prometheus reads.
 func page(t *testing.T, o metrics.Options) map[string]*dto.MetricFamily {
 	t.Helper()
 	h, err := metrics.Handler(o)
@@ -67,12 +67,12 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 		}
 		i := slices.IndexFunc(metrics.All(), func(m weirprom.Metric) bool { return m.Name == name })
 		if i < 0 {
-			t.Errorf("All does not have %s", name)
+			t.Errorf("All does not contain %s", name)
 			continue
 		}
 		m := metrics.All()[i]
 		if m.Type != strings.ToLower(f.GetType().String()) || m.Help != f.GetHelp() || len(m.Labels) != len(f.Metric[0].Label) {
-			t.Errorf("All has %+v; the page %v", m, f)
+			t.Errorf("All contains %+v; the page %v", m, f)
 		}
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
@@ -102,7 +102,7 @@ func (broken) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.NewInvalidMetric(brokenDesc, errors.New("oops"))
 }
 
-// One bad number does not take the others away, and the log says so, not at each
+// One bad metric does not remove the others. The log reports it, but not at each
 // scrape.
 func TestWhatCannotBeToldIsLogged(t *testing.T) {
 	var log bytes.Buffer
@@ -121,6 +121,6 @@ func TestWhatCannotBeToldIsLogged(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "oops"); n != 1 {
-		t.Errorf("the log has it %d times; want 1:\n%s", n, log.String())
+		t.Errorf("the log contains it %d times; want 1:\n%s", n, log.String())
 	}
 }

@@ -14,9 +14,9 @@ import (
 // queueKey is the attribute that names a queue of jobs.
 const queueKey = attribute.Key("weir.queue")
 
-// Observe has of tell what the page tells of the jobs and of the program, for who
-// gets metrics by OpenTelemetry alone. What runs is said by its resource. Of o, only
-// Queues and Program are used.
+// Observe exports the metrics of the jobs and of the program to OpenTelemetry, for
+// users without Prometheus. The version is not included, because the resource contains
+// it. Only Queues and Program of o are used.
 func Observe(of otelmetric.Meter, o Options) error {
 	var faults []error
 	var all []otelmetric.Observable
@@ -71,7 +71,7 @@ func Observe(of otelmetric.Meter, o Options) error {
 	return nil
 }
 
-// queues are those that o tells of.
+// queues returns the queues that o reports.
 func queues(o Options) []jobs.QueueStatus {
 	if o.Queues == nil {
 		return nil

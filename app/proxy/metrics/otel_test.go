@@ -22,9 +22,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// told are what OpenTelemetry calls metrics of the page whose name does not follow
-// from theirs: loads and calls, Guards and routes have the same names there, and
-// some are those of its conventions.
+// told maps metrics of the page to their OpenTelemetry names, if those do not follow
+// from the Prometheus names. Loads and calls, or Guards and routes, share names there,
+// and some names are those of OpenTelemetry's conventions.
 var told = map[string]string{
 	"weir_guard_load_failures_total":     "weir.failures",
 	"weir_guard_load_timeouts_total":     "weir.timeouts",
@@ -48,7 +48,7 @@ var told = map[string]string{
 	"weir_connections":                   "weir.connections",
 }
 
-// otelName is what OpenTelemetry calls a metric of the page.
+// otelName returns the OpenTelemetry name of a metric of the page.
 func otelName(prom string) string {
 	if name, ok := told[prom]; ok {
 		return name
@@ -62,7 +62,7 @@ func otelName(prom string) string {
 	return "weir." + space + "." + rest
 }
 
-// OTLP alone exports what Prometheus gets, and beyond that only what
+// OTLP alone exports everything that Prometheus gets, and in addition only what
 // OpenTelemetry's conventions require.
 func TestC8_OpenTelemetryIsToldWhatPrometheusIs(t *testing.T) {
 	got := collected(t)
@@ -75,15 +75,15 @@ func TestC8_OpenTelemetryIsToldWhatPrometheusIs(t *testing.T) {
 	}
 	for name := range got {
 		if !want[name] {
-			t.Errorf("%s: Prometheus is not told", name)
+			t.Errorf("%s: Prometheus does not get it", name)
 		}
 	}
 	if len(got) < 60 {
-		t.Errorf("%d metrics, %v; that cannot be all", len(got), slices.Sorted(maps.Keys(got)))
+		t.Errorf("got only %d metrics, %v", len(got), slices.Sorted(maps.Keys(got)))
 	}
 }
 
-// collected are the names of all metrics of a gateway, a Guard, jobs and a program
+// collected returns the names of all metrics of a gateway, a Guard, jobs and a program
 // that have been used.
 func collected(t *testing.T) map[string]bool {
 	t.Helper()
@@ -141,7 +141,7 @@ func collected(t *testing.T) map[string]bool {
 	return names
 }
 
-// What OpenTelemetry exports of the jobs and the program, each number in its
+// OpenTelemetry gets the metrics of the jobs and the program, each number in the right
 // place.
 func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
@@ -176,6 +176,6 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 		"weir.connections": 5, "weir.config.reloads": 6, "weir.config.reload_failures": 7, "weir.config.last_reload_ok": 0,
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("told %v; want %v", got, want)
+		t.Errorf("got %v; want %v", got, want)
 	}
 }

@@ -74,7 +74,7 @@ func TestC8_AdaptersReportTheSameValues(t *testing.T) {
 	}
 }
 
-// usedGuard returns one with limiters of two kinds in a fleet. It has been used.
+// usedGuard returns a Guard that has been used, with limiters of two kinds, in a fleet.
 func usedGuard(t *testing.T, tier fleet.Tier) *weir.Guard[string, string] {
 	t.Helper()
 	adaptive, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: "shop"}) // as the upstream
@@ -97,7 +97,7 @@ func usedGuard(t *testing.T, tier fleet.Tier) *weir.Guard[string, string] {
 	return g
 }
 
-// usedGateway returns one in a fleet, whose requests were answered.
+// usedGateway returns a gateway in a fleet that has answered requests.
 func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	t.Helper()
 	origin := httptest.NewServer(cacheable{})
@@ -119,7 +119,7 @@ func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	return g
 }
 
-// promSeries are the values of counters and gauges, by name and then by labels.
+// promSeries returns the values of counters and gauges, by name and labels.
 func promSeries(t *testing.T, c prometheus.Collector) map[string]map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -134,7 +134,7 @@ func promSeries(t *testing.T, c prometheus.Collector) map[string]map[string]floa
 		for _, m := range f.GetMetric() {
 			var labels []string
 			for _, l := range m.GetLabel() {
-				if l.GetValue() != "" { // as without the label
+				if l.GetValue() != "" { // an empty value is the same as no label
 					labels = append(labels, l.GetName()+"="+l.GetValue())
 				}
 			}
@@ -145,7 +145,8 @@ func promSeries(t *testing.T, c prometheus.Collector) map[string]map[string]floa
 	return out
 }
 
-// otelSeries are those of OpenTelemetry, their attributes without "weir.".
+// otelSeries returns the values from OpenTelemetry. The attributes lack their prefix
+// "weir.".
 func otelSeries(t *testing.T, reader sdkmetric.Reader) map[string]map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -179,7 +180,7 @@ func points[N int64 | float64](all []metricdata.DataPoint[N]) map[string]float64
 	return out
 }
 
-// cacheable answers what may be kept for a minute.
+// cacheable answers with a response that can be stored for a minute.
 type cacheable struct{}
 
 func (cacheable) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the reading of CLOCK_MONOTONIC, which the manager compares with
-// its own.
+// monotonic returns CLOCK_MONOTONIC, which the manager compares with its own reading.
 func monotonic() (time.Duration, bool) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

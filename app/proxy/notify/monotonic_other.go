@@ -4,5 +4,5 @@ package notify
 
 import "time"
 
-// monotonic has no clock to read: systemd is Linux's.
+// monotonic returns false: systemd exists only on Linux.
 func monotonic() (time.Duration, bool) { return 0, false }

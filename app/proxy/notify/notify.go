@@ -1,6 +1,6 @@
-// Package notify tells a service manager how the process is doing, by
-// systemd's protocol (sd_notify(3)): datagrams to a Unix socket that the
-// manager names in the environment. Other managers speak it, too.
+// Package notify reports the state of the process to a service manager, with systemd's
+// protocol (sd_notify(3)): datagrams to a Unix socket that the manager names in the
+// environment. Other managers support it, too.
 package notify
 
 import (
@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// A Manager is who started the process. A nil Manager is nobody: nothing is
-// sent.
+// A Manager is the service manager that started the process. A nil Manager means there
+// is none: nothing is sent.
 type Manager struct {
 	socket   string
 	watchdog time.Duration
 }
 
-// Find returns the Manager that the environment names, nil if it names none.
-// getenv is os.Getenv, or a test's.
+// Find returns the Manager that the environment names, nil if it names none. getenv is
+// os.Getenv, or a fake in tests.
 func Find(getenv func(string) string) *Manager {
 	socket := getenv("NOTIFY_SOCKET")
 	if socket == "" || (socket[0] != '/' && socket[0] != '@') {
@@ -28,7 +28,7 @@ func Find(getenv func(string) string) *Manager {
 	}
 	m := &Manager{socket: socket}
 	if pid := getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
-		return m // the watchdog is another process's
+		return m // the watchdog is for another process
 	}
 	if usec, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64); err == nil && usec > 0 {
 		m.watchdog = time.Duration(usec) * time.Microsecond
@@ -36,8 +36,8 @@ func Find(getenv func(string) string) *Manager {
 	return m
 }
 
-// Watchdog is how often the manager wants to hear Alive, with room to spare. 0
-// means never.
+// Watchdog is how often Alive has to be called: twice per watchdog period. 0 means
+// never.
 func (m *Manager) Watchdog() time.Duration {
 	if m == nil {
 		return 0
@@ -45,10 +45,10 @@ func (m *Manager) Watchdog() time.Duration {
 	return m.watchdog / 2
 }
 
-// Ready says that the start, or a reload, is done. status is a line for people.
+// Ready reports that startup or a reload is complete. status is a line for people.
 func (m *Manager) Ready(status string) error { return m.send("READY=1", "STATUS="+line(status)) }
 
-// Reloading says that a reload has begun. Ready ends it.
+// Reloading reports that a reload has begun. Ready ends it.
 func (m *Manager) Reloading() error {
 	words := []string{"RELOADING=1"}
 	if now, ok := monotonic(); ok {
@@ -57,7 +57,7 @@ func (m *Manager) Reloading() error {
 	return m.send(words...)
 }
 
-// Stopping says that the process is about to end.
+// Stopping reports that the process is about to exit.
 func (m *Manager) Stopping(status string) error {
 	return m.send("STOPPING=1", "STATUS="+line(status))
 }
@@ -69,7 +69,7 @@ func (m *Manager) send(words ...string) error {
 	if m == nil {
 		return nil
 	}
-	// The net package takes "@name" for a name in the abstract namespace.
+	// Package net interprets "@name" as a name in the abstract namespace.
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
@@ -81,5 +81,5 @@ func (m *Manager) send(words ...string) error {
 	return nil
 }
 
-// line makes s one line.
+// line turns s into one line.
 func line(s string) string { return strings.ReplaceAll(s, "\n", "; ") }

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/notify"
 )
 
-// A manager's socket, and what was sent to it.
+// socket opens a manager's socket.
 func socket(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -64,8 +64,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// The manager takes a Ready for the end of this reload, and not of an earlier
-// one, by the clock.
+// The manager uses the clock to match a Ready with this reload rather than an earlier
+// one.
 func TestReloadingTellsTheMonotonicClock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "s")
 	c := socket(t, name)
@@ -91,12 +91,12 @@ func TestNobodyToNotify(t *testing.T) {
 	for _, value := range []string{"", "vsock:2:1", "relative"} {
 		m := notify.Find(env(map[string]string{"NOTIFY_SOCKET": value}))
 		if err := m.Ready("x"); m != nil || err != nil || m.Watchdog() != 0 {
-			t.Errorf("NOTIFY_SOCKET=%q: %v, %v; want nobody", value, m, err)
+			t.Errorf("NOTIFY_SOCKET=%q: %v, %v; want no manager", value, m, err)
 		}
 	}
 	m := notify.Find(env(map[string]string{"NOTIFY_SOCKET": filepath.Join(t.TempDir(), "gone")}))
 	if err := m.Alive(); err == nil {
-		t.Error("a socket that is not there is no error")
+		t.Error("a missing socket is not an error")
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// complaintEvery is from one line about failures to the next.
+// complaintEvery is the interval between log lines about failures.
 const complaintEvery = time.Minute
 
-// complaints have the log tell what could not be sent: a line a minute of each
-// kind, and one when it goes well again.
+// complaints logs failed exports: one line per minute for each kind, and one when
+// exporting works again.
 type complaints struct {
 	logger *slog.Logger
 
@@ -20,10 +20,10 @@ type complaints struct {
 	kinds map[string]*kind // guarded by mu
 }
 
-// A kind is what is sent: metrics, or traces.
+// A kind is a kind of export: metrics or traces.
 type kind struct {
 	limit  *rate.Limiter
-	told   bool // that it fails
+	told   bool // the log has reported a failure
 	unsaid int  // failures since the last line
 }
 
@@ -31,7 +31,7 @@ func newComplaints(l *slog.Logger) *complaints {
 	return &complaints{logger: l, kinds: map[string]*kind{}}
 }
 
-// note notes how a sending of what went.
+// note records the result of an export of what.
 func (c *complaints) note(what string, err error) {
 	if err != nil {
 		c.failed(what, err)
@@ -58,7 +58,7 @@ func (c *complaints) failed(what string, err error) {
 	}
 	c.mu.Unlock()
 	if say {
-		c.logger.Warn("telemetry could not be sent, and is lost", "what", what, "error", err, "times_before", before)
+		c.logger.Warn("telemetry could not be sent and is lost", "what", what, "error", err, "times_before", before)
 	}
 }
 

@@ -21,25 +21,25 @@ func TestFailuresAreToldOnceAMinute(t *testing.T) {
 		}
 		c.note("metrics", nil)
 		if n := lines(); n != 0 {
-			t.Errorf("what goes well has %d lines; want none", n)
+			t.Errorf("successful exports have %d log lines; want none", n)
 		}
 		for range 100 {
 			c.note("metrics", errors.New("away"))
 		}
 		c.note("traces", errors.New("away"))
 		if n := lines(); n != 2 {
-			t.Errorf("100 failures of metrics and one of traces have %d lines; want one each", n)
+			t.Errorf("100 failures of metrics and one of traces have %d log lines; want one each", n)
 		}
 		time.Sleep(complaintEvery)
 		c.note("metrics", errors.New("away"))
 		if text := log.String(); !strings.Contains(text, "times_before=99") {
-			t.Errorf("after a minute the log says %q; want what was not said", text)
+			t.Errorf("after a minute the log is %q; want the failures not logged before", text)
 		}
 		lines()
 		c.note("metrics", nil)
 		c.note("metrics", nil)
 		if text := log.String(); strings.Count(text, "sent again") != 1 || !strings.Contains(text, "what=metrics") {
-			t.Errorf("the log says %q; want once that it goes well again", text)
+			t.Errorf("the log is %q; want one line about the recovery", text)
 		}
 	})
 }

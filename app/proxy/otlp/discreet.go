@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// notShown stands in the log for what may be secret.
+// notShown replaces values in the log that can be secret.
 const notShown = "(not shown)"
 
-// discreet is the log of the SDK: with its words, but without what it read. It logs
-// the values of OTEL_* variables that it does not understand, such as the headers
-// with the receiver's token, or a URL with a password.
+// discreet filters the SDK's log: it keeps the messages but removes input values. The
+// SDK logs OTEL_* variables that it cannot parse, such as the headers with the
+// receiver's token, or a URL with a password.
 type discreet struct{ slog.Handler }
 
-// Handle is of [slog.Handler].
+// Handle implements [slog.Handler].
 func (d discreet) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -26,7 +26,7 @@ func (d discreet) Handle(ctx context.Context, r slog.Record) error {
 	return d.Handler.Handle(ctx, clean)
 }
 
-// WithAttrs is of [slog.Handler].
+// WithAttrs implements [slog.Handler].
 func (d discreet) WithAttrs(all []slog.Attr) slog.Handler {
 	clean := make([]slog.Attr, len(all))
 	for i, a := range all {
@@ -35,15 +35,15 @@ func (d discreet) WithAttrs(all []slog.Attr) slog.Handler {
 	return discreet{d.Handler.WithAttrs(clean)}
 }
 
-// WithGroup is of [slog.Handler].
+// WithGroup implements [slog.Handler].
 func (d discreet) WithGroup(name string) slog.Handler { return discreet{d.Handler.WithGroup(name)} }
 
-// said are errors of the SDK that repeat nothing.
+// said lists errors of the SDK that do not repeat their input.
 var said = []string{"missing '=", "invalid header key"}
 
-// shown is a as it may be in the log: numbers, errors that say nothing of what was
-// read, and the few texts that are known to be names. Whatever else the SDK logs, or
-// comes to log in another version, is not shown.
+// shown returns a in a form that is safe to log: numbers, errors that do not repeat
+// their input, and the few strings that are known to be names. All other values are
+// hidden, whatever this or another version of the SDK logs.
 func shown(a slog.Attr) slog.Attr {
 	v := a.Value.Resolve()
 	fine := false

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Variables that the SDK does not understand are logged, without their values.
+// Variables that the SDK cannot parse are logged, without their values.
 func TestNothingSecretOfTheVariablesIsLogged(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_HEADERS":         "hunter2 without an equals sign",
@@ -34,23 +34,23 @@ func TestNothingSecretOfTheVariablesIsLogged(t *testing.T) {
 			if err == nil {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				_ = e.Close(ctx) // nobody is there to take what is left
+				_ = e.Close(ctx) // there is no receiver for the remaining data
 			} else {
 				log.WriteString(err.Error())
 			}
 			if log.Len() == 0 {
-				t.Error("nothing is logged; want a line that something is wrong with it")
+				t.Error("nothing is logged; want a line about the error")
 			}
 			for line := range strings.Lines(log.String()) {
 				if strings.Contains(line, "hunter2") || strings.Contains(line, "%zz") {
-					t.Errorf("the log says %s", line)
+					t.Errorf("the log contains the value: %s", line)
 				}
 			}
 		})
 	}
 }
 
-// What says what is wrong, and nothing of what was read, stays in the log.
+// The log describes what is wrong, without the input.
 func TestTheLogOfTheSDKSaysWhatIsWrong(t *testing.T) {
 	var log bytes.Buffer
 	l := logr.FromSlogHandler(discreet{slog.NewTextHandler(&log, nil)}).WithName("sdk").WithValues("token", "hunter2")

@@ -1,6 +1,6 @@
-// Package otlp sends the metrics and traces of weir proxy to a receiver, by the
-// OpenTelemetry SDK. A receiver that is slow or away costs what could not be sent,
-// and a line in the log now and then; requests never wait for it.
+// Package otlp sends the metrics and traces of weir proxy to a receiver, with the
+// OpenTelemetry SDK. If the receiver is slow or unreachable, data is lost and logged at
+// most once a minute. Requests never wait for it.
 package otlp
 
 import (
@@ -29,50 +29,50 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel/requests"
 )
 
-// defaultService is what the program is called if nobody says.
+// defaultService is the service name if none is configured.
 const defaultService = "weir"
 
-// Options say what is sent where. What is zero is as the OTEL_* variables say
-// that the SDK reads, and then as it has it by default.
+// Options configure what is sent where. A zero value means the setting in the OTEL_*
+// variables, or else the default of the SDK.
 type Options struct {
 	Service  string            // service.name
-	Endpoint string            // base URL, to which /v1/metrics and /v1/traces are added
+	Endpoint string            // base URL; /v1/metrics and /v1/traces are appended
 	Headers  map[string]string // never shown
 	TLS      *tls.Config
-	Timeout  time.Duration // for one sending
+	Timeout  time.Duration // for one export
 
 	Metrics  bool
-	Interval time.Duration // from one sending of the metrics to the next
+	Interval time.Duration // between exports of metrics
 
 	Traces bool
-	// Sample is the share of the traces that begin here which are sent. Whether the
-	// others are is said by who began them. nil means not said.
+	// Sample is the share of the traces started here that is sent. For other traces,
+	// their origin decides. nil means that it is not set.
 	Sample *float64
 
-	// Exemplars says that the durations of requests may have some: that requests are
-	// parts of traces that clients have begun, and that are gone on with.
+	// Exemplars is set if the durations of requests can have exemplars: if requests can
+	// belong to clients' traces that are continued here.
 	Exemplars bool
 
-	// Version and Instance are of this program: service.version, which may be
-	// empty, and service.instance.id.
+	// Version and Instance describe this program: service.version, which can be empty,
+	// and service.instance.id.
 	Version, Instance string
-	// Logger logs when sending fails, and when it works again. Required.
+	// Logger logs when exports fail and when they work again. Required.
 	Logger *slog.Logger
 }
 
-// What the receiver cannot take now is tried again a few times, for about as long as
-// the next metrics are due; after that it is lost, which is logged.
+// Failed exports are retried a few times, for up to 10 s. After that the data is lost,
+// which is logged.
 const (
 	retryFirst = time.Second
 	retryMost  = 5 * time.Second
 	retryEnd   = 10 * time.Second
 )
 
-// An Exporter sends. Close it.
+// An Exporter exports metrics and traces. Close it.
 type Exporter struct {
 	tracer *sdktrace.TracerProvider // nil: no traces
 	meter  *sdkmetric.MeterProvider // nil: no metrics
-	counts *requests.Counts         // nil: an instrument counts requests
+	counts *requests.Counts         // nil: an instrument records requests
 }
 
 // Start returns an Exporter. It does not wait for the receiver.
@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Exporter, error) {
 	otel.SetLogger(logr.FromSlogHandler(discreet{o.Logger.Handler()}))
 	res, err := o.resource(ctx)
 	if err != nil {
-		o.Logger.Warn("not all is known that telemetry tells of the program", "error", err)
+		o.Logger.Warn("telemetry describes the program incompletely", "error", err)
 	}
 	e := &Exporter{}
 	if o.Traces {
@@ -117,7 +117,7 @@ func Start(ctx context.Context, o Options) (*Exporter, error) {
 	return e, nil
 }
 
-// TracerProvider returns where spans are made, nil if none are sent.
+// TracerProvider returns the provider for spans, nil if none are sent.
 func (e *Exporter) TracerProvider() trace.TracerProvider {
 	if e.tracer == nil {
 		return nil
@@ -125,7 +125,7 @@ func (e *Exporter) TracerProvider() trace.TracerProvider {
 	return e.tracer
 }
 
-// MeterProvider returns where metrics are made, nil if none are sent.
+// MeterProvider returns the provider for metrics, nil if none are sent.
 func (e *Exporter) MeterProvider() metric.MeterProvider {
 	if e.meter == nil {
 		return nil
@@ -133,8 +133,9 @@ func (e *Exporter) MeterProvider() metric.MeterProvider {
 	return e.meter
 }
 
-// Requests returns what counts the durations of requests, for weirotel.Options: nil
-// if an instrument has to, or if no metrics are sent.
+// Requests returns the function that records the durations of requests, for
+// weirotel.Options. It is nil if an instrument has to record them, or if no metrics are
+// sent.
 func (e *Exporter) Requests() func(attribute.Set) weirotel.Recorder {
 	if e.counts == nil {
 		return nil
@@ -142,9 +143,9 @@ func (e *Exporter) Requests() func(attribute.Set) weirotel.Recorder {
 	return e.counts.Recorder
 }
 
-// instrument reports whether only an instrument of the SDK can record the
-// durations of requests as configured, which takes three times as long. By
-// default it is not so.
+// instrument reports whether the configuration requires an instrument of the SDK to
+// record the durations of requests, which takes three times as long. By default it does
+// not.
 func (o Options) instrument(e sdkmetric.Exporter) bool {
 	const kind = sdkmetric.InstrumentKindHistogram
 	_, explicit := e.Aggregation(kind).(sdkmetric.AggregationExplicitBucketHistogram)
@@ -154,10 +155,10 @@ func (o Options) instrument(e sdkmetric.Exporter) bool {
 		strings.TrimSpace(os.Getenv("OTEL_GO_X_CARDINALITY_LIMIT")) != ""
 }
 
-// Close sends what is left, until ctx ends, and stops.
+// Close sends what is left, until ctx ends, and stops the exports.
 func (e *Exporter) Close(ctx context.Context) error {
 	done := make(chan error, 2)
-	go func() { // both at once, as each may take all of the time; they end with ctx
+	go func() { // concurrently, because each can take all of the time; they end with ctx
 		if e.meter == nil {
 			done <- nil
 			return
@@ -174,8 +175,8 @@ func (e *Exporter) Close(ctx context.Context) error {
 	return errors.Join(<-done, <-done)
 }
 
-// resource describes the program. What Options say wins over the variables, and
-// they over what is known anyway.
+// resource describes the program. Options take precedence over the OTEL_* variables,
+// and those over the defaults.
 func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
 	first := []attribute.KeyValue{attribute.String("service.name", defaultService), attribute.String("service.instance.id", o.Instance)}
 	if o.Version != "" {
@@ -227,26 +228,26 @@ func (o Options) metricOptions() []otlpmetrichttp.Option {
 	return all
 }
 
-// spans is an exporter whose failures are logged.
+// spans is an exporter that logs its failures.
 type spans struct {
 	sdktrace.SpanExporter
 	said *complaints
 }
 
-// ExportSpans is of [sdktrace.SpanExporter].
+// ExportSpans implements [sdktrace.SpanExporter].
 func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) error {
 	s.said.note("traces", s.SpanExporter.ExportSpans(ctx, all))
-	return nil // it has been logged
+	return nil // already logged
 }
 
-// metrics is an exporter whose failures are logged.
+// metrics is an exporter that logs its failures.
 type metrics struct {
 	sdkmetric.Exporter
 	said *complaints
 }
 
-// Export is of [sdkmetric.Exporter].
+// Export implements [sdkmetric.Exporter].
 func (m *metrics) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
 	m.said.note("metrics", m.Exporter.Export(ctx, all))
-	return nil // it has been logged
+	return nil // already logged
 }

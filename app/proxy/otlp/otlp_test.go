@@ -17,14 +17,15 @@ import (
 )
 
 // The durations of requests arrive once, in the configured form: by default without an
-// instrument, which is more expensive, and with one where only that can do it.
+// instrument, which is more expensive, and with one if only that supports the
+// configuration.
 func TestC8_RequestsAreToldAsAskedFor(t *testing.T) {
 	const filter, limit = "OTEL_METRICS_EXEMPLAR_FILTER", "OTEL_GO_X_CARDINALITY_LIMIT"
 	const temporality, aggregation = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
 	const cumulative, delta = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 	for _, test := range []struct {
-		name, value string // of a variable
-		trusted     bool   // clients begin traces
+		name, value string // of an environment variable
+		trusted     bool   // clients' traces are continued
 		instrument  bool
 		temporality metricspb.AggregationTemporality
 		exponential bool
@@ -70,8 +71,8 @@ func TestC8_RequestsAreToldAsAskedFor(t *testing.T) {
 	}
 }
 
-// sent answers one request, which is part of a client's trace, and returns what
-// arrives of its duration, and whether an instrument has counted it.
+// sent answers one request that is part of a client's trace. It returns the durations
+// that arrive, and whether an instrument has recorded them.
 func sent(t *testing.T, trusted bool) (all []*metricspb.Metric, instrument bool) {
 	t.Helper()
 	var mu sync.Mutex // of all
@@ -117,7 +118,7 @@ func sent(t *testing.T, trusted bool) (all []*metricspb.Metric, instrument bool)
 	return all, e.Requests() == nil
 }
 
-// Without metrics nothing counts.
+// Without metrics nothing is counted.
 func TestRequestsAreNotCountedWithoutMetrics(t *testing.T) {
 	e, err := Start(t.Context(), Options{Endpoint: "http://127.0.0.1:0", Traces: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -35,7 +35,7 @@ func (k *keeper) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
 	return []jobs.QueueStatus{{Queue: "b", Waiting: asked}, {Queue: "a"}}, err
 }
 
-// now has it hang, or answer with err, from now on.
+// now makes further calls hang, or return err.
 func (k *keeper) now(hangs bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +58,7 @@ func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
 		synctest.Wait()
 		for range 1000 {
 			if q := b.Queues(); len(q) != 2 || q[0].Queue != "a" || q[1].Waiting != 1 {
-				t.Fatalf("Queues = %+v; want a, and b as it was at the first look", q)
+				t.Fatalf("Queues = %+v; want a, and b as of the first query", q)
 			}
 		}
 		time.Sleep(11 * time.Second)
@@ -70,15 +70,15 @@ func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		before := time.Now()
 		if q := b.Queues(); len(q) != 2 || !time.Now().Equal(before) {
-			t.Errorf("Queues while the keeper hangs = %+v after %v; want what was seen, at once", q, time.Since(before))
+			t.Errorf("Queues while the keeper hangs = %+v after %v; want the earlier result, at once", q, time.Since(before))
 		}
 		time.Sleep(2 * time.Minute)
-		synctest.Wait() // the look that is due now has logged
+		synctest.Wait() // the query that is due now has logged
 		if q := b.Queues(); q != nil {
-			t.Errorf("Queues after two minutes without an answer = %+v; want none", q)
+			t.Errorf("Queues after two minutes without a result = %+v; want none", q)
 		}
-		if n := strings.Count(log.String(), "cannot be learnt"); n < 1 || n > 3 {
-			t.Errorf("the log has %d lines about it; want one a minute:\n%s", n, log.String())
+		if n := strings.Count(log.String(), "cannot read the status"); n < 1 || n > 3 {
+			t.Errorf("the log has %d lines about it; want one per minute:\n%s", n, log.String())
 		}
 		before = time.Now()
 		b.Close()

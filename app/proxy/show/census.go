@@ -8,7 +8,7 @@ import (
 )
 
 // A census counts the entries of a cache, which takes some ten milliseconds for a
-// million: callers meanwhile, or soon after, get the same count.
+// million entries. Callers during a count, or soon after it, get the same result.
 type census struct {
 	count func() inspect.Entries
 

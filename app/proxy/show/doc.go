@@ -1,3 +1,3 @@
-// Package show makes what the console shows of a gateway: a [console.Source],
-// whose units are the routes.
+// Package show provides the console's data about a gateway: a [console.Source] whose
+// units are the routes.
 package show

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// boardEvery is from one look at the queues to the next.
+	// boardEvery is the interval between queries.
 	boardEvery = 5 * time.Second
-	// boardPatience bounds one look.
+	// boardPatience bounds one query.
 	boardPatience = 4 * time.Second
-	// boardAge is after how long what was seen is not told any more.
+	// boardAge is the age at which a result is no longer used.
 	boardAge = time.Minute
 )
 
-// A Keeper of jobs knows its queues: a jobs.Store, or a test's.
+// A Keeper reports the queues of jobs: a jobs.Store, or a fake in tests.
 type Keeper interface {
 	Queues(ctx context.Context) ([]jobs.QueueStatus, error)
 }
 
-// A Board has how the queues of jobs stood a few seconds ago, since to ask takes
-// a call of the servers that keep them. Close it.
+// A Board keeps the status of the job queues as of a few seconds ago, because a query
+// is a call to the servers that store the jobs. Close it.
 type Board struct {
 	keeper Keeper
 	logger *slog.Logger
@@ -38,13 +38,13 @@ type Board struct {
 	done   chan struct{}
 
 	mu     sync.Mutex
-	queues []jobs.QueueStatus // guarded by mu; not altered
+	queues []jobs.QueueStatus // guarded by mu; contents are not changed
 	seen   time.Time          // guarded by mu; zero before the first time
 }
 
-// NewBoard returns a Board, which looks at once and every few seconds from then
-// on, until it is closed. What goes wrong is logged, once a minute at most. With
-// a nil Keeper there is nothing to see.
+// NewBoard returns a Board, which queries its Keeper at once and then every few seconds
+// until it is closed. Errors are logged, at most once a minute. With a nil Keeper there
+// are no queues.
 func NewBoard(k Keeper, l *slog.Logger) *Board {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Board{keeper: k, logger: plain.Logger(l), said: rate.NewLimiter(rate.Every(time.Minute), 1), stop: cancel, done: make(chan struct{})}
@@ -56,9 +56,8 @@ func NewBoard(k Keeper, l *slog.Logger) *Board {
 	return b
 }
 
-// Queues returns the queues by name. There are none if no server could be
-// reached for a minute. It never waits, and what it returns must not be
-// altered.
+// Queues returns the queues, sorted by name. It returns none if no query has succeeded
+// for a minute. It never waits. The result must not be changed.
 func (b *Board) Queues() []jobs.QueueStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +67,7 @@ func (b *Board) Queues() []jobs.QueueStatus {
 	return b.queues
 }
 
-// Close stops the looking and waits for its end.
+// Close stops the queries and waits for the last one to end.
 func (b *Board) Close() {
 	b.stop()
 	<-b.done
@@ -94,7 +93,7 @@ func (b *Board) look(ctx context.Context) {
 	all, err := b.keeper.Queues(asked)
 	if err != nil {
 		if ctx.Err() == nil && b.said.Allow() {
-			b.logger.Warn("how the queues of jobs stand cannot be learnt", "error", err)
+			b.logger.Warn("cannot read the status of the job queues", "error", err)
 		}
 		return
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// kept is how long a count of the cache's entries is good for.
+	// kept is how long a count of the cache's entries is reused.
 	kept = 2 * time.Second
-	// mostFlights is how many flights of a route are looked at.
+	// mostFlights bounds how many flights of a route are read.
 	mostFlights = 1000
 )
 
-// A Gateway is what is shown: a gateway.Gateway, or a test's.
+// A Gateway is the source of the data: a gateway.Gateway, or a fake in tests.
 type Gateway interface {
 	Stats() gateway.Stats
 	Handler(route string) (*weirhttp.Handler, bool)
@@ -35,13 +35,14 @@ var (
 type Options struct {
 	// Gateway is required.
 	Gateway Gateway
-	// Queues returns those of jobs, at once. nil means that there are none.
+	// Queues returns the queues of jobs, without waiting. nil means there are none.
 	Queues func() []console.Queue
-	// Process tells of the program, at once. nil means nothing.
+	// Process returns the state of the program, without waiting. nil means an empty
+	// one.
 	Process func() console.Process
 }
 
-// A Source tells how a gateway stands. Make one with New. It is safe for
+// A Source provides the state of a gateway. Create it with New. It is safe for
 // concurrent use.
 type Source struct {
 	console.BaseSource
@@ -49,13 +50,13 @@ type Source struct {
 	o       Options
 	entries census
 
-	// limits are the upstreams of routes. An atomic, as each Snapshot reads it and a
-	// reload replaces it.
+	// limits maps routes to their upstreams. An atomic because each Snapshot reads it
+	// and a reload replaces it.
 	limits atomic.Pointer[map[string]string]
 }
 
-// New returns a Source, which does not know what limits its routes until it is
-// configured.
+// New returns a Source. Until Configure is called, it does not know the limits of its
+// routes.
 func New(o Options) *Source {
 	s := &Source{o: o}
 	if s.o.Queues == nil {
@@ -69,7 +70,7 @@ func New(o Options) *Source {
 	return s
 }
 
-// Configure says what the gateway does from now on.
+// Configure sets the gateway's current configuration.
 func (s *Source) Configure(c gateway.Config) {
 	limits := map[string]string{}
 	for _, r := range c.Routes {
@@ -81,7 +82,7 @@ func (s *Source) Configure(c gateway.Config) {
 	s.limits.Store(&limits)
 }
 
-// Snapshot is of [console.Source].
+// Snapshot implements [console.Source].
 func (s *Source) Snapshot() console.Snapshot {
 	st := s.o.Gateway.Stats()
 	out := console.Snapshot{
@@ -92,7 +93,7 @@ func (s *Source) Snapshot() console.Snapshot {
 		Process: s.o.Process(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Routes)) {
-		h, _ := s.o.Gateway.Handler(name) // nil if a reload has taken it out
+		h, _ := s.o.Gateway.Handler(name) // nil if a reload has removed it
 		out.Units = append(out.Units, s.unit(name, st, flights(h, st.Routes[name])))
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Upstreams)) {
@@ -110,7 +111,7 @@ func (s *Source) Snapshot() console.Snapshot {
 	return out
 }
 
-// Detail is of [console.Source]. The entries are those of the cache that all
+// Detail implements [console.Source]. The entries are those of the cache that all
 // routes share.
 func (s *Source) Detail(name string, most int) (console.Detail, bool) {
 	h, ok := s.o.Gateway.Handler(name)
@@ -131,7 +132,7 @@ func (s *Source) Detail(name string, most int) (console.Detail, bool) {
 	return d, true
 }
 
-// HotKeys is of [console.Source].
+// HotKeys implements [console.Source].
 func (s *Source) HotKeys(name string, most int) (inspect.HotKeys, bool) {
 	h, ok := s.o.Gateway.Handler(name)
 	if !ok {
@@ -140,7 +141,7 @@ func (s *Source) HotKeys(name string, most int) (inspect.HotKeys, bool) {
 	return h.HotKeys(most), true
 }
 
-// flights are those of a route, the oldest first.
+// flights returns the flights of a route, oldest first.
 func flights(h *weirhttp.Handler, st weirhttp.Stats) []inspect.Flight {
 	if h == nil || st.Flights == 0 {
 		return nil
@@ -148,17 +149,17 @@ func flights(h *weirhttp.Handler, st weirhttp.Stats) []inspect.Flight {
 	return h.ActiveFlights(mostFlights)
 }
 
-// unit is a route as a unit. What the gateway does not count is zero.
+// unit converts a route to a unit. Values that the gateway does not count are zero.
 func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) console.Unit {
 	st, took := all.Routes[name], all.Durations[name]
-	fleet := st.Fleet - st.FleetStale // fresh, and counted among the hits too
+	fleet := st.Fleet - st.FleetStale // fresh, and also counted as hits
 	u := console.Unit{
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
 		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
 		Calls:        st.Calls,
 		Refreshes:    st.Refreshes,
-		Failed:       st.Failed + st.Broken + st.ServerErrors, // each call is in one of them
+		Failed:       st.Failed + st.Broken + st.ServerErrors, // each call is in exactly one of them
 		Abandoned:    st.Abandoned,
 		StaleOnError: st.StaleOnError,
 		Flights:      st.Flights,

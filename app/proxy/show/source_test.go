@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// numbered is a gateway of which each number is another one.
+// numbered is a gateway whose statistics all have different values.
 type numbered struct {
 	stats gateway.Stats
 	cache *weirhttp.Cache
@@ -24,7 +24,7 @@ func (n *numbered) Stats() gateway.Stats                     { return n.stats }
 func (n *numbered) Cache() *weirhttp.Cache                   { return n.cache }
 func (n *numbered) Handler(string) (*weirhttp.Handler, bool) { return nil, true }
 
-// fill gives each number in v another value, from n on.
+// fill sets each number in v to a different value, starting with n.
 func fill(v reflect.Value, n *uint64) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -42,8 +42,8 @@ func fill(v reflect.Value, n *uint64) {
 	}
 }
 
-// What is shown of a route, a limit, a server, the cache and the fleet is what the
-// Stats say, each number in its place.
+// The snapshot of a route, a limit, a server, the cache and the fleet contains the
+// numbers of Stats, each in the right field.
 func TestC5_SnapshotIsTheStats(t *testing.T) {
 	var n uint64 = 100
 	var route weirhttp.Stats
@@ -54,8 +54,8 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	for _, v := range []any{&route, &up, &server, &cache, &tier} {
 		fill(reflect.ValueOf(v).Elem(), &n)
 	}
-	route.Flights = 0    // the flights themselves are not there
-	route.FleetStale = 1 // of those of the fleet
+	route.Flights = 0    // the flights themselves do not exist
+	route.FleetStale = 1 // of those in the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
 	server.URL, server.Healthy = "http://10.0.0.1", true
 	up.Servers = []gateway.ServerStats{server}
@@ -115,12 +115,11 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		t.Errorf("tier = %+v; want %+v", got.Tier, want)
 	}
 	if len(got.Queues) != 1 || got.Process.PID != 7 || got.At.IsZero() {
-		t.Errorf("queues %v, process %v, at %v; want what was given, and now", got.Queues, got.Process, got.At)
+		t.Errorf("queues %v, process %v, at %v; want the given values, and the current time", got.Queues, got.Process, got.At)
 	}
 }
 
-// A route's page has its flights, its limit, and how the entries of the cache
-// stand.
+// A route's page contains its flights, its limit, and the state of the cache's entries.
 func TestDetailOfARoute(t *testing.T) {
 	came, may := make(chan struct{}), make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,16 +152,16 @@ func TestDetailOfARoute(t *testing.T) {
 
 	d, ok := s.Detail("all", 10)
 	if !ok || len(d.Flights) != 1 || d.Flights[0].Key != "http://example.com/slow" || d.Flights[0].Name != "" || d.Unit.Flights != 1 || d.Unit.Running != 1 {
-		t.Errorf("Detail = %+v, %v; want the one flight, with its key and not named yet", d, ok)
+		t.Errorf("Detail = %+v, %v; want the one flight, with its key and without a name", d, ok)
 	}
 	if d.Limit == nil || d.Limit.Name != "shop" || d.Limit.InUse != 1 || d.Entries == nil || d.Entries.Fresh != 1 {
-		t.Errorf("Detail has limit %+v and entries %+v; want shop's, in use, and one that is fresh", d.Limit, d.Entries)
+		t.Errorf("Detail has limit %+v and entries %+v; want shop's limit, with one in use, and one fresh entry", d.Limit, d.Entries)
 	}
 	if d, _ := s.Detail("all", 0); len(d.Flights) != 0 || d.Unit.Flights != 1 {
-		t.Errorf("Detail with no flights wanted has %d, and counts %d; want 0 and 1", len(d.Flights), d.Unit.Flights)
+		t.Errorf("Detail with at most 0 flights has %d, and counts %d; want 0 and 1", len(d.Flights), d.Unit.Flights)
 	}
 	if _, ok := s.Detail("none", 10); ok {
-		t.Error("there is a Detail of a route that is not there")
+		t.Error("got a Detail of a route that does not exist")
 	}
 	close(may)
 	<-done
@@ -171,6 +170,6 @@ func TestDetailOfARoute(t *testing.T) {
 		t.Errorf("HotKeys = %+v, %v; want /a", hot, ok)
 	}
 	if _, ok := s.HotKeys("none", 10); ok {
-		t.Error("there are hot keys of a route that is not there")
+		t.Error("got hot keys of a route that does not exist")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/host"
 )
 
-// peers are the modules whose versions belong to a result.
+// peers are the modules whose versions are recorded with a result.
 var peers = []string{
 	"golang.org/x/sync",
 	"resenje.org/singleflight",
@@ -21,12 +21,12 @@ var peers = []string{
 	"github.com/Code-Hex/go-generics-cache",
 }
 
-// A machine is where and of what a result was made: date, commit, cpu and so
+// A machine describes where and from what a result was made: date, commit, cpu and so
 // on, as in the header of the file.
 type machine map[string]string
 
 // header describes the machine and the build. The lines begin with #, so that
-// benchstat leaves them out: as configuration they would keep it from comparing
+// benchstat ignores them: as configuration lines they would keep it from comparing
 // two commits.
 func header(ctx context.Context) (string, error) {
 	version, err := output(ctx, "go", "env", "GOVERSION")
@@ -56,7 +56,7 @@ func header(ctx context.Context) (string, error) {
 	return "# " + strings.Join(lines, "\n# ") + "\n", nil
 }
 
-// machineOf reads a header back.
+// machineOf parses a header.
 func machineOf(raw string) machine {
 	m := machine{}
 	for line := range strings.Lines(raw) {
@@ -70,7 +70,7 @@ func machineOf(raw string) machine {
 	return m
 }
 
-// markdown returns the machine as a line and the peers' versions as another.
+// markdown returns the machine on one line and the peers' versions on another.
 func (m machine) markdown() string {
 	var versions []string
 	for _, p := range peers {

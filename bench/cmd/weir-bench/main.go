@@ -1,11 +1,11 @@
-// Weir-bench measures weir beside its peers and prints what came out: lines for
-// benchstat, and a table of the ratios that weir has promised.
+// Weir-bench compares weir with its peers and prints the results: lines for
+// benchstat, and a table of the ratios that weir promises.
 //
-//	weir-bench [run]     measures: rounds of all benchmarks, each in a process
-//	                     of its own, so that a slow minute of the machine meets
-//	                     every library
+//	weir-bench [run]     measures: rounds of all benchmarks, each in a
+//	                     separate process, so that a slow minute of the machine
+//	                     affects every library
 //	weir-bench table F   prints the table of a run that is in file F
-//	weir-bench promises  tells which library keeps which promise
+//	weir-bench promises  shows which library keeps which promise
 //
 // It must be run inside weir's repository, with a Go toolchain.
 package main
@@ -46,16 +46,16 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case "promises":
 		return promisesCommand(ctx, args, stdout, stderr)
 	}
-	return fmt.Errorf("unknown command %q; there are run, table and promises", verb)
+	return fmt.Errorf("unknown command %q; want run, table or promises", verb)
 }
 
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("weir-bench run", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	p := plan{progress: stderr}
-	fs.IntVar(&p.rounds, "rounds", 10, "how often each benchmark is run")
-	fs.DurationVar(&p.benchtime, "benchtime", 200*time.Millisecond, "how long each run takes")
-	fs.StringVar(&p.match, "bench", ".", "only the benchmarks that match this `regexp`")
+	fs.IntVar(&p.rounds, "rounds", 10, "how many times to run each benchmark")
+	fs.DurationVar(&p.benchtime, "benchtime", 200*time.Millisecond, "duration of each run")
+	fs.StringVar(&p.match, "bench", ".", "run only benchmarks that match this `regexp`")
 	out := fs.String("out", "", "write the lines to this `file`, and the table beside it as .md; DATE and COMMIT in the name are filled in")
 	asJSON := fs.Bool("json", false, "print the table as JSON, and no lines")
 	if err := fs.Parse(args); err != nil {
@@ -86,7 +86,7 @@ func tableCommand(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if fs.NArg() != 1 {
-		return fmt.Errorf("table takes one file, that -out of a run has written")
+		return fmt.Errorf("table takes one file, as written by run -out")
 	}
 	raw, err := os.ReadFile(fs.Arg(0))
 	if err != nil {
@@ -134,7 +134,7 @@ func save(name, raw string, stderr io.Writer) error {
 	return nil
 }
 
-// write makes the file's folder too, if there is none.
+// write writes a file, and creates its folder if necessary.
 func write(name, text string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err

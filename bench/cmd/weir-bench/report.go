@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A goal is one row of the table: the unit of one library over that of another,
-// or the unit alone when there is no other.
+// A goal is one row of the table: a measurement of one library divided by that of
+// another, or the measurement alone if there is no other.
 type goal struct {
 	what     string
 	bench    string
@@ -18,18 +18,18 @@ type goal struct {
 	denBench string // empty: bench
 	sense    sense
 	bound    float64
-	worst    bool // every round counts, not the median
+	worst    bool // use the worst round, not the median
 }
 
 type sense uint8
 
 const (
-	toKnow sense = iota // no bound: for the reader
+	toKnow sense = iota // no bound: for information
 	atMost
 	atLeast
 )
 
-// The goals are those of docs/design.md, "How fast", and what helps to judge
+// The goals are those of docs/design.md, "How fast", and others that help to judge
 // them.
 var goals = []goal{
 	{what: "fresh hit, string keys: weir / otter", bench: "Hit", unit: "ns/op", num: "weir", den: "otter", sense: atMost, bound: 0.85},
@@ -72,13 +72,13 @@ var goals = []goal{
 	{what: "refusal through a Guard / miss", bench: "Refusal", unit: "ns/op", num: "weir", den: "weir", denBench: "Miss", sense: atMost, bound: 1},
 }
 
-// A report is what a run comes to.
+// A report is the result of a run.
 type report struct {
 	Machine machine `json:"machine"`
 	Rows    []row   `json:"rows"`
 }
 
-// A row is a goal and what was measured.
+// A row is a goal with its measurement.
 type row struct {
 	What   string `json:"what"`
 	Unit   string `json:"unit"`

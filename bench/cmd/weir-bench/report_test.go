@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// run is a file of two rounds, in which the machine was twice as slow the
-// second time.
+// run is a file of two rounds; in the second round the machine was half as fast.
 const run = `# date: 2026-01-02
 # commit: abc1234
 # cpu: A Processor
@@ -49,7 +48,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	if len(rows) != 4 {
-		t.Errorf("%d rows; want 4, those whose benchmarks were run", len(rows))
+		t.Errorf("%d rows; want 4, one for each goal whose benchmarks were run", len(rows))
 	}
 }
 
@@ -67,12 +66,12 @@ func TestReportMarkdown(t *testing.T) {
 	}
 }
 
-// A goal for a benchmark that nobody runs would be met by silence.
+// A goal for a benchmark that does not run would silently count as met.
 func TestGoalsAreDifferent(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range goals {
 		if seen[g.what] {
-			t.Errorf("two goals are called %q", g.what)
+			t.Errorf("two goals have the name %q", g.what)
 		}
 		seen[g.what] = true
 	}

@@ -27,9 +27,9 @@ type plan struct {
 // A cell is one benchmark of one library.
 type cell struct{ bench, lib string }
 
-// run returns the lines of all rounds, under a header that says where they come
-// from. In a round every cell is run once, in a process of its own. Each round
-// begins with another library, so that none always runs first.
+// run returns the lines of all rounds, under a header that describes their origin. In
+// a round every cell runs once, in a separate process. Each round begins with another
+// library, so that none always runs first.
 func (p plan) run(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "weir-bench")
 	if err != nil {
@@ -102,7 +102,7 @@ func (p plan) discover(ctx context.Context, binary string) (families [][]cell, c
 	return families, config, nil
 }
 
-// pattern selects the cell alone.
+// pattern returns a pattern that selects only this cell.
 func (c cell) pattern() string {
 	return "^Benchmark" + regexp.QuoteMeta(c.bench) + "$/^" + regexp.QuoteMeta("lib="+c.lib) + "$"
 }
@@ -125,7 +125,7 @@ func (p plan) measure(ctx context.Context, binary, pattern, benchtime string) (l
 	return lines, config, nil
 }
 
-// tellPromises has the test write the table, and returns it under a header.
+// tellPromises lets the test write the table, and returns it under a header.
 func tellPromises(ctx context.Context, progress io.Writer) (string, error) {
 	dir, err := os.MkdirTemp("", "weir-bench")
 	if err != nil {
@@ -153,8 +153,8 @@ func tellPromises(ctx context.Context, progress io.Writer) (string, error) {
 		string(table) + "\n" + machineOf(head).markdown(), nil
 }
 
-// output runs a program and returns what it prints. If it fails, all that it
-// has printed is in the error.
+// output runs a program and returns its output. If the program fails, the error
+// contains everything that it printed.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -62,7 +62,7 @@ func collect(raw string) samples {
 	return all
 }
 
-// ratios divides round by round, so that what the machine did in a round is in
+// ratios divides round by round, so that whatever the machine did in a round affects
 // both numbers.
 func ratios(num, den []float64) []float64 {
 	n := min(len(num), len(den))
@@ -73,9 +73,10 @@ func ratios(num, den []float64) []float64 {
 	return r
 }
 
-// A spread is a median and an interval that holds the true median with at least
-// 95 % confidence, by order statistics: nothing is assumed of the distribution.
-// With fewer than six values there is no such interval, and it is the range.
+// A spread is a median and an interval that contains the true median with at least
+// 95% confidence. It is based on order statistics, so it assumes nothing about the
+// distribution. With fewer than six values there is no such interval, and it is the
+// range.
 type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -90,8 +91,8 @@ func spreadOf(values []float64) spread {
 }
 
 // confidenceRank returns the largest k such that the k-th smallest and the k-th
-// largest of n values, counted from 0, enclose the median with 95 % confidence:
-// the number of values below the median is binomial with p = 1/2.
+// largest of n values, counted from 0, enclose the median with 95% confidence. The
+// number of values below the median is binomial with p = 1/2.
 func confidenceRank(n int) int {
 	k, term := 0, math.Pow(0.5, float64(n)) // P(i values below), i = 0
 	for tail := term; k < n/2; {

@@ -42,7 +42,7 @@ func TestSpread(t *testing.T) {
 		}
 	}
 	if ten[0] != 10 {
-		t.Error("spreadOf has sorted its argument")
+		t.Error("spreadOf sorted its argument")
 	}
 }
 

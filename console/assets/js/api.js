@@ -1,6 +1,6 @@
 // Requests to the console's own endpoints, all relative to the page.
 
-// What the server said when it did not do as asked.
+// The server's error when it refused a request.
 export class Refusal extends Error {
   constructor(status, words, body) {
     super(words);
@@ -9,7 +9,7 @@ export class Refusal extends Error {
   }
 }
 
-// To the login, which comes back to the overview.
+// Goes to the login, which returns to the overview.
 export function toLogin() {
   location.assign('login');
 }
@@ -32,14 +32,14 @@ export async function ask(path, { method = 'GET', body, signal } = {}) {
   }
   if (response.status === 401) {
     toLogin();
-    throw new Refusal(401, 'The login has ended.');
+    throw new Refusal(401, 'Your session has ended.');
   }
   const raw = await response.text();
   let value = null;
   try { value = raw ? JSON.parse(raw) : null; } catch { /* not JSON: the text is the message */ }
   if (!response.ok) {
     const words = (value && value.error) || raw.trim().slice(0, 300) || response.statusText;
-    throw new Refusal(response.status, words || 'It answered with status ' + response.status + '.', value);
+    throw new Refusal(response.status, words || 'It responded with status ' + response.status + '.', value);
   }
   return value;
 }

@@ -1,11 +1,10 @@
-// What an operator should know first, in words. Rules over the last seconds; each
-// finding has a key that stays the same while it lasts, so that it is announced
-// once.
+// The findings that an operator should see first. They are rules over the last
+// seconds. Each finding keeps its key while it lasts, so that it is announced once.
 import { now as rates, pointsOf, mean, last } from './rates.js';
 import { percent, perSecond, many, age, nanos } from './format.js';
 
-const most = 6; // times what now is: a minute
-const few = 5; // calls: fewer of them say nothing
+const most = 6; // times the length of now: a minute
+const few = 5; // calls: fewer are not significant
 const order = { bad: 0, warn: 1, note: 2 };
 
 // attention returns [{key, level, unit, badge, text}], the worst first.
@@ -20,7 +19,7 @@ export function attention(store) {
   return found.sort((a, b) => order[a.level] - order[b.level]);
 }
 
-// Those of one unit: its own, and those of its limiter and its servers.
+// The findings of one unit, with those of its limiter and its servers.
 export const attentionOf = (all, u) => all.filter((f) => f.unit === u.name || (f.limit && f.limit === u.limit));
 
 function unit(u, series, points, interval) {
@@ -33,10 +32,10 @@ function unit(u, series, points, interval) {
   } else if (f.failing >= 0.05 && f.failures >= 3) {
     say('warn', 'failing', 'calls fail', `${percent(f.failing)} of calls of the source ${f.when}; ${instead(f)}.`);
   } else if (r.staleOnError > 0) {
-    say('warn', 'stale', 'stale on error', `stale answers are served in place of errors or long waits, ${perSecond(r.staleOnError)}.`);
+    say('warn', 'stale', 'stale on error', `stale responses are served instead of errors or long waits, ${perSecond(r.staleOnError)}.`);
   }
   if (u.stuck > 0) {
-    say('bad', 'stuck', 'stuck', `${many(u.stuck, 'call')} of the source ${u.stuck === 1 ? 'is' : 'are'} stuck: given up long ago, and still running.`);
+    say('bad', 'stuck', 'stuck', `${many(u.stuck, 'call')} of the source ${u.stuck === 1 ? 'is' : 'are'} stuck: abandoned long ago, but still running.`);
   }
   if (r.refusing >= 0.005 && r.refused * points >= 2) {
     say(r.refusing >= 0.1 ? 'bad' : 'warn', 'refused', 'refusing', `${percent(r.refusing)} of requests are refused, ${perSecond(r.refused)}.`);
@@ -44,8 +43,8 @@ function unit(u, series, points, interval) {
   return found;
 }
 
-// The failures of now. Where hardly anybody asks, as far back as there are some calls:
-// a source that is polled every ten seconds may be down as well.
+// The recent failures. With few calls, the time span is extended: a source that is
+// polled every ten seconds may be down as well.
 function failures(r, series, points, interval) {
   const length = (series.t || []).length;
   let n = points;
@@ -56,7 +55,7 @@ function failures(r, series, points, interval) {
   return { ...r, failures: r.failed * Math.min(n, length), when: n === points ? 'fail' : 'failed in the last ' + age(n * interval) };
 }
 
-// The badge of a unit of which nothing is found. r are its rates.
+// The badge of a unit without findings. r are its rates.
 export function calm(u, r) {
   if (r.failing >= 0.05) return { level: 'warn', badge: 'a call failed' };
   const busy = r.requests > 0 || r.calls > 0 || r.refused > 0 || u.flights > 0 || u.running > 0;
@@ -66,8 +65,8 @@ export function calm(u, r) {
 const shareOf = (x) => (x >= 0.9995 ? 'all' : percent(x) + ' of');
 
 function instead(r) {
-  if (r.staleOnError > 0) return `stale answers are served instead, ${perSecond(r.staleOnError)}`;
-  return 'nothing stale is there to serve instead';
+  if (r.staleOnError > 0) return `stale responses are served instead, ${perSecond(r.staleOnError)}`;
+  return 'there is no stale response to serve instead';
 }
 
 function limits(l, series, points) {
@@ -75,13 +74,13 @@ function limits(l, series, points) {
   const least = (series.queued || []).slice(-points);
   const standing = least.length >= Math.min(5, points) && least.every((q) => q > 0);
   if (standing && l.queued > 0) {
-    const wait = l.limit > 0 && l.held_ns > 0 && l.kind !== 'rate' ? ', a wait of about ' + nanos((l.queued / l.limit) * l.held_ns) : '';
-    found.push({ key: l.name + '/queue', level: 'warn', limit: l.name, subject: l.name, badge: 'queue standing',
-      text: `a queue of ${Math.round(mean(series.queued, points))} stands before the source${wait}.` });
+    const wait = l.limit > 0 && l.held_ns > 0 && l.kind !== 'rate' ? ', which means a wait of about ' + nanos((l.queued / l.limit) * l.held_ns) : '';
+    found.push({ key: l.name + '/queue', level: 'warn', limit: l.name, subject: l.name, badge: 'standing queue',
+      text: `a queue of ${Math.round(mean(series.queued, points))} calls is not draining${wait}.` });
   }
   if (l.overloaded && !found.length) {
     found.push({ key: l.name + '/overloaded', level: 'warn', limit: l.name, subject: l.name, badge: 'overloaded',
-      text: 'the source is slower than it should be, and the limit is held down.' });
+      text: 'the source is slower than it should be, so the limit is kept low.' });
   }
   return found;
 }
@@ -98,7 +97,7 @@ function servers(s) {
     if (!out) continue;
     const every = out === all.length;
     found.push({ key: upstream + '/servers', level: every ? 'bad' : 'warn', limit: upstream, subject: upstream, badge: 'servers out',
-      text: every ? `no server of this upstream is well: ${all.length === 1 ? 'its only one is ejected or fails its checks' : `all ${all.length} are ejected or fail their checks`}.`
+      text: every ? `no server of this upstream is healthy: ${all.length === 1 ? 'its only server is ejected or fails its checks' : `all ${all.length} are ejected or fail their checks`}.`
         : `${out} of ${all.length} servers ${out === 1 ? 'is ejected or fails its checks' : 'are ejected or fail their checks'}.` });
   }
   return found;
@@ -107,7 +106,7 @@ function servers(s) {
 function tiers(s) {
   if (!s.tier || !s.tier.open) return [];
   return [{ key: 'tier', level: 'warn', subject: 'Fleet', badge: 'tier open', page: '#/fleet',
-    text: 'the shared store does not answer: this instance goes alone until it does.' }];
+    text: 'the shared store does not respond: this instance works independently until it does.' }];
 }
 
 function processes(s) {
@@ -122,21 +121,21 @@ function queues(q) {
   if (o) {
     const counts = ['queued', 'started', 'dead', 'finished'].filter((k) => o[k] > 0).map((k) => `${o[k]} ${k}`).join(', ');
     found.push({ key: q.name + '/orphan', level: o.queued + o.started > 0 ? 'warn' : 'note', subject: 'Jobs', page: '#/jobs', badge: 'no route',
-      text: `no route has the jobs of ${q.name} (${counts}): they do not run, and clients get 404 for them. A route with ${o.setting} takes them over.` });
+      text: `no route serves the jobs of ${q.name} (${counts}): they do not run, and clients get 404 for them. A route with ${o.setting} takes them over.` });
     return found;
   }
   if (q.dead > 0) {
     found.push({ key: q.name + '/dead', level: 'note', subject: 'Jobs', page: '#/jobs', badge: 'dead jobs',
-      text: `${many(q.dead, 'job')} of ${q.name} ${q.dead === 1 ? 'is' : 'are'} dead: tried as often as allowed, and kept for you to look at.` });
+      text: `${many(q.dead, 'job')} of ${q.name} ${q.dead === 1 ? 'is' : 'are'} dead: out of attempts, and kept for you to inspect.` });
   }
   if (q.waiting > 0 && q.age_ns > 60e9 && q.running === 0) {
-    found.push({ key: q.name + '/idle', level: 'warn', subject: 'Jobs', page: '#/jobs', badge: 'nobody works',
-      text: `${many(q.waiting, 'job')} of ${q.name} wait, the oldest for ${age(q.age_ns / 1e9)}, and none runs.` });
+    found.push({ key: q.name + '/idle', level: 'warn', subject: 'Jobs', page: '#/jobs', badge: 'no worker',
+      text: `${many(q.waiting, 'job')} of ${q.name} waiting, the oldest for ${age(q.age_ns / 1e9)}, and none running.` });
   }
   return found;
 }
 
-// Whether something like traffic has been seen at all.
+// Whether there has been no traffic since the start.
 export function quiet(store) {
   return !(store.snapshot.units || []).some((u) => u.requests > 0 || u.calls > 0) && !(last(store.total.requests) > 0);
 }

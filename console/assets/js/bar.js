@@ -1,4 +1,4 @@
-// The bar on top: where to go, how the connection stands, what is looked at.
+// The bar on top: navigation, the state of the connection, and the time range.
 import { h, svg, text, attr, swap } from './dom.js';
 import { link } from './router.js';
 import { theme, toggleTheme, onTheme } from './theme.js';
@@ -34,7 +34,7 @@ export class Bar {
       h('a.brand', { href: link('overview') }, h('img', { src: 'assets/icon.svg', alt: '', width: 24, height: 24 }), this.name),
       h('nav.nav', { 'aria-label': 'Pages' }, this.nav),
       h('div.tools', null, this.state,
-        h('div.segments', { role: 'group', 'aria-label': 'Time that charts show' }, this.ranges),
+        h('div.segments', { role: 'group', 'aria-label': 'Time range of the charts' }, this.ranges),
         this.pause),
       h('div.extras', null, this.theme,
         h('button.quiet.icon', { type: 'button', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts (?)', onclick: () => on.help() }, '?'), this.logout));
@@ -47,7 +47,7 @@ export class Bar {
     attr(this.theme, 'title', `Use the ${to} theme`);
   }
 
-  // features are the Hello's; at is the page that is shown.
+  // hello has the features; at is the current page.
   draw(hello, at) {
     text(this.name, hello.title || 'weir');
     const there = pages.filter((p) => !p.needs || p.needs(hello.features));

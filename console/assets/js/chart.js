@@ -1,5 +1,5 @@
-// One chart over time: uPlot, with a legend that tells the values at the cursor,
-// and a label in words for who cannot see it.
+// One chart over time: uPlot, with a legend that shows the values at the cursor, and a
+// label in words for screen readers.
 import { h, text, attr } from './dom.js';
 import { age, clock, none } from './format.js';
 import { color, onTheme } from './theme.js';
@@ -10,7 +10,7 @@ const font = () => '11px ' + getComputedStyle(document.body).fontFamily;
 // spec: {title, hint, stacked, lines: [{name, label, color, dash, fill, width, of}],
 // value(x): text, marks(splits): texts, right: {lines, value, marks}, nothing}.
 // of(series) is the column of a line; by default that of its name. A line with
-// right: true is measured on an axis of its own.
+// right: true has a separate axis.
 export class Chart {
   constructor(spec) {
     this.spec = spec;
@@ -112,7 +112,7 @@ export class Chart {
     else if (!this.u && this.t) this.build([this.t, ...(this.spec.stacked ? stack(this.raw) : this.raw)]);
   }
 
-  // Tells the values under the cursor, or the last ones.
+  // Shows the values at the cursor, or the last ones.
   tell() {
     if (!this.t) return;
     const at = this.u && this.u.cursor.idx;
@@ -135,14 +135,15 @@ export class Chart {
   }
 }
 
-// Each line upon the sum of those before it, the topmost first, as each is painted
-// over by those below. One that is zero throughout is left out: it would be a seam.
+// Each line on top of the sum of those before it. The topmost comes first, because the
+// ones below are painted over it. A line that is always zero is left out: it would
+// show as a seam.
 function stack(columns) {
   const sum = new Array(columns[0].length).fill(0);
   return columns.map((c) => (c.some((v) => v) ? c.map((v, i) => (sum[i] += v || 0)) : c.map(() => null))).toReversed();
 }
 
-// c, as #rrggbb, with an opacity.
+// c, which is #rrggbb, with an opacity.
 function alpha(c, a) {
   const n = parseInt(c.slice(1), 16);
   return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${a})`;

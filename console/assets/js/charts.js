@@ -1,4 +1,4 @@
-// The charts that the overview and the pages of units have in common.
+// The charts that the overview and the unit pages share.
 import { Chart } from './chart.js';
 import { kinds, own } from './rates.js';
 import { rate, duration, axisDurations, si } from './format.js';
@@ -12,36 +12,36 @@ function waited(s) {
 }
 
 export const answered = () => new Chart({
-  title: 'How requests were answered', hint: 'a second', stacked: true, value: rate,
+  title: 'How requests were answered', hint: 'per second', stacked: true, value: rate,
   nothing: 'No requests in this time.',
   lines: [
     ...kinds,
     { name: 'waited', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it', of: waited },
-    { name: 'refused', label: 'Refused', color: '--c-refused', says: 'turned away' },
+    { name: 'refused', label: 'Refused', color: '--c-refused', says: 'rejected' },
   ],
 });
 
 export const saved = () => new Chart({
-  title: 'What weir saves', hint: 'the space between the lines, a second', value: rate,
+  title: 'What weir saves', hint: 'the area between the lines, per second', value: rate,
   nothing: 'No requests in this time.',
   lines: [
     { name: 'requests', label: 'Requests', color: '--c-hits', fill: true, width: 1.8 },
-    { name: 'calls', label: 'Calls of the source', color: '--c-calls', fill: true, width: 1.8, says: 'refreshes too' },
+    { name: 'calls', label: 'Calls of the source', color: '--c-calls', fill: true, width: 1.8, says: 'including refreshes' },
     { name: 'refreshes', label: 'of these, refreshes', color: '--c-calls', dash: [2, 3], width: 1.2, says: 'in the background' },
   ],
 });
 
 export const troubles = () => new Chart({
-  title: 'What went wrong', hint: 'a second', value: rate,
+  title: 'What went wrong', hint: 'per second', value: rate,
   nothing: 'Nothing was refused, and nothing failed.',
   lines: [
     { name: 'refused', label: 'Refused', color: '--c-refused', fill: true },
-    { name: 'failed', label: 'Calls failed', color: '--c-failed', dash: [6, 3], says: 'of the source; timeouts and panics too' },
-    { name: 'stale_on_error', label: 'Stale on error', color: '--c-stale', dash: [2, 3], width: 2, says: 'old answers in place of errors or long waits' },
+    { name: 'failed', label: 'Calls failed', color: '--c-failed', dash: [6, 3], says: 'of the source, including timeouts and panics' },
+    { name: 'stale_on_error', label: 'Stale on error', color: '--c-stale', dash: [2, 3], width: 2, says: 'stale responses instead of errors or long waits' },
   ],
 });
 
-// of is 'request' where requests are timed, else 'call'.
+// of is 'request' if requests are timed, else 'call'.
 export function times(of) {
   const lines = [];
   if (of === 'request') {
@@ -51,26 +51,26 @@ export function times(of) {
   } else {
     lines.push({ name: 'call_p99', label: 'Calls p99', color: '--c-p99', width: 1.8 });
     lines.push({ name: 'call_p50', label: 'p50', color: '--c-p50', dash: [6, 3] });
-    lines.push({ name: 'wait_p99', label: 'Waits p99', says: 'of callers, for a call of theirs or of another', color: '--c-fleet', dash: [2, 3], width: 1.8 });
+    lines.push({ name: 'wait_p99', label: 'Waits p99', says: 'of callers, for their own or another call', color: '--c-fleet', dash: [2, 3], width: 1.8 });
   }
   return new Chart({ title: 'How long it took', hint: of === 'request' ? 'requests, and calls of the source' : 'calls of the source; hits are not timed',
     value: duration, marks: axisDurations, nothing: 'Nothing was timed.', lines });
 }
 
 export const limit = () => new Chart({
-  title: 'The limit, and what moved it', hint: 'calls at once; times on the right', value: si, rightMarks: axisDurations,
-  nothing: 'Nothing is known of this limit yet.',
+  title: 'The limit, and what moved it', hint: 'concurrent calls; times on the right', value: si, rightMarks: axisDurations,
+  nothing: 'There is no data about this limit yet.',
   lines: [
     { name: 'limit', label: 'Limit', color: '--c-requests', width: 2 },
     { name: 'in_use', label: 'In use', color: '--c-joined', fill: true },
     { name: 'queued', label: 'Queued', color: '--c-refused', dash: [2, 3], width: 1.8 },
     { name: 'latency', label: 'Latency', color: '--c-calls', right: true, value: duration, says: 'of the last window, axis on the right' },
-    { name: 'baseline', label: 'Baseline', color: '--c-calls', dash: [6, 3], right: true, value: duration, says: 'with room to spare, axis on the right' },
+    { name: 'baseline', label: 'Baseline', color: '--c-calls', dash: [6, 3], right: true, value: duration, says: 'with spare capacity, axis on the right' },
   ],
 });
 
 export const fixedLimit = () => new Chart({
-  title: 'The limit', hint: 'calls', value: si, nothing: 'Nothing is known of this limit yet.',
+  title: 'The limit', hint: 'calls', value: si, nothing: 'There is no data about this limit yet.',
   lines: [
     { name: 'limit', label: 'Limit', color: '--c-requests', width: 2 },
     { name: 'in_use', label: 'In use', color: '--c-joined', fill: true },

@@ -1,5 +1,5 @@
-// Reading of a request as people have it at hand: a URL, or a curl command line
-// as browsers copy it. It knows the shell's quotes, and nothing is run.
+// Parses a pasted request: a URL, or a curl command line as browsers copy it. It
+// understands the shell's quotes, and runs nothing.
 
 // parse returns {method, url, headers: [[name, value]], body, unknown: [options]},
 // or null if the text is neither.
@@ -29,7 +29,7 @@ const takes = {
   '--url': (r, v) => { r.url = r.url || v; },
 };
 
-// Options that take a value which does not matter here.
+// Options whose value does not matter here.
 const skips = new Set(('-o --output -m --max-time --connect-timeout -x --proxy --cacert --cert -E --key --resolve --retry --retry-delay --limit-rate '
   + '-w --write-out -c --cookie-jar -D --dump-header --interface --max-redirs -K --config --ciphers --tls-max --dns-servers --connect-to --trace --trace-ascii --stderr -Y -y -z --time-cond --max-filesize --unix-socket').split(' '));
 
@@ -96,7 +96,7 @@ function header(r, line) {
   if (h) r.headers.push(h);
 }
 
-// 'Name: value' as [name, value]; null if it is none. 'Name;' is an empty value.
+// Parses 'Name: value' to [name, value]; null if it is invalid. 'Name;' is an empty value.
 export function headerOf(line) {
   const m = /^\s*(:?[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?::\s*(.*?)|;)\s*$/s.exec(line);
   if (!m || m[1].startsWith(':')) return null; // pseudo-headers of HTTP/2, as browsers copy them
@@ -109,7 +109,7 @@ function base64(text) {
 
 const escapes = { n: '\n', t: '\t', r: '\r', a: '\x07', b: '\b', f: '\f', v: '\v', e: '\x1b', '0': '\0' };
 
-// Splits as a shell does: quotes, backslashes, $'…', and lines that go on.
+// Splits as a shell does: quotes, backslashes, $'…', and continued lines.
 export function split(text) {
   const words = [];
   let word = null;
@@ -132,8 +132,8 @@ export function split(text) {
   return words;
 }
 
-// The text of the quotes that begin at i, and where they end. Quotes that nobody
-// closes go to the end.
+// The text of the quotes that begin at i, and where they end. Unclosed quotes extend to
+// the end.
 function quoted(text, i, c) {
   let out = '';
   if (c === '$') i++;

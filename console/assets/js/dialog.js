@@ -1,8 +1,8 @@
-// A question before something is done that cannot be undone.
+// A confirmation before an action that cannot be undone.
 import { h } from './dom.js';
 
-// confirm asks, and resolves to whether the answer was yes. lines are sentences,
-// code is shown as it is, word must be typed if it is given.
+// confirm shows the question, and resolves to whether the user confirmed. lines are
+// sentences, code is shown literally, and word, if given, must be typed.
 export function confirm({ title, lines, code, word, action, danger }) {
   return new Promise((resolve) => {
     const typed = word && h('input', { type: 'text', id: 'typed', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off' });
@@ -11,7 +11,7 @@ export function confirm({ title, lines, code, word, action, danger }) {
     if (typed) typed.addEventListener('input', () => { yes.disabled = typed.value.trim() !== word; });
     const form = h('form', { method: 'dialog' },
       h('h2', { id: 'question' }, title), lines.map((l) => h('p', null, l)), code ? h('pre', null, code) : null,
-      typed ? h('div.form', null, h('div.field', null, h('label', { for: 'typed' }, `To go on, type ${word}`), typed)) : null,
+      typed ? h('div.form', null, h('div.field', null, h('label', { for: 'typed' }, `To continue, type ${word}`), typed)) : null,
       h('div.actions', null, no, yes));
     const d = h('dialog', { 'aria-labelledby': 'question' }, form);
     d.addEventListener('close', () => {

@@ -1,8 +1,8 @@
-// Building of elements. Text is only ever set as text, so data cannot be markup, and
-// all of it passes through visible, so data cannot hide.
+// Builds elements. Text is only ever set as text, so data cannot become markup. All of
+// it passes through visible, so it has no hidden characters.
 import { visible } from './visible.js';
 
-// h('a.button', {href, onclick, text…}, …children) makes an element. Attributes
+// h('a.button', {href, onclick, text…}, …children) creates an element. Attributes
 // that are null, undefined or false are left out; on… are listeners.
 export function h(tag, attrs, ...children) {
   const [name, ...classes] = tag.split('.');
@@ -17,7 +17,7 @@ export function h(tag, attrs, ...children) {
   return e;
 }
 
-// Attributes that people read; others are for the browser, such as href and value.
+// Attributes that people read. Others, such as href and value, are for the browser.
 const read = new Set(['title', 'aria-label', 'placeholder', 'alt']);
 
 function shown(name, value) {
@@ -41,8 +41,8 @@ export function svg(tag, attrs, ...children) {
   return e;
 }
 
-// Sets the text of e, and touches nothing if it has it: the page is redrawn each
-// second, and a selection should live longer.
+// Sets the text of e, unless it has that text already: the page is redrawn every second,
+// and a selection should last longer.
 export function text(e, value) {
   const s = visible(value);
   if (e.textContent !== s) e.textContent = s;
@@ -57,7 +57,7 @@ export function attr(e, name, value) {
   if (e.getAttribute(name) !== s) e.setAttribute(name, s);
 }
 
-// Replaces the children of e, if what they are made from has changed.
+// Replaces the children of e if their key has changed.
 export function swap(e, signature, make) {
   if (e.weirSignature === signature) return;
   e.weirSignature = signature;
@@ -65,8 +65,7 @@ export function swap(e, signature, make) {
   add(e, [make()]);
 }
 
-// Makes the children of parent one for each item, in their order, and reuses those
-// of the last time by key.
+// Gives parent one child for each item, in order. Existing children are reused by key.
 export function each(parent, items, keyOf, make, update) {
   const known = parent.weirKeyed || (parent.weirKeyed = new Map());
   const wanted = new Set();

@@ -1,11 +1,11 @@
-// The stream of events. A browser would reconnect by itself, but never tells why
-// it could not, so this does: a lost login goes to the login, all else is tried
-// again, each time after a longer pause.
+// The event stream. A browser reconnects automatically, but does not report why it could
+// not. So this reconnects: an ended session goes to the login, and everything else is
+// retried after increasing pauses.
 import { toLogin } from './api.js';
 
 const shortest = 1000;
 const longest = 20000;
-const silence = 3; // intervals without a tick, until the connection counts as lost
+const silence = 3; // intervals without a tick after which the connection counts as lost
 
 export class Events {
   // on has hello(Hello), tick(Tick), lost({since, retryAt}) and found().
@@ -46,7 +46,7 @@ export class Events {
     this.expect(silence * this.interval + 4000);
   }
 
-  // A stream may stand still without an error, such as over a cut cable.
+  // A stream can stall without an error, for example over an unplugged cable.
   expect(within) {
     clearTimeout(this.watch);
     this.watch = setTimeout(() => this.fail(), within);
@@ -61,8 +61,8 @@ export class Events {
     this.timer = setTimeout(() => this.now(), wait);
   }
 
-  // Tries again: first whether anybody answers, as an EventSource that fails does
-  // not say why.
+  // Tries again. It sends a plain request first, because a failed EventSource does not
+  // report why.
   async now() {
     this.stop();
     try {

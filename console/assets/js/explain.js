@@ -1,4 +1,4 @@
-// Explain: what would become of a request, and why.
+// Explain: what would happen to a request, and why.
 import { h, panel, empty, swap, text } from './dom.js';
 import { Table } from './table.js';
 import { result } from './parts.js';
@@ -7,13 +7,13 @@ import { ask } from './api.js';
 import { bytes, many, words } from './format.js';
 
 const answers = {
-  hit: ['good', 'It is answered from the store.'],
-  stale: ['good', 'It is answered at once with what is stored, though that is stale.'],
-  join: ['good', 'It waits for a call that is in flight, and shares its answer.'],
+  hit: ['good', 'It is served from the store.'],
+  stale: ['good', 'It is served at once from the store, with a stale response.'],
+  join: ['good', 'It waits for a call that is in flight, and shares its response.'],
   lead: ['plain', 'It makes a call of the source, which others may join.'],
-  call: ['warn', 'It makes a call of the source of its own.'],
-  pass: ['warn', 'It is passed on to the source, and concerns no cache.'],
-  error: ['bad', 'It is answered with an error.'],
+  call: ['warn', 'It makes its own call of the source.'],
+  pass: ['warn', 'It is passed through to the source, without the cache.'],
+  error: ['bad', 'It gets an error response.'],
 };
 
 export class Explain {
@@ -29,16 +29,16 @@ export class Explain {
     this.answer = h('div.stack', { 'aria-live': 'polite' });
     const field = (label, input, hint) => h('div.field', null, h('label', { for: input.id }, label), input, hint ? h('p.hint', null, hint) : null);
     const form = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.send(); } },
-      field('Paste a URL, or a whole curl command', this.paste, 'As browsers copy it: “Copy as cURL (bash)”. It is read here and fills what is below; nothing is run, and no body is sent.'),
+      field('Paste a URL, or a whole curl command', this.paste, 'For example from a browser’s “Copy as cURL (bash)”. It only fills in the fields below: nothing is run, and no body is sent.'),
       this.note,
-      h('div.row', null, h('div.field.method', null, h('label', { for: 'method' }, 'Method'), this.method), h('div.wide', null, field('URL, as clients ask for it', this.url))),
-      field('Headers, one a line', this.headers), h('div.actions', null, this.button));
-    this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Explain'), h('p.sub', null, 'What would become of a request now, and why. It changes nothing, and asks nobody.')),
+      h('div.row', null, h('div.field.method', null, h('label', { for: 'method' }, 'Method'), this.method), h('div.wide', null, field('URL, as clients request it', this.url))),
+      field('Headers, one per line', this.headers), h('div.actions', null, this.button));
+    this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Explain'), h('p.sub', null, 'What would happen to a request now, and why. No request is sent, and nothing changes.')),
       this.there ? h('div.two', null, panel('The request', null, form), this.answer)
-        : empty('There is nothing to explain here.', 'Requests are explained where a gateway or an HTTP handler is behind this console; what Guards do with a key does not depend on a request.'));
+        : empty('There is nothing to explain here.', 'Only the requests of a gateway or an HTTP handler can be explained; a Guard depends on a key and not on a request.'));
   }
 
-  // Fills the fields with what was pasted.
+  // Fills the fields from the pasted text.
   read() {
     const r = parse(this.paste.value);
     if (!r) {
@@ -50,7 +50,7 @@ export class Explain {
     this.headers.value = r.headers.map(([n, v]) => `${n}: ${v}`).join('\n');
     const said = [`Read: ${r.method}, ${many(r.headers.length, 'header')}.`];
     if (r.body) said.push('Its body is left out.');
-    if (r.unknown.length) said.push(`Not understood, and left out: ${words(r.unknown)}.`);
+    if (r.unknown.length) said.push(`Unknown options, left out: ${words(r.unknown)}.`);
     text(this.note, said.join(' '));
   }
 
@@ -77,11 +77,11 @@ export class Explain {
 
   show(e) {
     const [level, says] = answers[e.answer] || ['plain', ''];
-    const first = panel('What would become of it', e.route ? `route ${e.route}` : null,
+    const first = panel('What would happen', e.route ? `route ${e.route}` : null,
       h('p.verdict', null, h('span.badge', { 'data-level': level }, e.answer || 'nothing'), ' ', e.answer ? says : e.route === '' ? 'No route matches it.' : says),
       h('ol.steps.gap', null, (e.steps || []).map((s) => h('li', null, h('span', null, s)))),
       e.key ? h('p.hint.gap', null, 'Key: ', h('code', null, e.key)) : null);
-    const second = panel('What is stored for its URL', many((e.stored || []).length, 'variant'), this.stored(e.stored || []));
+    const second = panel('Stored responses for this URL', many((e.stored || []).length, 'variant'), this.stored(e.stored || []));
     this.answer.replaceChildren(first, second);
   }
 

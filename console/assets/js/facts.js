@@ -1,4 +1,4 @@
-// What is known of a unit beside its charts: its counters, its entries, its limit.
+// The facts of a unit next to its charts: its counters, its entries, its limit.
 import { h, panel, text, attr, each } from './dom.js';
 import { bars } from './parts.js';
 import { kinds, share, difference } from './rates.js';
@@ -18,12 +18,12 @@ function facts(dl, items) {
 
 const held = [
   { name: 'fresh', label: 'Fresh', color: '--c-hits' },
-  { name: 'refresh_due', label: 'Refresh due', color: '--c-joined', says: 'fresh, and the next hit refreshes' },
-  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served at once, and refreshed behind' },
-  { name: 'on_error', label: 'Only on error', color: '--c-calls', says: 'served only where a load fails' },
-  { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'what the source does not have' },
+  { name: 'refresh_due', label: 'Refresh due', color: '--c-joined', says: 'fresh, and the next hit refreshes it' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served at once, and refreshed in the background' },
+  { name: 'on_error', label: 'Only on error', color: '--c-calls', says: 'served only if a load fails' },
+  { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'the source does not have it' },
   { name: 'failing', label: 'Known failing', color: '--c-failures', says: 'remembered failures' },
-  { name: 'dead', label: 'Too old', color: '--c-requests', says: 'for anything; not yet evicted' },
+  { name: 'dead', label: 'Too old', color: '--c-requests', says: 'no longer usable, and not evicted yet' },
 ];
 
 export class Entries {
@@ -31,7 +31,7 @@ export class Entries {
     this.bar = h('div.mix-bar', { 'aria-hidden': 'true' });
     this.key = h('ul.mix-key');
     this.none = h('p.empty', { hidden: true });
-    this.el = panel('What the memory holds', 'entries by state', this.bar, this.key, this.none);
+    this.el = panel('Entries in memory', 'entries by state', this.bar, this.key, this.none);
     this.el.classList.add('live');
     this.hint = this.el.head.querySelector('.hint');
   }
@@ -41,7 +41,7 @@ export class Entries {
     const sum = items.reduce((n, k) => n + k.value, 0);
     for (const e of [this.bar, this.key]) attr(e, 'hidden', sum === 0);
     attr(this.none, 'hidden', sum > 0);
-    text(this.none, entries ? 'The memory is empty.' : unit.kind === 'route' ? 'The entries of routes are in a memory that they share: the overview has it.' : 'Nothing is known of its entries.');
+    text(this.none, entries ? 'The memory is empty.' : unit.kind === 'route' ? 'Routes share one memory for their entries: see the overview.' : 'Its entries are not known.');
     text(this.hint, sum ? count(sum) + ' entries by state' + (unit.kind === 'route' ? ', of all routes that share the memory' : '') : 'entries by state');
     bars(this.bar, this.key, items.filter((k) => k.value > 0), sum, (k) => `${count(k.value)}, ${percent(share(k.value, sum))}`, (k) => k.says || '');
   }
@@ -64,13 +64,13 @@ export class LimitFacts {
     const perSecond = then ? difference(l, then, seconds) : {};
     text(this.hint, `${name}, ${l.kind}${l.overloaded ? ', overloaded' : ''}`);
     const items = [
-      ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'a second' : 'at once', 'limit'],
+      ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'per second' : 'at once', 'limit'],
       ['In use', count(l.in_use), '', 'in_use'],
       ['Queued', count(l.queued), '', 'queued'],
-      ['A call takes', l.held_ns > 0 ? nanos(l.held_ns) : none, 'in the mean'],
+      ['A call takes', l.held_ns > 0 ? nanos(l.held_ns) : none, 'on average'],
     ];
     if (l.kind === 'adaptive') {
-      items.push(['Latency', nanos(l.latency_ns), 'of the last window'], ['Baseline', nanos(l.baseline_ns), 'with room to spare']);
+      items.push(['Latency', nanos(l.latency_ns), 'of the last window'], ['Baseline', nanos(l.baseline_ns), 'with spare capacity']);
     }
     items.push(['Admitted', count(l.admitted), rate(perSecond.admitted) + '/s', 'admitted'], ['Waited first', count(l.waited), '', 'waited'], ['Left the queue', count(l.left), '', 'left']);
     facts(this.list, items);
@@ -96,7 +96,7 @@ export class Counts {
       ['Calls failed', count(u.failed), of(u.failed, u.calls), 'failed'],
       ['of these, timeouts', count(u.timeouts), '', 'timeouts'],
       ['of these, panics', count(u.panics), '', 'panics'],
-      ['Abandoned', count(u.abandoned), 'nobody waited', 'abandoned'],
+      ['Abandoned', count(u.abandoned), 'no request was waiting', 'abandoned'],
       ['Stale on error', count(u.stale_on_error), '', 'stale_on_error'],
       ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
       ['Refused by client', count(u.refused.client), of(u.refused.client, u.requests), 'refused_client'],

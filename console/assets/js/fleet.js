@@ -1,4 +1,4 @@
-// The fleet: who belongs to it, and how its shared store does.
+// The fleet: its instances, and the state of its shared store.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { poll } from './poll.js';
@@ -7,7 +7,7 @@ import { count, age, between, instant, many, none, words } from './format.js';
 
 const pause = 3000;
 const usual = ['requests', 'avoided', 'calls', 'refused']; // counts, in the order of other pages
-const late = 15; // seconds without a word, from when an instance is marked
+const late = 15; // seconds without a message, after which an instance is marked
 
 export class Fleet {
   constructor(app) {
@@ -17,13 +17,13 @@ export class Fleet {
     this.sum = h('p.sub');
     this.problem = h('p.result', { 'data-level': 'bad', role: 'status', hidden: true });
     this.table = h('div');
-    this.instances = panel('Instances', 'as they announce themselves; counts are since the start of each', this.problem, this.table);
+    this.instances = panel('Instances', 'as announced by each; counts are since its start', this.problem, this.table);
     this.state = h('p');
     this.pending = h('p', { hidden: true });
     this.tier = h('dl.facts.notes.gap');
     this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.pending, this.tier);
     this.tierPanel.classList.add('live');
-    this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with others. With a shared store, Redis or Valkey, several instances make each call of the source once between them; the gateway’s configuration has it under fleet.'));
+    this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with other instances. With a shared store, Redis or Valkey, several instances together make each call of the source only once: see fleet in the gateway’s configuration.'));
     this.body = h('div.stack', null, this.tierPanel, this.instances);
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Fleet'), this.sum), this.none, this.body);
     if (this.there) this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);
@@ -38,9 +38,9 @@ export class Fleet {
       f = { instances: this.last || [], error: err.message };
     }
     this.last = f.instances;
-    attr(this.table, 'hidden', Boolean(f.error) && !f.instances.length); // "none" would be an answer
+    attr(this.table, 'hidden', Boolean(f.error) && !f.instances.length); // an empty table would say that there are no instances
     attr(this.problem, 'hidden', !f.error);
-    text(this.problem, f.error ? 'Who belongs to the fleet is not known now: ' + f.error : '');
+    text(this.problem, f.error ? 'The instances of the fleet are not known at the moment: ' + f.error : '');
     this.drawInstances(f);
   }
 
@@ -65,18 +65,18 @@ export class Fleet {
     attr(this.tierPanel, 'hidden', !t);
     if (!t) return;
     swap(this.state, String(t.open), () => (t.open
-      ? [h('span.badge', { 'data-level': 'bad' }, 'away'), ' The store does not answer. This instance goes alone: it makes calls that others may make too, and asks the store again from time to time.']
-      : [h('span.badge', { 'data-level': 'good' }, 'well'), ' The store answers.']));
+      ? [h('span.badge', { 'data-level': 'bad' }, 'unavailable'), ' The store does not respond. This instance works independently: it makes calls that others may make too, and retries the store periodically.']
+      : [h('span.badge', { 'data-level': 'good' }, 'well'), ' The store responds.']));
     const pending = t.pending || 0;
     attr(this.pending, 'hidden', pending === 0);
     swap(this.pending, `${pending} ${t.blocked}`, () => (pending === 0 ? [] : [h('span.badge', { 'data-level': 'warn' }, many(pending, 'invalidation') + ' pending'),
-      t.blocked ? ' The store has not acknowledged an invalidation of everything. This instance uses nothing of the store until it does.'
-        : ' The store has not acknowledged them. This instance uses nothing of the store that they touch until it does; other instances may serve old values meanwhile.']));
+      t.blocked ? ' The store has not acknowledged an invalidation of everything. This instance does not use the store until it does.'
+        : ' The store has not acknowledged them. Until it does, this instance does not use the entries of the store that they affect; other instances may serve old values.']));
     const items = [
-      ['Asked for the right to load', t.acquires, ''], ['Another’s value found', t.fresh, 'no call needed'], ['Lease granted', t.granted, 'this instance loads'],
+      ['Leases requested', t.acquires, ''], ['Another’s value found', t.fresh, 'no call needed'], ['Lease granted', t.granted, 'this instance loads'],
       ['Held by another', t.held, 'waited for it'], ['Cooling', t.cooling, 'after a failure'], ['Values settled', t.settled, 'written with the lease'],
-      ['Writes refused', t.refused, 'a newer lease was there'], ['Leases extended', t.extended, ''], ['Leases lost', t.lost_leases, ''],
-      ['Store unavailable', t.unavailable, 'loaded alone'], ['Waits', t.waits, 'for another’s value'], ['Messages', t.pushes, 'of other instances'], ['Resets', t.resets, 'of the link'],
+      ['Writes refused', t.refused, 'a newer lease existed'], ['Leases extended', t.extended, ''], ['Leases lost', t.lost_leases, ''],
+      ['Store unavailable', t.unavailable, 'loaded without it'], ['Waits', t.waits, 'for another’s value'], ['Messages', t.pushes, 'from other instances'], ['Resets', t.resets, 'of the connection'],
       ['Invalidations queued', t.queued || 0, 'not acknowledged at first'],
     ];
     swap(this.tier, items.map((i) => i[1]).join(), () => items.map(([name, n, note]) =>
@@ -91,7 +91,7 @@ export class Fleet {
 function instances(names) {
   const now = () => new Date().toISOString();
   return new Table({
-    caption: 'Instances', key: (i) => i.id, sort: 'name', nothing: 'None has announced itself.', columns: [
+    caption: 'Instances', key: (i) => i.id, sort: 'name', nothing: 'No instance has announced itself.', columns: [
       { name: 'name', head: 'Name', sort: (i) => i.name, make: (td) => { td.a = h('span'); td.b = h('span'); td.append(td.a, ' ', td.b); },
         draw: (td, i) => { text(td.a, i.name || i.id); swap(td.b, String(i.self), () => (i.self ? [h('span.badge', { 'data-level': 'plain' }, 'this one')] : [])); } },
       { name: 'address', head: 'Address', sort: (i) => i.address || null, make: (td) => { td.b = h('span'); td.append(td.b); }, draw: (td, i) => swap(td.b, i.address || none, () => [place(i.address)]) },
@@ -103,7 +103,7 @@ function instances(names) {
   });
 }
 
-// An address is what another program has written: only one of a page is a link.
+// An address comes from another program: it is a link only if it is the URL of a page.
 const place = (address) => (/^https?:\/\//.test(address || '') ? h('a', { href: address }, address) : address || none);
 
 const ago = (s) => (s < 1.5 ? 'now' : age(s) + ' ago');

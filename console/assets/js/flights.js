@@ -4,37 +4,37 @@ import { Table } from './table.js';
 import { count, nanos, many } from './format.js';
 
 const states = {
-  asking: ['asking', 'plain', 'it asks the fleet whether somebody has the answer'],
-  queued: ['queued', 'warn', 'it waits to be admitted'],
-  running: ['running', 'good', 'the source works on it'],
-  streaming: ['streaming', 'good', 'the head of the answer is there, its body comes'],
-  stuck: ['stuck', 'bad', 'given up, but its function has not returned'],
+  asking: ['asking', 'plain', 'it checks whether another instance has the value'],
+  queued: ['queued', 'warn', 'it waits for admission'],
+  running: ['running', 'good', 'the source is processing it'],
+  streaming: ['streaming', 'good', 'the response header has arrived, the body follows'],
+  stuck: ['stuck', 'bad', 'abandoned, but its function has not returned'],
 };
 
 export class Flights {
   constructor(keysAreShown) {
     this.table = new Table({
-      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'Nothing is in flight: no call of the source runs or waits.', columns: [
+      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'Nothing is in flight: no call of the source is running or waiting.', columns: [
         { name: 'key', head: keysAreShown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.more = h('span.sub-name'); td.append(td.key, td.more); },
           draw: (td, r) => { text(td.key, r.key); attr(td.key, 'title', r.key); text(td.more, r.keys > 1 ? `and ${r.keys - 1} more keys` : ''); } },
         { name: 'state', head: 'State', sort: (r) => r.state, draw: state },
         { name: 'age', head: 'Age', num: true, sort: (r) => r.age_ns, cell: (r) => nanos(r.age_ns) },
-        { name: 'joiners', head: 'Joiners', num: true, says: 'who wait for it now', sort: (r) => r.joiners, cell: (r) => count(r.joiners), tone: (r) => (r.joiners ? '' : 'zero') },
-        { name: 'background', head: 'Why', says: 'a refresh is made in the background', cell: (r) => (r.background ? 'refresh' : 'asked for') },
+        { name: 'joiners', head: 'Joiners', num: true, says: 'requests that wait for it now', sort: (r) => r.joiners, cell: (r) => count(r.joiners), tone: (r) => (r.joiners ? '' : 'zero') },
+        { name: 'background', head: 'Why', says: 'refreshes run in the background', cell: (r) => (r.background ? 'refresh' : 'asked for') },
       ],
     });
-    this.el = panel('In flight', 'read every 2 seconds', this.table.el);
+    this.el = panel('In flight', 'updated every 2 seconds', this.table.el);
     this.el.classList.add('tall');
     this.hint = this.el.head.querySelector('.hint');
   }
 
-  // flights is null where they could not be read; why says so.
+  // flights is null if they could not be read; why is the reason.
   draw(flights, why) {
     if (!flights) {
       text(this.hint, why);
       return;
     }
-    text(this.hint, flights.length ? `${many(flights.length, 'flight')}, read every 2 seconds` : 'read every 2 seconds');
+    text(this.hint, flights.length ? `${many(flights.length, 'flight')}, updated every 2 seconds` : 'updated every 2 seconds');
     const seen = new Map();
     this.table.draw(flights.map((f) => {
       const n = (seen.get(f.key) || 0) + 1;

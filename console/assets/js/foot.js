@@ -1,4 +1,4 @@
-// The last line of each page: the program.
+// The last line of each page: facts about the program.
 import { h, swap, text } from './dom.js';
 import { age, bytes, count, between } from './format.js';
 

@@ -1,10 +1,10 @@
-// Numbers as people read them. Nothing here knows of the page.
+// Formats numbers for people. Nothing here depends on the page.
 const thin = '\u202f'; // between a number and its unit, where no line breaks
 
 const known = (x) => typeof x === 'number' && Number.isFinite(x);
 export const none = '–';
 
-// Three digits that count, as far as they are there.
+// At most three significant digits.
 function three(x) {
   const a = Math.abs(x);
   if (a === 0) return '0';
@@ -25,7 +25,7 @@ export function si(x) {
   return three(x);
 }
 
-// A rate per second: less than one in a hundred seconds is said as such.
+// A rate per second. A rate below one in a hundred seconds is shown as < 0.01.
 export function rate(x) {
   if (!known(x)) return none;
   if (x > 0 && x < 0.01) return '<' + thin + '0.01';
@@ -39,7 +39,7 @@ export function count(n) {
   return known(n) ? Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ',') : none;
 }
 
-// A share from 0 to 1. It says 100 % and 0 % only of what is exactly so.
+// A share from 0 to 1. It shows 100 % and 0 % only for exactly 1 and 0.
 export function percent(x) {
   if (!known(x)) return none;
   const p = x * 100;
@@ -91,23 +91,23 @@ export function bytes(n) {
 
 const two = (n) => String(n).padStart(2, '0');
 
-// The time of day, of Unix seconds.
+// The time of day, from Unix seconds.
 export function clock(t, seconds = true) {
   const d = new Date(t * 1000);
   return two(d.getHours()) + ':' + two(d.getMinutes()) + (seconds ? ':' + two(d.getSeconds()) : '');
 }
 
-// A date and time, of what JSON has of a Go time; empty for the zero time.
+// A date and time, from a Go time in JSON; empty for the zero time.
 export function instant(text) {
   const d = new Date(text);
   if (!text || Number.isNaN(d.getTime()) || d.getFullYear() < 1970) return '';
   return d.getFullYear() + '-' + two(d.getMonth() + 1) + '-' + two(d.getDate()) + ' ' + clock(d.getTime() / 1000);
 }
 
-// Seconds between two times of JSON; NaN if one is none.
+// Seconds between two times in JSON; NaN if one is missing.
 export const between = (from, to) => (new Date(to) - new Date(from)) / 1000;
 
-// The marks of an axis, all in the unit that suits the largest.
+// The marks of an axis, all in the unit that fits the largest.
 export function axisDurations(marks) {
   const most = Math.max(...marks.map(Math.abs), 0);
   const [size, unit] = most >= 1 ? [1, 's'] : most >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];

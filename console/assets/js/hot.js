@@ -19,13 +19,13 @@ export class Hot {
     const shown = app.store.hello.features.keys;
     this.select = h('select', { id: 'hot-unit', onchange: () => { location.hash = link('hot', this.select.value); } });
     this.traffic = list('By traffic', 'calls per second', shown, false, (k) => perSecond(k.rate), (k) => perSecond(k.rate - k.excess));
-    this.loads = list('By load time', 'time of loads in a second', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
+    this.loads = list('By load time', 'load time per second', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
     this.sum = h('p.sub');
     this.said = h('div');
     this.two = h('div.two.live', null, this.traffic.el, this.loads.el);
     this.el = h('div', null,
       h('div.page-head', null, h('h1', null, 'Hot keys'), h('label.unseen', { for: 'hot-unit' }, 'Route or Guard'), this.select, this.sum),
-      shown ? null : h('p.lede', null, 'Keys are hidden. A digest stands for each: the same key has the same digest until the program ends, and nobody can tell the key from it. The program’s configuration can show keys instead.'),
+      shown ? null : h('p.lede', null, 'Keys are hidden. Each is shown as a digest, which stays the same until the program ends and does not reveal the key. The program’s configuration can show keys instead.'),
       this.said, this.two);
     this.fill(units);
     this.poll = poll(pause, (signal) => this.load(signal), () => app.resting || !this.name);
@@ -36,7 +36,7 @@ export class Hot {
     if (this.name && !names.includes(this.name)) names.unshift(this.name);
     swap(this.select, names.join('\n'), () => names.map((n) => h('option', { value: n, selected: n === this.name }, n)));
     attr(this.select, 'hidden', names.length === 0);
-    if (!names.length) this.say('none', 'There is no route and no Guard yet.', 'Hot keys are those of one of them.');
+    if (!names.length) this.say('none', 'There is no route and no Guard yet.', 'Hot keys are counted for each of them.');
   }
 
   async load(signal) {
@@ -50,19 +50,19 @@ export class Hot {
     }
     if (!hot.enabled) {
       this.say('off', `Hot keys are not counted for ${this.name}.`,
-        'In a library set HotKeys in the Options of the Guard or Handler, such as to 100; in the configuration of a gateway hot_keys of the route. Counting takes a few kilobytes per reported key.');
+        'In a library, set HotKeys in the Options of the Guard or Handler, for example to 100. In a gateway’s configuration, set hot_keys of the route. Counting takes a few kilobytes per reported key.');
       text(this.sum, '');
       return;
     }
     const nothing = !(hot.by_traffic || []).length && !(hot.by_load_time || []).length;
-    if (nothing) this.say('quiet', 'No key is hot.', 'Nobody has asked lately.');
+    if (nothing) this.say('quiet', 'No key is hot.', 'There were no recent requests.');
     else this.say('', '', '');
-    text(this.sum, `${perSecond(hot.requests_per_s)} in all, ${duration(hot.load_s_per_s)} of loads each second; over about ${age(hot.window_ns / 1e9)}`);
+    text(this.sum, `${perSecond(hot.requests_per_s)} in all, ${duration(hot.load_s_per_s)} of load time per second; over about ${age(hot.window_ns / 1e9)}`);
     this.traffic.draw(hot.by_traffic || []);
     this.loads.draw(hot.by_load_time || []);
   }
 
-  // Says why there are no tables; without a key there are.
+  // Explains why there are no tables; an empty key shows the tables.
   say(key, strong, words) {
     attr(this.two, 'hidden', key !== '');
     swap(this.said, key || 'tables', () => (key ? [empty(strong, words)] : []));
@@ -85,7 +85,7 @@ function list(title, hint, shown, warm, much, least) {
       { name: 'share', head: 'Share', num: true, cell: (k) => percent(k.share) },
       { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), draw: (td, k) => meter(td, k.share, warm) },
       { name: 'rate', head: warm ? 'Time/s' : 'Calls', num: true, cell: (k) => much(k) },
-      { name: 'least', head: 'At least', num: true, roomy: true, says: 'counters are fewer than keys: the truth is between both', cell: (k) => (k.excess > k.rate / 50 ? least(k) : none), tone: () => 'zero' },
+      { name: 'least', head: 'At least', num: true, roomy: true, says: 'there are fewer counters than keys: the true value is between both', cell: (k) => (k.excess > k.rate / 50 ? least(k) : none), tone: () => 'zero' },
     ],
   });
   const el = panel(title, hint, table.el);

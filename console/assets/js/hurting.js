@@ -1,5 +1,5 @@
-// The keys whose loads take the longest, of the units that load the most: what an
-// operator wants to know first when the source suffers.
+// The keys with the most load time, of the units that load the most. An operator needs
+// them first when the source is overloaded.
 import { h, panel, text, attr } from './dom.js';
 import { Table } from './table.js';
 import { meter } from './parts.js';
@@ -12,7 +12,7 @@ import { duration, percent } from './format.js';
 const pause = 4000;
 const units = 4; // that are polled
 const rows = 5;
-const nothing = 'No key is hot: nothing was loaded lately.';
+const nothing = 'No key is hot: there were no recent loads.';
 
 export class Hurting {
   constructor(app) {
@@ -22,15 +22,15 @@ export class Hurting {
       caption: 'Keys that cost the most', key: (k) => k.unit + ' ' + k.key, nothing, columns: [
         { name: 'key', head: shown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.append(td.key); },
           draw: (td, k) => { text(td.key, k.key); attr(td.key, 'title', k.key); } },
-        { name: 'rate', head: 'Load time/s', num: true, says: 'how long loads of it take in each second', cell: (k) => duration(k.rate) },
+        { name: 'rate', head: 'Load time/s', num: true, says: 'time spent loading it, per second', cell: (k) => duration(k.rate) },
         { name: 'share', head: 'Share', num: true, says: 'of the load time of its route or Guard', cell: (k) => percent(k.share) },
         { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), roomy: true, draw: (td, k) => meter(td, k.share, true) },
         { name: 'unit', head: 'Of', make: (td) => { td.a = h('a'); td.append(td.a); }, draw: (td, k) => { text(td.a, k.unit); td.a.href = link('hot', k.unit); } },
       ],
     });
-    this.el = panel('Keys that cost the most', 'time of their loads in a second', this.table.el);
+    this.el = panel('Keys that cost the most', 'load time per second', this.table.el);
     this.el.hidden = !app.store.hello.features.hot;
-    this.off = new Map(); // units that do not count, and when it was requested
+    this.off = new Map(); // units that do not count hot keys, and when that was found
     if (!this.el.hidden) this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);
   }
 
@@ -59,7 +59,7 @@ export class Hurting {
       }
     }));
     text(this.table.none, wrong ? 'It cannot be read: ' + wrong : nothing);
-    if (wrong && this.table.rows.length) return; // what was read last stays
+    if (wrong && this.table.rows.length) return; // keep the last rows
     this.table.draw(lists.flat().sort((a, b) => b.rate - a.rate).slice(0, rows));
   }
 

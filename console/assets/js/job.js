@@ -1,4 +1,4 @@
-// One job: how it stands, why it failed, what can be done.
+// One job: its state, why it failed, and what can be done.
 import { h, panel, attr, swap, text } from './dom.js';
 import { confirm } from './dialog.js';
 import { poll } from './poll.js';
@@ -10,11 +10,11 @@ const can = { retry: ['failed', 'dead', 'canceled'], cancel: ['queued', 'running
 
 export const stateBadge = (td, state) => swap(td, state, () => h('span.badge', { 'data-level': levels[state] || 'plain' }, state));
 
-// When it changed last, as far as its times tell.
+// When it last changed, according to its times.
 export const lastOf = (j) => [j.finished, j.started, j.submitted].find((t) => instant(t));
 
 export class Job {
-  // said gets the result of an action: words and a level.
+  // said receives the result of an action: words and a level.
   constructor(app, said) {
     this.app = app;
     this.said = said;
@@ -41,7 +41,7 @@ export class Job {
     } catch (err) {
       if (err.name === 'AbortError') throw err;
       if (err.status === 404) {
-        this.said(`Job ${this.job.id} is not there any more.`, 'warn');
+        this.said(`Job ${this.job.id} no longer exists.`, 'warn');
         this.close();
         return;
       }
@@ -92,8 +92,8 @@ export class Job {
   async act(verb) {
     const j = this.job;
     const yes = await confirm(verb === 'retry'
-      ? { title: 'Retry this job?', action: 'Retry it', lines: [`It is ${j.state}. It is queued again in ${j.queue}, from its first attempt, and does its work once more.`], code: j.id }
-      : { title: 'Cancel this job?', action: 'Cancel it', danger: true, lines: [`It is ${j.state}.${j.state === 'running' ? ' Its attempt is canceled; what it has done so far stays done.' : ' It will not run.'} It can be retried later.`], code: j.id });
+      ? { title: 'Retry this job?', action: 'Retry it', lines: [`It is ${j.state}. It will be queued again in ${j.queue}, and start over from its first attempt.`], code: j.id }
+      : { title: 'Cancel this job?', action: 'Cancel it', danger: true, lines: [`It is ${j.state}.${j.state === 'running' ? ' Its attempt is canceled; what it has already done is not undone.' : ' It will not run.'} It can be retried later.`], code: j.id });
     if (!yes) return;
     this.busy = verb;
     this.draw();
@@ -101,7 +101,7 @@ export class Job {
       const done = await ask(this.path(verb), { method: 'POST' });
       this.said(`Job ${j.id} of ${j.queue} was ${done.did || (verb === 'retry' ? 'queued again' : 'canceled')}.`, 'good');
     } catch (err) {
-      const not = err.status === 0 ? 'Nobody knows whether it was' : 'It was not';
+      const not = err.status === 0 ? 'It is not known whether it was' : 'It was not';
       this.said(`${not} ${verb === 'retry' ? 'queued again' : 'canceled'}, job ${j.id} of ${j.queue}: ${err.message}`, 'bad');
     }
     this.busy = '';

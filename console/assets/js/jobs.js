@@ -1,4 +1,4 @@
-// Jobs: the queues, a list by state, and one of them with what went wrong.
+// Jobs: the queues, a list by state, and the details of one job.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { result } from './parts.js';
@@ -25,8 +25,8 @@ export class Jobs {
     this.more = h('p.hint', { hidden: true });
     this.job = new Job(app, (words, level) => { this.said.replaceChildren(result(level, words)); this.poll.now(); });
     const filter = h('div.row', null, h('div.segments.states', { role: 'group', 'aria-label': 'States to show; none pressed shows all' }, this.buttons), this.select);
-    this.list = panel('List', 'those that changed last first', filter, h('div.gap', null, this.table.el), this.more);
-    this.none = h('div', { hidden: true }, empty('This program keeps no jobs.', 'A gateway does, if its configuration has a jobs section: then requests can be accepted, and answered later.'));
+    this.list = panel('List', 'most recently changed first', filter, h('div.gap', null, this.table.el), this.more);
+    this.none = h('div', { hidden: true }, empty('This program has no jobs.', 'A gateway has them if its configuration has a jobs section: it can then accept requests and respond later.'));
     this.body = h('div.stack', null, this.queues.el, this.said, this.job.el, this.list);
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Jobs')), this.none, this.body);
     const there = app.store.hello.features.jobs;
@@ -53,7 +53,7 @@ export class Jobs {
       const which = words([...this.wanted], 'or');
       text(this.table.none, this.queue || which ? `No job${this.queue ? ' in ' + this.queue : ''}${which ? ' is ' + which : ''}.` : 'There are no jobs.');
       attr(this.more, 'hidden', !page.more);
-      text(this.more, `${many(page.jobs.length, 'job')}, and there are more: a state or a queue narrows it.`);
+      text(this.more, `${many(page.jobs.length, 'job')} shown, and there are more: select a state or a queue.`);
       this.problem('');
     } catch (err) {
       if (err.name === 'AbortError') throw err;
@@ -96,9 +96,9 @@ function queues() {
     caption: 'Queues', key: (q) => q.name, sort: 'name', nothing: 'No queue has been used yet.', columns: [
       { name: 'name', head: 'Queue', sort: (q) => q.name, cell: (q) => q.name },
       { name: 'waiting', head: 'Waiting', num: true, sort: (q) => q.waiting, cell: (q) => count(q.waiting), tone: (q) => (q.waiting ? '' : 'zero') },
-      { name: 'age', head: 'Oldest', says: 'how long the oldest of them has waited', num: true, sort: (q) => q.age_ns, cell: (q) => (q.waiting && q.age_ns ? nanos(q.age_ns) : none) },
-      { name: 'running', head: 'Taken', num: true, says: 'by a worker: they run, or wait for their next attempt', sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
-      { name: 'dead', head: 'Dead', num: true, says: 'tried as often as allowed', sort: (q) => q.dead, cell: (q) => count(q.dead), tone: (q) => (q.dead ? 'hurts' : 'zero') },
+      { name: 'age', head: 'Oldest', says: 'how long the oldest waiting job has waited', num: true, sort: (q) => q.age_ns, cell: (q) => (q.waiting && q.age_ns ? nanos(q.age_ns) : none) },
+      { name: 'running', head: 'Taken', num: true, says: 'by a worker: running, or waiting for the next attempt', sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
+      { name: 'dead', head: 'Dead', num: true, says: 'out of attempts', sort: (q) => q.dead, cell: (q) => count(q.dead), tone: (q) => (q.dead ? 'hurts' : 'zero') },
       { name: 'done', head: 'Done', num: true, roomy: true, says: 'by this instance, since its start', sort: (q) => q.done, cell: (q) => count(q.done) },
       { name: 'failed', head: 'Failed', num: true, roomy: true, says: 'attempts of this instance, since its start', sort: (q) => q.failed, cell: (q) => count(q.failed), tone: (q) => (q.failed ? '' : 'zero') },
     ],

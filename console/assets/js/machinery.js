@@ -1,4 +1,4 @@
-// What several units share: limiters, servers, memories.
+// Limiters, servers and memories that units share.
 import { h, panel, text, attr } from './dom.js';
 import { Table } from './table.js';
 import { badges, meter } from './parts.js';
@@ -14,9 +14,9 @@ export class Limits {
       { name: 'meter', head: h('span.unseen', null, 'Share in use'), roomy: true, draw: (td, r) => meter(td, r.l.kind === 'rate' ? 0 : share(r.l.in_use, r.l.limit)) },
       { name: 'queued', head: 'Queued', num: true, cell: (r) => count(r.l.queued), tone: (r) => (r.l.queued ? 'minds' : 'zero') },
       { name: 'admitted', head: 'Admitted/s', num: true, cell: (r) => rate(r.d.admitted) },
-      { name: 'refused', head: 'Refused/s', num: true, says: 'admissions; those of background refreshes too', cell: (r) => rate(r.refused), tone: (r) => (r.refused > 0 ? 'minds' : 'zero') },
+      { name: 'refused', head: 'Refused/s', num: true, says: 'calls, including background refreshes', cell: (r) => rate(r.refused), tone: (r) => (r.refused > 0 ? 'minds' : 'zero') },
     ] });
-    this.el = panel('Limits', 'calls that may run at once', this.table.el);
+    this.el = panel('Limits', 'concurrent calls', this.table.el);
   }
 
   draw(store) {
@@ -60,7 +60,7 @@ function wrongs(s, failing) {
   const out = [];
   if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
-  if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no answer.' });
+  if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no response.' });
   return out;
 }
 
@@ -72,7 +72,7 @@ export class Stores {
       { name: 'used', head: 'Used', num: true, cell: (s) => `${bytes(s.used)} of ${bytes(s.bytes)}` },
       { name: 'meter', head: h('span.unseen', null, 'Share used'), roomy: true, draw: (td, s) => meter(td, share(s.used, s.bytes)) },
       { name: 'evicted', head: 'Evicted', num: true, cell: (s) => count(s.evicted), tone: (s) => (s.evicted ? '' : 'zero') },
-      { name: 'too_big', head: 'Too big', num: true, says: 'not stored, as they are larger than allowed', cell: (s) => count(s.too_big), tone: (s) => (s.too_big ? '' : 'zero') },
+      { name: 'too_big', head: 'Too big', num: true, says: 'not stored, because they exceed the size limit', cell: (s) => count(s.too_big), tone: (s) => (s.too_big ? '' : 'zero') },
       { name: 'purged', head: 'Purged', num: true, cell: (s) => count(s.purged), tone: (s) => (s.purged ? '' : 'zero') },
     ] });
     this.el = panel('Memory', 'shared by routes', this.table.el);

@@ -1,4 +1,4 @@
-// The console: it puts the stream, the store, the bar and the pages together.
+// The console: connects the stream, the store, the bar and the pages.
 import { h, text, attr } from './dom.js';
 import { visible } from './visible.js';
 import { Store } from './store.js';
@@ -45,7 +45,7 @@ class App {
   }
 
   start() {
-    this.main.replaceChildren(h('p.empty', null, 'Waiting for the first numbers…'));
+    this.main.replaceChildren(h('p.empty', null, 'Waiting for the first data…'));
     addEventListener('hashchange', () => this.open(true));
     document.addEventListener('visibilitychange', () => this.drawSoon());
     shortcuts({ pause: () => this.pause() });
@@ -64,7 +64,7 @@ class App {
     if (!this.view.paused) this.drawSoon();
   }
 
-  // Opens the page that the address names.
+  // Opens the page in the address.
   open(moved) {
     if (!this.store.hello) return;
     const { page, args } = parse(location.hash);
@@ -81,7 +81,7 @@ class App {
     }
   }
 
-  // Whether pages should leave the server alone.
+  // Whether pages should not send requests.
   get resting() {
     return this.view.paused || this.isLost;
   }
@@ -95,8 +95,8 @@ class App {
     });
   }
 
-  // How many seconds charts show: the range, or what there is of it, as a program
-  // that has just begun would be a line at the edge.
+  // How many seconds charts show: the range, or the part with data, because a program that
+  // has just started would be a line at the edge.
   get seconds() {
     const t = this.store.total.t;
     const have = t.length ? this.store.end() - t[0] : 0;
@@ -111,7 +111,7 @@ class App {
     this.announce();
   }
 
-  // Tells a screen reader of what is new, and only once.
+  // Announces new findings to a screen reader, each once.
   announce() {
     const urgent = this.found.filter((f) => f.level !== 'note');
     const fresh = urgent.filter((f) => !this.announced.has(f.key));
@@ -154,7 +154,7 @@ class App {
     attr(this.lost, 'hidden', false);
     this.bar.drawState('lost', 'No connection');
     const say = () => text(this.said, `weir has not answered for ${age((Date.now() - since) / 1000)}. ` +
-      `${this.store.hello ? 'What is shown is from before. ' : ''}${retryAt > Date.now() ? `Trying again in ${age((retryAt - Date.now()) / 1000 + 0.5)}.` : 'Trying again.'}`);
+      `${this.store.hello ? 'The data shown is old. ' : ''}${retryAt > Date.now() ? `Trying again in ${age((retryAt - Date.now()) / 1000 + 0.5)}.` : 'Trying again.'}`);
     clearInterval(this.counting);
     this.counting = setInterval(say, 1000);
     say();
@@ -163,7 +163,7 @@ class App {
   async logout() {
     try {
       await ask('logout', { method: 'POST' });
-    } catch { /* the login page tells how it stands */ }
+    } catch { /* the login page shows the state */ }
     toLogin();
   }
 }

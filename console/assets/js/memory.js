@@ -1,4 +1,4 @@
-// What is remembered from visit to visit: tastes, never data. Storage may be off.
+// Remembers preferences from visit to visit, never data. Storage may be disabled.
 export function read(name) {
   try { return localStorage.getItem('weir-' + name); } catch { return null; }
 }

@@ -1,4 +1,4 @@
-// What is shown where the address names no page.
+// The page for an address that matches no page.
 import { h, empty } from './dom.js';
 import { link } from './router.js';
 
@@ -6,7 +6,7 @@ export class Nowhere {
   constructor(page) {
     this.title = 'No such page';
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'No such page')),
-      empty(`There is no page “${page}” in this console.`, 'The bar above has those that there are.'), h('a', { href: link('overview') }, 'To the overview'));
+      empty(`There is no page “${page}” in this console.`, 'The bar above lists the pages.'), h('a', { href: link('overview') }, 'To the overview'));
   }
 
   draw() {}

@@ -15,13 +15,13 @@ export class Numbers {
       requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
       calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; mean of the last 10 seconds' }),
       refused: new Tile('Refused', 'refused', { says: 'by a limit, by the client limiter, or because calls are stuck' }),
-      failed: new Tile('Calls failed', 'failed', { says: 'of the source; timeouts and panics too' }),
+      failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
       times: new Tile('p50 / p99', 'p99', { pair: true }),
     };
     this.el = h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el));
   }
 
-  // r are the rates of series; wanted says which units they are of.
+  // r are the rates of series; wanted selects their units.
   draw(r, series, range, store, wanted) {
     const units = (s) => (s.units || []).filter(wanted);
     const sum = (f) => units(store.snapshot).reduce((n, u) => n + f(u), 0);
@@ -44,19 +44,18 @@ export class Numbers {
   }
 }
 
-// The savings in words. Rejected requests got no response, so they saved no
-// call.
+// The savings in words. Refused requests got no response, so they saved no call.
 function inWords(r) {
-  if (r.calls < 0.01) return r.requests > 0 ? 'No call of the source, now.' : 'Nobody asks.';
-  if (r.saved < 0.03) return 'Each request makes a call, now.';
+  if (r.calls < 0.01) return r.requests > 0 ? 'No calls of the source now.' : 'No requests now.';
+  if (r.saved < 0.03) return 'Each request makes a call now.';
   const each = si((r.requests - r.refused) / r.calls);
-  return each === '1' ? 'About one call for each request, now.' : `One call for ${each} requests, now.`;
+  return each === '1' ? 'About one call per request now.' : `One call per ${each} requests now.`;
 }
 
 export const refusals = (refused) => refused.limit + refused.client + refused.stuck;
 const names = { limit: 'by limits', client: "by clients' rates", stuck: 'as stuck' };
 
-// What kinds the refusals of the last seconds were of.
+// The recent refusals by kind.
 function reasons(store, units) {
   const { snapshot, seconds } = store.before();
   const sum = (s) => {

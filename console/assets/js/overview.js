@@ -1,4 +1,4 @@
-// The overview: what is saved, what is refused, and who hurts.
+// The overview: savings, refusals, and the most expensive keys.
 import { h, empty, attr } from './dom.js';
 import { Banners } from './parts.js';
 import { Numbers } from './numbers.js';
@@ -45,8 +45,8 @@ export class Overview {
     this.stores.draw(store);
   }
 
-  // A reload may bring the first route, whose requests are timed: then it is another
-  // chart.
+  // A reload can add the first route, whose requests are timed: then the chart is
+  // replaced.
   addTimes(of) {
     if (this.of) this.charts.pop().destroy();
     this.of = of;
@@ -64,8 +64,8 @@ export class Overview {
     if (this.waiting.dataset.key === key) return;
     this.waiting.dataset.key = key;
     this.waiting.replaceChildren(none
-      ? empty('There is nothing to show yet.', 'No Guard and no route has been given to this console. A gateway shows its routes once its configuration has some.')
-      : empty('No traffic yet.', 'Everything below is zero until the first request comes. The page fills by itself.'));
+      ? empty('There is nothing to show yet.', 'This console has no Guards and no routes. A gateway shows its routes once its configuration has some.')
+      : empty('No traffic yet.', 'Everything below is zero until the first request. The page updates automatically.'));
   }
 
   destroy() {

@@ -1,4 +1,4 @@
-// Small things that several pages show.
+// Small parts that several pages use.
 import { h, text, attr, swap, each } from './dom.js';
 import { link } from './router.js';
 import { spark } from './spark.js';
@@ -8,7 +8,7 @@ import { percent, rate } from './format.js';
 const signs = { bad: 'Act', warn: 'Watch', note: 'Note', good: 'Well' };
 const most = 4;
 
-// The findings that need attention, in words. Without any it says so.
+// The findings that need attention, in words; without any, a line that reports that.
 export class Banners {
   constructor(well) {
     this.well = well;
@@ -18,7 +18,7 @@ export class Banners {
     this.el = h('section.live', { 'aria-label': 'What needs attention' }, this.list, this.more);
   }
 
-  // quiet says that nothing happens, so that nothing can be well.
+  // With quiet there is no traffic, so the line that all is well is left out.
   draw(found, quiet) {
     this.found = found;
     const shown = found.slice(0, this.most);
@@ -30,7 +30,7 @@ export class Banners {
     });
     attr(this.list, 'hidden', items.length === 0);
     attr(this.more, 'hidden', found.length <= most);
-    text(this.more, this.most === most ? `Show ${found.length - most} more` : 'Show the worst only');
+    text(this.more, this.most === most ? `Show ${found.length - most} more` : 'Show only the worst');
     attr(this.more, 'aria-expanded', String(this.most !== most));
   }
 
@@ -50,14 +50,14 @@ export class Banners {
   }
 }
 
-// Badges in a cell; without findings it says what all is.
+// Badges in a cell; without findings, the general state.
 export function badges(td, found, otherwise) {
   const list = found.length ? found : [otherwise];
   swap(td, list.map((f) => f.level + f.badge).join(), () => h('span.badges', null,
     list.map((f) => h('span.badge', { 'data-level': f.level, title: f.text }, f.badge))));
 }
 
-// One big number, with a line of what it was.
+// One big number, with a line of its history.
 export class Tile {
   constructor(name, colour, { says, pair } = {}) {
     this.big = h('p.big', null, '–');
@@ -106,7 +106,7 @@ export function bars(bar, key, items, sum, say, title) {
   });
 }
 
-// A share as a bar of its own.
+// A share as a separate bar.
 export function meter(td, value, warm) {
   if (!td.meter) {
     td.meter = h('i');

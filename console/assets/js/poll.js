@@ -1,9 +1,9 @@
-// Polls, one request at a time, until it is stopped; never while the page is
-// hidden, and no repeats while idle returns true. The first request, and one
-// made at once, has a waiting user, and is always sent.
+// Polls, one request at a time, until it is stopped. It never polls while the page is
+// hidden. While idle returns true it does not repeat, but the first request and those of
+// now() are still sent, because a user is waiting for them.
 
-// ask(signal) is awaited before the pause begins. A request made at once
-// replaces the one in flight, whose response is then ignored. An error of ask
+// ask(signal) is awaited before the pause begins. A request of now() replaces the one in
+// flight, whose response is then ignored. An error of ask
 // goes to the browser's console, and polling continues.
 export function poll(milliseconds, ask, idle = () => false) {
   let stopped = false;

@@ -1,4 +1,4 @@
-// Purge: what is to be forgotten, said exactly before it is done.
+// Purge: what would be forgotten is stated exactly before it is done.
 import { h, panel, empty, attr, swap } from './dom.js';
 import { result } from './parts.js';
 import { confirm } from './dialog.js';
@@ -14,8 +14,8 @@ export class Purge {
     this.said = h('div');
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Purge'),
       h('p.sub', null, 'Purged responses are fetched from the source again. You confirm before anything is purged.')),
-    f.purge ? h('div.two', null, panel('What to forget', null, this.form()), this.said)
-      : empty('Nothing can be purged here.', 'The program has given this console nothing that forgets.'));
+    f.purge ? h('div.two', null, panel('What to purge', null, this.form()), this.said)
+      : empty('Nothing can be purged here.', 'The program has not set up purging for this console.'));
   }
 
   form() {
@@ -25,13 +25,13 @@ export class Purge {
     this.tags = h('textarea.short', { id: 'purge-tags', spellcheck: 'false', autocomplete: 'off', placeholder: 'product-42' });
     this.unit = h('select', { id: 'purge-unit' });
     this.expire = h('input', { type: 'checkbox', id: 'expire' });
-    this.byURL = field('URL', this.url, 'As clients ask for it, with its query. All variants of it are forgotten.');
-    this.byTags = field('Tags, one a line', this.tags, 'Whatever has one of them is forgotten.');
+    this.byURL = field('URL', this.url, 'As clients request it, with its query. All its variants are forgotten.');
+    this.byTags = field('Tags, one per line', this.tags, 'Every entry with one of these tags is forgotten.');
     this.expiry = h('div.field', null, h('div.choices', null, h('label', null, this.expire, 'Expire only')), h('p.hint', null, 'Responses become stale instead of being removed: they are used only if the source fails.'));
     this.button = h('button.danger', { type: 'submit' }, 'Purge…');
     this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
     this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
-      this.routes ? null : field('Guard', this.unit, 'Which one is to forget.'),
+      this.routes ? null : field('Guard', this.unit, 'The Guard to purge.'),
       h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.expiry : null, h('div.actions', null, this.button));
     this.show();
     return this.node;
@@ -62,7 +62,7 @@ export class Purge {
   async ask() {
     const o = this.order();
     if (o.tags && !o.tags.length) {
-      this.tell('bad', 'There is no tag.');
+      this.tell('bad', 'Enter at least one tag.');
       return;
     }
     if (!await confirm(question(o, this.app.store, this.routes))) {
@@ -74,13 +74,13 @@ export class Purge {
       this.tell('good', done(o, await ask('api/purge', { method: 'POST', body: o })));
     } catch (err) {
       const part = err.body && err.body.fleet === 'not reached';
-      this.tell(part ? 'warn' : 'bad', part ? `${done(o, err.body)} But the fleet was not reached, and the other instances go on with what they have: ${err.message}` : `${failed(err)}: ${err.message}`);
+      this.tell(part ? 'warn' : 'bad', part ? `${done(o, err.body)} But the fleet was not reached, and the other instances keep their entries: ${err.message}` : `${failed(err)}: ${err.message}`);
     }
     this.button.disabled = false;
   }
 
   tell(level, what) {
-    this.said.replaceChildren(panel('What came of it', clock(Date.now() / 1000), result(level, what)));
+    this.said.replaceChildren(panel('Result', clock(Date.now() / 1000), result(level, what)));
   }
 
   draw() {
@@ -93,17 +93,17 @@ export class Purge {
   destroy() {}
 }
 
-// What the dialog asks. store tells how much there is.
+// The question of the dialog. store has the number of entries.
 function question(o, store, routes) {
   const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
   const verb = o.expire ? 'marked stale' : 'forgotten';
-  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and nothing stale is left to serve if that fails.';
+  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and there is no stale response to serve if it fails.';
   const of = o.unit ? ` of ${o.unit}` : '';
   if (o.url) {
     return { title: o.expire ? 'Mark this URL stale?' : 'Forget this URL?', action: o.expire ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
   }
   if (o.tags) {
-    return { title: `${o.expire ? 'Mark stale' : 'Forget'} what has ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.expire ? 'Mark it stale' : 'Forget it', danger: true,
+    return { title: `${o.expire ? 'Mark stale' : 'Forget'} everything with ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.expire ? 'Mark it stale' : 'Forget it', danger: true,
       lines: [`Every entry${of} that has ${o.tags.length === 1 ? 'this tag' : `one of ${many(o.tags.length, 'tag')}`} will be ${verb}${fleet}.`, after], code: o.tags.join('\n') };
   }
   const stores = store.snapshot.stores || [];
@@ -111,16 +111,16 @@ function question(o, store, routes) {
   const calls = routes ? 'all routes' : o.unit;
   return { title: o.expire ? 'Mark everything stale?' : 'Forget everything?', action: o.expire ? 'Mark everything stale' : 'Forget everything', danger: true, word: 'all', lines: [
     `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be ${verb}${fleet}.`,
-    `From then on each request of ${calls} makes a call of the source or waits for one, until the memory is full again. Calls are still limited and shared; some requests may be refused.`] };
+    `From then on each request of ${calls} makes a call of the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
 }
 
-// What is known after a failure.
+// The effect of a failed purge, as far as it is known.
 function failed(err) {
-  if (err.status === 0) return 'It may not have been done';
+  if (err.status === 0) return 'It may or may not have been done';
   return err.status >= 500 ? 'It was not done, or not everywhere' : 'It was not done';
 }
 
-// What has been done.
+// The effect of a purge.
 function done(o, r) {
   const verb = o.expire ? 'marked stale' : 'forgotten';
   const of = o.unit ? ` of ${o.unit}` : '';

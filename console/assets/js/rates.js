@@ -1,18 +1,17 @@
-// Arithmetic on series: columns of equal length, a point each second, null where
-// there is nothing.
+// Arithmetic on series: columns of equal length with a point per second, null where
+// there is no value.
 
 export const kinds = [
   { name: 'hits', label: 'Hits', color: '--c-hits', says: 'found in memory, and fresh' },
   { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served stale at once, and refreshed in the background' },
   { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'a remembered “not found”' },
   { name: 'failures', label: 'Known failing', color: '--c-failures', says: 'a remembered failure' },
-  { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was in flight already' },
+  { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was already in flight' },
   { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source confirmed that the stored response is current', asked: true },
-  { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the answer' },
+  { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the value' },
 ];
 
-// The mean of the last n points of a column, as far as they are there; NaN if
-// none is.
+// The mean of the values in the last n points of a column; NaN if there are none.
 export function mean(column, n) {
   let sum = 0;
   let have = 0;
@@ -25,7 +24,7 @@ export function mean(column, n) {
   return have ? sum / have : NaN;
 }
 
-// The last value of a column that is one, of the last n points.
+// The last value in the last n points of a column; NaN if there is none.
 export function last(column, n = 10) {
   const length = (column || []).length;
   for (let i = length - 1; i >= Math.max(0, length - n); i--) {
@@ -37,13 +36,13 @@ export function last(column, n = 10) {
 const orZero = (x) => (Number.isFinite(x) ? x : 0);
 export const share = (part, all) => (all > 0 ? Math.min(1, part / all) : NaN);
 
-// How long "now" is, in seconds: everything on a page is of the same time, or its
-// numbers would contradict each other.
+// How long "now" is, in seconds. Everything on a page is from the same time span,
+// because its numbers would otherwise contradict each other.
 const present = 10;
 export const pointsOf = (store) => Math.max(2, Math.round(present / (store.interval || 1)));
 
-// What a unit does now: the means of the last n points. of says what is timed, as
-// quickness does.
+// The current rates of a unit: the means of the last n points. of is what is timed, as
+// for quickness.
 export function now(series, n, of) {
   const m = (name) => orZero(mean(series[name], n));
   const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
@@ -58,11 +57,11 @@ export function now(series, n, of) {
   return { ...r, ...quickness(series, of) };
 }
 
-// What is timed of these units: the requests of routes, and where there are only
+// What is timed: requests if there is a route among the units. If there are only
 // Guards, whose hits are not timed, calls of the source.
 export const timed = (units) => ((units || []).some((u) => u.kind === 'route') ? 'request' : 'call');
 
-// The last quantiles of that.
+// The last quantiles of what is timed.
 export function quickness(series, of = 'call') {
   return { of, p50: last(series[of + '_p50']), p99: last(series[of + '_p99']) };
 }
@@ -70,11 +69,11 @@ export function quickness(series, of = 'call') {
 // How many calls of the source were avoided since the start.
 export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (k.asked ? 0 : avoided[k.name] || 0), 0);
 
-// Calls that answered somebody with what they brought: refreshes answer nobody, and
-// those that were validated have a kind of their own.
+// Calls whose result was the response to a request. No request waits for a refresh,
+// and validated responses have a separate kind.
 export const own = (calls, refreshes, validated) => Math.max(0, calls - refreshes - validated);
 
-// Rates of counters, by what two snapshots n seconds apart say of each.
+// Rates of counters, from two snapshots that are n seconds apart.
 export function difference(now, then, seconds) {
   const out = {};
   for (const [k, v] of Object.entries(now || {})) {

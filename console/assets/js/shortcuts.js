@@ -1,4 +1,4 @@
-// Keys: g and a letter goes to a page, / to the filter, ? tells them all.
+// Keys: g and a letter goes to a page, / to the filter, ? lists all keys.
 import { h } from './dom.js';
 import { pages } from './bar.js';
 import { link } from './router.js';
@@ -35,8 +35,8 @@ export function help() {
   const row = (keys, words) => [h('dt', null, keys.map((k, i) => [i ? ' ' : '', h('kbd', null, k)])), h('dd', null, words)];
   const close = h('button.primary', { type: 'button', onclick: () => d.close() }, 'Close');
   const d = h('dialog', { 'aria-labelledby': 'keys-title' }, h('h2', { id: 'keys-title' }, 'Keyboard'),
-    h('dl.keys', null, pages.map((p) => row(['g', p.key], p.name)), row(['/'], 'Filter'), row(['.'], 'Pause, and go on'),
-      row(['?'], 'This'), row(['Esc'], 'Out of a field or a dialog')),
+    h('dl.keys', null, pages.map((p) => row(['g', p.key], p.name)), row(['/'], 'Filter'), row(['.'], 'Pause or resume'),
+      row(['?'], 'Show this list'), row(['Esc'], 'Leave a field or a dialog')),
     h('div.actions', null, close));
   d.addEventListener('close', () => d.remove());
   document.body.append(d);

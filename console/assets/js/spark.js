@@ -1,5 +1,5 @@
-// A line without axes, for cells and tiles. What it shows is said beside it, so it
-// is nothing to a screen reader.
+// A line without axes, for cells and tiles. Its value is shown next to it, so it is
+// hidden from screen readers.
 import { svg, attr } from './dom.js';
 
 const width = 100;
@@ -17,7 +17,7 @@ export function spark(colour) {
   return e;
 }
 
-// At most n values: of several, the mean, so that no peak hides the rest.
+// At most n values: each the mean of several, so that no peak hides the rest.
 function thin(values, n) {
   if (values.length <= n) return values;
   const size = values.length / n;

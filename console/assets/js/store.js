@@ -1,7 +1,7 @@
-// All that is known: the last snapshot, and the series back to the history that
-// the server keeps. It is bounded: points beyond the history, and the series of
-// units that are gone, are dropped.
-const shortWindow = 11; // snapshots that are kept for rates of what has no series
+// All data of the page: the last snapshot, and the series for the history that the server
+// keeps. It is bounded: points beyond the history, and the series of removed units, are
+// dropped.
+const shortWindow = 11; // snapshots that are kept for rates of values without a series
 
 export class Store {
   constructor() {
@@ -35,9 +35,9 @@ export class Store {
     advance(this.limits, tick.limits || {}, this.most);
   }
 
-  // When the clock is set back, times must not run back: what was before moves with
-  // it, as it does on the server, and so is as long ago as it was. Series from
-  // earlier snapshots start again.
+  // When the clock is set back, times must not run backwards: earlier points move along,
+  // as on the server, and stay equally long ago. Series from earlier snapshots start
+  // again.
   setBack(t) {
     const by = t - (this.interval || 1) - this.end();
     if (!(t < this.end())) return;
@@ -81,8 +81,7 @@ function trim(s, most) {
   return s;
 }
 
-// Adds a point to a series. A column that is new, or that the point does not
-// have, has null there.
+// Adds a point to a series. A column that is new, or missing in the point, gets null.
 export function push(s, point, most) {
   const before = s.t.length;
   for (const name of Object.keys(point)) {

@@ -1,9 +1,10 @@
-// A table whose rows stay while their numbers change, sorted as the reader wants.
+// A table that keeps its rows while their numbers change, sorted by the user.
 import { h, text, attr, each } from './dom.js';
 
 // columns: [{name, head, num, roomy, wrap, loose, says, sort(row), cell(row): text,
-// make(td), draw(td, row), tone(row)}]. A cell that may wrap takes what is left of the
-// row and cuts its text; a loose one has it in several lines. The first is the row's header. caption is its name.
+// make(td), draw(td, row), tone(row)}]. A cell with wrap takes the rest of the
+// row and cuts its text; a loose one shows it in several lines. The first is the row's header.
+// caption is the table's name.
 export class Table {
   constructor({ caption, columns, key, sort, nothing }) {
     this.columns = columns;
@@ -41,7 +42,7 @@ export class Table {
     attr(this.none, 'hidden', rows.length > 0);
   }
 
-  // What has no value comes last either way, and equals stay in their order.
+  // Rows without a value come last either way, and equal rows keep their order.
   compare(c, a, b) {
     const x = c.sort(a);
     const y = c.sort(b);

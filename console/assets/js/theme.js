@@ -1,4 +1,4 @@
-// Light and dark: what the system prefers, until somebody chooses.
+// Light and dark: the system's preference, until the user chooses.
 import { read, write, forget } from './memory.js';
 
 const system = matchMedia('(prefers-color-scheme: dark)');
@@ -18,7 +18,7 @@ function apply(t) {
   for (const f of listeners) f(t);
 }
 
-// Choosing what the system prefers anyway is choosing nothing.
+// Choosing the system's preference clears the choice.
 export function toggleTheme() {
   const t = theme() === 'dark' ? 'light' : 'dark';
   if (t === preferred()) forget('theme');

@@ -30,7 +30,7 @@ export class Unit {
     this.limit = new LimitFacts();
     this.body = h('div.stack', null, h('div', null, this.banners.el, this.numbers.el), this.grid, this.flights.el,
       h('div.two', null, this.entries.el, this.limit.el), this.counts.el);
-    this.none = h('div', { hidden: true }, empty(`There is no unit “${name}” now.`, 'It may have been taken out of the configuration. The overview has those that are there.'));
+    this.none = h('div', { hidden: true }, empty(`There is no unit “${name}” now.`, 'It may have been removed from the configuration. The overview lists all units.'));
     this.el = h('div', null, h('div.page-head', null, h('a', { href: link('overview') }, 'Overview'), h('span.sub', { 'aria-hidden': 'true' }, '/'),
       h('h1', null, name), this.kind, this.state, h('span.grow'),
       h('a', { href: link('hot', name) }, 'Hot keys')), this.none, this.body);
@@ -70,7 +70,7 @@ export class Unit {
     this.limit.draw(l, store, u.limit);
   }
 
-  // The charts that depend on what there is.
+  // Adds the charts that depend on the unit and its limit.
   addCharts(of, l) {
     const wanted = of + (l ? l.kind : '');
     if (this.wanted === wanted) return;

@@ -15,9 +15,9 @@ export class Units {
     this.app = app;
     this.filter = h('input', { type: 'search', placeholder: 'Filter', 'aria-label': 'Filter by name', 'data-filter': true, autocomplete: 'off', spellcheck: 'false', oninput: () => this.draw() });
     this.table = new Table({
-      caption: 'Units', key: (r) => r.unit.name, sort: '-requests', nothing: 'No unit has such a name.', columns: columns(),
+      caption: 'Units', key: (r) => r.unit.name, sort: '-requests', nothing: 'No route or Guard matches.', columns: columns(),
     });
-    this.el = panel('Routes and Guards', 'click one for more', this.table.el);
+    this.el = panel('Routes and Guards', 'click one for details', this.table.el);
     this.el.head.append(h('span.right.filter', null, this.filter));
   }
 
@@ -39,7 +39,7 @@ function columns() {
     draw: (td, r) => td.line.draw((r.series[name] || []).slice(-r.range)),
   });
   const loud = (x) => (x === 0 ? 'zero' : '');
-  // As loud as what is said of it.
+  // The tone follows the level of the finding.
   const bad = (x, r, what) => (x === 0 ? 'zero' : r.found.some((f) => f.level === 'bad' && f.key === r.unit.name + '/' + what) ? 'hurts' : 'minds');
   return [
     { name: 'name', head: 'Name', sort: (r) => r.unit.name,
@@ -50,12 +50,12 @@ function columns() {
     { name: 'requests', head: 'Requests/s', num: true, sort: (r) => r.r.requests, cell: (r) => rate(r.r.requests), tone: (r) => loud(r.r.requests) },
     { name: 'requests-line', head: h('span.unseen', null, 'Requests over time'), roomy: true, ...graph('requests', 'joined') },
     { name: 'saved', head: 'Avoided', num: true, says: 'share of calls of the source that were not needed', sort: (r) => r.r.saved, cell: (r) => percent(r.r.saved) },
-    { name: 'calls', head: 'Calls/s', num: true, says: 'of the source, refreshes too', sort: (r) => r.r.calls, cell: (r) => rate(r.r.calls), tone: (r) => loud(r.r.calls) },
+    { name: 'calls', head: 'Calls/s', num: true, says: 'of the source, including refreshes', sort: (r) => r.r.calls, cell: (r) => rate(r.r.calls), tone: (r) => loud(r.r.calls) },
     { name: 'calls-line', head: h('span.unseen', null, 'Calls over time'), roomy: true, ...graph('calls', 'calls') },
     { name: 'failed', head: 'Failed/s', num: true, says: 'calls of the source', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => bad(r.r.failed, r, 'failing') },
     { name: 'refused', head: 'Refused/s', num: true, sort: (r) => r.r.refused, cell: (r) => rate(r.r.refused), tone: (r) => bad(r.r.refused, r, 'refused') },
-    { name: 'p99', head: 'p99', num: true, says: 'of requests; of calls of the source where those are not timed', sort: (r) => r.r.p99,
+    { name: 'p99', head: 'p99', num: true, says: 'of requests, or of calls of the source if requests are not timed', sort: (r) => r.r.p99,
       cell: (r) => (Number.isFinite(r.r.p99) ? duration(r.r.p99) : none) },
-    { name: 'flights', head: 'In flight', num: true, says: 'calls that newcomers could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
+    { name: 'flights', head: 'In flight', num: true, says: 'calls that new requests could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
   ];
 }

@@ -1,5 +1,5 @@
-// Text that strangers sent, fit for a page: what is hidden, or changes how other text
-// is shown, is escaped and never left out. It is package plain, for the browser.
+// Makes untrusted text safe to show. Characters that are hidden, or that change how other
+// text is shown, are escaped and never dropped. It does the same as the Go package plain.
 const hidden = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 const hex = (n, digits) => n.toString(16).padStart(digits, '0');

@@ -1,5 +1,5 @@
-// Package pgtest gives the examples' tests a table of products in the PostgreSQL
-// that make test has started.
+// Package pgtest provides the examples' tests with a table of products in the
+// PostgreSQL server that make test has started.
 package pgtest
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A DB is a pool of connections to a schema of its own, which counts its queries.
+// A DB is a pool of connections to a separate schema, which counts its queries.
 type DB struct {
 	*pgxpool.Pool
 	Queries atomic.Int64
 }
 
-// Open returns a DB with the table products: four products in two categories.
+// Open returns a DB with the table products, which has four products in two categories.
 func Open(t *testing.T) *DB {
 	t.Helper()
 	url := os.Getenv("WEIR_TEST_POSTGRES")

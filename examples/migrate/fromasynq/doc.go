@@ -1,2 +1,2 @@
-// Package fromasynq sends mails from a queue, with asynq and with package jobs.
+// Package fromasynq sends mails from a queue, once with asynq and once with package jobs.
 package fromasynq

@@ -1,3 +1,3 @@
-// Package fromgocache has a service with cached prices, with go-cache and
-// singleflight, and with a Guard.
+// Package fromgocache implements a service with cached prices, once with go-cache and
+// singleflight and once with a Guard.
 package fromgocache

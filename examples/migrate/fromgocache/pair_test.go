@@ -14,10 +14,10 @@ type prices interface {
 	Forget(ctx context.Context, sku string) error
 }
 
-// pair runs a test in a bubble before and after the migration.
+// pair runs a test in a bubble with the service before and after the migration.
 func pair(t *testing.T, test func(t *testing.T, s *shop.Source, p prices)) {
 	t.Run("before", func(t *testing.T) {
-		// go-cache's cleaner never ends, so it must not begin in the bubble.
+		// go-cache's cleaner goroutine never ends, so it must not start in the bubble.
 		var s shop.Source
 		b := NewBefore(s.Price)
 		synctest.Test(t, func(t *testing.T) { test(t, &s, b) })
@@ -69,8 +69,8 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// The difference: a load that began before Forget is stored after it by go-cache
-// and singleflight, so the old price is there for another minute.
+// The difference: go-cache and singleflight store the result of a load that began before
+// Forget, so the old price is served for another minute.
 func TestForgetDuringALoad(t *testing.T) {
 	pair(t, func(t *testing.T, s *shop.Source, p prices) {
 		go p.Price(t.Context(), "mill")

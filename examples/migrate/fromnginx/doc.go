@@ -1,2 +1,2 @@
-// Package fromnginx has a caching proxy, with Nginx and with weir proxy.
+// Package fromnginx tests a caching proxy, once with Nginx and once with weir proxy.
 package fromnginx

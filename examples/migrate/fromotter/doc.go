@@ -1,3 +1,3 @@
-// Package fromotter has a service with cached prices, with otter's loading
-// cache and with a Guard.
+// Package fromotter implements a service with cached prices, once with otter's loading
+// cache and once with a Guard.
 package fromotter

@@ -11,12 +11,12 @@ import (
 	"github.com/weir-go/weir/examples/migrate/internal/shop"
 )
 
-// A guarded is After, with the method of Before.
+// A guarded wraps the Guard of NewAfter with the Price method of Before.
 type guarded struct{ *weir.Guard[string, int] }
 
 func (g guarded) Price(ctx context.Context, sku string) (int, error) { return g.Get(ctx, sku) }
 
-// pair runs a test in a bubble before and after the migration.
+// pair runs a test in a bubble with the service before and after the migration.
 func pair(t *testing.T, test func(t *testing.T, s *shop.Source, p shop.Prices)) {
 	t.Run("before", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// The difference: otter's load has the context of its first caller. If that ends,
-// the next caller loads again.
+// The difference: otter's load uses the context of its first caller. If that ends, the
+// next caller loads again.
 func TestFirstCallerLeaves(t *testing.T) {
 	pair(t, func(t *testing.T, s *shop.Source, p shop.Prices) {
 		hurried, cancel := context.WithTimeout(t.Context(), shop.Slow/2)
@@ -117,7 +117,8 @@ func TestWaiterLeaves(t *testing.T) {
 	})
 }
 
-// The difference: a panic of the query panics in otter's caller. A Guard returns it.
+// The difference: with otter, a panic of the query panics in the caller. A Guard returns
+// it as an error.
 func TestPanic(t *testing.T) {
 	bug := func(context.Context, string) (int, error) { panic("a bug") }
 	synctest.Test(t, func(t *testing.T) {

@@ -1,2 +1,2 @@
-// Package fromriver sends mails from a queue, with River and with package jobs.
+// Package fromriver sends mails from a queue, once with River and once with package jobs.
 package fromriver

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/flight/compat"
 )
 
-// plainResult has the fields of both Results.
+// plainResult has the fields of both Result types.
 type plainResult = struct {
 	Val    any
 	Err    error
@@ -34,7 +34,7 @@ var (
 	_ group[compat.Result]       = (*compat.Group)(nil)
 )
 
-// One source of tests is compiled against both.
+// The same tests run against singleflight and compat.
 func TestCompat(t *testing.T) {
 	t.Run("singleflight", func(t *testing.T) {
 		suite(t, func() group[singleflight.Result] { return new(singleflight.Group) })
@@ -83,7 +83,7 @@ func testError[R ~plainResult](t *testing.T, g group[R]) {
 	want := errors.New("no luck")
 	v, err, _ := g.Do("k", func() (any, error) { return "half", want })
 	if v != "half" || err != want {
-		t.Errorf("Do = %v, %v; want both that fn returned", v, err)
+		t.Errorf("Do = %v, %v; want both results of fn", v, err)
 	}
 }
 
@@ -126,7 +126,7 @@ func testChannel[R ~plainResult](t *testing.T, g group[R]) {
 		synctest.Wait()
 		select {
 		case r, ok := <-ch:
-			t.Errorf("the channel had %v, %t after its result; want nothing", r, ok)
+			t.Errorf("the channel sent %v, %t after its result; want nothing", r, ok)
 		default:
 		}
 	}
@@ -179,7 +179,7 @@ func testPanic[R ~plainResult](t *testing.T, g group[R]) {
 	synctest.Wait()
 	close(release)
 	wg.Wait()
-	testValue(t, g) // the Group lives
+	testValue(t, g) // the Group still works
 }
 
 // runtime.Goexit in fn ends every caller of Do.
@@ -193,7 +193,7 @@ func testGoexit[R ~plainResult](t *testing.T, g group[R]) {
 				runtime.Goexit()
 				return nil, nil
 			})
-			t.Error("Do returned; want the goroutine's end")
+			t.Error("Do returned; want the goroutine to exit")
 		})
 	}
 	synctest.Wait()
@@ -202,7 +202,7 @@ func testGoexit[R ~plainResult](t *testing.T, g group[R]) {
 	testValue(t, g)
 }
 
-// Errors that fn has from elsewhere are results, whatever they are.
+// Any error of fn is a result, even one that another Group returned to it.
 func testNestedErrors[R ~plainResult](t *testing.T, g group[R]) {
 	for _, want := range []error{flight.ErrGoexit, &flight.PanicError{Value: "elsewhere"}} {
 		if _, err, _ := g.Do("k", func() (any, error) { return nil, want }); err != want {

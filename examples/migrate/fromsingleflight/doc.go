@@ -1,3 +1,3 @@
-// Package fromsingleflight has a service that coalesces queries, with
-// golang.org/x/sync/singleflight and with package flight.
+// Package fromsingleflight implements a service that coalesces queries, once with
+// golang.org/x/sync/singleflight and once with package flight.
 package fromsingleflight

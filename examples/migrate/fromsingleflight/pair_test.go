@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/examples/migrate/internal/shop"
 )
 
-// pair runs a test in a bubble before and after the migration.
+// pair runs a test in a bubble with the service before and after the migration.
 func pair(t *testing.T, test func(t *testing.T, s *shop.Source, p shop.Prices)) {
 	for name, open := range map[string]func(s *shop.Source) shop.Prices{
 		"before": func(s *shop.Source) shop.Prices { return &Before{Query: s.Price} },
@@ -32,7 +32,7 @@ func TestCrowdIsOneLoad(t *testing.T) {
 		}
 		p.Price(t.Context(), "mill")
 		if s.Loads.Load() != 2 {
-			t.Errorf("%d loads; want 2: nothing is kept", s.Loads.Load())
+			t.Errorf("%d loads; want 2, because results are not stored", s.Loads.Load())
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A bulkQuery leaves out the products that do not exist.
+// A bulkQuery returns the prices of several products, without those that do not exist.
 type bulkQuery func(ctx context.Context, skus []string) (map[string]int, error)
 
 func bulkBefore(ctx context.Context, c *sturdyc.Client[int], query bulkQuery, skus []string) (map[string]int, error) {
@@ -16,7 +16,8 @@ func bulkBefore(ctx context.Context, c *sturdyc.Client[int], query bulkQuery, sk
 	return c.GetOrFetchBatch(ctx, skus, key, sturdyc.BatchFetchFn[int](query))
 }
 
-// bulkAfter has a Guard of weir.NewFrom(weir.Source[string, int]{LoadMany: query}, options).
+// bulkAfter returns the prices of several products. Create g with
+// weir.NewFrom(weir.Source[string, int]{LoadMany: query}, options).
 func bulkAfter(ctx context.Context, g *weir.Guard[string, int], skus []string) (map[string]int, error) {
 	prices := map[string]int{}
 	for sku, r := range g.GetMany(ctx, skus) {

@@ -1,3 +1,3 @@
-// Package fromsturdyc has a service with cached prices, one by one and in bulk,
-// with sturdyc and with a Guard.
+// Package fromsturdyc implements a service with cached prices, one by one and in bulk,
+// once with sturdyc and once with a Guard.
 package fromsturdyc

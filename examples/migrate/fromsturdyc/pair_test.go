@@ -14,12 +14,12 @@ import (
 	"github.com/weir-go/weir/examples/migrate/internal/shop"
 )
 
-// A guarded is After, with the method of Before.
+// A guarded wraps the Guard of NewAfter with the Price method of Before.
 type guarded struct{ *weir.Guard[string, int] }
 
 func (g guarded) Price(ctx context.Context, sku string) (int, error) { return g.Get(ctx, sku) }
 
-// pair runs a test in a bubble before and after the migration.
+// pair runs a test in a bubble with the service before and after the migration.
 func pair(t *testing.T, test func(t *testing.T, s *shop.Source, p shop.Prices)) {
 	t.Run("before", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestCrowdIsOneLoad(t *testing.T) {
 	})
 }
 
-// Between the TTL and the end of the window callers do not wait.
+// Between the TTL and the end of the stale window, callers do not wait.
 func TestRefreshInTheBackground(t *testing.T) {
 	pair(t, func(t *testing.T, s *shop.Source, p shop.Prices) {
 		p.Price(t.Context(), "mill")
@@ -94,7 +94,7 @@ func TestMissingProductsAreRemembered(t *testing.T) {
 	})
 }
 
-// The difference: sturdyc's load has the context of the first caller.
+// The difference: sturdyc's load uses the context of the first caller.
 func TestFirstCallerLeaves(t *testing.T) {
 	pair(t, func(t *testing.T, s *shop.Source, p shop.Prices) {
 		hurried, cancel := context.WithTimeout(t.Context(), shop.Slow/2)
@@ -146,7 +146,7 @@ func TestBulk(t *testing.T) {
 				}
 				s.Down.Store(true)
 				if _, err := prices(t.Context(), []string{"fork"}); !errors.Is(err, shop.ErrDown) {
-					t.Errorf("the prices while the source is down: %v; want %v", err, shop.ErrDown)
+					t.Errorf("the error while the source is down is %v; want %v", err, shop.ErrDown)
 				}
 			})
 		})

@@ -1,2 +1,2 @@
-// Package fromvarnish has a caching proxy, with Varnish and with weir proxy.
+// Package fromvarnish tests a caching proxy, once with Varnish and once with weir proxy.
 package fromvarnish

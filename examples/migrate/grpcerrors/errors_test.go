@@ -38,10 +38,10 @@ func TestCodes(t *testing.T) {
 		{errors.New("password=secret"), codes.Unknown, codes.Unknown},
 	} {
 		if got := status.Code(grpcerrors.Of(tt.err)); got != tt.code {
-			t.Errorf("Of(%v) has the code %v; want %v", tt.err, got, tt.code)
+			t.Errorf("Of(%v) has code %v; want %v", tt.err, got, tt.code)
 		}
 		if got := status.Code(grpcerrors.OfClient(tt.err)); got != tt.ofClient {
-			t.Errorf("OfClient(%v) has the code %v; want %v", tt.err, got, tt.ofClient)
+			t.Errorf("OfClient(%v) has code %v; want %v", tt.err, got, tt.ofClient)
 		}
 	}
 	wrapped := fmt.Errorf("key secret: %w", status.Error(codes.PermissionDenied, "no"))

@@ -18,11 +18,12 @@ import (
 // errNotAgain ends an HTTP/2 request that net/http was about to send again.
 var errNotAgain = errors.New("forward: the connection ended the request, which is not sent again")
 
-// identity as a Request's Transfer-Encoding has net/http write a body of unknown
-// length as it is. An empty one is then not a chunked one.
+// identity, as the Transfer-Encoding of a Request, makes net/http write a body of
+// unknown length without encoding. So an empty body is not written as a chunked
+// one.
 var identity = []string{"identity"}
 
-// An attempt is one try to send a request.
+// An attempt is one attempt at sending a request.
 type attempt struct {
 	t       *Transport
 	req     *http.Request
@@ -32,15 +33,16 @@ type attempt struct {
 	trace   httptrace.ClientTrace
 	conn    *conn // written before the request is, read by hooks that follow
 	reused  bool
-	start   int64       // what was written to conn before
+	start   int64       // bytes written to conn before
 	written atomic.Bool // the head was written, on HTTP/2
-	// on is conn, for who reads the body; client is set when that broke while the
-	// connection was fine. Atomic: the transport reads the body when it likes.
+	// on is conn, for the reader of the body. client is set if the body broke
+	// while the connection was fine. Both are atomic because the transport reads
+	// the body at any time.
 	on     atomic.Pointer[conn]
 	client atomic.Bool
 }
 
-// newAttempt prepares a try to send r with body.
+// newAttempt prepares an attempt at sending r with body.
 func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	a := &attempt{t: t}
 	a.relay, _ = r.Context().Value(relayKey{}).(*relay)
@@ -51,7 +53,7 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	}
 	ctx := r.Context()
 	if t.main.Protocols.HTTP2() || t.main.Protocols.UnencryptedHTTP2() {
-		// Canceled on failure only: after an answer the context ends with r's.
+		// Canceled on failure only: after a response, the context ends with r's.
 		a.trace.WroteHeaders = func() { a.written.Store(true) }
 		ctx, a.cancel = context.WithCancelCause(ctx)
 	}
@@ -68,37 +70,37 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	return a
 }
 
-// newDirectAttempt returns an attempt for a direct, which changes nothing of r: the
-// server is who it has a connection to.
+// newDirectAttempt returns an attempt for a direct. It leaves r unchanged: the
+// connection determines the server.
 func newDirectAttempt(t *Transport, r *http.Request) *attempt {
 	a := &attempt{t: t, req: r}
 	a.relay, _ = r.Context().Value(relayKey{}).(*relay)
 	return a
 }
 
-// took gets the connection of HTTP/1 that the request will be written to.
+// took records the HTTP/1 connection that the request will be written to.
 func (a *attempt) took(c *conn, reused bool) {
 	a.conn, a.reused = c, reused
 	a.on.Store(c)
 	a.start = c.take(a, a.req.Method)
 }
 
-// gotConn gets the connection that the request will be written to.
+// gotConn receives the connection that the request will be written to.
 //
-// net/http would send a request without a body again if a connection of HTTP/1
-// breaks. It checks that there is no body, so there is one from here on, an
-// empty one that leaves no mark on the wire. It is done here and no sooner
-// because on HTTP/2 it would leave one.
+// If an HTTP/1 connection breaks, net/http would resend a request without a body.
+// It checks that there is no body, so gotConn adds one that is empty and leaves
+// no trace on the wire. This cannot be done earlier, because on HTTP/2 it would
+// leave a trace.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	c := unwrapConn(info.Conn)
 	if c == nil {
 		return
 	}
 	if c.streams {
-		// A second connection for a request that was written to a first. The
-		// server may have reset it as a fault after having worked on it
-		// (golang.org/issue/47635). A stream that was refused stays on its
-		// connection, and is sent again.
+		// This is a second connection for a request that was already written to a
+		// first one. The server may have reset the stream with an error after
+		// processing the request (golang.org/issue/47635). A refused stream stays
+		// on its connection, and is resent.
 		if a.written.Load() && a.conn != c && a.cancel != nil {
 			a.cancel(errNotAgain)
 		}
@@ -118,8 +120,8 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// hideKeys writes the names of Idempotency-Key in lower case, which is how
-// net/http does not find them: it takes them as leave to send a POST again.
+// hideKeys writes the names of Idempotency-Key in lower case, where net/http does
+// not find them. It would take them as permission to resend a POST.
 func (a *attempt) hideKeys() {
 	for name, hidden := range map[string]string{"Idempotency-Key": "idempotency-key", "X-Idempotency-Key": "x-idempotency-key"} {
 		if v, ok := a.req.Header[name]; ok {
@@ -141,8 +143,8 @@ func (a *attempt) got1xx(code int, header textproto.MIMEHeader) error {
 	return nil
 }
 
-// answered looks at the head of the answer. net/http does not find TLS under a
-// framed connection.
+// answered processes the head of the response. net/http does not detect TLS under
+// a framed connection.
 func (a *attempt) answered(resp *http.Response) {
 	if a.conn != nil {
 		resp.TLS = a.conn.tls
@@ -154,7 +156,7 @@ func (a *attempt) answered(resp *http.Response) {
 	}
 }
 
-// failed returns what to say of err.
+// failed returns the error to report for err.
 func (a *attempt) failed(err error) error {
 	if a.cancel != nil {
 		if cause := context.Cause(a.req.Context()); errors.Is(err, context.Canceled) && cause != nil {
@@ -165,9 +167,9 @@ func (a *attempt) failed(err error) error {
 	return err
 }
 
-// blamed returns err as an *fault.UpstreamError if it is the server's doing:
-// the connection failed under us, or what came back was no answer. An error of
-// the client's body, of our own making, or of ctx is none.
+// blamed returns err as a *fault.UpstreamError if the server is at fault: the
+// connection failed on the server's side, or the reply was not a valid response.
+// Errors of the client's body, of weir itself, or of ctx are returned unchanged.
 func (a *attempt) blamed(ctx context.Context, err error) error {
 	c := a.conn
 	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errNotAgain) {
@@ -179,8 +181,8 @@ func (a *attempt) blamed(ctx context.Context, err error) error {
 	return err
 }
 
-// unsent reports whether nothing of the request has left, as far as HTTP/1 is
-// concerned, and its body is as it was.
+// unsent reports whether, on HTTP/1, nothing of the request was sent and its body
+// is untouched.
 func (a *attempt) unsent() bool {
 	if a.conn == nil || a.conn.streams || a.conn.wrote.Load() != a.start {
 		return false
@@ -188,7 +190,7 @@ func (a *attempt) unsent() bool {
 	return a.body == nil || !a.body.begun.Load()
 }
 
-// end closes the body, which the caller of RoundTrip counts on.
+// end closes the body, as the caller of RoundTrip expects.
 func (a *attempt) end() {
 	if a.body != nil {
 		a.body.src.Close()
@@ -207,20 +209,20 @@ func unwrapConn(c net.Conn) *conn {
 	return own
 }
 
-// An emptyBody has nothing in it, and is not nil.
+// An emptyBody is empty, and is not nil.
 type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// WriteTo is [io.WriterTo]: without it net/http allocates a buffer of 32 KiB for
-// each request, to copy nothing.
+// WriteTo implements [io.WriterTo]. Without it, net/http allocates a buffer of 32
+// KiB per request, to copy nothing.
 func (emptyBody) WriteTo(io.Writer) (int64, error) { return 0, nil }
 
 func (emptyBody) Close() error { return nil }
 
-// broken is called when the connection is closed, and ends the wait for a body
-// that will not be needed: net/http does not report a lost connection before the
-// body's reader has come back.
+// broken is called when the connection is closed. It ends the wait for a body
+// that is no longer needed: net/http reports a lost connection only after the
+// read of the body has returned.
 func (a *attempt) broken() {
 	if a.body == nil {
 		return
@@ -231,11 +233,11 @@ func (a *attempt) broken() {
 	}
 }
 
-// A onceBody is the body of one attempt. Its Close leaves a body alone that
-// nobody has read from, so that the next attempt can have it.
+// A onceBody is the body of one attempt. If nothing was read from it, Close
+// leaves the body open for the next attempt.
 //
-// Read sets reading before it looks at dead, and broken sets dead before it looks
-// at reading, so that one of them sees the other. They are atomic because broken
+// Read sets reading before it checks dead, and broken sets dead before it checks
+// reading, so at least one of them sees the other. They are atomic because broken
 // cannot wait for a Read.
 type onceBody struct {
 	a                    *attempt

@@ -10,53 +10,53 @@ import (
 	"github.com/weir-go/weir/gateway/httpwire"
 )
 
-// unclear returns what is wrong with r, "" for nothing. It is what net/http's
-// server lets pass and its client would refuse to send, or send as something
-// else: no server is troubled with it.
+// unclear returns what is wrong with r, or "". It finds requests that net/http's
+// server accepts, but that its client would refuse to send, or would send with
+// another meaning. Such a request never reaches a server.
 //
-// That is mostly HTTP/2, whose pseudo-header fields net/http takes as they come
-// (RFC 9113, section 8.3.1).
+// Most of these are HTTP/2 requests, whose pseudo-header fields net/http does not
+// validate (RFC 9113, section 8.3.1).
 func unclear(r *http.Request) string {
 	switch {
 	case r.Method != "" && !httpwire.IsToken(r.Method):
-		return "the method is no token"
-	case r.Host == "" && r.ProtoAtLeast(1, 1) && r.RequestURI != "": // a URI of http has a host (RFC 9110, section 4.2.1)
+		return "the method is not a token"
+	case r.Host == "" && r.ProtoAtLeast(1, 1) && r.RequestURI != "": // an http URI has a host (RFC 9110, section 4.2.1)
 		return "there is no authority"
 	case r.Host != "" && !isAuthority(r.Host):
-		return "the authority is no host"
+		return "the authority is not a host"
 	}
 	if r.ProtoMajor > 1 {
 		for _, host := range r.Header["Host"] {
 			if !strings.EqualFold(host, r.Host) {
-				return "Host is not the authority"
+				return "Host differs from the authority"
 			}
 		}
 		if r.RequestURI != "" && r.RequestURI != "*" && r.RequestURI[0] != '/' {
 			return "the path does not begin with a slash"
 		}
 		if !fits(r.Header["Content-Length"], r.ContentLength) {
-			return "Content-Length is not the length of the body"
+			return "Content-Length does not match the length of the body"
 		}
 	}
-	for i := range len(r.RequestURI) { // in a request line a blank would end the target
+	for i := range len(r.RequestURI) { // in a request line, a blank would end the target
 		if c := r.RequestURI[i]; c <= ' ' || c == 0x7f {
-			return "the target has a byte that no URI may have"
+			return "the target contains a byte that is not allowed in a URI"
 		}
 	}
-	if len(r.Trailer) == 0 { // cheaper than to begin to walk over nothing
+	if len(r.Trailer) == 0 { // cheaper than iterating over an empty map
 		return ""
 	}
 	for name := range r.Trailer {
 		if !httpwire.IsToken(name) {
-			return "Trailer names what is no field"
+			return "Trailer lists an invalid field name"
 		}
 	}
 	return ""
 }
 
-// fits reports whether lengths, as they came, are all what net/http took them
-// for: it takes one that is no number for 0, the first of several, and none at
-// the end of a stream.
+// fits reports whether all lengths, as received, agree with n, which net/http
+// derived from them: it reads an invalid number as 0, uses the first of several
+// values, and ignores all of them if the stream ends with the header section.
 func fits(lengths []string, n int64) bool {
 	for _, l := range lengths {
 		if v, err := strconv.ParseUint(l, 10, 63); err != nil || int64(v) != n { //nolint:gosec // 63 bits
@@ -66,8 +66,8 @@ func fits(lengths []string, n int64) bool {
 	return true
 }
 
-// isAuthority reports whether text is a host, with or without a port, and
-// nothing else (RFC 3986, section 3.2; userinfo is none of HTTP's).
+// isAuthority reports whether text is a host with an optional port, and nothing
+// else (RFC 3986, section 3.2; HTTP has no userinfo).
 func isAuthority(text string) bool {
 	host, port := text, ""
 	if strings.HasPrefix(text, "[") {
@@ -80,7 +80,8 @@ func isAuthority(text string) bool {
 			return false
 		}
 		port = strings.TrimPrefix(port, ":")
-		// No zone: it means something only where the client is (RFC 6874, section 4).
+		// No zone: it has a meaning only on the client's machine (RFC 6874,
+		// section 4).
 		if ip, err := netip.ParseAddr(host); err != nil || !ip.Is6() || ip.Zone() != "" {
 			return false
 		}
@@ -105,8 +106,8 @@ func isAuthority(text string) bool {
 	return host != ""
 }
 
-// inName has the bytes that a registered name may have (RFC 3986, section 3.2.2). A
-// table, as each request's Host is looked at.
+// inName has the bytes that are allowed in a registered name (RFC 3986, section
+// 3.2.2). It is a table because the Host of every request is checked.
 var inName = func() (may [256]bool) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=%") {
 		may[c] = true
@@ -114,8 +115,8 @@ var inName = func() (may [256]bool) {
 	return may
 }()
 
-// sendable reports whether net/http sends fields that look like h. What a server
-// of net/http has read does.
+// sendable reports whether net/http would send the fields h. It does send fields
+// that a net/http server has read.
 func sendable(h http.Header) bool {
 	for name, values := range h {
 		if !httpwire.IsToken(name) {
@@ -130,10 +131,10 @@ func sendable(h http.Header) bool {
 	return true
 }
 
-// inTrailers reports whether a field of this name, as net/http spells it, may
-// come after a body: not where it could change the framing, the routing, the
-// client's identity, the requested resource, or how the response is read (RFC
-// 9110, section 6.5.1).
+// inTrailers reports whether a field with this name, in net/http's spelling, is
+// allowed in trailers. It is not if it could change the framing, the routing, the
+// client's identity, the requested resource, or how the response is interpreted
+// (RFC 9110, section 6.5.1).
 func inTrailers(name string) bool {
 	if hopByHop(name) {
 		return false

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// closeAfterReply has net/http close the client's connection after the answer,
-// though its head is written. There is no method for it, but a MaxBytesReader
-// says just that to its ResponseWriter when it meets its limit.
+// closeAfterReply makes net/http close the client's connection after the
+// response, even if the header is already written. There is no method for it, but
+// a MaxBytesReader requests exactly that from its ResponseWriter when it reaches
+// its limit.
 func closeAfterReply(w http.ResponseWriter) {
 	for {
 		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A conn is a connection to a server, below TLS. It counts what is written, and
-// closes itself when it has been idle for too long, unless it carries streams
-// (HTTP/2, which does that itself).
+// A conn is a connection to a server, below TLS. It counts the bytes written, and
+// closes itself after it was idle for too long, unless it carries streams (HTTP/2
+// does that itself).
 //
 // A request and the timer may want the same idle conn at once:
 //
@@ -22,43 +22,46 @@ import (
 //	timer:   closes it
 //	request: fails with nothing written, and is sent on another
 //
-// In the other order the timer finds it taken and does nothing.
+// In the opposite order, the timer finds it in use and does nothing.
 type conn struct {
 	net.Conn
 	tls     *tls.ConnectionState // nil without TLS
 	streams bool
 	wrote   atomic.Int64 // bytes of requests (and of a TLS handshake)
-	// ending is set when TLS says goodbye: crypto/tls sets a deadline before it
-	// does, and net/http never sets one. What follows is no request's.
+	// ending is set when TLS sends its closing alert: crypto/tls sets a deadline
+	// before that, and net/http never sets one. Later bytes do not belong to a
+	// request.
 	ending atomic.Bool
-	begun  bool        // by the reader: something was read
-	old    atomic.Bool // what came first is an answer of HTTP/1, on a connection for HTTP/2
-	lost   atomic.Bool // set under mu, read without: Write is not to wait for it
-	// closing is set when we close it, and down when it failed before that, which
-	// is the server's doing. Atomic, as a Read can be anywhere then.
+	begun  bool        // set by the reader: something was read
+	old    atomic.Bool // the first bytes are an HTTP/1 response, on a connection for HTTP/2
+	lost   atomic.Bool // set under mu, read without it so that Write does not wait for mu
+	// closing is set when this side closes the connection, and down if it failed
+	// before that, which is the server's fault. They are atomic because a Read
+	// can be in progress.
 	closing, down atomic.Bool
 
 	mu   sync.Mutex
-	user *attempt // guarded by mu: who took it last
-	// What the answer to user's request is waited for with: see framed.
-	awaited string        // guarded by mu: its method, "" if it has come or there is none
-	sent    bool          // guarded by mu: some of the request was written
-	some    bool          // guarded by mu: some of the answer has come
+	user *attempt // guarded by mu: the last user
+	// State of the expected response to user's request, see framed.
+	awaited string        // guarded by mu: the request's method, "" if no response is expected
+	sent    bool          // guarded by mu: part of the request was written
+	some    bool          // guarded by mu: part of the response has arrived
 	idle    bool          // guarded by mu
 	keep    time.Duration // guarded by mu: how long it may be idle
-	timer   *time.Timer   // guarded by mu; nil until it was idle
-	expired func()        // guarded by mu: called when it was idle for too long; may be nil
+	timer   *time.Timer   // guarded by mu; nil until the first idle time
+	expired func()        // guarded by mu: called after it was idle for too long; may be nil
 }
 
-// unused starts the clock of a connection that was just opened: it may turn out
-// that nobody needs it.
+// unused starts the idle timer of a newly opened connection: it may turn out not
+// to be needed.
 func (c *conn) unused() {
 	if !c.streams {
 		c.put(nil)
 	}
 }
 
-// take says that a's request will be written, and returns how much was before.
+// take records that a's request will be written, and returns the number of bytes
+// written before.
 func (c *conn) take(a *attempt, method string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,14 +73,15 @@ func (c *conn) take(a *attempt, method string) int64 {
 	return c.wrote.Load()
 }
 
-// onExpired has fn called when c was idle for too long, before it is closed.
+// onExpired sets fn to be called when c was idle for too long, before it is
+// closed.
 func (c *conn) onExpired(fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expired = fn
 }
 
-// put says that a has no more use for c. Somebody else may have taken it by now.
+// put records that a no longer uses c. Another attempt may have taken c already.
 func (c *conn) put(a *attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +91,7 @@ func (c *conn) put(a *attempt) {
 	}
 }
 
-// setKeep sets how long the server lets a's connection be idle.
+// setKeep sets how long the server allows a's connection to be idle.
 func (c *conn) setKeep(a *attempt, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +112,9 @@ func (c *conn) waitLocked() {
 	c.timer.Reset(c.keep)
 }
 
-// tooLong closes c if it is idle still. A timer that was stopped too late finds
-// it taken, or idle anew; then it closes c before its time, which does no harm.
+// tooLong closes c if it is still idle. If the timer was stopped too late, c may
+// be in use, or idle again. In the latter case it is closed early, which does no
+// harm.
 func (c *conn) tooLong() {
 	c.mu.Lock()
 	idle, expired := c.idle, c.expired
@@ -152,7 +157,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failed receives what Read and Write return.
+// failed processes the errors of Read and Write.
 func (c *conn) failed(err error) {
 	if err != nil && !c.closing.Load() && !c.lost.Load() {
 		c.down.Store(true)
@@ -164,7 +169,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close also tells the last user of c.
+// Close closes c and notifies its last user.
 func (c *conn) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()
@@ -181,7 +186,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// CloseWrite ends what is sent, for a tunnel.
+// CloseWrite closes the sending side, for a tunnel.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

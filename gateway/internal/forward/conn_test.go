@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// TLS says goodbye on a connection on which nothing of a request was written.
-// That must not look as if something was.
+// TLS sends its closing alert on a connection on which nothing of a request was
+// written. The alert must not count as part of a request.
 func TestH15_GoodbyeIsNotARequest(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -43,21 +43,21 @@ func TestH15_GoodbyeIsNotARequest(t *testing.T) {
 	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	before := c.wrote.Load()
 	if _, err := tc.Write([]byte("hello")); err != nil || c.wrote.Load() <= before {
-		t.Fatalf("Write = %v, and %d bytes were counted; want some", err, c.wrote.Load()-before)
+		t.Fatalf("Write = %v with %d bytes counted; want some", err, c.wrote.Load()-before)
 	}
 	before = c.wrote.Load()
 	tc.Close()
 	if err := <-read; err != nil {
-		t.Fatalf("the server read %v; want a goodbye", err)
+		t.Fatalf("the server read %v; want a closing alert", err)
 	}
 	if got := c.wrote.Load(); got != before {
-		t.Errorf("the goodbye counts as %d bytes; want none", got-before)
+		t.Errorf("the closing alert counts as %d bytes; want none", got-before)
 	}
 	theirs.Close()
 }
 
-// The report that a connection is idle may come after the next request has taken
-// it. That request must not be cut off.
+// The report that a connection is idle may arrive after the next request has
+// taken the connection. That request must not be cut off.
 func TestH15_LatePutIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -69,22 +69,22 @@ func TestH15_LatePutIsIgnored(t *testing.T) {
 		c.setKeep(first, 0)
 		time.Sleep(time.Minute)
 		if c.lost.Load() {
-			t.Error("the connection was closed under its user")
+			t.Error("the connection was closed while in use")
 		}
 		c.put(second)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !c.lost.Load() {
-			t.Error("the connection was not closed when it was idle")
+			t.Error("the connection was not closed while idle")
 		}
 		if n, err := c.Write([]byte("x")); n != 0 || err == nil {
-			t.Errorf("Write = %d, %v; want an error and nothing written", n, err)
+			t.Errorf("Write = %d, %v; want an error, with nothing written", n, err)
 		}
 		theirs.Close()
 	})
 }
 
-// Whatever a server says, a connection is kept for less than it waits.
+// For any Keep-Alive, a connection is kept for less time than the server waits.
 func FuzzKeepAlive(f *testing.F) {
 	for _, s := range []string{"timeout=5", "max=1, timeout=61", `timeout="3"`, "timeout", "timeout=-1", "timeout=99999999999", ",,=", "TIMEOUT = 2"} {
 		f.Add(s)
@@ -115,7 +115,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// closeAfterReply counts on what a MaxBytesReader tells its ResponseWriter.
+// closeAfterReply relies on how a MaxBytesReader notifies its ResponseWriter.
 func TestCloseAfterReply(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +137,7 @@ func TestCloseAfterReply(t *testing.T) {
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(c)
 	if err != nil || len(b) < 5 || string(b[len(b)-5:]) != "0\r\n\r\n" {
-		t.Errorf("the answer was %q, %v; want it whole, and the connection closed", b, err)
+		t.Errorf("the response was %q, %v; want it complete, and the connection closed", b, err)
 	}
 }
 
@@ -145,9 +145,9 @@ type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A machine may be so busy that a connection which was just opened has been kept for
-// too long before anything is written to it. It is we who have closed it then, not
-// the server: the request goes over another one.
+// On a very busy machine, a newly opened connection may exceed its idle time
+// before anything is written to it. Then this side has closed it, not the server:
+// the request is sent over another connection.
 func TestH15_FreshConnectionThatWeCloseIsNoFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var servers sync.WaitGroup
@@ -189,7 +189,7 @@ func TestH15_FreshConnectionThatWeCloseIsNoFault(t *testing.T) {
 	})
 }
 
-// What is sent directly, and what is net/http's.
+// The requests that are sent directly, and those that net/http sends.
 func TestDirectRequests(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
 	defer srv.Close()

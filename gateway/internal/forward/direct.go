@@ -18,35 +18,36 @@ import (
 // A direct sends requests without a body over HTTP/1.1 without TLS, and reads the
 // responses, on the goroutine of the request.
 //
-// net/http has two goroutines for each connection: a response can arrive while the request's
-// body is still being written, and the end of an idle connection must be noticed. A
-// request without a body is written whole before its response is read; and an idle
-// connection is looked at when it is used again. All else is net/http's, see
-// [Transport.choose].
+// net/http uses two goroutines per connection: a response can arrive while the
+// request's body is still being written, and the end of an idle connection must
+// be noticed. A request without a body is completely written before its response
+// is read, and an idle connection is checked before it is reused. Everything else
+// is left to net/http, see [Transport.choose].
 type direct struct {
 	t *Transport
-	// off is set once a connection cannot be looked at without reading from it: then all
-	// requests are net/http's. It gets that connection, as spare.
+	// off is set once a connection cannot be checked without reading from it:
+	// from then on, net/http handles all requests. It gets that connection, as
+	// spare.
 	off   atomic.Bool
 	spare atomic.Pointer[framed]
 
 	mu     sync.Mutex
-	idle   []*directConn // guarded by mu; the one that was used last is the last
+	idle   []*directConn // guarded by mu; the most recently used one is last
 	closed bool          // guarded by mu
 }
 
-// A directConn is a connection of a direct. One request has it at a time.
+// A directConn is a connection of a direct. It serves one request at a time.
 type directConn struct {
 	*framed
 	d    *direct
 	peek peeker
 	br   *bufio.Reader
 	bw   *bufio.Writer
-	left int64 // how much of a response's header section may still be read
+	left int64 // how many more bytes of a header section may be read
 	head bool  // a header section is being read
 }
 
-// direct reports whether r is for t.direct.
+// direct reports whether t.straight can send r.
 func (t *Transport) direct(r *http.Request) bool {
 	if t.straight == nil || t.straight.off.Load() || r.Body != nil && r.Body != http.NoBody || r.Close ||
 		r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Trailer != nil {
@@ -57,11 +58,12 @@ func (t *Transport) direct(r *http.Request) bool {
 			return false
 		}
 	}
-	// What traces net/http is not called here.
+	// A direct does not call the hooks of a client trace.
 	return httptrace.ContextClientTrace(r.Context()) == nil
 }
 
-// errNotDirect: the connection is of no use to a direct, and r is for net/http.
+// errNotDirect means that a direct cannot use the connection, so net/http must
+// send r.
 var errNotDirect = errors.New("forward: the connection cannot be used directly")
 
 // roundTrip sends a's request once.
@@ -87,7 +89,7 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	alive := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		resp.Body = http.NoBody // also for an unrequested 101
+		resp.Body = http.NoBody // a 101 is treated the same, even if no upgrade was requested
 		if stop() && alive {
 			d.put(a, c)
 		} else {
@@ -118,7 +120,7 @@ func (c *directConn) exchange(a *attempt) (*http.Response, error) {
 			return resp, nil
 		}
 		if resp.StatusCode >= 100 && a.relay != nil {
-			_ = a.got1xx(resp.StatusCode, textproto.MIMEHeader(resp.Header)) // which never fails
+			_ = a.got1xx(resp.StatusCode, textproto.MIMEHeader(resp.Header)) // it never fails
 		}
 		if resp.StatusCode < 100 {
 			return resp, nil // the Forwarder refuses it
@@ -126,7 +128,7 @@ func (c *directConn) exchange(a *attempt) (*http.Response, error) {
 	}
 }
 
-// Read reads for br. A header section has a bound.
+// Read reads for br. It bounds header sections.
 func (c *directConn) Read(p []byte) (int, error) {
 	if !c.head {
 		return c.framed.Read(p)
@@ -139,7 +141,7 @@ func (c *directConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get returns a connection: the one that was used last, or a new one.
+// get returns a connection: the most recently used one, or a new one.
 func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error) {
 	for {
 		d.mu.Lock()
@@ -162,7 +164,7 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 		}
 		return nil, false, err
 	}
-	f := nc.(*framed) //nolint:forcetypeassert // it is, without HTTP/2
+	f := nc.(*framed) //nolint:forcetypeassert // always, without HTTP/2
 	peek, ok := newPeeker(f.c.Conn)
 	if !ok {
 		d.off.Store(true)
@@ -177,7 +179,7 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 	return c, false, nil
 }
 
-// address returns where the server of a Transport without TLS is.
+// address returns the server's address for a Transport without TLS.
 func (t *Transport) address() string {
 	if t.o.BaseURL.Port() == "" {
 		return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
@@ -185,7 +187,7 @@ func (t *Transport) address() string {
 	return t.host
 }
 
-// put keeps c for the next request, after a's.
+// put keeps c for the next request after a.
 func (d *direct) put(a *attempt, c *directConn) {
 	d.mu.Lock()
 	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && len(d.idle) < d.t.o.MaxIdleConns
@@ -200,7 +202,7 @@ func (d *direct) put(a *attempt, c *directConn) {
 	c.c.put(a)
 }
 
-// drop forgets c, which was idle for too long.
+// drop removes c, which was idle for too long.
 func (d *direct) drop(c *directConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,7 +211,8 @@ func (d *direct) drop(c *directConn) {
 	}
 }
 
-// close closes the connections that are idle, and those that become it.
+// close closes the idle connections, and makes later ones close when they become
+// idle.
 func (d *direct) close() {
 	d.mu.Lock()
 	idle := d.idle
@@ -223,17 +226,18 @@ func (d *direct) close() {
 	}
 }
 
-// A directBody is the body of a response. Its end frees the connection.
+// A directBody is the body of a response. At its end, the connection becomes
+// free.
 type directBody struct {
 	io.ReadCloser
 	a     *attempt
 	c     *directConn
 	stop  func() bool
-	alive bool // the connection may be used again after a whole body
+	alive bool // the connection can be reused after the complete body
 	err   error
 }
 
-// Read reads some of it.
+// Read reads from the body.
 func (b *directBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -248,7 +252,7 @@ func (b *directBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the connection up if the body was not read to its end.
+// Close closes the connection if the body was not read to its end.
 func (b *directBody) Close() error {
 	if b.err == nil {
 		b.end(errBodyClosed)
@@ -256,9 +260,9 @@ func (b *directBody) Close() error {
 	return nil
 }
 
-var errBodyClosed = errors.New("forward: read of a body that is closed")
+var errBodyClosed = errors.New("forward: read of a closed body")
 
-// end ends the body with err.
+// end records err as the end of the body.
 func (b *directBody) end(err error) {
 	b.err = err
 	if b.stop() && err == io.EOF && b.alive {
@@ -268,8 +272,8 @@ func (b *directBody) end(err error) {
 	b.c.Close()
 }
 
-// Buffered returns how much of the body, and of what follows it, can be read without a
-// wait.
+// Buffered returns how many bytes of the body, and of what follows it, can be
+// read without waiting.
 func (b *directBody) Buffered() int {
 	if b.err != nil {
 		return 0

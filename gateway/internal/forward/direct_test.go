@@ -21,14 +21,14 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
-// netHTTP is set in the process that TestOverNetHTTP starts.
+// netHTTP is set in the process started by TestOverNetHTTP.
 var netHTTP = os.Getenv("WEIR_TEST_NET_HTTP") != ""
 
-// Requests without a body are sent without net/http's Transport. All tests of this package
-// hold with it, too.
+// Requests without a body are sent without net/http's Transport. All tests of
+// this package must also pass with it.
 func TestOverNetHTTP(t *testing.T) {
 	if netHTTP {
-		return // this is that process
+		return // this is the started process
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.short="+strconv.FormatBool(testing.Short()))
 	cmd.Env = append(os.Environ(), "WEIR_TEST_NET_HTTP=1")
@@ -37,7 +37,7 @@ func TestOverNetHTTP(t *testing.T) {
 	}
 }
 
-// fetchBody sends a request by tr, and returns the body of the response.
+// fetchBody sends a request through tr, and returns the body of the response.
 func fetchBody(ctx context.Context, tr *forward.Transport, path string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://origin.test"+path, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func fetchBody(ctx context.Context, tr *forward.Transport, path string) (string,
 	return string(b), err
 }
 
-// echo answers a request with its path, as often as fn returns true.
+// echo responds to each request with its path, as long as fn returns true.
 func echo(fn func(c net.Conn, path string) bool) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -95,7 +95,7 @@ func TestH5_CancelEndsTheCall(t *testing.T) {
 }
 
 // No request gets the response to another one, whatever the server does to its
-// connections and the clients to their requests.
+// connections and the clients do to their requests.
 func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 	tr := serve(t, loopback(t), echo(func(c net.Conn, path string) bool {
 		switch rand.IntN(12) {
@@ -105,8 +105,9 @@ func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 			answer(c, path)
 			return false // the connection is closed after it
 		case 2:
-			// One too many. In one piece: what comes once the next request was sent passes
-			// for its response with any client.
+			// One response too many. It must come in one piece with the first:
+			// once the next request was sent, any client would take it for the
+			// response to that.
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother", len(path), path)
 		case 3:
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path)+1, path)
@@ -145,12 +146,12 @@ func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 	}
 	clients.Wait()
 	if n := whole.Load(); n < 16*200/4 {
-		t.Errorf("%d of %d responses were whole; does the test server work?", n, 16*200)
+		t.Errorf("%d of %d responses were complete; does the test server work?", n, 16*200)
 	}
 }
 
-// The head of a response reaches the client although only the beginning of the first chunk
-// has come with it.
+// The header of a response reaches the client even if only the beginning of the
+// first chunk has arrived with it.
 func TestH4_HeadDoesNotWaitForTheRestOfAChunk(t *testing.T) {
 	for _, begun := range []string{"", "5", "5\r\n"} {
 		seen := make(chan struct{})
@@ -163,7 +164,7 @@ func TestH4_HeadDoesNotWaitForTheRestOfAChunk(t *testing.T) {
 		c := r.client()
 		c.send("GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n")
 		if head := c.head(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
-			t.Errorf("after %q: head %q; want 200", begun, head)
+			t.Errorf("after %q: header %q; want 200", begun, head)
 		}
 		close(seen)
 	}

@@ -19,19 +19,19 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// resetConn has the kernel send a RST.
+// resetConn makes the kernel send a RST.
 func resetConn(c net.Conn) {
 	c.(*net.TCPConn).SetLinger(0)
 	c.Close()
 }
 
-// What the client sees of an answer that the origin ends as how says.
+// What the client sees of a response that the origin ends as how says.
 func TestH5_BrokenBodies(t *testing.T) {
 	for _, tt := range []struct {
 		name, version, answer string
-		then                  string // what follows abc
+		then                  string // the bytes after abc
 		reset                 bool
-		whole, rst            bool // what the client sees
+		whole, rst            bool // expected at the client
 	}{
 		{name: "short of its length", version: "1.1", answer: "Content-Length: 10\r\n\r\nabc"},
 		{name: "no final chunk", version: "1.1", answer: "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"},
@@ -67,7 +67,7 @@ func TestH5_BrokenBodies(t *testing.T) {
 			close(got)
 			rest, err := io.ReadAll(resp.Body)
 			if whole := err == nil; whole != tt.whole || len(rest) > 0 {
-				t.Errorf("the rest was %q, %v; want whole = %t", rest, err, tt.whole)
+				t.Errorf("the rest was %q, %v; want complete = %t", rest, err, tt.whole)
 			}
 			if rst := errors.Is(err, syscall.ECONNRESET); rst != tt.rst {
 				t.Errorf("the end was %v; want a RST = %t", err, tt.rst)
@@ -76,7 +76,7 @@ func TestH5_BrokenBodies(t *testing.T) {
 	}
 }
 
-// A sink records what a Forwarder tells it.
+// A sink records the calls of a Forwarder.
 type sink struct {
 	*httptest.ResponseRecorder
 	err       error
@@ -88,7 +88,7 @@ func (s *sink) CloseDelimited() { s.delimited = true }
 
 var _ weirhttp.Sink = (*sink)(nil)
 
-// at has f answer a request without a network.
+// at has f serve a request without a network.
 func at(f *forward.Forwarder, w http.ResponseWriter, r *http.Request) (panicked any) {
 	defer func() { panicked = recover() }()
 	f.ServeHTTP(w, r)
@@ -126,7 +126,7 @@ func TestH5_ASinkIsTold(t *testing.T) {
 	}
 }
 
-// What a plain ResponseWriter gets when there is no answer.
+// A plain ResponseWriter gets these responses when the server sends none.
 func TestH21_ProxyStatus(t *testing.T) {
 	for _, tt := range []struct {
 		answer string
@@ -161,11 +161,11 @@ func TestH21_ProxyStatus(t *testing.T) {
 	}
 }
 
-// Events pass at once, and so does a head whose body takes its time.
+// Events pass at once, and so does a header whose body is late.
 func TestH8_NothingWaitsForMore(t *testing.T) {
 	for _, tt := range []struct {
 		field string
-		delay time.Duration // of the head
+		delay time.Duration // of the header
 	}{
 		{"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n", 0},
 		{"Transfer-Encoding: chunked\r\n", time.Millisecond},
@@ -197,7 +197,7 @@ func TestH8_NothingWaitsForMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := time.Since(begin); d != tt.delay {
-				t.Errorf("with %q the head took %v; want %v", tt.field, d, tt.delay)
+				t.Errorf("with %q the header took %v; want %v", tt.field, d, tt.delay)
 			}
 			for i := range 2 {
 				var p [2]byte
@@ -211,7 +211,7 @@ func TestH8_NothingWaitsForMore(t *testing.T) {
 	}
 }
 
-// A body in which nothing moves is cut; one that is slow is not.
+// A body without progress is cut off; a slow one is not.
 func TestH19_IdleBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
@@ -221,7 +221,7 @@ func TestH19_IdleBody(t *testing.T) {
 				time.Sleep(9 * time.Second)
 				io.WriteString(c, "x")
 			}
-			br.ReadByte() // until the Forwarder hangs up
+			br.ReadByte() // until the Forwarder closes the connection
 		})
 		r.f.IdleTimeout = 10 * time.Second
 		begin := time.Now()
@@ -234,7 +234,7 @@ func TestH19_IdleBody(t *testing.T) {
 	})
 }
 
-// A client that does not read is cut as well.
+// A client that does not read is cut off as well.
 func TestH19_IdleClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -249,7 +249,7 @@ func TestH19_IdleClient(t *testing.T) {
 		c := r.client()
 		c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		if d := <-ended; d != 10*time.Second {
-			t.Errorf("the origin was let go after %v; want 10s", d)
+			t.Errorf("the origin's connection ended after %v; want 10s", d)
 		}
 		c.Close()
 	})

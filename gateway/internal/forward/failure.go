@@ -16,12 +16,12 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A ProtocolError is an answer that HTTP does not allow.
+// A ProtocolError is a response that HTTP does not allow.
 type ProtocolError struct{ Reason string }
 
 func (e *ProtocolError) Error() string { return "forward: " + e.Reason }
 
-// fail answers when there is no answer.
+// fail responds to the client when there is no response from the server.
 func (x *relay) fail(err error) {
 	if x.up != nil {
 		if broken := x.up.failure(); broken != nil {
@@ -29,7 +29,7 @@ func (x *relay) fail(err error) {
 			return
 		}
 		if errors.Is(context.Cause(x), errStalled) {
-			refuse(x.w, x.r, http.StatusRequestTimeout, "the request's body did not arrive")
+			refuse(x.w, x.r, http.StatusRequestTimeout, "the request body did not arrive")
 			return
 		}
 	}
@@ -51,7 +51,7 @@ func (x *relay) fail(err error) {
 	io.WriteString(x.w, text)
 }
 
-// known returns err with what the cache wants to know of it.
+// known returns err with the details that the cache needs.
 func known(err error) error {
 	e := &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError))}
 	var other *fault.MismatchError
@@ -64,22 +64,22 @@ func known(err error) error {
 	return err
 }
 
-// blame answers a client whose body could not be read.
+// blame responds to a client whose body could not be read.
 func (x *relay) blame(err error) {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		refuse(x.w, x.r, http.StatusRequestEntityTooLarge, "the request's body is too large")
+		refuse(x.w, x.r, http.StatusRequestEntityTooLarge, "the request body is too large")
 		return
 	}
 	if isTimeout(err) {
-		refuse(x.w, x.r, http.StatusRequestTimeout, "the request's body did not arrive in time")
+		refuse(x.w, x.r, http.StatusRequestTimeout, "the request body did not arrive in time")
 		return
 	}
-	refuse(x.w, x.r, http.StatusBadRequest, "the request's body is broken")
+	refuse(x.w, x.r, http.StatusBadRequest, "the request body is broken")
 }
 
-// Failure returns the status to answer with when err was all that came of a
-// request, and its error type (RFC 9209, section 2.3).
+// Failure returns the status for a request that ended with err and no response,
+// and its error type (RFC 9209, section 2.3).
 func Failure(err error) (code int, kind string) {
 	var other *fault.MismatchError
 	if errors.As(err, &other) {
@@ -110,7 +110,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
-// connectError returns the type of an error to connect.
+// connectError returns the error type of a failed connection attempt.
 func connectError(err error) string {
 	var dns *net.DNSError
 	var alert tls.AlertError

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// hopByHop reports whether the field of this name, as net/http spells it, is
+// hopByHop reports whether the field with this name, in net/http's spelling, is
 // for the next hop only (RFC 9110, section 7.6.1).
 func hopByHop(name string) bool {
 	switch name {
@@ -19,14 +19,15 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// named returns the names of fields that Connection declares to be for the next
-// hop only. Nearly always there are none.
+// named returns the names of the fields that Connection declares to be for the
+// next hop only. Usually there are none.
 func named(h http.Header) []string {
 	var names []string
 	for _, v := range h["Connection"] {
 		for token := range strings.SplitSeq(v, ",") {
 			token = http.CanonicalHeaderKey(strings.TrimSpace(token))
-			// RFC 8586, section 2: CDN-Loop is never taken out, whatever a client says.
+			// RFC 8586, section 2: CDN-Loop is never removed, even if the client
+			// lists it.
 			if token != "" && token != "Close" && token != cdnloop.Field && !hopByHop(token) {
 				names = append(names, token)
 			}
@@ -35,8 +36,8 @@ func named(h http.Header) []string {
 	return names
 }
 
-// copyEndToEnd adds to dst what of src is for the other end. Values are shared,
-// and never written to.
+// copyEndToEnd adds to dst the end-to-end fields of src. Values are shared, and
+// never written to.
 func copyEndToEnd(dst, src http.Header) {
 	for name, values := range src {
 		if hopByHop(name) {
@@ -53,7 +54,7 @@ func copyEndToEnd(dst, src http.Header) {
 	}
 }
 
-// hasToken reports whether one of values lists token, in any case.
+// hasToken reports whether one of values lists token, ignoring case.
 func hasToken(values []string, token string) bool {
 	for _, v := range values {
 		for t := range strings.SplitSeq(v, ",") {
@@ -65,8 +66,8 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// via returns our line in Via for a message that came with this version
-// (RFC 9110, section 7.6.3).
+// via returns weir's Via entry for a message received with this version (RFC
+// 9110, section 7.6.3).
 func (f *Forwarder) via(major, minor int) string {
 	if major == 1 && minor == 1 {
 		return "1.1 " + f.name()
@@ -84,27 +85,26 @@ func (f *Forwarder) name() string {
 	return f.Via
 }
 
-// hasBody reports whether an answer to method has a body (RFC 9112, section 6.3).
-// On HTTP/2 an empty one may have trailers.
+// hasBody reports whether a response to method has a body (RFC 9112, section
+// 6.3). On HTTP/2, an empty body can have trailers.
 func hasBody(resp *http.Response, method string) bool {
 	return method != http.MethodHead && (resp.ContentLength != 0 || resp.ProtoMajor > 1) &&
 		resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusNotModified
 }
 
-// closeDelimited reports whether the body ends where the connection does.
+// closeDelimited reports whether the end of the connection ends the body.
 func closeDelimited(resp *http.Response, method string) bool {
 	return hasBody(resp, method) && resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
 }
 
-// endless reports whether the body may go on, and be silent, for as long as both
-// ends like.
+// endless reports whether the body may continue, and pause, for as long as both
+// ends want.
 func endless(h http.Header) bool {
 	v := strings.ToLower(h.Get("Content-Type"))
 	return eventStream(h) || strings.HasPrefix(v, "multipart/x-mixed-replace") || strings.HasPrefix(v, "application/grpc")
 }
 
-// eventStream reports whether the body comes in pieces, each of which somebody
-// waits for.
+// eventStream reports whether the client waits for each piece of the body.
 func eventStream(h http.Header) bool {
 	v := h.Get("Content-Type")
 	const kind = "text/event-stream"

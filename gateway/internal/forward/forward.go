@@ -15,33 +15,33 @@ import (
 
 // A Forwarder relays requests to servers. RoundTrip is required.
 //
-// It tells a weirhttp.Sink that there is no answer; a plain ResponseWriter gets
-// a 502 or 504 with Proxy-Status (RFC 9209). What is the client's own fault, such
-// as a body that breaks off, is answered with 400, 408 or 413 in either case. An
-// answer that breaks off panics with http.ErrAbortHandler.
+// If there is no response, a weirhttp.Sink is notified; a plain ResponseWriter
+// gets a 502 or 504 with Proxy-Status (RFC 9209). In either case, client errors
+// such as an incomplete body get 400, 408 or 413. If the response ends early,
+// ServeHTTP panics with http.ErrAbortHandler.
 type Forwarder struct {
 	// RoundTrip picks a server, sets the URL's scheme and host, and sends the
-	// request there by a Transport. It keeps the request's context, or the parent
-	// of its own: answers 1xx come back by it.
+	// request there with a Transport. It must keep the request's context, or
+	// derive its own from it: 1xx responses are returned through it.
 	RoundTrip func(*http.Request) (*http.Response, error)
 	// Via is the name in Via and Proxy-Status. Empty means "weir".
 	Via string
-	// LoopID is the name that CDN-Loop gets (RFC 8586). Empty adds none.
+	// LoopID is the name added to CDN-Loop (RFC 8586). Empty adds none.
 	LoopID string
-	// MaxDrain is how much of a body that the server did not want is read and
-	// thrown away to keep the client's connection. 0 means 256 KiB, negative
-	// none. After more than that the connection is closed; net/http may read as
-	// much as 256 KiB of its own before it does.
+	// MaxDrain is the number of bytes of a body unwanted by the server that are
+	// read and discarded to keep the client's connection. 0 means 256 KiB,
+	// negative none. If the body is longer, the connection is closed; net/http
+	// itself may read up to 256 KiB before that.
 	MaxDrain int64
 	// Trusted reports whether the peer's X-Forwarded-For, -Proto, -Host and
-	// Forwarded are believed. nil believes nobody.
+	// Forwarded are trusted. nil trusts no peer.
 	Trusted func(*http.Request) bool
-	// RemoveRequest and SetRequest change the request's fields on the way up, in
-	// this order, RemoveResponse and SetResponse the answer's on the way down.
+	// RemoveRequest and then SetRequest change the fields of the request, and
+	// RemoveResponse and then SetResponse those of the response.
 	SetRequest, SetResponse       http.Header
 	RemoveRequest, RemoveResponse []string
-	// IdleTimeout ends a body or a tunnel in which nothing moves. 0 and negative
-	// mean never.
+	// IdleTimeout ends a body or a tunnel without any progress for that long. 0
+	// and negative mean never.
 	IdleTimeout time.Duration
 	// StreamIdleTimeout is IdleTimeout for tunnels, event streams and gRPC. 0 means
 	// IdleTimeout, negative never.
@@ -50,27 +50,27 @@ type Forwarder struct {
 
 var _ http.Handler = (*Forwarder)(nil)
 
-// Causes with which a request is canceled.
+// Causes for canceling a request.
 var (
-	errStalled = errors.New("forward: nothing moved for too long")
+	errStalled = errors.New("forward: no progress for too long")
 	errOver    = errors.New("forward: the request is over")
 )
 
-// A relay is one request on its way. It is also the context of that request,
-// from which a Transport learns whom to tell of answers 1xx.
+// A relay forwards one request. It is also the context of that request, through
+// which a Transport finds the receiver of 1xx responses.
 type relay struct {
 	context.Context
 	f      *Forwarder
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     *http.ResponseController
-	sink   weirhttp.Sink // nil if w is none
+	sink   weirhttp.Sink // nil if w is not a Sink
 	cancel context.CancelCauseFunc
 	watch  watch
 	up     *upload // nil if there is no body
 
 	mu       sync.Mutex
-	answered bool // guarded by mu: w belongs to ServeHTTP alone
+	answered bool // guarded by mu: w is used by ServeHTTP only
 }
 
 type relayKey struct{}
@@ -82,7 +82,7 @@ func (x *relay) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// ServeHTTP forwards r and answers it.
+// ServeHTTP forwards r and writes the response.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if Reject(w, r) {
 		return
@@ -110,14 +110,14 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.tunnel(resp, upgrade)
 	case resp.StatusCode < 200 || resp.StatusCode > 999:
 		resp.Body.Close()
-		x.fail(&ProtocolError{"the answer's status is out of range"})
+		x.fail(&ProtocolError{"the status of the response is out of range"})
 	default:
 		x.answer(resp)
 	}
 	x.finish()
 }
 
-// stalled is called when nothing has moved for too long.
+// stalled is called after too long without progress.
 func (x *relay) stalled() {
 	x.cancel(errStalled)
 	if x.up != nil {
@@ -131,8 +131,8 @@ func (x *relay) stalled() {
 	}
 }
 
-// interrupt ends a wait for the client's body, on which the transport's report of
-// a failure waits. When there is an answer, drain sees to the body.
+// interrupt ends a wait for the client's body, which delays the transport's
+// report of a failure. If there is a response, drain handles the body.
 func (x *relay) interrupt() {
 	x.mu.Lock()
 	answered := x.answered
@@ -142,7 +142,7 @@ func (x *relay) interrupt() {
 	}
 }
 
-// inform relays an answer 1xx. HTTP/1.0 knows none (RFC 9110, section 15.2).
+// inform relays a 1xx response. HTTP/1.0 has none (RFC 9110, section 15.2).
 func (x *relay) inform(code int, h http.Header) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -154,7 +154,7 @@ func (x *relay) inform(code int, h http.Header) {
 		kept := maps.Clone(own)
 		clear(own)
 		copyEndToEnd(own, h)
-		for _, name := range x.f.RemoveResponse { // what is not for clients is not in a 103 either
+		for _, name := range x.f.RemoveResponse { // a field that is not for clients must not be in a 103 either
 			own.Del(name)
 		}
 		x.w.WriteHeader(code)
@@ -166,7 +166,7 @@ func (x *relay) inform(code int, h http.Header) {
 	}
 }
 
-// answer relays a final answer.
+// answer relays a final response.
 func (x *relay) answer(resp *http.Response) {
 	defer resp.Body.Close()
 	if x.up != nil {
@@ -190,14 +190,14 @@ func (x *relay) answer(resp *http.Response) {
 	x.trailers(resp)
 }
 
-// relax has x watched as a stream.
+// relax applies the idle timeout of streams to x.
 func (x *relay) relax() {
 	if d := x.f.StreamIdleTimeout; d != 0 {
 		x.watch.relax(d)
 	}
 }
 
-// head fills in w's header.
+// head sets the header fields of w.
 func (x *relay) head(resp *http.Response) {
 	h := x.w.Header()
 	copyEndToEnd(h, resp.Header)
@@ -207,7 +207,7 @@ func (x *relay) head(resp *http.Response) {
 	}
 	x.f.changeResponse(h)
 	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // or net/http makes one up
+		h["Content-Type"] = nil // otherwise net/http would guess one
 	}
 	delete(h, "Trailer")
 	if len(resp.Trailer) == 0 || !x.r.ProtoAtLeast(1, 1) {
@@ -219,12 +219,12 @@ func (x *relay) head(resp *http.Response) {
 		}
 	}
 	if x.r.ProtoMajor == 1 && x.r.Method != http.MethodHead {
-		delete(h, "Content-Length") // trailers follow chunks only
+		delete(h, "Content-Length") // only chunks can be followed by trailers
 	}
 }
 
-// changeResponse makes the changes of f to the fields of a final response, also
-// of one that switches protocols.
+// changeResponse applies f's changes to the fields of a final response, including
+// a 101.
 func (f *Forwarder) changeResponse(h http.Header) {
 	for _, name := range f.RemoveResponse {
 		h.Del(name)
@@ -234,8 +234,8 @@ func (f *Forwarder) changeResponse(h http.Header) {
 	}
 }
 
-// spare304 keeps two fields of a 304 that net/http's server would drop, which it
-// knows by their usual spelling only.
+// spare304 keeps two fields of a 304 that net/http's server would drop. It
+// recognizes them only in their usual spelling.
 func spare304(h http.Header) {
 	for name, spared := range map[string]string{"Content-Type": "content-type", "Content-Length": "content-length"} {
 		if v := h[name]; len(v) > 0 {
@@ -245,7 +245,7 @@ func spare304(h http.Header) {
 	}
 }
 
-// trailers fills in what has come after the body.
+// trailers sets the trailers that followed the body.
 func (x *relay) trailers(resp *http.Response) {
 	if len(resp.Trailer) == 0 || !x.r.ProtoAtLeast(1, 1) {
 		return
@@ -258,26 +258,26 @@ func (x *relay) trailers(resp *http.Response) {
 		case slices.Contains(announced, name):
 			h[name] = values
 		default:
-			x.rc.Flush() // what fits into one buffer would get a Content-Length
+			x.rc.Flush() // a short body in one buffer would get a Content-Length
 			h[http.TrailerPrefix+name] = values
 		}
 	}
 }
 
-// A buffer is what bodies are copied through.
+// buffers holds the buffers for copying bodies.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// headDelay is how long the head of an answer waits for the body's beginning,
-// to go out with it.
+// headDelay is how long the header waits for the first bytes of the body, to be
+// sent together.
 const headDelay = time.Millisecond
 
-// copyBody relays the body. It flushes when a read has left nothing behind, as
-// far as its length shows. The error is the server's or the client's.
+// copyBody relays the body. It flushes after a read that did not fill the buffer.
+// The error is the server's or the client's.
 func (x *relay) copyBody(resp *http.Response) error {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
 	if size := resp.ContentLength; x.sink != nil && size >= 0 && size <= int64(min(buffered(resp), len(buffer))) {
-		n, err := io.ReadFull(resp.Body, buffer[:size]) // all of it is here
+		n, err := io.ReadFull(resp.Body, buffer[:size]) // the complete body is buffered
 		if err == nil {
 			_, err = x.w.Write(buffer[:n])
 		}
@@ -306,9 +306,9 @@ func (x *relay) copyBody(resp *http.Response) error {
 	}
 }
 
-// buffered returns how much of a body of known length can be read without blocking, as far as
-// that is known. It is 0 for chunks: the bytes at hand may be the size of one and none of its
-// data.
+// buffered returns how many bytes of a body of known length can be read without
+// blocking, as far as that is known. For chunks it is 0, because the buffered
+// bytes may be only a chunk's size, without data.
 func buffered(resp *http.Response) int {
 	if b, ok := resp.Body.(interface{ Buffered() int }); ok && resp.ContentLength >= 0 {
 		return b.Buffered()
@@ -316,7 +316,7 @@ func buffered(resp *http.Response) int {
 	return 0
 }
 
-// write writes p. How long a Sink takes is its own business.
+// write writes p. The idle timeout does not count the time that a Sink takes.
 func (x *relay) write(p []byte) error {
 	if x.sink != nil {
 		x.watch.end()
@@ -327,8 +327,8 @@ func (x *relay) write(p []byte) error {
 	return err
 }
 
-// firstRead reads the beginning of the body, and sends the head ahead if that
-// takes its time.
+// firstRead reads the first bytes of the body. If that takes a while, it sends
+// the header first.
 func (x *relay) firstRead(resp *http.Response, p []byte) (int, error) {
 	if eventStream(resp.Header) {
 		x.rc.Flush()
@@ -349,7 +349,7 @@ func (x *relay) firstRead(resp *http.Response, p []byte) (int, error) {
 	return n, err
 }
 
-// abort breaks the answer off.
+// abort ends the response early.
 func (x *relay) abort() {
 	if x.up != nil {
 		x.up.leave()
@@ -360,8 +360,8 @@ func (x *relay) abort() {
 	weirhttp.Break(x.w, x.r)
 }
 
-// finish sees to what is left of the client's body. The answer is on its way by
-// then, but for a final chunk, which net/http writes when all is over.
+// finish handles the rest of the client's body. The response was sent by then,
+// except for a final chunk, which net/http writes at the very end.
 func (x *relay) finish() {
 	x.cancel(errOver)
 	if x.up == nil || x.up.done() {
@@ -377,7 +377,7 @@ func (x *relay) finish() {
 	}
 }
 
-// maxDrain returns the limit in bytes, -1 for none at all.
+// maxDrain returns the limit in bytes, -1 for no draining.
 func (f *Forwarder) maxDrain() int64 {
 	if f.MaxDrain == 0 {
 		return 256 << 10

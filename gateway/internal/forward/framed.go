@@ -10,16 +10,16 @@ import (
 	"github.com/weir-go/weir/gateway/httpwire"
 )
 
-// A framed is a connection of HTTP/1 to a server, above TLS. It reads the answers
-// on their way to net/http, and fails where one is framed in two ways, in none,
-// or not at all asked for: such an answer, and all that came in the same piece,
-// is withheld, and the connection is not used again (H5). Bytes that come without
-// a request in progress are never seen by net/http, which would log them.
+// A framed is an HTTP/1 connection to a server, above TLS. It scans responses on
+// their way to net/http, and fails on one with ambiguous or invalid framing, or
+// without a request. Such a response is withheld, with everything that arrived in
+// the same read, and the connection is not reused (H5). Bytes that arrive without
+// a request in progress never reach net/http, which would log them.
 type framed struct {
 	net.Conn
 	c *conn // below Conn, or Conn itself
 
-	// Used by the reader, one at a time: net/http, and after a 101 the tunnel.
+	// Used by one reader at a time: net/http, and after a 101 the tunnel.
 	scan  httpwire.Scanner
 	fault error
 }
@@ -30,18 +30,18 @@ func newFramed(above net.Conn, c *conn) *framed {
 	return f
 }
 
-// lookahead is the most of a body's end that is read into a buffer of ours.
+// lookahead is the largest end of a body that is read into a separate buffer.
 const lookahead = 32 << 10
 
 var lookaheads = sync.Pool{New: func() any { return new([lookahead + 1]byte) }}
 
-var errUnasked = &ProtocolError{"bytes of the server that nobody has asked for"}
+var errUnasked = &ProtocolError{"the server sent bytes without a request"}
 
-// Read reads what has come, if it is in order.
+// Read reads what has arrived, if it is valid.
 //
-// net/http reads the end of a big body with room for no more than that. What the
-// server has sent behind it would be found too late, when the answer is stored
-// and passed on, so there it is read with room for one byte more.
+// net/http reads the end of a large body with a buffer of exactly that size.
+// Bytes sent after it would be found too late, when the response is already
+// stored and passed on. So the end is read with room for one more byte.
 func (f *framed) Read(p []byte) (int, error) {
 	if f.fault != nil {
 		return 0, f.fault
@@ -71,7 +71,7 @@ func (f *framed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check scans p, and sets fault.
+// check scans p, and sets fault if p is invalid.
 func (f *framed) check(p []byte) {
 	for len(p) > 0 {
 		if f.scan.Between() && !f.begin() {
@@ -89,7 +89,7 @@ func (f *framed) check(p []byte) {
 			return
 		}
 		if e == httpwire.HeadEnd && len(p) == 0 {
-			_, e, _ = f.scan.Next(nil) // the end, if there is no body
+			_, e, _ = f.scan.Next(nil) // the end of the message, if it has no body
 		}
 		if e == httpwire.Switched {
 			return
@@ -100,28 +100,29 @@ func (f *framed) check(p []byte) {
 	}
 }
 
-// begin reports whether an answer may begin, and tells the Scanner to what.
+// begin reports whether a response may begin, and passes the request's method to
+// the Scanner.
 func (f *framed) begin() bool {
 	method, ok := f.c.answers()
 	f.scan.Answers(method)
 	return ok
 }
 
-// Write writes some of a request.
+// Write writes part of a request.
 func (f *framed) Write(p []byte) (int, error) {
 	f.c.sends()
 	return f.Conn.Write(p)
 }
 
-// ReadFrom writes the body of a request. It is [io.ReaderFrom], with which
-// net/http does not allocate a buffer for each request.
+// ReadFrom writes the body of a request. It implements [io.ReaderFrom], so
+// net/http does not allocate a buffer per request.
 func (f *framed) ReadFrom(r io.Reader) (int64, error) {
 	b := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(b)
 	return io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{r}, b[:])
 }
 
-// CloseWrite ends what is sent, for a tunnel.
+// CloseWrite closes the sending side, for a tunnel.
 func (f *framed) CloseWrite() error {
 	if half, ok := f.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -129,15 +130,16 @@ func (f *framed) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// sends says that some of a request is written.
+// sends records that part of a request is being written.
 func (c *conn) sends() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = true
 }
 
-// answers returns the method that an answer is waited for to, and whether one
-// is. There is none before the request has begun to be written.
+// answers returns the method of the request whose response is expected, and
+// whether there is one. A response is expected only once part of the request was
+// written.
 func (c *conn) answers() (method string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,14 +148,14 @@ func (c *conn) answers() (method string, ok bool) {
 	return c.awaited, ok
 }
 
-// came says that the answer has come.
+// came records that the response has arrived.
 func (c *conn) came() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.awaited = ""
 }
 
-// answering reports whether some of an answer to a's request has come.
+// answering reports whether part of a response to a's request has arrived.
 func (c *conn) answering(a *attempt) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
-// A link is a listener and the way to it: over loopback, or over net.Pipe in a
+// A link is a listener and a way to dial it: over loopback, or over net.Pipe in a
 // bubble.
 type link struct {
 	net.Listener
@@ -41,7 +41,7 @@ func loopback(t *testing.T) link {
 	}}
 }
 
-// pipes is a link in memory.
+// pipes returns a link in memory.
 func pipes(t *testing.T) link {
 	p := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	t.Cleanup(func() { p.Close() })
@@ -82,13 +82,13 @@ func (p *pipeListener) Close() error {
 
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// An origin is a server that is a function of the connection.
+// An origin is a server implemented by a function of the connection.
 type origin struct {
 	link
 	wg sync.WaitGroup
 }
 
-// serve has fn serve each connection to ln, which is closed after it.
+// serve calls fn for each connection to ln, and closes the connection afterwards.
 func serve(t *testing.T, ln link, fn func(c net.Conn, br *bufio.Reader)) *origin {
 	o := &origin{link: ln}
 	o.wg.Go(func() {
@@ -176,17 +176,17 @@ func (c *client) send(s string) {
 	}
 }
 
-// head reads the head of an answer, line ends and all.
+// head reads the header section of a response, including line ends.
 func (c *client) head() string {
 	c.t.Helper()
 	s, err := readHead(c.br)
 	if err != nil {
-		c.t.Fatalf("reading an answer's head: %q, %v", s, err)
+		c.t.Fatalf("reading the header of a response: %q, %v", s, err)
 	}
 	return s
 }
 
-// answer reads a whole answer to method.
+// answer reads a complete response to method.
 func (c *client) answer(method string) (*http.Response, string, error) {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.br, &http.Request{Method: method})
@@ -215,8 +215,8 @@ func readHead(br *bufio.Reader) (string, error) {
 	return b.String(), nil
 }
 
-// answers returns an origin that reads requests without bodies and gives each
-// the same answer.
+// answers returns an origin that reads requests without bodies and sends the same
+// response to each.
 func answers(s string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -230,7 +230,7 @@ func answers(s string) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// recorded hands what was recorded to one reader.
+// A recorder passes the recorded requests to one reader.
 type recorder struct {
 	mu   sync.Mutex
 	list []string
@@ -250,7 +250,7 @@ func (r *recorder) all() []string {
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// get sends a request by rt outside of any server.
+// get sends a request through rt, without a server.
 func get(rt http.RoundTripper) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
@@ -266,7 +266,7 @@ func get(rt http.RoundTripper) (string, error) {
 
 func isEOF(err error) bool { return err == nil || errors.Is(err, io.EOF) }
 
-// watched tells when the connections that dial opens are closed on our side.
+// watched reports when this side closes the connections that dial opens.
 func watched(dial func(context.Context, string, string) (net.Conn, error), closed func()) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -293,7 +293,7 @@ func mustURL(t *testing.T, s string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: host}
 }
 
-// certificate makes one for tests, without a name.
+// certificate creates a certificate for tests, without a name.
 func certificate(t *testing.T) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// withoutTLS returns err, of a handshake, as a mismatch if the server answered
-// it with what is not TLS.
+// withoutTLS returns err, the error of a handshake, as a mismatch if the server
+// did not reply with TLS.
 func withoutTLS(err error) error {
 	var record tls.RecordHeaderError
 	if !errors.As(err, &record) || record.Conn == nil {
@@ -32,8 +32,8 @@ func wantsTLS() error {
 	}
 }
 
-// mismatched returns err as a mismatch if the server does not speak HTTP/2. What
-// net/http says then depends on who notices first.
+// mismatched returns err as a mismatch if the server does not speak HTTP/2. The
+// error of net/http depends on which side notices first.
 func (a *attempt) mismatched(err error) error {
 	c := a.on.Load()
 	if c == nil || !c.old.Load() {
@@ -46,28 +46,28 @@ func (a *attempt) mismatched(err error) error {
 	}
 }
 
-// tlsRecord reports whether b begins like a record of TLS: an alert (21) or a
+// tlsRecord reports whether b begins like a TLS record: an alert (21) or a
 // handshake (22) of version 3.
 func tlsRecord(b []byte) bool {
 	return len(b) > 1 && (b[0] == 21 || b[0] == 22) && b[1] == 3
 }
 
-// plainRefusals are what servers say in HTTP to somebody who does not speak TLS:
-// Go's, nginx, Apache httpd.
+// plainRefusals are the HTTP texts that servers send to a client that does not
+// use TLS: Go's, nginx, Apache httpd.
 var plainRefusals = [][]byte{
 	[]byte("Client sent an HTTP request to an HTTPS server."),
 	[]byte("The plain HTTP request was sent to HTTPS port"),
 	[]byte("speaking plain HTTP to an SSL-enabled server port"),
 }
 
-// maxRefusal is the longest body that is looked at, in bytes.
+// maxRefusal is the longest body that is examined, in bytes.
 const maxRefusal = 1 << 10
 
-// refusesPlain reports whether resp says that TLS is missing. It is no answer to
-// the client's request then, who would take it for its own fault. Only a short
-// 400 that ends its connection is looked at; the body can be read all the same.
+// refusesPlain reports whether resp means that TLS is missing. Such a response
+// must not reach the client, who would take it for an error of its own. Only a
+// short 400 that ends its connection is examined; its body can still be read.
 func refusesPlain(resp *http.Response) bool {
-	bare := resp.ProtoMinor == 0 && len(resp.Header) == 0 // Go's, to the end of the connection
+	bare := resp.ProtoMinor == 0 && len(resp.Header) == 0 // Go's, which ends with the connection
 	short := resp.ContentLength >= 0 && resp.ContentLength <= maxRefusal
 	if resp.StatusCode != http.StatusBadRequest || !resp.Close || !bare && !short {
 		return false
@@ -83,13 +83,13 @@ func refusesPlain(resp *http.Response) bool {
 	return false
 }
 
-// A refusal is a body that was looked at.
+// A refusal is a body that was examined.
 type refusal struct {
 	io.Reader
 	io.Closer
 }
 
-// A rest is what follows, or how it failed.
+// A rest is the remainder of a body, or the error of reading it.
 type rest struct {
 	io.Reader
 	err error

@@ -31,8 +31,8 @@ func secure(t *testing.T, fn func(net.Conn, *bufio.Reader), protocols ...string)
 		}
 }
 
-// An origin that reads a request on a kept connection and then hangs up sees it
-// once, whatever net/http thinks of the method.
+// An origin that reads a request on a reused connection and then closes it
+// receives the request once, even if net/http would resend that method.
 func TestH15_HangUpIsNoReplay(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		for _, head := range []string{
@@ -78,7 +78,7 @@ func TestH15_HangUpIsNoReplay(t *testing.T) {
 				if resp, err := tr.RoundTrip(req); err == nil {
 					t.Errorf("RoundTrip(%q) = %v; want an error", head, resp.Status)
 				} else if errors.As(err, new(*fault.UnreachableError)) {
-					t.Errorf("RoundTrip(%q) = %v; want an error that says that something was sent", head, err)
+					t.Errorf("RoundTrip(%q) = %v; want an error that shows that something was sent", head, err)
 				}
 				if n := seen.Load(); n != 1 {
 					t.Errorf("%q ran %d times; want once", head, n)
@@ -88,8 +88,8 @@ func TestH15_HangUpIsNoReplay(t *testing.T) {
 	}
 }
 
-// An origin that closes idle connections when it likes, now and then at the very
-// moment at which a request comes, makes none fail.
+// An origin that closes idle connections at any time, sometimes at the very
+// moment a request arrives, makes no request fail.
 func TestH15_UnluckyTiming(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestH15_UnluckyTiming(t *testing.T) {
 					}
 					switch rnd.IntN(3) {
 					case 0:
-						time.Sleep(time.Second) // the origin closes now
+						time.Sleep(time.Second) // the origin closes the connection now
 					case 1:
 						time.Sleep(time.Second - time.Duration(rnd.IntN(3)))
 					}
@@ -137,7 +137,7 @@ func TestH15_UnluckyTiming(t *testing.T) {
 					t.Errorf("seed %d: the origin saw %d requests; want %d", seed, n, tries)
 				}
 				if n := conns.Load(); int(n) < tries/10 || int(n) > tries*9/10 {
-					t.Errorf("seed %d: there were %d connections; want some kept and some closed", seed, n)
+					t.Errorf("seed %d: there were %d connections; want some reused and some closed", seed, n)
 				}
 				o.Close()
 				tr.Close()
@@ -186,8 +186,8 @@ func TestH15_IdleTimes(t *testing.T) {
 	}
 }
 
-// A connection that is in use is not closed, however long that takes, and the
-// clock starts anew after each use.
+// A connection in use is not closed, however long that takes, and the idle time
+// starts again after each use.
 func TestH15_BusyIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns atomic.Int32
@@ -219,8 +219,8 @@ func TestH15_BusyIsNotIdle(t *testing.T) {
 	})
 }
 
-// A body that nobody has read is sent when the first connection turns out dead;
-// one that was begun is not.
+// A body that was not read yet is sent again if the first connection turns out to
+// be dead; one that was partly read is not.
 func TestH15_BodyIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies recorder
@@ -249,7 +249,7 @@ func TestH15_BodyIsSentOnce(t *testing.T) {
 			}
 			io.ReadAll(resp.Body)
 			resp.Body.Close()
-			time.Sleep(time.Second) // the origin closes now
+			time.Sleep(time.Second) // the origin closes the connection now
 		}
 		for i, b := range bodies.all() {
 			if want := fmt.Sprint("body ", i); b != want {
@@ -257,7 +257,7 @@ func TestH15_BodyIsSentOnce(t *testing.T) {
 			}
 		}
 		if n := len(bodies.all()); n != 50 {
-			t.Errorf("%d bodies came; want 50", n)
+			t.Errorf("%d bodies arrived; want 50", n)
 		}
 		tr.Close()
 		o.Close()
@@ -274,7 +274,7 @@ func TestH15_UnreachableIsSaid(t *testing.T) {
 	plain := serve(t, loopback(t), answers("not TLS\r\n"))
 	_, err := get(plain.transport(t, "https"))
 	if !errors.As(err, new(*fault.UnreachableError)) {
-		t.Errorf("RoundTrip without TLS there = %v; want an UnreachableError", err)
+		t.Errorf("RoundTrip to a server without TLS = %v; want an UnreachableError", err)
 	}
 }
 

@@ -4,7 +4,8 @@ package forward
 
 import "net"
 
-// A peeker looks at a connection without reading from it. There is none here.
+// A peeker checks a connection without reading from it. There is none on this
+// system.
 type peeker struct{}
 
 func newPeeker(net.Conn) (peeker, bool) { return peeker{}, false }

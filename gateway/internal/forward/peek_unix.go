@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// A peeker looks at a connection without reading from it.
+// A peeker checks a connection without reading from it.
 type peeker struct {
 	raw  syscall.RawConn
 	look func(fd uintptr) bool // as a field, so that it is allocated once
 	err  *error
 }
 
-// newPeeker returns the peeker of c, if there is a way to look.
+// newPeeker returns the peeker of c, and whether c can be checked.
 func newPeeker(c net.Conn) (peeker, bool) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -33,10 +33,10 @@ func newPeeker(c net.Conn) (peeker, bool) {
 	return p, true
 }
 
-// quiet reports whether c is open, and nothing has come on it.
+// quiet reports whether c is open and nothing has arrived on it.
 func (p peeker) quiet() bool {
 	if err := p.raw.Read(p.look); err != nil {
 		return false
 	}
-	return *p.err == syscall.EAGAIN //nolint:errorlint // it is an Errno
+	return *p.err == syscall.EAGAIN //nolint:errorlint // it is always an Errno
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
-// readable waits until c has bytes to read, or has been closed by its peer.
+// readable waits until c has bytes to read, or its peer has closed it.
 func readable(t *testing.T, c net.Conn) {
 	t.Helper()
 	raw, err := c.(syscall.Conn).SyscallConn()
@@ -31,8 +31,8 @@ func readable(t *testing.T, c net.Conn) {
 	}
 }
 
-// A connection that the server has closed, or on which it has sent unrequested bytes, is
-// not used for the next request.
+// A connection that the server has closed, or on which it has sent unrequested
+// bytes, is not used for the next request.
 func TestH15_DeadConnectionsAreNotUsed(t *testing.T) {
 	if netHTTP {
 		t.Skip("net/http reads idle connections in the background, whenever it gets to it")
@@ -51,7 +51,7 @@ func TestH15_DeadConnectionsAreNotUsed(t *testing.T) {
 				echo(func(c net.Conn, path string) bool {
 					answer(c, path)
 					if n == 1 {
-						<-read // or the client gets it in one piece with the response
+						<-read // otherwise the client gets it in one piece with the response
 						after(c)
 						<-over
 					}
@@ -78,7 +78,7 @@ func TestH15_DeadConnectionsAreNotUsed(t *testing.T) {
 				}
 			}
 			if n := conns.Load(); n != 2 {
-				t.Errorf("%d connections; want 2: one that died, and one for the others", n)
+				t.Errorf("%d connections; want 2: one that died, and one for the other requests", n)
 			}
 		})
 	}

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// A message is a request or an answer as both ends should see it.
+// A message is a request or a response as both ends should see it.
 type message struct {
 	line     string // the request line, or the status
 	fields   map[string][]string
 	body     string
 	trailers map[string][]string
-	hints    []map[string][]string // the fields of each 103 before it
+	hints    []map[string][]string // the fields of each preceding 103
 }
 
-// A maker makes random messages.
+// A maker creates random messages.
 type maker struct{ *rand.Rand }
 
 func (m maker) pick(s ...string) string { return s[m.IntN(len(s))] }
@@ -55,7 +55,7 @@ func (m maker) body() string {
 	return m.pick("<html>x", "0\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "{}")
 }
 
-// wire writes a message; chunked with random chunks, or with a length.
+// wire encodes a message, with random chunks or with a length.
 func (m maker) wire(start string, msg message, chunked, bodyless bool) string {
 	var b strings.Builder
 	b.WriteString(start + "\r\n")
@@ -92,8 +92,8 @@ func writeFields(b *strings.Builder, fields map[string][]string) {
 	}
 }
 
-// seenFields takes from h what a message may have, apart from framing and what a
-// gateway adds.
+// seenFields returns the fields of h that the test generates, without
+// those for framing and those that a gateway adds.
 func seenFields(h http.Header) map[string][]string {
 	f := map[string][]string{}
 	for name, values := range h {

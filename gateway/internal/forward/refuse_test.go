@@ -16,7 +16,8 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
-// What is never forwarded, and what of it net/http refuses by itself.
+// Requests that are never forwarded, including those that net/http itself
+// refuses.
 func TestH18_Refused(t *testing.T) {
 	var seen atomic.Int32
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
@@ -39,7 +40,7 @@ func TestH18_Refused(t *testing.T) {
 		{"GET //a|b HTTP/1.1\r\nHost: h\r\n\r\n" + more, 400},
 		{"GET ftp://h/a HTTP/1.1\r\nHost: h\r\n\r\n" + more, 400},
 		{"GET http://u@h/a HTTP/1.1\r\nHost: h\r\n\r\n" + more, 400},
-		// By net/http:
+		// Refused by net/http:
 		{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc" + more, 400},
 		{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +3\r\n\r\nabc" + more, 400},
 		{"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + more, 501},
@@ -57,7 +58,7 @@ func TestH18_Refused(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %d", tt.send, resp.Status, err, tt.want)
 		}
 		if rest, _ := c.rest(); rest != "" {
-			t.Errorf("%q: then came %q; want the end", tt.send, rest)
+			t.Errorf("%q: followed by %q; want the end", tt.send, rest)
 		}
 	}
 	if n := seen.Load(); n != 0 {
@@ -65,8 +66,8 @@ func TestH18_Refused(t *testing.T) {
 	}
 }
 
-// A length beside chunks is smuggling, if the two ends use different ones. The
-// origin must see chunks alone.
+// A length in addition to chunks allows smuggling, if the two ends interpret it
+// differently. The origin must see chunks only.
 func TestH18_LengthBesideChunks(t *testing.T) {
 	var seen recorder
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
@@ -93,7 +94,8 @@ func TestH18_LengthBesideChunks(t *testing.T) {
 const websocket = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
 const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: a\r\n\r\n"
 
-// Bytes pass both ways, those that came with the 101 too, and each end by itself.
+// Bytes pass in both directions, including those sent with the 101, and each
+// direction ends separately.
 func TestH18_WebSocketPasses(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		var asked recorder
@@ -101,7 +103,7 @@ func TestH18_WebSocketPasses(t *testing.T) {
 			h, _ := readHead(br)
 			asked.add(h)
 			io.WriteString(c, switched+"hello")
-			b, _ := io.ReadAll(br) // until the client's end
+			b, _ := io.ReadAll(br) // until the client ends its direction
 			io.WriteString(c, strings.ToUpper(string(b)))
 		}
 		var r *rig
@@ -144,7 +146,7 @@ func TestH18_UpgradeDenied(t *testing.T) {
 	}
 }
 
-// What a client says before the 101 is not forwarded.
+// Bytes that the client sends before the 101 are not forwarded.
 func TestH18_BytesBeforeThe101(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan string, 1)
@@ -167,7 +169,8 @@ func TestH18_BytesBeforeThe101(t *testing.T) {
 	})
 }
 
-// A tunnel in which nothing moves is closed; traffic in one direction is enough.
+// A tunnel without progress is closed; traffic in one direction is enough to keep
+// it open.
 func TestH19_IdleTunnel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
@@ -193,7 +196,7 @@ func TestH19_IdleTunnel(t *testing.T) {
 	})
 }
 
-// HTTP/2 on both sides: bodies, trailers, 1xx, no connection of HTTP/1.
+// HTTP/2 on both sides: bodies, trailers, 1xx, and no HTTP/1 connection.
 func TestH17_HTTP2(t *testing.T) {
 	for _, scheme := range []string{"h2c", "https"} {
 		var protos recorder
@@ -244,10 +247,10 @@ func TestH17_HTTP2(t *testing.T) {
 				t.Errorf("%s: %s %q, %v, %v; want %q and trailers", scheme, resp.Proto, b, err, resp.Trailer, body)
 			}
 			if got := resp.Header.Get("X-Target"); got != "//a%2Fb?x;y=%zz" {
-				t.Errorf("%s: the target was %q; want it as it came", scheme, got)
+				t.Errorf("%s: the target was %q; want it unchanged", scheme, got)
 			}
 			if body == "" && resp.Header.Get("X-Length") != "OK" {
-				t.Errorf("%s: a GET came with a body of unknown length", scheme)
+				t.Errorf("%s: a GET arrived with a body of unknown length", scheme)
 			}
 			if via := resp.Header["Via"]; len(via) != 1 || via[0] != "2 weir" {
 				t.Errorf("%s: Via = %q; want 2 weir", scheme, via)
@@ -264,8 +267,8 @@ func TestH17_HTTP2(t *testing.T) {
 	}
 }
 
-// An HTTP/2 server that resets a stream as a fault may have worked on it.
-// net/http would ask up to seven times.
+// An HTTP/2 server that resets a stream with an error may have processed the
+// request. net/http would send it up to seven times.
 func TestH15_ResetIsNoReplay(t *testing.T) {
 	var seen atomic.Int32
 	o := serve(t, loopback(t), func(c net.Conn, br *bufio.Reader) {
@@ -291,7 +294,7 @@ func TestH15_ResetIsNoReplay(t *testing.T) {
 	}
 }
 
-// Whatever a request line says, the path that goes on is what came.
+// For any request line, the forwarded path is the one received.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"/", "//a", "/a%2F?x", "*", "http://h/a?b", "http://h?x", "/a|b", "//a|b", "/?", "/a??", "///", "h:1", "/%zz"} {
 		f.Add(s)
@@ -324,7 +327,7 @@ func FuzzTarget(f *testing.F) {
 			}
 		}
 		if want = "GET " + want + " HTTP/1.1"; line != want {
-			t.Errorf("%q went on as %q; want %q", target, line, want)
+			t.Errorf("%q was forwarded as %q; want %q", target, line, want)
 		}
 	})
 }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Reject answers what a gateway never forwards (see Refusal), and reports whether it
-// did.
+// Reject responds to a request that a gateway never forwards (see Refusal), and
+// reports whether it did.
 func Reject(w http.ResponseWriter, r *http.Request) bool {
 	status, text := Refusal(w.Header(), r)
 	return status != 0 && refuse(w, r, status, text)
 }
 
-// Refusal returns the status and the text for what a gateway never forwards (H18), 0 for
-// all else, and puts fields into h that belong to it: CONNECT (501), TRACE (405), a change to another version of HTTP or to TLS
-// within the connection (501), and a target, an authority or a method that is
-// none (400). A client on
-// HTTP/1 that tried the first or the third may go on as if it had been granted,
-// so its connection is closed.
+// Refusal returns the status and the text for a request that a gateway never
+// forwards (H18), or 0 for other requests. It adds the matching fields to h. The
+// requests are CONNECT (501), TRACE (405), a switch to another HTTP version or to
+// TLS within the connection (501), and an invalid target, authority or method
+// (400). After the first or the third, an HTTP/1 client may continue as if it had
+// been granted, so its connection is closed.
 func Refusal(h http.Header, r *http.Request) (status int, text string) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -31,7 +31,7 @@ func Refusal(h http.Header, r *http.Request) (status int, text string) {
 	default:
 		if text = unclear(r); text != "" {
 			status = http.StatusBadRequest
-		} else if r.RequestURI != "" || r.URL == nil { // else no server's request
+		} else if r.RequestURI != "" || r.URL == nil { // otherwise not a server's request
 			if _, ok := targetPath(r); !ok {
 				status, text = http.StatusBadRequest, "this request target cannot be forwarded"
 			}
@@ -43,9 +43,9 @@ func Refusal(h http.Header, r *http.Request) (status int, text string) {
 	return status, text
 }
 
-// refuse answers, and returns true. Over HTTP/1 it ends the connection; over
-// HTTP/2 others' requests may be on it, and the fault is the stream's (RFC 9113,
-// section 8.1.1).
+// refuse responds, and returns true. Over HTTP/1 it ends the connection. An
+// HTTP/2 connection may carry requests of other clients, and the error belongs to
+// the stream (RFC 9113, section 8.1.1).
 func refuse(w http.ResponseWriter, r *http.Request, code int, text string) bool {
 	h := w.Header()
 	if r.ProtoMajor <= 1 {
@@ -59,8 +59,8 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, text string) bool 
 	return true
 }
 
-// switchesHTTP reports whether r asks to go on in another version of HTTP, or in
-// TLS, which would take all that follows past the gateway.
+// switchesHTTP reports whether r asks to continue in another HTTP version, or in
+// TLS. Everything after that would bypass the gateway.
 func switchesHTTP(r *http.Request) bool {
 	if _, ok := r.Header["Http2-Settings"]; ok {
 		return true
@@ -78,8 +78,8 @@ func switchesHTTP(r *http.Request) bool {
 }
 
 // upgradeOf returns the protocols that r may switch to, nil if none. HTTP/1.0
-// cannot (RFC 9110, section 7.8), and a request with a body is forwarded as one
-// that does not ask: what follows its head is the body, not the protocol.
+// cannot switch (RFC 9110, section 7.8). A request with a body is forwarded
+// without its upgrade: what follows its header is the body, not the protocol.
 func upgradeOf(r *http.Request) []string {
 	if r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || r.ContentLength != 0 {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// What arrives at the origin for a request, but for what is random or of us.
+// Requests as they arrive at the origin, except for random values and weir's own
+// fields.
 func TestH17_TargetsArriveAsTheyCame(t *testing.T) {
 	var seen recorder
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
@@ -51,14 +52,14 @@ func TestH17_TargetsArriveAsTheyCame(t *testing.T) {
 		}
 		want := tt.method + " " + tt.want + " HTTP/1.1"
 		if got := seen.all(); got[len(got)-1] != want {
-			t.Errorf("%s %s came as %q; want %q", tt.method, tt.target, got[len(got)-1], want)
+			t.Errorf("%s %s arrived as %q; want %q", tt.method, tt.target, got[len(got)-1], want)
 		}
 	}
 }
 
 var requestID = regexp.MustCompile(`X-Request-Id: [0-9a-f]{32}\r\n`)
 
-// All fields of a request, as the origin sees them.
+// All fields of a request, as they arrive at the origin.
 func TestH17_RequestFields(t *testing.T) {
 	var seen recorder
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
@@ -109,7 +110,7 @@ func TestH17_RequestFields(t *testing.T) {
 
 var date = regexp.MustCompile(`Date: [^\r]*\r\n`)
 
-// Whole answers, as the client sees them.
+// Complete responses, as they arrive at the client.
 func TestH17_AnswersArriveAsTheyCame(t *testing.T) {
 	for _, tt := range []struct{ name, request, answer, want string }{
 		{"no type is made up", "GET / HTTP/1.1", "200 OK\r\nContent-Length: 6\r\n\r\n<html>", "200 OK\r\nContent-Length: 6\r\nVia: 1.1 weir\r\n\r\n<html>"},
@@ -144,8 +145,8 @@ func TestH17_AnswersArriveAsTheyCame(t *testing.T) {
 			got = strings.Replace(date.ReplaceAllString(got, ""), "Connection: close\r\n", "", 1)
 			got = strings.ReplaceAll(strings.ReplaceAll(got, "HTTP/1.0 ", ""), "HTTP/1.1 ", "")
 			want := strings.ReplaceAll(tt.want, "HTTP/1.1 ", "")
-			// Framing is net/http's: a head that went ahead of its body has no
-			// length, and on a busy machine it does.
+			// Framing is up to net/http: a header sent before its body has no
+			// length. On a busy machine, that can happen here.
 			slow := map[string]string{
 				"chunks":    "200 OK\r\nVia: 1.1 weir\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
 				"no chunks": "200 OK\r\nVia: 1.1 weir\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -158,7 +159,7 @@ func TestH17_AnswersArriveAsTheyCame(t *testing.T) {
 	}
 }
 
-// Bodies of requests, as the origin sees them.
+// Request bodies, as they arrive at the origin.
 func TestH17_RequestBodies(t *testing.T) {
 	var seen recorder
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
@@ -187,7 +188,7 @@ func TestH17_RequestBodies(t *testing.T) {
 		c.send(tt.send)
 		c.answer("GET")
 		if got := seen.all(); len(got) == 0 || got[len(got)-1] != tt.want {
-			t.Errorf("%q came as %q; want %q", tt.send, got[len(got)-1:], tt.want)
+			t.Errorf("%q arrived as %q; want %q", tt.send, got[len(got)-1:], tt.want)
 		}
 	}
 }

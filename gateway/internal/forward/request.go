@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// request returns what is sent to the server, and the protocols that it offers
-// to switch to.
+// request returns the request to send to the server, and the protocols that it
+// offers to switch to.
 func (x *relay) request() (out *http.Request, upgrade []string) {
 	r := x.r
 	trusted := x.f.Trusted != nil && x.f.Trusted(r)
@@ -37,11 +37,11 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	}
 	out.ContentLength, out.TransferEncoding = r.ContentLength, r.TransferEncoding
 	if weirhttp.BodyIsRead(r) {
-		out.Body = r.Body // the client's connection has nothing to do with it any more
+		out.Body = r.Body // no longer tied to the client's connection
 		return out, upgrade
 	}
 	if r.ContentLength < 0 {
-		// Not nil, so that trailers that nobody announced find a place.
+		// Not nil, so that unannounced trailers can be added.
 		out.Trailer = make(http.Header, len(r.Trailer))
 		for name := range r.Trailer {
 			if inTrailers(name) {
@@ -52,7 +52,7 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	x.up = newUpload(x, out.Trailer, r.ProtoAtLeast(1, 1) && hasToken(r.Header["Expect"], "100-continue"))
 	out.Body = x.up
 	if r.ProtoMajor == 1 {
-		// An answer may come while the body is on its way.
+		// The response can arrive while the body is still being sent.
 		x.rc.EnableFullDuplex()
 	}
 	return out, upgrade
@@ -62,9 +62,9 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []string) http.Header {
 	h := make(http.Header, len(r.Header)+8)
 	copyEndToEnd(h, r.Header)
-	delete(h, "Host") // of HTTP/2, where it is the authority once more
+	delete(h, "Host") // HTTP/2 could have it in addition to the authority
 	if v, ok := h["Expect"]; ok {
-		// By its usual name net/http would handle it itself: see upload.
+		// With its usual name, net/http would handle it itself: see upload.
 		delete(h, "Expect")
 		h["expect"] = v
 	}
@@ -75,7 +75,7 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, upgrade
 	}
 	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = nil // or net/http sends its own
+		h["User-Agent"] = nil // otherwise net/http sends its own
 	}
 	h["Via"] = append(slices.Clip(h["Via"]), f.via(r.ProtoMajor, r.ProtoMinor))
 	setForwarded(h, r, trusted)
@@ -94,10 +94,10 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	return h
 }
 
-// setForwarded says for whom the request is. What an untrusted peer says about
-// it is dropped. So is what anybody says with "_" for "-": an origin that is
-// given its fields as variables (RFC 3875, section 4.1.18) cannot tell the two
-// apart, and a trusted proxy may not know the one that it lets pass.
+// setForwarded sets the fields that describe the client. Values of an untrusted
+// peer are dropped. So are fields with "_" instead of "-", even from a trusted
+// peer: an origin that receives fields as variables (RFC 3875, section 4.1.18)
+// cannot tell them apart, and a trusted proxy may pass one through unknowingly.
 func setForwarded(h http.Header, r *http.Request, trusted bool) {
 	for name := range h {
 		plain := strings.ReplaceAll(name, "_", "-")
@@ -132,8 +132,8 @@ func setForwarded(h http.Header, r *http.Request, trusted bool) {
 	}
 }
 
-// saneID reports whether an X-Request-ID can be kept. Anybody's is: it proves
-// nothing, and it is of use to the client that it is the same at both ends.
+// saneID reports whether an X-Request-ID can be kept. It is kept from any client:
+// it proves nothing, and it is useful to have the same ID at both ends.
 func saneID(id string) bool {
 	for i := range len(id) {
 		if id[i] <= ' ' || id[i] > '~' {
@@ -149,11 +149,11 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// outgoingURL returns a URL that net/http writes as the target that r came with,
-// byte for byte, in origin form. The path is that of the request line; the query
-// is that of r.URL, which a cache may have taken parameters from.
+// outgoingURL returns a URL that net/http writes as the target of r, byte for
+// byte, in origin form. The path is that of the request line. The query is that
+// of r.URL, from which a cache may have removed parameters.
 //
-// The scheme and host are the client's, for RoundTrip to replace.
+// The scheme and host are the client's; RoundTrip replaces them.
 func outgoingURL(r *http.Request) *url.URL {
 	u := &url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	if r.TLS != nil {
@@ -161,11 +161,11 @@ func outgoingURL(r *http.Request) *url.URL {
 	}
 	path, ok := targetPath(r)
 	if !ok {
-		path = r.URL.EscapedPath() // no server's request
+		path = r.URL.EscapedPath() // not a server's request
 	}
 	if strings.HasPrefix(path, "//") {
-		// net/http takes an opaque part like this for a host. These paths it
-		// writes as they are: see sanePath.
+		// net/http would parse such an opaque part as a host. It writes these
+		// paths unchanged: see sanePath.
 		u.Path, u.RawPath = unescape(path), path
 		return u
 	}

@@ -13,8 +13,8 @@ import (
 
 const switching = "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// The changes to responses hold for one that switches protocols, and what is taken
-// out is in no early hint either.
+// Changes to responses also apply to one that switches protocols, and removed
+// fields are removed from early hints too.
 func TestH17_ChangesHoldForA101(t *testing.T) {
 	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
 		readHead(br)
@@ -32,16 +32,16 @@ func TestH17_ChangesHoldForA101(t *testing.T) {
 	}
 	head, err := readHead(c.br)
 	if err != nil || !strings.HasPrefix(head, "HTTP/1.1 101 ") || strings.Contains(head, "X-Internal") {
-		t.Errorf("the head was %q, %v; want 101 and no X-Internal", head, err)
+		t.Errorf("the header was %q, %v; want 101 and no X-Internal", head, err)
 	}
 	for _, want := range []string{"A: 2\r\n", "X-New: 3\r\nX-New: 4\r\n", "Connection: Upgrade\r\n", "Upgrade: websocket\r\n"} {
 		if !strings.Contains(head, want) {
-			t.Errorf("the head was %q; want %q in it", head, want)
+			t.Errorf("the header was %q; want %q in it", head, want)
 		}
 	}
 }
 
-// Tunnels and event streams have an idle time-out of their own.
+// Tunnels and event streams have a separate idle timeout.
 func TestH8_StreamIdleTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name, request, head string
@@ -59,7 +59,7 @@ func TestH8_StreamIdleTimeout(t *testing.T) {
 				r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
 					readHead(br)
 					io.WriteString(c, "HTTP/1.1 "+tt.head+"\r\n\r\n")
-					br.ReadByte() // until the Forwarder hangs up
+					br.ReadByte() // until the Forwarder closes the connection
 				})
 				r.f.IdleTimeout, r.f.StreamIdleTimeout = time.Minute, tt.stream
 				c := r.client()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// targetPath returns the path of r's target as it came: without the query, and
+// targetPath returns the path of r's target as received: without the query, and
 // without the scheme and host of the absolute form. ok is false if r has no
 // target that can be forwarded (RFC 9112, section 3.2).
 func targetPath(r *http.Request) (path string, ok bool) {
@@ -40,7 +40,7 @@ func targetPath(r *http.Request) (path string, ok bool) {
 	return path, !strings.HasPrefix(path, "//") || sanePath(path)
 }
 
-// sanePath reports whether net/url writes path as it is.
+// sanePath reports whether net/url writes path unchanged.
 func sanePath(path string) bool {
 	u := url.URL{Path: unescape(path), RawPath: path}
 	return u.EscapedPath() == path

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
-// Fields that come after a body go on behind a body, with their values in order, and
-// change nothing of the head. Those that could change the framing, the routing, the user,
-// or how the message is read do not go on; what is no field ends the request.
+// Trailers are forwarded as trailers, with their values in order, and do not
+// change the header. Those that could change the framing, the routing, the user,
+// or how the message is read are dropped. An invalid field ends the request.
 func FuzzTrailers(f *testing.F) {
 	for _, name := range []string{"X-Sum", "x-sum", "Content-Length", "Transfer-Encoding", "Host", "Set-Cookie", "Authorization", "Trailer", "Connection", "X-Forwarded-For", "Grpc-Status", "a b", "", "é", "Trailer:X", "Content-Type"} {
 		f.Add(name, "a\nb", true, true)
@@ -68,15 +68,15 @@ func FuzzTrailers(f *testing.F) {
 		up, upTrailer, down, downTrailer, status := run(true)
 		if status != 200 {
 			if status != http.StatusBadRequest {
-				t.Errorf("trailer %q: %q: status %d; want 200, or 400 for what is no field", name, values, status)
+				t.Errorf("trailer %q: %q: status %d; want 200, or 400 for an invalid field", name, values, status)
 			}
 			return
 		}
-		delete(down, "Trailer") // it announces
+		delete(down, "Trailer") // announces the trailers
 		delete(up, "X-Request-Id")
-		delete(plainUp, "X-Request-Id") // each request has its own
+		delete(plainUp, "X-Request-Id") // differs for each request
 		if !reflect.DeepEqual(up, plainUp) || !reflect.DeepEqual(down, plainDown) {
-			t.Errorf("trailer %q: %q changes the heads: %v and %v; want %v and %v", name, values, up, down, plainUp, plainDown)
+			t.Errorf("trailer %q: %q changes the headers: %v and %v; want %v and %v", name, values, up, down, plainUp, plainDown)
 		}
 		for where, got := range map[string]http.Header{"request": upTrailer, "answer": downTrailer} {
 			for other, v := range got {
@@ -84,17 +84,17 @@ func FuzzTrailers(f *testing.F) {
 					continue
 				}
 				if other != name || !slices.Equal(v, values) || slices.Contains(never, other) || strings.ContainsAny(strings.Join(v, ""), "\r\x00") {
-					t.Errorf("trailer %q: %q of the %s goes on as %q: %q", name, values, where, other, v)
+					t.Errorf("trailer %q: %q of the %s is forwarded as %q: %q", name, values, where, other, v)
 				}
 			}
 			if strings.HasPrefix(name, "X-S") && len(got[name]) == 0 {
-				t.Errorf("trailer %q: %q of the %s does not go on: %v", name, values, where, got)
+				t.Errorf("trailer %q: %q of the %s is not forwarded: %v", name, values, where, got)
 			}
 		}
 	})
 }
 
-// An ending is a body after whose end something happens, at its end.
+// An ending is a body with a function that runs at its end.
 type ending struct {
 	io.Reader
 	then func()

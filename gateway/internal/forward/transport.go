@@ -18,47 +18,48 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// Options are the parts of a Transport. Only BaseURL is required.
+// Options configure a Transport. Only BaseURL is required.
 type Options struct {
-	// BaseURL is the server: http, https, or h2c for HTTP/2 without TLS, and a
-	// host. Its path is not looked at.
+	// BaseURL is the server: the scheme http, https, or h2c for HTTP/2 without
+	// TLS, and a host. Its path is ignored.
 	BaseURL *url.URL
 	// ConnectTimeout bounds dialling and the TLS handshake together. 0 means 5 s.
 	ConnectTimeout time.Duration
-	// IdleConn is how long a connection is kept unused when the server does not
-	// say with Keep-Alive: timeout how long it waits. 0 means 2 s.
+	// IdleConn is how long an unused connection is kept, unless the server states
+	// its own timeout with Keep-Alive: timeout. 0 means 2 s.
 	IdleConn time.Duration
-	// MaxIdleConns is how many are kept. 0 means 256.
+	// MaxIdleConns is the number of idle connections that are kept. 0 means 256.
 	MaxIdleConns int
-	// TLS is for https. nil means the system's roots.
+	// TLS configures https. nil means the system's root certificates.
 	TLS *tls.Config
-	// MaxHeader bounds the head of an answer, in bytes. 0 means 1 MiB.
+	// MaxHeader bounds the header section of a response, in bytes. 0 means 1 MiB.
 	MaxHeader int64
 	// Dial opens connections. nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// NetHTTP has net/http send all requests, also those that a direct could.
+	// NetHTTP makes net/http send all requests, including those that a direct
+	// could send.
 	NetHTTP bool
 }
 
 // A Transport is a RoundTripper to one server that sends a request once.
 //
-// net/http sends a request again by itself when it thinks that doing it twice
-// does no harm, and counts every GET as harmless. A Transport lets it do so only
-// where the first try cannot have reached the server's application: nothing of
-// it was written, or an HTTP/2 server refused the stream (RFC 9113, section
-// 8.7). In any other case a broken connection is the answer.
+// net/http automatically resends a request that it considers safe to repeat,
+// which includes every GET. A Transport allows that only if the first attempt
+// cannot have reached the server's application: nothing of it was written, or an
+// HTTP/2 server refused the stream (RFC 9113, section 8.7). In all other cases,
+// RoundTrip returns the error of the broken connection.
 //
-// A Transport relays what the server says before its answer (1xx) to the
-// Forwarder that made the request. It is safe for concurrent use.
+// A Transport relays 1xx responses to the Forwarder that made the request. It is
+// safe for concurrent use.
 type Transport struct {
 	o      Options
 	scheme string // http or https
 	host   string
 
 	main *http.Transport
-	// old speaks HTTP/1.1 only, to a server that has TLS: for upgrades, and for
-	// everything once the server has chosen HTTP/1.1. It is main for a server
-	// that has no TLS.
+	// old uses HTTP/1.1 only, with a TLS server: for upgrades, and for all
+	// requests once the server has chosen HTTP/1.1. For a server without TLS it
+	// equals main.
 	old    *http.Transport
 	chosen atomic.Bool // the server chose HTTP/1.1
 
@@ -67,7 +68,7 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport returns a Transport. Close it.
+// NewTransport returns a Transport, which must be closed.
 func NewTransport(o Options) (*Transport, error) {
 	if o.BaseURL == nil || o.BaseURL.Host == "" {
 		return nil, errors.New("forward: BaseURL has no host")
@@ -107,7 +108,7 @@ func NewTransport(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// client returns a http.Transport for one or both versions.
+// client returns an http.Transport for one or both versions.
 func (t *Transport) client(one, two bool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(one)
@@ -128,8 +129,8 @@ func (t *Transport) client(one, two bool) *http.Transport {
 		},
 	}
 	if two {
-		// HTTP/2 ends an idle connection without harm to a request that comes at
-		// that moment. Connections of HTTP/1 see to themselves: see conn.
+		// HTTP/2 ends an idle connection without harming a request that arrives
+		// at that moment. HTTP/1 connections handle this themselves: see conn.
 		c.IdleConnTimeout = t.o.IdleConn
 	}
 	return c
@@ -183,7 +184,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	return newFramed(tc, c), nil
 }
 
-// ours reports whether a connection could not be made for a want of our own.
+// ours reports whether a connection failed for lack of resources on this machine.
 func ours(err error) bool {
 	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, own) {
@@ -193,7 +194,7 @@ func ours(err error) bool {
 	return false
 }
 
-// config returns what a handshake with address needs.
+// config returns the TLS configuration for a handshake with address.
 func (t *Transport) config(address string, two bool) *tls.Config {
 	config := new(tls.Config)
 	if t.o.TLS != nil {
@@ -209,12 +210,12 @@ func (t *Transport) config(address string, two bool) *tls.Config {
 	return config
 }
 
-// RoundTrip sends r to the server, whatever the scheme and host of r's URL, and
-// returns the head of the answer. The error is an *fault.UnreachableError
-// when nothing of r was sent, and its body was not read.
+// RoundTrip sends r to the server, regardless of the scheme and host of r's URL,
+// and returns the response with its body unread. The error is a
+// *fault.UnreachableError if nothing of r was sent and its body was not read.
 //
-// When a connection that was kept turns out to be dead before anything of r was
-// written to it, the next one is tried, in the end a fresh one.
+// If an idle connection turns out to be dead before anything of r was written to
+// it, the next one is tried, and finally a fresh one.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	client, r := t.choose(r)
 	body := r.Body
@@ -244,8 +245,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !a.reused && !a.conn.lost.Load() {
 			a.end()
 			if a.conn.down.Load() {
-				// A fresh connection that ended before a byte, and not by us: the
-				// server is there and does not talk to us.
+				// A fresh connection that the server ended before sending a byte:
+				// the server is there, but does not talk to us.
 				err = &fault.UnreachableError{Err: err}
 			}
 			return nil, err
@@ -258,7 +259,7 @@ func (t *Transport) send(client *http.Transport, r *http.Request, body io.ReadCl
 	if t.direct(r) {
 		a = newDirectAttempt(t, r)
 		resp, err = t.straight.roundTrip(a)
-		if err != errNotDirect { //nolint:errorlint // it is returned as it is
+		if err != errNotDirect { //nolint:errorlint // it is returned unwrapped
 			return a, resp, err
 		}
 	}
@@ -267,8 +268,8 @@ func (t *Transport) send(client *http.Transport, r *http.Request, body io.ReadCl
 	return a, resp, err
 }
 
-// choose returns the client for r, and r without an upgrade if the server cannot
-// do it: an upgrade is an offer (RFC 9110, section 7.8), and HTTP/2 has none.
+// choose returns the client for r. It removes an upgrade that the server cannot
+// do: an upgrade is only an offer (RFC 9110, section 7.8), and HTTP/2 has none.
 func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
 	_, upgrade := r.Header["Upgrade"]
 	switch {
@@ -283,7 +284,7 @@ func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
 	return t.main, r
 }
 
-// Close closes the connections that are idle. Calls go on.
+// Close closes the idle connections. Calls in progress continue.
 func (t *Transport) Close() {
 	t.main.CloseIdleConnections()
 	if t.straight != nil {
@@ -294,8 +295,8 @@ func (t *Transport) Close() {
 	}
 }
 
-// keepAlive returns how long a connection may be kept that a server's Keep-Alive
-// fields talk of: a second less than it waits itself.
+// keepAlive returns how long a connection with these Keep-Alive fields of the
+// server may be kept: one second less than the server's timeout.
 func keepAlive(values []string) (time.Duration, bool) {
 	for _, v := range values {
 		for param := range strings.SplitSeq(v, ",") {

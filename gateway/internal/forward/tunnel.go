@@ -11,29 +11,29 @@ import (
 	"sync"
 )
 
-// tunnel relays the answer 101, and from then on bytes in both directions until
-// both have ended, nothing has moved for too long, or one of them breaks.
+// tunnel relays the 101 response, and then bytes in both directions until both
+// have ended, there is no progress for too long, or one of them breaks.
 func (x *relay) tunnel(resp *http.Response, upgrade []string) {
 	server, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
 		resp.Body.Close()
-		x.fail(&ProtocolError{"an answer 101 without a connection"})
+		x.fail(&ProtocolError{"a 101 response without a connection"})
 		return
 	}
 	defer server.Close()
 	protocol := resp.Header["Upgrade"]
 	if !offered(upgrade, protocol) {
-		x.fail(&ProtocolError{"the server switched to a protocol that was not asked for"})
+		x.fail(&ProtocolError{"the server switched to a protocol that was not requested"})
 		return
 	}
 	client, rw, err := x.rc.Hijack()
 	if err != nil {
-		x.fail(&ProtocolError{"there is no way to switch protocols here: " + err.Error()})
+		x.fail(&ProtocolError{"the client's connection cannot switch protocols: " + err.Error()})
 		return
 	}
 	defer client.Close()
 	if rw.Reader.Buffered() > 0 {
-		return // it did not wait for the 101 (H18)
+		return // the client did not wait for the 101 (H18)
 	}
 	h := x.w.Header()
 	copyEndToEnd(h, resp.Header)
@@ -62,7 +62,7 @@ func offered(upgrade, chosen []string) bool {
 	return len(chosen) > 0
 }
 
-// pump copies both ways. x's context, and so the watch, ends it.
+// pump copies in both directions. The context of x, and so the watch, ends it.
 func (x *relay) pump(client net.Conn, server io.ReadWriteCloser) {
 	shut := context.AfterFunc(x, func() {
 		client.Close()
@@ -78,8 +78,8 @@ func (x *relay) pump(client net.Conn, server io.ReadWriteCloser) {
 	back.Wait()
 }
 
-// pipe copies what src sends to dst, and its end. If something breaks, the other
-// direction ends too.
+// pipe copies what src sends to dst, and then its end. If something breaks, the
+// other direction ends too.
 func (x *relay) pipe(dst io.Writer, src io.Reader) {
 	buffer := make([]byte, 8<<10)
 	for {

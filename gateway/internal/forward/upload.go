@@ -11,27 +11,27 @@ import (
 var past = time.Unix(1, 0)
 
 const (
-	// continueWait is how long a body waits for the server's 100, before the
+	// continueWait is how long a body waits for the server's 100 before the
 	// client gets a 100 anyway: a server need not send one.
 	continueWait = time.Second
 	// drainWait bounds the time for which an unwanted body is read.
 	drainWait = time.Second
 )
 
-var errTrailer = errors.New("forward: a trailer of the request is no field")
+var errTrailer = errors.New("forward: a trailer of the request is not a valid field")
 
-var errUploadOver = errors.New("forward: the client's body is not wanted any more")
+var errUploadOver = errors.New("forward: the client's body is no longer needed")
 
 // An upload is the client's body on its way to the server. net/http's transport
-// reads it on a goroutine of its own, and may do so when the answer is long
-// complete. The client's connection must be left alone by then, which is what
-// leave and drain are for.
+// reads it on a separate goroutine, possibly even after the response is complete.
+// By then the client's connection must be left alone; leave and drain take care
+// of that.
 type upload struct {
 	x       *relay
 	src     io.ReadCloser
 	trailer http.Header // filled in at the end
 
-	opened chan struct{} // closed when the client may get a 100; nil: at once
+	opened chan struct{} // closed when the client may get a 100; nil if it may at once
 	gone   chan struct{} // closed by leave
 	once   sync.Once     // closes opened
 
@@ -39,12 +39,12 @@ type upload struct {
 	idle    sync.Cond // on mu: reading has become false
 	reading bool      // guarded by mu
 	begun   bool      // guarded by mu: src was read
-	held    bool      // guarded by mu: an answer came before src was read
+	held    bool      // guarded by mu: a response came before src was read
 	over    bool      // guarded by mu
 	eof     bool      // guarded by mu
-	cut     bool      // guarded by mu: no more is read
+	cut     bool      // guarded by mu: nothing more is read
 	poison  bool      // guarded by mu: a Read was interrupted
-	err     error     // guarded by mu: how src broke, unless we cut it
+	err     error     // guarded by mu: how src broke, unless this side cut it off
 }
 
 func newUpload(x *relay, trailer http.Header, waits bool) *upload {
@@ -63,8 +63,8 @@ func (u *upload) open() {
 	}
 }
 
-// hold is called when the answer has come. A client that still waits for a 100
-// does not get one any more.
+// hold is called when the response has arrived. A client that still waits for a
+// 100 no longer gets one.
 func (u *upload) hold() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -86,7 +86,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.idle.Broadcast()
 	switch {
 	case err == io.EOF && !sendable(u.x.r.Trailer):
-		// It has come whole, but not in a form in which it can go on.
+		// The body is complete, but its trailers cannot be forwarded.
 		u.eof, u.err, err = true, errTrailer, errTrailer
 	case err == io.EOF:
 		u.eof = true
@@ -101,7 +101,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wait waits until src may be read, and reports whether it may.
+// wait waits until src can be read, and reports whether it may be.
 func (u *upload) wait() bool {
 	if u.opened != nil {
 		timer := time.NewTimer(continueWait)
@@ -127,13 +127,14 @@ func (u *upload) wait() bool {
 	return true
 }
 
-// Close is called by the transport when it is done with the body, or gives up.
+// Close is called by the transport when it has finished with the body, or gives
+// up.
 func (u *upload) Close() error {
 	u.x.interrupt()
 	return nil
 }
 
-// interrupt has a Read come back, now or when it comes.
+// interrupt makes the current Read, or the next one, return.
 func (u *upload) interrupt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -150,15 +151,15 @@ func (u *upload) interrupt() {
 
 // failure returns how the client's body broke, or nil.
 //
-// On HTTP/1 net/http ends the request's context when the connection cannot be
-// read, which is before the Read comes back that says how. So that Read is waited
-// for.
+// On HTTP/1, net/http ends the request's context when the connection cannot be
+// read. That happens before the Read returns the reason, so failure waits for
+// that Read.
 func (u *upload) failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.reading && u.x.r.ProtoMajor == 1 && u.x.r.Context().Err() != nil {
 		u.cut, u.poison = true, true
-		if u.x.rc.SetReadDeadline(past) == nil { // where the context has ended for another reason
+		if u.x.rc.SetReadDeadline(past) == nil { // in case the context ended for another reason
 			for u.reading {
 				u.idle.Wait()
 			}
@@ -167,7 +168,7 @@ func (u *upload) failure() error {
 	return u.err
 }
 
-// end keeps the transport from src, and waits for a Read that is under way. It
+// end stops the transport from reading src, and waits for a Read in progress. It
 // reports whether src is free.
 func (u *upload) end(deadline time.Time) bool {
 	u.mu.Lock()
@@ -181,7 +182,7 @@ func (u *upload) end(deadline time.Time) bool {
 	}
 	u.cut = true
 	if err := u.x.rc.SetReadDeadline(deadline); err != nil {
-		return !u.reading // there is no way to make Read come back
+		return !u.reading // the Read cannot be interrupted
 	}
 	for u.reading {
 		u.idle.Wait()
@@ -189,26 +190,26 @@ func (u *upload) end(deadline time.Time) bool {
 	return true
 }
 
-// leave gives src up at once.
+// leave releases src at once.
 func (u *upload) leave() { u.end(past) }
 
-// done reports whether all of the body was read, and nothing was done to the
-// connection that could hurt the next request.
+// done reports whether the complete body was read, and the connection was left in
+// a state that cannot harm the next request.
 func (u *upload) done() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// net/http reads on behind a body, to see whether the client leaves. Had our
-	// interruption met that, it would take the client for gone.
+	// net/http reads on after a body, to notice if the client leaves. If the
+	// interruption hit that read, it would assume that the client has left.
 	return u.eof && !u.poison
 }
 
-// drain takes src from the transport, reads at most limit bytes of what is left,
+// drain takes src away from the transport, reads at most limit bytes of the rest,
 // and reports whether that was all. If not, nothing that follows on the
-// connection may be treated as a request. A negative limit does not try.
+// connection may be treated as a request. A negative limit reads nothing.
 func (u *upload) drain(limit int64) bool {
 	if u.x.r.ProtoMajor != 1 {
 		u.end(past)
-		return true // the stream is reset, and its connection goes on
+		return true // the stream is reset, and its connection continues
 	}
 	u.mu.Lock()
 	wanted := limit >= 0 && !u.eof && u.err == nil && (u.begun || u.opened == nil)
@@ -221,9 +222,9 @@ func (u *upload) drain(limit int64) bool {
 		return false
 	}
 	if !u.done() {
-		// One byte more than the limit tells a body that ends there.
+		// One byte more than the limit shows whether the body ends there.
 		if _, err := io.CopyN(io.Discard, u.src, limit+1); err != io.EOF {
-			u.x.rc.SetReadDeadline(past) // net/http would read on
+			u.x.rc.SetReadDeadline(past) // otherwise net/http would read on
 			return false
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 const twice = "GET /next HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// early is an origin that answers before it has read the body, and never reads
+// early is an origin that responds before it has read the body, and never reads
 // it.
 func early(t *testing.T, answer string) func(net.Conn, *bufio.Reader) {
 	over := make(chan struct{})
@@ -39,8 +39,9 @@ func early(t *testing.T, answer string) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// A body that the origin does not want is drained within the limit, and then the
-// connection goes on; beyond the limit it ends, with the answer complete.
+// A body that the origin does not want is drained up to the limit, and the
+// connection continues. Beyond the limit the connection ends, with a complete
+// response.
 func TestH18_UnreadBodies(t *testing.T) {
 	for _, answer := range []string{
 		"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!",
@@ -65,7 +66,7 @@ func TestH18_UnreadBodies(t *testing.T) {
 				}
 				c.send("POST / HTTP/1.1\r\nHost: h\r\n" + head + "x")
 				if status, err := c.br.Peek(12); string(status) != "HTTP/1.1 413" {
-					t.Fatalf("%d bytes, limit %d: the answer begins with %q, %v; want 413", tt.size, tt.limit, status, err)
+					t.Fatalf("%d bytes, limit %d: the response begins with %q, %v; want 413", tt.size, tt.limit, status, err)
 				}
 				sent := make(chan struct{})
 				go func() {
@@ -78,7 +79,7 @@ func TestH18_UnreadBodies(t *testing.T) {
 				}
 				next, err := http.ReadResponse(c.br, nil)
 				if kept := err == nil && next.StatusCode == 200; kept != tt.kept {
-					t.Errorf("%d bytes, limit %d, chunked %t: the next answer was %v, %v; want one = %t", tt.size, tt.limit, chunked, next, err, tt.kept)
+					t.Errorf("%d bytes, limit %d, chunked %t: the next response was %v, %v; want one = %t", tt.size, tt.limit, chunked, next, err, tt.kept)
 				}
 				c.Close()
 				<-sent
@@ -87,7 +88,7 @@ func TestH18_UnreadBodies(t *testing.T) {
 	}
 }
 
-// What follows a body that broke or stalled is not a request.
+// Bytes after a broken or stalled body are not a request.
 func TestH18_NoRequestOutOfABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var smuggled atomic.Int32
@@ -114,13 +115,13 @@ func TestH18_NoRequestOutOfABody(t *testing.T) {
 			}()
 			resp, got, err := c.answer("POST")
 			if err != nil {
-				t.Errorf("%q: %s %q, %v; want a whole answer", body, resp.Status, got, err)
+				t.Errorf("%q: %s %q, %v; want a complete response", body, resp.Status, got, err)
 			}
 			if rest, _ := c.rest(); rest != "" {
-				t.Errorf("%q: after the answer came %q; want the end", body, rest)
+				t.Errorf("%q: the response was followed by %q; want the end", body, rest)
 			}
 			if d := time.Since(begin); d > 10*time.Second {
-				t.Errorf("%q: the connection lasted %v; want it cut", body, d)
+				t.Errorf("%q: the connection lasted %v; want it cut off", body, d)
 			}
 			c.Close()
 			time.Sleep(time.Minute)
@@ -131,7 +132,7 @@ func TestH18_NoRequestOutOfABody(t *testing.T) {
 	})
 }
 
-// Origin and client may talk at the same time.
+// Origin and client can send at the same time.
 func TestH17_BothWaysAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
@@ -175,8 +176,8 @@ func TestH17_BothWaysAtOnce(t *testing.T) {
 	})
 }
 
-// The client's body breaks: the request ends at the origin, and the client gets
-// an error.
+// If the client's body breaks, the request ends at the origin, and the client
+// gets an error.
 func TestH19_BrokenUploads(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -207,7 +208,7 @@ func TestH19_BrokenUploads(t *testing.T) {
 				t.Errorf("%s: %s, %v; want %d", tt.name, resp.Status, err, tt.want)
 			}
 			if err := <-ended; err == nil {
-				t.Errorf("%s: the origin got a whole body; want it broken", tt.name)
+				t.Errorf("%s: the origin got a complete body; want a broken one", tt.name)
 			}
 			if d := time.Since(begin); d != tt.idle {
 				t.Errorf("%s: it took %v; want %v", tt.name, d, tt.idle)
@@ -217,7 +218,7 @@ func TestH19_BrokenUploads(t *testing.T) {
 	}
 }
 
-// An origin that dies while the client is silent in the middle of its body.
+// An origin dies while the client pauses in the middle of its body.
 func TestH5_OriginGoneWhileTheClientIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
@@ -236,11 +237,11 @@ func TestH5_OriginGoneWhileTheClientIsSilent(t *testing.T) {
 	})
 }
 
-// The expectation reaches the origin, and its 100 the client, once.
+// The expectation reaches the origin, and its 100 reaches the client, once.
 func TestH17_Expect(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		origin string // what it says to the head
+		origin string // what it sends after the header
 		wait   time.Duration
 		want   string
 	}{
@@ -294,8 +295,8 @@ func TestH17_Expect(t *testing.T) {
 	}
 }
 
-// A client that was not asked for its body before the answer is not asked after
-// it, however long the answer takes.
+// A client that got no 100 before the response does not get one afterwards,
+// however long the response takes.
 func TestH17_NotAskedAfterTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
@@ -310,18 +311,18 @@ func TestH17_NotAskedAfterTheAnswer(t *testing.T) {
 		c.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
 		c.head()
 		if rest, _ := c.rest(); rest != "no!" {
-			t.Errorf("the answer was %q; want no!", rest)
+			t.Errorf("the response was %q; want no!", rest)
 		}
 		if d := time.Since(begin); d >= 4*time.Second {
-			t.Errorf("the connection lasted %v; want it closed without a wait for the body", d)
+			t.Errorf("the connection lasted %v; want it closed without waiting for the body", d)
 		}
 		c.Close()
 	})
 }
 
 // A client whose body ends too early gets a 400, whichever the transport notices
-// first: that, or the end of the request's context, which net/http ends before it
-// returns the error.
+// first: the early end, or the end of the request's context. net/http ends that
+// context before it returns the error.
 func TestH19_BrokenUploadAfterItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -341,7 +342,7 @@ func TestH19_BrokenUploadAfterItsContext(t *testing.T) {
 		}}
 		f.ServeHTTP(w, r)
 		if w.Code != http.StatusBadRequest {
-			t.Errorf("the client is answered %d; want 400", w.Code)
+			t.Errorf("the client got %d; want 400", w.Code)
 		}
 	})
 }
@@ -350,7 +351,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// deadlines is a response whose first deadline for reading ends a wait.
+// deadlines is a response whose first read deadline ends a wait.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	set  chan struct{}

@@ -6,36 +6,37 @@ import (
 	"time"
 )
 
-// A watch calls fire once when something that was begun has not moved for d.
+// A watch calls fire once when an activity that has begun makes no progress for
+// d.
 //
-// The timer runs from the first begin and is not touched when something moves:
-// when it ends, it looks at the clock and goes on for what is left.
+// The timer runs from the first begin and is not touched by progress: when it
+// fires, it checks the clock and continues for the remaining time.
 type watch struct {
-	d     atomic.Int64 // a Duration. Atomic: both directions read it, relax changes it
+	d     atomic.Int64 // a Duration; atomic because both directions read it and relax changes it
 	fire  func()
 	epoch time.Time
-	last  atomic.Int64 // after epoch; when something moved. Atomic: it is hot
+	last  atomic.Int64 // time of the last progress, after epoch; atomic because it is hot
 
 	mu     sync.Mutex
-	active int         // guarded by mu: what was begun and has not ended
-	timer  *time.Timer // guarded by mu; nil while it does not run
+	active int         // guarded by mu: activities that have begun and not ended
+	timer  *time.Timer // guarded by mu; nil while it is not running
 	over   bool        // guarded by mu
 }
 
-// start sets w up. With a d that is not positive it never fires.
+// start sets up w. If d is not positive, it never fires.
 func (w *watch) start(d time.Duration, fire func()) {
 	w.fire, w.epoch = fire, time.Now()
 	w.d.Store(int64(d))
 }
 
-// relax changes how long nothing may move: for what is found to be a stream, or
-// has become a tunnel. A d that is not positive is forever.
+// relax changes d, when the body turns out to be a stream or the connection
+// became a tunnel. A d that is not positive means no limit.
 func (w *watch) relax(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.d.Store(int64(max(d, 0)))
 	if w.timer != nil && d > 0 && !w.over {
-		w.timer.Reset(d) // check looks at what has moved meanwhile
+		w.timer.Reset(d) // check takes earlier progress into account
 	}
 }
 
@@ -45,7 +46,7 @@ func (w *watch) moved() {
 	}
 }
 
-// begin says that something should move from now on, until end.
+// begin records that progress is expected from now on, until end.
 func (w *watch) begin() {
 	w.moved()
 	w.mu.Lock()
@@ -63,7 +64,7 @@ func (w *watch) end() {
 	w.active--
 }
 
-// check is the timer.
+// check runs when the timer fires.
 func (w *watch) check() {
 	w.mu.Lock()
 	d := time.Duration(w.d.Load())
@@ -72,7 +73,7 @@ func (w *watch) check() {
 	switch {
 	case w.over:
 	case w.active == 0 || d <= 0:
-		w.timer = nil // the next begin makes another
+		w.timer = nil // the next begin creates another
 	case rest > 0:
 		w.timer.Reset(rest)
 	default:

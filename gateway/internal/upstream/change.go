@@ -13,7 +13,7 @@ type Change struct {
 	pool    *Pool
 	o       Options
 	servers []*server
-	opened  []*server // of servers, those that are new
+	opened  []*server // the new ones among servers
 }
 
 // Prepare returns a Change to o. A server that is kept with the same connection options
@@ -55,8 +55,8 @@ func (c *Change) Drop() {
 	}
 }
 
-// Commit applies the Change. A removed server gets no more calls; its idle connections are
-// closed now and again when its last call has ended.
+// Commit applies the Change. A removed server gets no more calls. Its idle
+// connections are closed now, and again when its last call has ended.
 func (c *Change) Commit() {
 	p := c.pool
 	p.mu.Lock()
@@ -82,8 +82,8 @@ func (c *Change) Commit() {
 	}
 }
 
-// Retire stops the checks and keeps no idle connections from now on. Remaining calls still
-// find their servers.
+// Retire stops the checks and keeps no idle connections from now on. Later calls
+// still find their servers.
 func (p *Pool) Retire() {
 	p.mu.Lock()
 	var idle []*server
@@ -96,8 +96,8 @@ func (p *Pool) Retire() {
 	}
 }
 
-// goneLocked marks s, and adds it to those whose connections are to be closed.
-// p.mu must be held.
+// goneLocked marks s as gone and adds it to idle, the servers whose connections
+// are to be closed. p.mu must be held.
 func (p *Pool) goneLocked(s *server, idle []*server) []*server {
 	s.gone = true
 	if s.stop != nil {
@@ -124,7 +124,8 @@ func (p *Pool) watchLocked(s *server) {
 	p.env.Background.Go(func() { p.watch(ctx, s, h) })
 }
 
-// Jitter is the Jitter of a Pool outside tests: up to half of d longer or shorter.
+// Jitter is the Jitter of a Pool outside tests: it returns d plus or minus up to
+// half of d.
 func Jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d+1)
 }

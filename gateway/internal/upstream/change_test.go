@@ -19,12 +19,12 @@ func change(t *testing.T, p *upstream.Pool, o upstream.Options) {
 	c.Commit()
 }
 
-// A server that is taken out gets no calls, ends those that it has, and then
-// its connections are closed.
+// A removed server gets no new calls, and its connections are closed once its
+// current calls have ended.
 func TestH16_Draining(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a", "b"))
-		one, two := begin(t, p), begin(t, p) // one each
+		one, two := begin(t, p), begin(t, p) // one call each
 		onA, onB := one, two
 		if !strings.HasPrefix(w.calls(), "a") {
 			onA, onB = two, one
@@ -32,16 +32,16 @@ func TestH16_Draining(t *testing.T) {
 		onB.Body.Close()
 		change(t, p, options("b", "c"))
 		if got := w.closings("a"); got != 1 {
-			t.Errorf("idle connections of a closed %d times; want 1, those that were idle already", got)
+			t.Errorf("idle connections of a closed %d times; want 1, for those already idle", got)
 		}
 		for range 50 {
 			get(t, p)
 		}
 		if c := w.calls(); strings.Contains(c, "a") || !strings.Contains(c, "b") || !strings.Contains(c, "c") {
-			t.Errorf("calls %q; want b and c alone", c)
+			t.Errorf("calls %q; want only b and c", c)
 		}
 		if b, err := io.ReadAll(onA.Body); string(b) != "body" || err != nil {
-			t.Errorf("body of a = %q, %v; want it whole", b, err)
+			t.Errorf("body of a = %q, %v; want it complete", b, err)
 		}
 		if got := w.closings("a"); got != 2 {
 			t.Errorf("idle connections of a closed %d times; want 2, after its last call", got)
@@ -52,7 +52,7 @@ func TestH16_Draining(t *testing.T) {
 	})
 }
 
-// What is known of a server stays with it, when others come and go.
+// The health of a server is kept when other servers are added or removed.
 func TestH16_ServersThatStayKeepTheirHealth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := options("a", "b")
@@ -65,14 +65,14 @@ func TestH16_ServersThatStayKeepTheirHealth(t *testing.T) {
 		o.Health = upstream.Health{Failures: 1, Eject: time.Minute}
 		change(t, p, o)
 		if s := stats(t, p, "a"); !s.Ejected || s.Calls != calls || s.Failures != 1 {
-			t.Errorf("stats = %+v; want it ejected still, with %d calls", s, calls)
+			t.Errorf("stats = %+v; want it still ejected, with %d calls", s, calls)
 		}
 		o.Health.Failures = -1
 		change(t, p, o)
 		if stats(t, p, "a").Ejected {
 			t.Error("a is ejected though ejection is off")
 		}
-		o.IdleConn = time.Second // another kind of connection
+		o.IdleConn = time.Second // needs new connections
 		change(t, p, o)
 		if s := stats(t, p, "a"); s.Calls != 0 || w.opened["a"] != 2 || w.closings("a") != 1 {
 			t.Errorf("stats = %+v; want a new server", s)
@@ -80,7 +80,7 @@ func TestH16_ServersThatStayKeepTheirHealth(t *testing.T) {
 	})
 }
 
-// A change that cannot be prepared leaves nothing behind.
+// A change that cannot be prepared has no effect.
 func TestH16_AFailedChangeChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a"))
@@ -89,13 +89,13 @@ func TestH16_AFailedChangeChangesNothing(t *testing.T) {
 			t.Fatalf("Prepare = %v; want an error that names the server", err)
 		}
 		if w.closings("b") != 1 || w.closings("a") != 0 {
-			t.Errorf("closed a %d and b %d times; want b alone", w.closings("a"), w.closings("b"))
+			t.Errorf("closed a %d and b %d times; want only b closed", w.closings("a"), w.closings("b"))
 		}
 		for range 10 {
 			get(t, p)
 		}
 		if c := w.calls(); strings.Contains(c, "b") {
-			t.Errorf("calls %q; want a alone", c)
+			t.Errorf("calls %q; want only a", c)
 		}
 		if _, err := upstream.New(options("unopenable"), w.surroundings()); err == nil {
 			t.Error("New = nil; want an error")
@@ -103,8 +103,8 @@ func TestH16_AFailedChangeChangesNothing(t *testing.T) {
 	})
 }
 
-// Requests that are late find the servers of a retired pool; nothing idle is
-// left of them.
+// Late requests find the servers of a retired pool, and leave no idle connections
+// behind.
 func TestH16_StragglersOfARetiredPool(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a"))
@@ -115,7 +115,7 @@ func TestH16_StragglersOfARetiredPool(t *testing.T) {
 	})
 }
 
-// Spread and retried calls stay counted, for every request.
+// Spread and retried calls are counted for every request.
 func TestH16_ManyAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.on("a", after(time.Millisecond, status(503)))
@@ -150,7 +150,7 @@ func TestH16_ManyAtOnce(t *testing.T) {
 		a, b := stats(t, p, "a"), stats(t, p, "b")
 		_, retries, _ := p.Stats()
 		if total != 1000 || a.Calls+b.Calls != 1000+retries || a.InFlight+b.InFlight != 0 || retries == 0 {
-			t.Errorf("%d answers, %+v, %+v, %d retries; want 1000, and a call for each and each retry", total, a, b, retries)
+			t.Errorf("%d responses, %+v, %+v, %d retries; want 1000, and one call per response and per retry", total, a, b, retries)
 		}
 	})
 }

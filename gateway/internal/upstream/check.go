@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// watch checks s until ctx ends: at once, then every Interval, from start to
-// start. It is started by watchLocked and stopped by its server's stop.
+// watch checks s until ctx ends: at once, and then every Interval, measured from
+// start to start. It is started by watchLocked and stopped by its server's stop.
 func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 	for {
 		start := time.Now()

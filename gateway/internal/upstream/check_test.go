@@ -19,8 +19,9 @@ func checked(hosts ...string) upstream.Options {
 	return o
 }
 
-// health tells how host stands now and after each second, as a text of + and -.
-// It is called between checks, which would else be at the same instant.
+// health returns the health of host now and after each second, as a string of +
+// and -. It must be called between checks, which would otherwise be at the same
+// instant.
 func health(t *testing.T, p *upstream.Pool, host string, seconds int) string {
 	var s strings.Builder
 	for range seconds {
@@ -52,21 +53,20 @@ func TestH16_ChecksFindTheIll(t *testing.T) {
 			get(t, p)
 		}
 		if c := w.calls(); strings.Contains(c, "a") {
-			t.Errorf("calls %q; want none of the ill a", c)
+			t.Errorf("calls %q; want none to the unhealthy a", c)
 		}
 		w.on("a", status(302)) // at 6 and 8 s
 		want("---+")
 		w.on("a", status(404)) // at 10 and 12 s
 		want("+++")
-		w.on("a", status(200)) // at 14 s, so that there are no three in a row
+		w.on("a", status(200)) // at 14 s, so that there are not three failures in a row
 		want("+++")
 		w.on("a", status(404)) // at 16, 18 and 20 s
 		want("+++++-")
 	})
 }
 
-// A check that is not answered in time failed, and the next starts when it
-// should.
+// A check without a response in time fails, and the next one starts on schedule.
 func TestH16_ChecksTimeOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var at []time.Duration
@@ -93,15 +93,15 @@ func TestH16_ChecksTimeOut(t *testing.T) {
 			t.Errorf("checks at %v; want 0, 2, 4 and 6 s", at)
 		}
 		if s := stats(t, p, "a"); s.Calls != 0 || s.Failures != 0 || s.InFlight != 0 {
-			t.Errorf("stats = %+v; want checks not to count as calls", s)
+			t.Errorf("stats = %+v; checks must not count as calls", s)
 		}
 		if got := get(t, p); got != 200 {
-			t.Errorf("with all ill, a call got %d; want 200", got)
+			t.Errorf("with all servers unhealthy, a call got %d; want 200", got)
 		}
 	})
 }
 
-// Checks that find a server well bring it back before its time.
+// Successful checks end an ejection early.
 func TestH16_ChecksEndAnEjection(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := checked("a", "b")
@@ -110,26 +110,26 @@ func TestH16_ChecksEndAnEjection(t *testing.T) {
 		synctest.Wait()
 		w.on("a", broken)
 		fail(t, w, p, "a")
-		time.Sleep(7 * time.Second) // found ill at 2, 4 and 6 s
+		time.Sleep(7 * time.Second) // failed at 2, 4 and 6 s
 		if s := stats(t, p, "a"); s.Healthy || !s.Ejected {
-			t.Fatalf("stats = %+v; want it ill and ejected", s)
+			t.Fatalf("stats = %+v; want it unhealthy and ejected", s)
 		}
 		w.on("a", status(200))
 		time.Sleep(4 * time.Second)
 		if s := stats(t, p, "a"); !s.Healthy || s.Ejected {
-			t.Errorf("stats = %+v; want it back", s)
+			t.Errorf("stats = %+v; want it readmitted", s)
 		}
 	})
 }
 
-// Other options for checks start them anew, and none end them.
+// Changed check options restart the checks, and removing them stops the checks.
 func TestH16_ChecksChangeWithOptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.on("a", status(500))
 		p := w.pool(checked("a"))
 		time.Sleep(5 * time.Second)
 		if stats(t, p, "a").Healthy {
-			t.Fatal("a is healthy; want it found ill")
+			t.Fatal("a is healthy; want it unhealthy")
 		}
 		o := checked("a")
 		o.Health.Interval = time.Second
@@ -151,7 +151,7 @@ func TestH16_ChecksChangeWithOptions(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		if n := w.opened["a"]; n != 1 {
-			t.Errorf("opened %d times; want 1, as its connections stay", n)
+			t.Errorf("opened %d times; want 1, because its connections are kept", n)
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 )
 
-// A world is the servers of a test, by host, and what was done to them.
+// A world holds the servers of a test, by host, and a record of the calls to
+// them.
 type world struct {
 	t          *testing.T
 	background sync.WaitGroup
@@ -28,7 +29,7 @@ type world struct {
 	closed map[string]int                                         // guarded by mu
 }
 
-// inBubble runs test in a bubble, in which no goroutine may be left at the end.
+// inBubble runs test in a bubble, in which no goroutine may remain at the end.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,14 +40,14 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// on has a host answer so from now on.
+// on sets the handler of host.
 func (w *world) on(host string, f func(*http.Request) (*http.Response, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hosts[host] = f
 }
 
-// A transport is that of one host.
+// A transport is the Transport of one host.
 type transport struct {
 	w    *world
 	host string
@@ -78,7 +79,8 @@ func (t *transport) Close() {
 	t.w.closed[t.host]++
 }
 
-// options are those of servers with names, which do nothing of their own.
+// options returns Options for servers with these names, without checks, ejection
+// or retries.
 func options(hosts ...string) upstream.Options {
 	o := upstream.Options{Health: upstream.Health{Failures: -1}, Retry: upstream.Retry{Attempts: 1}}
 	for _, h := range hosts {
@@ -103,7 +105,7 @@ func (w *world) surroundings() upstream.Surroundings {
 	}
 }
 
-// pool returns a Pool that is retired at the end.
+// pool returns a Pool that is retired at the end of the test.
 func (w *world) pool(o upstream.Options) *upstream.Pool {
 	w.t.Helper()
 	p, err := upstream.New(o, w.surroundings())
@@ -117,7 +119,7 @@ func (w *world) pool(o upstream.Options) *upstream.Pool {
 	return p
 }
 
-// calls returns the hosts of the calls since the last time.
+// calls returns the hosts of the calls since the last time it was called.
 func (w *world) calls() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +128,7 @@ func (w *world) calls() string {
 	return s
 }
 
-// closings tells how often idle connections were closed.
+// closings returns how often the idle connections of host were closed.
 func (w *world) closings(host string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +147,7 @@ func request(ctx context.Context, method, body string) *http.Request {
 	return r
 }
 
-// get makes a call to its end, and returns its status, 0 for an error.
+// get makes a complete call and returns its status, 0 for an error.
 func get(t *testing.T, p *upstream.Pool) int {
 	t.Helper()
 	resp, err := p.RoundTrip(request(t.Context(), "GET", ""))
@@ -156,7 +158,7 @@ func get(t *testing.T, p *upstream.Pool) int {
 	return resp.StatusCode
 }
 
-// begin makes a call and leaves its body open.
+// begin makes a call and leaves the response body open.
 func begin(t *testing.T, p *upstream.Pool) *http.Response {
 	t.Helper()
 	resp, err := p.RoundTrip(request(t.Context(), "GET", ""))
@@ -195,10 +197,10 @@ func unreachable(*http.Request) (*http.Response, error) {
 	return nil, &fault.UnreachableError{Err: errors.New("refused")}
 }
 
-// hang answers when its client is gone.
+// hang responds only after an hour, so the caller gives up first.
 var hang = after(time.Hour, status(200))
 
-// stats returns those of one server.
+// stats returns the stats of one server.
 func stats(t *testing.T, p *upstream.Pool, host string) upstream.ServerStats {
 	t.Helper()
 	servers, _, _ := p.Stats()

@@ -75,8 +75,8 @@ func (p *Pool) chooseLocked(fits func(*server) bool) *server {
 type verdict uint8
 
 const (
-	unknown  verdict = iota // nothing
-	answered                // it sent a head
+	unknown  verdict = iota // no conclusion
+	answered                // it sent a response header
 	failed                  // it did not
 )
 

@@ -26,7 +26,7 @@ type Options struct {
 	Retry          Retry
 }
 
-// Health is gateway.Health, with the defaults filled in.
+// Health is gateway.Health, with defaults applied.
 type Health struct {
 	Path               string
 	Interval           time.Duration
@@ -36,7 +36,7 @@ type Health struct {
 	Eject              time.Duration
 }
 
-// Retry is gateway.Retry, with the defaults filled in.
+// Retry is gateway.Retry, with defaults applied.
 type Retry struct {
 	Attempts int
 	On       []int
@@ -45,7 +45,7 @@ type Retry struct {
 	Backoff  time.Duration
 }
 
-// A Transport makes calls of one server. forward.Transport is one.
+// A Transport makes calls to one server. forward.Transport is one.
 type Transport interface {
 	// RoundTrip returns a *fault.UnreachableError if there was no connection, so that
 	// nothing of r was sent and its body was not read, and a *fault.UpstreamError for other
@@ -66,10 +66,11 @@ type Surroundings struct {
 	Jitter func(d time.Duration) time.Duration
 }
 
-// A Pool is a RoundTripper over several servers. Make one with [New], and Retire
-// it. It is safe for concurrent use.
+// A Pool is a RoundTripper over several servers. Create one with [New], and
+// Retire it. It is safe for concurrent use.
 //
-// One mutex guards everything that the choice of a server depends on. The longest work
+// One mutex guards everything that the choice of a server depends on. The longest
+// work under it is a loop over the servers.
 // under it is a loop over the servers.
 type Pool struct {
 	env Surroundings
@@ -95,10 +96,9 @@ func New(o Options, env Surroundings) (*Pool, error) {
 
 // RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, and the
 // body.
-//
-// A call without a connection moves on to the next server at once, until each has been
-// tried. No server has seen any of it, so that is not a retry. Options.Retry decides about
-// all other retries.
+// A call that cannot connect moves on to the next server at once, until each has
+// been tried. No server has seen any of it, so that is not a retry. Options.Retry
+// decides about all other retries.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := hold(r)
 	defer body.release()
@@ -157,7 +157,7 @@ func unreachable(err error) bool {
 	return errors.As(err, &u)
 }
 
-// call makes one call with a token that s granted.
+// call makes one call to s. probe is as returned by take.
 func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, error) {
 	end := unknown // the verdict if the Transport panics
 	defer func() {
@@ -181,10 +181,10 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 	return resp, nil
 }
 
-// blame reports whether a call without a response counts against the server. It does only
-// if the fault is certainly the server's: the error identifies it as such, or the server
-// took too long although it had the whole request. A client could cause anything else, and
-// must not be able to eject a server for others.
+// blame returns the verdict on a call without a response. It counts against the
+// server only if the fault is certainly the server's: the error says so, or the
+// server took too long although it had the complete request. A client could cause
+// anything else, and must not be able to eject a server for others.
 func blame(ctx context.Context, err error, body io.Reader) verdict {
 	if ctx.Err() == nil {
 		if fault.Upstreams(err) {

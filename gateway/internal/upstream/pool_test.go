@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 )
 
-// With two servers both are always drawn, so that the choice is exact.
+// Of two servers, both are always drawn, so the choice is exact.
 func TestH16_TheLessBusyIsChosen(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a", "b"))
@@ -30,7 +30,7 @@ func TestH16_TheLessBusyIsChosen(t *testing.T) {
 		w.on("a", after(time.Second, status(200)))
 		for _, r := range open {
 			r.Body.Close()
-			r.Body.Close() // counts once
+			r.Body.Close() // counts only once
 		}
 		if a, b := stats(t, p, "a").InFlight, stats(t, p, "b").InFlight; a != 0 || b != 0 {
 			t.Errorf("in flight %d and %d after Close; want none", a, b)
@@ -38,7 +38,8 @@ func TestH16_TheLessBusyIsChosen(t *testing.T) {
 	})
 }
 
-// The end of a body ends the call, closed or not; a failed call has ended.
+// A call ends at the end of its body, even if the body is not closed; a failed
+// call has ended.
 func TestH16_ACallEndsWithItsBody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a"))
@@ -47,7 +48,7 @@ func TestH16_ACallEndsWithItsBody(t *testing.T) {
 			t.Errorf("InFlight = %d with the body open; want 1", n)
 		}
 		if b, err := io.ReadAll(resp.Body); string(b) != "body" || err != nil {
-			t.Errorf("body = %q, %v; want it whole", b, err)
+			t.Errorf("body = %q, %v; want it complete", b, err)
 		}
 		for _, f := range []func(*http.Request) (*http.Response, error){
 			broken,
@@ -91,7 +92,7 @@ func TestH16_ASlowServerGetsLess(t *testing.T) {
 	})
 }
 
-// Each pair is as likely as any other, so equals get equal shares.
+// All pairs are equally likely, so equal servers get equal shares.
 func TestH16_EqualsGetEqualShares(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a", "b", "c", "d"))
@@ -99,7 +100,7 @@ func TestH16_EqualsGetEqualShares(t *testing.T) {
 			get(t, p)
 		}
 		for _, h := range []string{"a", "b", "c", "d"} {
-			// 1000 is expected, with a standard deviation of 27.
+			// Expected are 1000, with a standard deviation of 27.
 			if n := stats(t, p, h).Calls; n < 850 || n > 1150 {
 				t.Errorf("%s got %d of 4000 calls; want about 1000", h, n)
 			}
@@ -116,7 +117,7 @@ func TestH16_FailuresInARowEject(t *testing.T) {
 		for range 4 {
 			fail(t, w, p, "a")
 		}
-		w.on("a", status(500)) // an answer is none of ours to judge
+		w.on("a", status(500)) // a response of any status counts as success
 		succeed(t, w, p, "a")
 		w.on("a", broken)
 		for range 4 {
@@ -135,10 +136,10 @@ func TestH16_FailuresInARowEject(t *testing.T) {
 			get(t, p)
 		}
 		if c := w.calls(); strings.Contains(c, "a") {
-			t.Errorf("calls %q; want none of a while it is left alone", c)
+			t.Errorf("calls %q; want none to a while it is ejected", c)
 		}
 
-		// One call probes it, and while that is out nobody else tries.
+		// One call probes it; while that is in flight, no other call tries it.
 		time.Sleep(time.Nanosecond)
 		w.on("a", after(time.Minute, status(200)))
 		hanging := make(chan int)
@@ -155,19 +156,19 @@ func TestH16_FailuresInARowEject(t *testing.T) {
 			get(t, p)
 		}
 		if c := w.calls(); strings.Contains(c, "a") {
-			t.Errorf("calls %q; want none of a while it is probed", c)
+			t.Errorf("calls %q; want none to a while it is probed", c)
 		}
 		for _, resp := range busy {
 			resp.Body.Close()
 		}
 		if got := <-hanging; got != 200 || stats(t, p, "a").Ejected {
-			t.Errorf("the probe got %d, Ejected = %v; want 200 and a back", got, stats(t, p, "a").Ejected)
+			t.Errorf("the probe got %d, Ejected = %v; want 200 and a readmitted", got, stats(t, p, "a").Ejected)
 		}
 		succeed(t, w, p, "a")
 	})
 }
 
-// fail makes calls until one of host fails, and succeed until one does not.
+// fail makes calls until one to host fails; succeed, until one to host does not.
 func fail(t *testing.T, w *world, p *upstream.Pool, host string) { until(t, w, p, host, 0) }
 
 func succeed(t *testing.T, w *world, p *upstream.Pool, host string) { until(t, w, p, host, 200, 500) }
@@ -185,12 +186,12 @@ func until(t *testing.T, w *world, p *upstream.Pool, host string, want ...int) {
 				return
 			}
 		}
-		t.Fatalf("call of %s got %d; want one of %d", host, got, want)
+		t.Fatalf("a call to %s got %d; want %d", host, got, want)
 	}
-	t.Fatalf("no call of %s in 1000", host)
+	t.Fatalf("no call to %s in 1000 calls", host)
 }
 
-// A probe that fails has its server left alone for as long again.
+// After a failed probe, the server is ejected for the same time again.
 func TestH16_AFailedProbeEjectsAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := options("a", "b")
@@ -205,7 +206,7 @@ func TestH16_AFailedProbeEjectsAgain(t *testing.T) {
 				get(t, p)
 			}
 			if got := stats(t, p, "a").Calls; got != before {
-				t.Fatalf("%d calls of a before the 10 s; want none", got-before)
+				t.Fatalf("%d calls to a before 10 s have passed; want none", got-before)
 			}
 			time.Sleep(time.Nanosecond)
 		}
@@ -214,7 +215,8 @@ func TestH16_AFailedProbeEjectsAgain(t *testing.T) {
 	})
 }
 
-// With no healthy server, all are called, and a server that responds is back.
+// Without a healthy server, all are called, and a server that responds is
+// readmitted.
 func TestH16_AllIllMeansAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := options("a", "b")
@@ -234,17 +236,17 @@ func TestH16_AllIllMeansAll(t *testing.T) {
 		w.calls()
 		for range 20 {
 			if got := get(t, p); got != 200 {
-				t.Fatalf("call got %d; want 200 by b", got)
+				t.Fatalf("call got %d; want 200 from b", got)
 			}
 		}
 		if c := w.calls(); strings.Contains(c, "a") {
-			t.Errorf("calls %q; want b alone", c)
+			t.Errorf("calls %q; want only b", c)
 		}
 	})
 }
 
-// A client that goes away says nothing about the server; a call that took too
-// long does.
+// A canceled client proves nothing about the server; a call that took too long
+// does.
 func TestH16_WhoIsToBlame(t *testing.T) {
 	timeout := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Second)
@@ -287,7 +289,8 @@ func TestH16_WhoIsToBlame(t *testing.T) {
 	})
 }
 
-// What never left is sent to the next server, body and all, each once.
+// A request that was never sent goes to the next server, including its body, once
+// each.
 func TestH15_WhatNeverLeftGoesElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a", "b", "c"))
@@ -323,7 +326,7 @@ func TestH15_WhatNeverLeftGoesElsewhere(t *testing.T) {
 		_, err := p.RoundTrip(r)
 		var u *fault.UnreachableError
 		if !errors.As(err, &u) || len(strings.Fields(w.calls())) != 3 || body.closed != 1 {
-			t.Errorf("RoundTrip = %v, the body closed %d times; want an UnreachableError after 3 calls, and 1", err, body.closed)
+			t.Errorf("RoundTrip = %v, the body closed %d times; want an UnreachableError after 3 calls, and 1 close", err, body.closed)
 		}
 	})
 }
@@ -338,7 +341,8 @@ func (c *closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// A body of which something was read is gone, and a broken call may have run.
+// A body that was partly read cannot be resent, and a broken call may have been
+// executed.
 func TestH15_WhatMayHaveLeftDoesNot(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.pool(options("a", "b"))
@@ -351,11 +355,11 @@ func TestH15_WhatMayHaveLeftDoesNot(t *testing.T) {
 			return unreachable(r)
 		})
 		if _, err := p.RoundTrip(request(t.Context(), "POST", "payload")); err == nil || len(w.calls()) != 1 {
-			t.Errorf("RoundTrip = %v after a read; want an error of one call", err)
+			t.Errorf("RoundTrip = %v after a read; want an error after one call", err)
 		}
 		both(broken)
 		if _, err := p.RoundTrip(request(t.Context(), "GET", "")); !errors.Is(err, errBroken) || len(w.calls()) != 1 {
-			t.Errorf("RoundTrip = %v; want %v of one call", err, errBroken)
+			t.Errorf("RoundTrip = %v; want %v after one call", err, errBroken)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		both(func(r *http.Request) (*http.Response, error) {
@@ -363,13 +367,13 @@ func TestH15_WhatMayHaveLeftDoesNot(t *testing.T) {
 			return unreachable(r)
 		})
 		if _, err := p.RoundTrip(request(ctx, "GET", "")); err == nil || len(w.calls()) != 1 {
-			t.Errorf("RoundTrip = %v for a client that is gone; want an error of one call", err)
+			t.Errorf("RoundTrip = %v for a client that has left; want an error after one call", err)
 		}
 	})
 }
 
-// A connection that was upgraded is passed on with both of its ways, and is in
-// flight until it is closed.
+// An upgraded connection is passed on with both directions, and is in flight
+// until it is closed.
 func TestH18_AnUpgradeKeepsBothWays(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		ours, theirs := net.Pipe()

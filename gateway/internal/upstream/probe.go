@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// A Probe is what one request has shown of a server.
+// A Probe is the result of one test request to a server.
 type Probe struct {
 	Method, Target string        // of the request
-	Address        string        // that was connected to, empty if none was
+	Address        string        // the address connected to, empty if there was no connection
 	Connected      time.Duration // until the connection was open, including the TLS handshake
 	TLS            *tls.ConnectionState
-	Protocol       string        // of the answer
+	Protocol       string        // of the response
 	Status         int           // of the response, 0 for none
 	Answered       time.Duration // until the response, from the start
 	Healthy        bool

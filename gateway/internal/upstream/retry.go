@@ -23,11 +23,12 @@ func (p *Pool) arrived(r *http.Request) Retry {
 
 func bodyless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
 
-// again reports whether to retry a request after its nth call, which ended with resp and
-// err, and how long to wait first. It charges the retry to the budget.
+// again reports whether to retry a request after its nth call, which ended with
+// resp and err, and how long to wait first. It charges the retry to the budget.
 //
-// The request holds its limiter's permit over all its calls, so retries do not raise the
-// number of concurrent calls; the budget limits how many calls they add in all.
+// The request holds its limiter's permit during all its calls, so retries do not
+// raise the number of concurrent calls. The budget limits the total number of
+// calls that they add.
 func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Response, err error) (wait time.Duration, ok bool) {
 	if n >= retry.Attempts || ctx.Err() != nil {
 		return 0, false
@@ -52,7 +53,7 @@ func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Respons
 	return wait, true
 }
 
-// budgetLeast is how many retries are always allowed in 10 s.
+// budgetLeast is the number of retries that are always allowed in 10 s.
 const budgetLeast = 3
 
 // A budget limits retries to a share of the calls of the last 10 s. It counts per second,

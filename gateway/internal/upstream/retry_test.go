@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 )
 
-// retrying are the options of a pool that tries n times.
+// retrying returns the options of a pool that makes n attempts.
 func retrying(n int, hosts ...string) upstream.Options {
 	o := options(hosts...)
 	o.Retry = upstream.Retry{
@@ -67,8 +67,8 @@ func TestH15_WhatIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Each wait is twice the one before. The answers in between are closed, and the
-// last comes through.
+// Each wait is twice the previous one. The responses in between are closed, and
+// the last one is returned.
 func TestH15_BackoffDoubles(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		start := time.Now()
@@ -94,7 +94,7 @@ func TestH15_BackoffDoubles(t *testing.T) {
 			}
 		}
 		if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 503 || string(b) != "sorry" {
-			t.Errorf("answer = %d %q; want the last 503", resp.StatusCode, b)
+			t.Errorf("response = %d %q; want the last 503", resp.StatusCode, b)
 		}
 		if n := stats(t, p, "a").InFlight; n != 0 {
 			t.Errorf("InFlight = %d; want 0", n)
@@ -112,12 +112,12 @@ func TestH15_ARetryPrefersAnotherServer(t *testing.T) {
 			if got := get(t, p); got != 200 {
 				t.Fatalf("got %d; want 200 from the second", got)
 			}
-			time.Sleep(10 * time.Second) // so that there is budget
+			time.Sleep(10 * time.Second) // so that the budget allows a retry
 		}
 	})
 }
 
-// At least 3 in 10 s, and 10 for each 100 calls.
+// The budget is at least 3 retries in 10 s, and 10 per 100 calls.
 func TestH15_TheBudgetBoundsRetries(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.on("a", broken)
@@ -134,7 +134,7 @@ func TestH15_TheBudgetBoundsRetries(t *testing.T) {
 		if _, retries, refused := p.Stats(); retries != 10 || refused != 90 {
 			t.Errorf("%d retries and %d refused of 100 calls; want 10 and 90", retries, refused)
 		}
-		// The window has 10 whole seconds, and what is older is forgotten.
+		// The window is 10 full seconds; older calls are dropped.
 		time.Sleep(10 * time.Second)
 		get(t, p)
 		if _, retries, _ := p.Stats(); retries != 10 {
@@ -148,7 +148,7 @@ func TestH15_TheBudgetBoundsRetries(t *testing.T) {
 	})
 }
 
-// In no 10 s are there more retries than the budget has, whenever they come.
+// No interval of 10 s has more retries than the budget allows.
 func TestH15_TheBudgetHoldsInEveryWindow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var first bool
@@ -167,11 +167,11 @@ func TestH15_TheBudgetHoldsInEveryWindow(t *testing.T) {
 			time.Sleep(time.Duration(1+i*i%3500) * time.Millisecond)
 		}
 		if len(at) < 10 {
-			t.Fatalf("%d retries; want more to look at", len(at))
+			t.Fatalf("%d retries; want more to examine", len(at))
 		}
 		for i := range at[3:] {
 			if d := at[i+3].Sub(at[i]); d < 10*time.Second {
-				t.Errorf("4 retries within %v; want at most 3 in 10 s of so few calls", d)
+				t.Errorf("4 retries within %v; want at most 3 in 10 s with so few calls", d)
 			}
 		}
 	})
@@ -186,11 +186,11 @@ func TestH15_ADeadlineEndsRetries(t *testing.T) {
 		defer cancel()
 		resp, err := p.RoundTrip(request(ctx, "GET", ""))
 		if err != nil || resp.StatusCode != 503 || len(strings.Fields(w.calls())) != 2 {
-			t.Fatalf("RoundTrip = %v, %v; want the second 503, as the third call came too late", resp, err)
+			t.Fatalf("RoundTrip = %v, %v; want the second 503, because a third call would be too late", resp, err)
 		}
 		resp.Body.Close()
 		if d := time.Since(start); d != 25*time.Millisecond {
-			t.Errorf("took %v; want 25 ms: nobody waits for nothing", d)
+			t.Errorf("took %v; want 25 ms, without a useless wait", d)
 		}
 
 		gone := errors.New("gone")
@@ -201,13 +201,13 @@ func TestH15_ADeadlineEndsRetries(t *testing.T) {
 			t.Errorf("RoundTrip = %v after %v; want %v after 1 ms", err, time.Since(start), gone)
 		}
 		if got := len(strings.Fields(w.calls())); got != 1 {
-			t.Errorf("%d calls for a client that left; want 1", got)
+			t.Errorf("%d calls for a client that has left; want 1", got)
 		}
 	})
 }
 
-// An answer whose head is of no interest to retries is passed on with its body,
-// however that ends.
+// A response that needs no retry is passed on with its body, even if the body
+// then breaks.
 func TestH15_ABodyThatBrokeIsNotTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.on("a", func(*http.Request) (*http.Response, error) {
@@ -216,7 +216,7 @@ func TestH15_ABodyThatBrokeIsNotTriedAgain(t *testing.T) {
 		p := w.pool(retrying(3, "a"))
 		b, err := io.ReadAll(begin(t, p).Body)
 		if string(b) != "half" || !errors.Is(err, errBroken) || w.calls() != "a" {
-			t.Errorf("body = %q, %v; want half of it, of one call", b, err)
+			t.Errorf("body = %q, %v; want half of it, from one call", b, err)
 		}
 		if n := stats(t, p, "a").InFlight; n != 0 {
 			t.Errorf("InFlight = %d; want 0", n)
@@ -228,7 +228,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errBroken }
 
-// The calls of one request come one after another: it has one permit for them.
+// The calls of one request run one after another, because they share one permit.
 func TestH15_OneCallAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// A server belongs to a Pool. All fields but the first group are guarded by the Pool's
-// mutex.
+// A server belongs to a Pool. All fields except the first group are guarded by
+// the Pool's mutex.
 type server struct {
 	key       key
 	url       *url.URL
-	scheme    string // of the URL of a request
+	scheme    string // of a request's URL
 	transport Transport
 
 	inFlight        int
 	calls, failures uint64
-	gone            bool // an ended call leaves no idle connection
+	gone            bool // no call may leave an idle connection behind
 
 	// Learned from calls.
-	fails   int       // in a row
-	ejected bool      // ejected until then; after that only a probe is sent
-	until   time.Time // while ejected
+	fails   int       // consecutive
+	ejected bool      // no calls before until; after that only a probe
+	until   time.Time // end of the ejection
 	probing bool      // a probe is in flight
 
 	// Learned from checks.
 	ill       bool
 	good, bad int                // in a row
-	stop      context.CancelFunc // of the checks, nil without any
+	stop      context.CancelFunc // stops the checks, nil if there are none
 }
 
-// A key identifies a server: if it does not change, the connections are kept.
+// A key identifies a server: if it stays the same, the connections are kept.
 type key struct {
 	scheme, host  string
 	connect, idle time.Duration
@@ -55,8 +55,8 @@ func schemeOf(u *url.URL) string {
 	return u.Scheme
 }
 
-// wellLocked reports whether s may be called while there are other servers. The Pool's
-// mu must be held.
+// wellLocked reports whether s may be called if there are other servers. The
+// Pool's mu must be held.
 func (s *server) wellLocked(now time.Time) bool {
 	return !s.ill && (!s.ejected || s.probeLocked(now))
 }

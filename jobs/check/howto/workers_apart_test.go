@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// These are the programs of docs/howto/run-workers-apart.md.
+// The programs of docs/howto/run-workers-apart.md.
 
 // A Picture is the source of a thumbnail.
 type Picture struct {
@@ -169,7 +169,8 @@ func newer(ctx context.Context, store *jobs.Store) (*jobs.Queue[Picture, Thumbna
 }
 
 func TestHowtoWorkersApart(t *testing.T) {
-	// Not where other tests get their ports from meanwhile: it has to stay free.
+	// The port must stay free, so it is on an address from which other tests take no
+	// ports.
 	free, err := net.Listen("tcp", "127.0.0.2:0")
 	must(t, err)
 	must(t, free.Close())
@@ -214,11 +215,11 @@ func TestHowtoWorkersApart(t *testing.T) {
 	}
 	stop()
 	if err := <-worked; err != nil {
-		t.Errorf("work = %v; want nil, as nothing ran", err)
+		t.Errorf("work = %v; want nil, because no job was running", err)
 	}
 }
 
-// ends asks for a job until it is over.
+// ends polls a job until it is finished.
 func ends(t *testing.T, url string) jobs.Status {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -234,12 +235,11 @@ func ends(t *testing.T, url string) jobs.Status {
 			return s
 		}
 	}
-	t.Fatalf("%s is not over after 30 s", url)
+	t.Fatalf("%s is not finished after 30 s", url)
 	return jobs.Status{}
 }
 
-// A newer producer's jobs wait for a newer worker, which does the older ones'
-// too.
+// Jobs of a newer producer wait for a newer worker, which also runs the older ones.
 func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	must(t, err)
@@ -277,7 +277,8 @@ func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 	must(t, newWorker.Close(t.Context()))
 }
 
-// handedBack sends the IDs of jobs that were handed back, as many as there is room for.
+// handedBack sends the IDs of jobs that were handed back, and drops IDs for which
+// there is no room.
 type handedBack struct {
 	jobs.NopObserver
 	ids chan string

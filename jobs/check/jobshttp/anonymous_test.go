@@ -7,16 +7,16 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// H23: one anonymous client's job is not another's: neither reads or cancels what it
-// has not got the address of.
+// H23: an anonymous client can neither read nor cancel another anonymous client's job
+// without knowing its address.
 func TestH23_AnonymousClientsHaveJobsOfTheirOwn(t *testing.T) {
-	for name, fields := range map[string][]string{"nothing": nil, "a cookie that is none of the principal": {"Cookie: theme=dark"}} {
+	for name, fields := range map[string][]string{"nothing": nil, "a cookie that does not name the principal": {"Cookie: theme=dark"}} {
 		t.Run(name, func(t *testing.T) {
 			x := newSite(t, setup{idle: true})
 			ask := append([]string{"Prefer: respond-async"}, fields...)
 			a, b := x.do("GET", "/slow", "", ask...), x.do("GET", "/slow", "", ask...)
 			if a.status != 202 || b.status != 202 || a.header.Get("Location") == b.header.Get("Location") {
-				t.Fatalf("two requests: %d at %q, %d at %q; want two jobs", a.status, a.header.Get("Location"), b.status, b.header.Get("Location"))
+				t.Fatalf("two requests = %d at %q, %d at %q; want two jobs", a.status, a.header.Get("Location"), b.status, b.header.Get("Location"))
 			}
 			if got := x.do("DELETE", a.header.Get("Location"), ""); got.status != http.StatusNoContent {
 				t.Errorf("DELETE = %d %s", got.status, got.body)
@@ -24,16 +24,16 @@ func TestH23_AnonymousClientsHaveJobsOfTheirOwn(t *testing.T) {
 			if got := x.do("GET", b.header.Get("Location"), ""); got.status != 200 || got.job.State != "queued" {
 				t.Errorf("the other's job = %d %s; want queued", got.status, got.body)
 			}
-			// A login between does not take the job away.
+			// Logging in between does not take the job away.
 			if got := x.do("GET", b.header.Get("Location"), "", "Authorization: Bearer x", "Cookie: session=1"); got.status != 200 {
-				t.Errorf("the same client, with credentials now = %d; want 200", got.status)
+				t.Errorf("the same client, now with credentials = %d; want 200", got.status)
 			}
 		})
 	}
 }
 
-// H23: with ShareAnonymous safe requests that are alike are one job, which none of
-// its clients can cancel; requests with credentials are not among them.
+// H23: with ShareAnonymous, identical safe requests share one job, which none of its
+// clients can cancel. Requests with credentials do not share it.
 func TestH23_SharedJobsOfAnonymousClients(t *testing.T) {
 	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{ShareAnonymous: true}})
 	a, b := x.do("GET", "/slow", "", "Prefer: respond-async"), x.do("GET", "/slow", "", "Prefer: respond-async")
@@ -47,7 +47,7 @@ func TestH23_SharedJobsOfAnonymousClients(t *testing.T) {
 	for range 2 {
 		got := x.do("GET", "/slow", "", "Prefer: respond-async", "Cookie: session=1")
 		if got.status != 202 || seen[got.header.Get("Location")] {
-			t.Errorf("with a cookie: %d at %q; want a job of its own", got.status, got.header.Get("Location"))
+			t.Errorf("with a cookie: %d at %q; want a separate job", got.status, got.header.Get("Location"))
 		}
 		seen[got.header.Get("Location")] = true
 	}
@@ -74,8 +74,8 @@ func TestH23_ACookieNamesThePrincipal(t *testing.T) {
 	}
 }
 
-// H23: a request that is sent again with its Idempotency-Key is the same job, though
-// a cookie of another kind has come meanwhile.
+// H23: a request that is repeated with its Idempotency-Key gets the same job, even if
+// an unrelated cookie was added in between.
 func TestH23_AnotherCookieDoesNotChangeARequest(t *testing.T) {
 	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{Principal: []string{"cookie:session"}}})
 	var at []string

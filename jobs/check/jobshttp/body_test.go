@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// A body that is announced as too large is not requested: neither with 100
-// Continue nor by waiting for it.
+// A body declared as too large is rejected at once: the server neither sends 100
+// Continue nor waits for the body.
 func TestH23_ALargeBodyIsNotAskedFor(t *testing.T) {
 	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{MaxBody: 1000}})
 	for _, field := range []string{"Expect: 100-continue", "X-Other: 1"} {
@@ -29,7 +29,7 @@ func TestH23_ALargeBodyIsNotAskedFor(t *testing.T) {
 			t.Fatalf("with %s: %v", field, err)
 		}
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || !resp.Close {
-			t.Errorf("with %s it is %d, closing %v; want 413, and the end of the connection", field, resp.StatusCode, resp.Close)
+			t.Errorf("with %s: status %d, close %v; want 413, and the connection closed", field, resp.StatusCode, resp.Close)
 		}
 	}
 }

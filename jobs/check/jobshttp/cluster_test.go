@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// In a cluster the routes' queues are queried for a job once each, not each of
-// them again after a pause before the next one.
+// In a cluster, each of the routes' queues is queried for a job once; a query is not
+// repeated after a pause before the next queue is queried.
 func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 	const routes = 4
 	cluster := natstest.StartCluster(t, 3)
@@ -39,14 +39,14 @@ func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 		}
 		all = append(all, rt)
 	}
-	// The queried server gets its requests as well.
+	// The server that is queried receives its requests here as well.
 	sub, err := nc.SubscribeSync("$JS.API.STREAM.MSG.GET.>")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := func() int {
 		t.Helper()
-		if err := nc.Flush(); err != nil { // all requests have arrived now
+		if err := nc.Flush(); err != nil { // all requests have now arrived
 			t.Fatal(err)
 		}
 		n, _, err := sub.Pending()
@@ -70,7 +70,7 @@ func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"queued"`) {
 			t.Errorf("GET %s = %d %s; want the job", location, w.Code, w.Body)
 		}
-		// Two queues a route, two messages a job.
+		// Two queues per route, two messages per job.
 		if n := asked() - before; n < 2 || n > 4*routes {
 			t.Errorf("the servers got requests for %d messages; want 2 to %d", n, 4*routes)
 		}

@@ -15,14 +15,15 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// An event is one of a stream; one without a name is a comment or a setting.
+// An event is one event of a stream; an event without a name is a comment or a
+// setting.
 type event struct {
 	id   uint64
 	name string
 	job  job
 }
 
-// stream opens an event stream. The channel is closed at its end.
+// stream opens an event stream. The channel is closed when the stream ends.
 func (x *site) stream(path string, fields ...string) (*http.Response, <-chan event) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
@@ -43,7 +44,7 @@ func (x *site) stream(path string, fields ...string) (*http.Response, <-chan eve
 			case "event":
 				e.name = value
 			case "data":
-				_ = json.Unmarshal([]byte(value), &e.job) // checked by who reads it
+				_ = json.Unmarshal([]byte(value), &e.job) // checked by the reader
 			case "":
 				if strings.HasPrefix(s.Text(), ":") {
 					e.name = "comment"
@@ -70,22 +71,22 @@ func TestH23_EventsTellEachChange(t *testing.T) {
 	x.arrives()
 	resp, events := x.stream("/.weir/jobs/"+id, "Accept: text/html, text/event-stream;q=0.5")
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store, private" {
-		t.Errorf("the stream is %d %v", resp.StatusCode, resp.Header)
+		t.Errorf("the stream responds %d %v", resp.StatusCode, resp.Header)
 	}
 	if e := <-events; e.name != "" {
-		t.Errorf("first comes %+v; want retry", e)
+		t.Errorf("first event = %+v; want retry", e)
 	}
 	first := <-events
 	if first.name != "status" || first.id == 0 || first.job.ID != id || first.job.State != "running" {
-		t.Errorf("first comes %+v; want the status now", first)
+		t.Errorf("first status event = %+v; want the current status", first)
 	}
 	x.may <- struct{}{}
 	last := <-events
 	if last.name != "result" || last.id <= first.id || last.job.State != "done" || last.job.ResultURL == "" {
-		t.Errorf("then comes %+v; want the result", last)
+		t.Errorf("next event = %+v; want the result", last)
 	}
 	if e, ok := <-events; ok {
-		t.Errorf("after the end comes %+v", e)
+		t.Errorf("event after the end: %+v", e)
 	}
 }
 
@@ -100,20 +101,20 @@ func TestH23_EventsResume(t *testing.T) {
 	<-events // retry
 	select {
 	case e := <-events:
-		t.Errorf("what was seen comes again: %+v", e)
+		t.Errorf("an event that was already seen came again: %+v", e)
 	case <-time.After(300 * time.Millisecond):
 	}
 	x.may <- struct{}{}
 	last := <-events
 	if last.name != "result" {
-		t.Errorf("then comes %+v; want the result", last)
+		t.Errorf("next event = %+v; want the result", last)
 	}
 	_, events = x.stream("/.weir/jobs/"+id+"/events", "Last-Event-ID: "+strconv.FormatUint(seen, 10))
 	if got := names(events); !slices.Equal(got, []string{"", "result"}) {
-		t.Errorf("who has missed the end gets %q; want it at once", got)
+		t.Errorf("a client that missed the end gets %q; want the result at once", got)
 	}
-	a := x.is("who has seen the end", x.do("GET", "/.weir/jobs/"+id+"/events", "", "Last-Event-ID: "+strconv.FormatUint(last.id, 10)), 204)
-	x.has("who has seen the end", a, "Cache-Control", "no-store, private")
+	a := x.is("a client that has seen the end", x.do("GET", "/.weir/jobs/"+id+"/events", "", "Last-Event-ID: "+strconv.FormatUint(last.id, 10)), 204)
+	x.has("a client that has seen the end", a, "Cache-Control", "no-store, private")
 }
 
 func TestH23_EventsOfOtherEnds(t *testing.T) {
@@ -136,7 +137,8 @@ func TestH23_EventsOfOtherEnds(t *testing.T) {
 
 func TestH23_EventsTellProgress(t *testing.T) {
 	x := newSite(t, setup{idle: true})
-	// A worker of this queue that tells how far it is, as the route's do not.
+	// A worker of this queue that reports its progress, which the route's workers do
+	// not.
 	q, err := jobs.NewQueue[jobshttp.Request, jobshttp.Response](t.Context(), x.store, "all-once", jobs.QueueOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -164,17 +166,17 @@ func TestH23_EventsTellProgress(t *testing.T) {
 	defer func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_ = w.Close(ctx) // it has nothing left
+		_ = w.Close(ctx) // no job is left
 	}()
 	_, events := x.stream(x.async("POST", "/slow", "").job.StatusURL + "/events")
 	next := func(name string) event {
 		t.Helper()
 		for e := range events {
 			if e.name == "status" && e.job.State == "queued" || e.name == "" {
-				continue // the worker has not come to it
+				continue // the worker has not started the job
 			}
 			if e.name != name {
-				t.Errorf("the event is %+v; want %s", e, name)
+				t.Errorf("event = %+v; want %s", e, name)
 			}
 			return e
 		}
@@ -182,12 +184,12 @@ func TestH23_EventsTellProgress(t *testing.T) {
 		return event{}
 	}
 	if e := next("status"); e.job.State != "running" {
-		t.Errorf("the first event is %+v; want that it runs", e)
+		t.Errorf("first event = %+v; want running", e)
 	}
 	for n := int64(1); n <= 2; n++ {
 		steps <- jobs.Progress{Done: n, Total: 3}
 		if e := next("progress"); e.job.Progress.Done != n || e.job.Progress.Total != 3 {
-			t.Errorf("the event has %+v; want %d of 3", e.job.Progress, n)
+			t.Errorf("progress of the event = %+v; want %d of 3", e.job.Progress, n)
 		}
 	}
 	close(steps)
@@ -208,7 +210,7 @@ func TestH23_EventsBeat(t *testing.T) {
 		}
 	}
 	if beats < 3 {
-		t.Errorf("%d heartbeats; want 3, and an end with Leave", beats)
+		t.Errorf("%d heartbeats; want 3, and an end after Leave", beats)
 	}
 	x.may <- struct{}{}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for something that must happen.
 const patience = 30 * time.Second
 
-// newStore opens a Store on a server of its own.
+// newStore opens a Store on a new server.
 func newStore(t testing.TB) *jobs.Store {
 	t.Helper()
 	s, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
@@ -43,15 +43,15 @@ func newStore(t testing.TB) *jobs.Store {
 	return store
 }
 
-// An origin is the slow handler. A request to /slow waits until it may.
+// An origin is the slow handler. A request to /slow waits until the test releases it.
 type origin struct {
 	t     testing.TB
 	calls atomic.Int64
-	came  chan struct{} // one for each request to /slow
+	came  chan struct{} // one value for each request to /slow
 	may   chan struct{}
 
 	mu   sync.Mutex
-	last *http.Request // guarded by mu; its body read
+	last *http.Request // guarded by mu; its body has been read
 	body string        // guarded by mu
 	do   http.HandlerFunc
 }
@@ -98,17 +98,17 @@ func (o *origin) seen() (*http.Request, string) {
 	return o.last, o.body
 }
 
-// arrives waits until a request to /slow is there, or has left.
+// arrives waits until a request to /slow arrives.
 func (o *origin) arrives() {
 	o.t.Helper()
 	select {
 	case <-o.came:
 	case <-time.After(patience):
-		o.t.Fatal("no request came")
+		o.t.Fatal("no request arrived")
 	}
 }
 
-// A site is a route before an origin, and the jobs, over a real listener.
+// A site is a route in front of an origin, and its jobs, over a real listener.
 type site struct {
 	t testing.TB
 	*origin
@@ -121,7 +121,7 @@ type site struct {
 type setup struct {
 	route   jobshttp.RouteOptions
 	options jobshttp.Options
-	idle    bool // no worker
+	idle    bool // start no worker
 	next    http.Handler
 }
 
@@ -154,7 +154,7 @@ func newSite(t testing.TB, s setup) *site {
 	return x
 }
 
-// works starts workers.
+// works starts the workers.
 func (x *site) works() {
 	x.t.Helper()
 	w, err := x.route.Work(jobs.WorkerOptions{Concurrency: 8})
@@ -164,16 +164,16 @@ func (x *site) works() {
 	x.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = w.Close(ctx) // what is left is not of interest
+		_ = w.Close(ctx) // a failure no longer matters
 	})
 }
 
-// A reply is an answer, read to its end.
+// A reply is a response that was read to its end.
 type reply struct {
 	status int
 	header http.Header
 	body   string
-	job    job // what the body says, if it is JSON
+	job    job // the body, if it is JSON
 }
 
 type job struct {
@@ -194,7 +194,7 @@ type job struct {
 	Progress   jobs.Progress
 }
 
-// request makes a request; fields are "Name: value".
+// request sends a request; fields have the form "Name: value".
 func (x *site) request(method, path, body string, fields ...string) *http.Request {
 	x.t.Helper()
 	r, err := http.NewRequest(method, x.url+path, strings.NewReader(body))
@@ -227,11 +227,11 @@ func (x *site) send(r *http.Request) reply {
 		x.t.Fatalf("%s %s: %v", r.Method, r.URL, err)
 	}
 	a := reply{status: resp.StatusCode, header: resp.Header, body: string(b)}
-	_ = json.Unmarshal(b, &a.job) // where it is JSON
+	_ = json.Unmarshal(b, &a.job) // ignored unless it is JSON
 	return a
 }
 
-// async asks for a job and takes nothing but 202.
+// async requests a job, and accepts only 202.
 func (x *site) async(method, path, body string, fields ...string) reply {
 	x.t.Helper()
 	a := x.do(method, path, body, append(fields, "Prefer: respond-async")...)
@@ -241,7 +241,7 @@ func (x *site) async(method, path, body string, fields ...string) reply {
 	return a
 }
 
-// over waits until a job is over, and returns its status document.
+// over waits until a job is finished, and returns its status document.
 func (x *site) over(id string, fields ...string) reply {
 	x.t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -253,12 +253,12 @@ func (x *site) over(id string, fields ...string) reply {
 			return a
 		}
 		if time.Now().After(end) {
-			x.t.Fatalf("the job is not over: %s", a.body)
+			x.t.Fatalf("the job is not finished: %s", a.body)
 		}
 	}
 }
 
-// is fails the test if an answer has another status.
+// is fails the test if a response has a different status.
 func (x *site) is(what string, a reply, status int) reply {
 	x.t.Helper()
 	if a.status != status {
@@ -267,7 +267,7 @@ func (x *site) is(what string, a reply, status int) reply {
 	return a
 }
 
-// has fails the test if a field of an answer is another.
+// has fails the test if a response has a different value in a field.
 func (x *site) has(what string, a reply, field, want string) {
 	x.t.Helper()
 	if got := strings.Join(a.header.Values(field), ", "); got != want {
@@ -275,13 +275,13 @@ func (x *site) has(what string, a reply, field, want string) {
 	}
 }
 
-// problem fails the test if an answer is no problem document of that status.
+// problem fails the test if a response is not a problem document with this status.
 func (x *site) problem(what string, a reply, status int) {
 	x.t.Helper()
 	x.is(what, a, status)
 	x.has(what, a, "Content-Type", "application/problem+json")
 	x.has(what, a, "Cache-Control", "no-store, private")
 	if a.job.Status != status || a.job.Title != http.StatusText(status) || a.job.Detail == "" {
-		x.t.Errorf("%s: the problem is %s; want one of %d", what, a.body, status)
+		x.t.Errorf("%s: the problem is %s; want one with status %d", what, a.body, status)
 	}
 }

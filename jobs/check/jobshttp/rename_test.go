@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// newClusterStore opens a Store on a cluster of its own.
+// newClusterStore opens a Store on a new cluster.
 func newClusterStore(t testing.TB) *jobs.Store {
 	t.Helper()
 	nc := natstest.StartCluster(t, 3).Connect()
@@ -26,7 +26,7 @@ func newClusterStore(t testing.TB) *jobs.Store {
 	return store
 }
 
-// call has h answer a request, without a network.
+// call lets h handle a request, without a network.
 func call(t testing.TB, h http.Handler, method, path, body string, fields ...string) reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -39,12 +39,12 @@ func call(t testing.TB, h http.Handler, method, path, body string, fields ...str
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	a := reply{status: w.Code, header: w.Header(), body: w.Body.String()}
-	_ = json.Unmarshal([]byte(a.body), &a.job) // where it is JSON
+	_ = json.Unmarshal([]byte(a.body), &a.job) // ignored unless it is JSON
 	return a
 }
 
-// A route that has another name now serves the jobs that were accepted under the old
-// one: reads, cancels, keys and workers. New jobs have the new name.
+// A renamed route still serves the jobs that were accepted under its old name: reads,
+// cancels, keys and workers. New jobs use the new name.
 func TestH23_ARenamedRouteHasItsFormerJobs(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) *jobs.Store{"embedded": newStore, "cluster": newClusterStore} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestH23_ARenamedRouteHasItsFormerJobs(t *testing.T) {
 
 			route("new", jobshttp.RouteOptions{})
 			if a := call(t, service, "GET", queued, ""); a.status != http.StatusNotFound {
-				t.Fatalf("a job of a name that no route had = %d %s; want 404", a.status, a.body)
+				t.Fatalf("a job of a name that no route ever had = %d %s; want 404", a.status, a.body)
 			}
 			rt := route("new", jobshttp.RouteOptions{Formerly: []string{"older", "old"}})
 			for location, state := range map[string]string{done: "done", queued: "queued", unsafe: "queued", canceled: "queued"} {
@@ -117,29 +117,29 @@ func TestH23_ARenamedRouteHasItsFormerJobs(t *testing.T) {
 				}
 			}
 			if a := call(t, service, "GET", safe, ""); a.status != http.StatusNotFound {
-				t.Errorf("somebody else's job = %d %s; want 404", a.status, a.body)
+				t.Errorf("another client's job = %d %s; want 404", a.status, a.body)
 			}
 			if a := result(done); a.status != http.StatusCreated || a.body != "POST /done in" {
-				t.Errorf("the result = %d %s; want that of the call", a.status, a.body)
+				t.Errorf("result = %d %s; want that of the call", a.status, a.body)
 			}
 			if a := call(t, service, "DELETE", canceled, ""); a.status != http.StatusNoContent {
 				t.Errorf("DELETE = %d %s; want 204", a.status, a.body)
 			}
 			if got := later(rt, "POST", "/queued", "Idempotency-Key: queued"); got != queued {
-				t.Errorf("the same Idempotency-Key is the job %s; want %s", got, queued)
+				t.Errorf("the same Idempotency-Key gets job %s; want %s", got, queued)
 			}
 			if got := later(rt, "GET", "/safe", me); got != safe {
-				t.Errorf("the same safe request is the job %s; want %s", got, safe)
+				t.Errorf("the same safe request gets job %s; want %s", got, safe)
 			}
 			if a := call(t, rt, "POST", "/done", "in", "Idempotency-Key: done", "Prefer: respond-async"); a.status != http.StatusCreated || a.body != "POST /done in" {
-				t.Errorf("the same Idempotency-Key as that of a job that is done = %d %s; want its result", a.status, a.body)
+				t.Errorf("the Idempotency-Key of a job that is done = %d %s; want its result", a.status, a.body)
 			}
 			if a := call(t, rt, "POST", "/other", "in", "Idempotency-Key: queued", "Prefer: respond-async"); a.status != http.StatusUnprocessableEntity {
-				t.Errorf("the same Idempotency-Key with another request = %d %s; want 422", a.status, a.body)
+				t.Errorf("the same Idempotency-Key with a different request = %d %s; want 422", a.status, a.body)
 			}
 			fresh := later(rt, "POST", "/fresh", "Idempotency-Key: fresh")
 			if st, err := store.Find(t.Context(), fresh[len(service.Path()):]); err != nil || st.Queue != "new" {
-				t.Errorf("a new job is in queue %q, %v; want new", st.Queue, err)
+				t.Errorf("queue of a new job = %q, %v; want new", st.Queue, err)
 			}
 
 			stop = work(rt)
@@ -153,7 +153,7 @@ func TestH23_ARenamedRouteHasItsFormerJobs(t *testing.T) {
 			}
 			stop()
 			if n := origin.calls.Load(); n != 5 {
-				t.Errorf("the handler was called %d times; want 5: each job once, and the canceled one never", n)
+				t.Errorf("the handler was called %d times; want 5: once per job, and never for the canceled one", n)
 			}
 			if s := rt.Stats(); s.Submitted != 1 || s.Joined != 3 {
 				t.Errorf("Stats = %+v; want 1 submitted and 3 joined", s)
@@ -169,7 +169,7 @@ func TestH23_FormerNamesAreChecked(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		formerly []string
-		field    string // empty: right
+		field    string // empty: valid
 	}{
 		{[]string{"a", "b"}, ""},
 		{[]string{"a", "b", "a"}, "RouteOptions.Formerly[2]"},
@@ -186,8 +186,8 @@ func TestH23_FormerNamesAreChecked(t *testing.T) {
 	}
 }
 
-// The queue that each is a route's own goes on being its own while another takes its
-// name over, and with Keep the instance that is left answers.
+// While a new route takes over the name of an old one, the jobs stay readable on
+// both. With Keep, the remaining instance responds.
 func TestH23_ARenameKeepsJobsReadableAllTheTime(t *testing.T) {
 	service, err := jobshttp.New(newStore(t), jobshttp.Options{})
 	if err != nil {

@@ -21,7 +21,7 @@ func TestH23_StatusTellsHowItStands(t *testing.T) {
 	}
 	x.has("status", a, "Cache-Control", "no-store, private")
 	if a.header.Get("Retry-After") == "" {
-		t.Error("the status of a job that runs has no Retry-After")
+		t.Error("the status of a running job has no Retry-After")
 	}
 	head := x.is("HEAD", x.do("HEAD", "/.weir/jobs/"+id, ""), 200)
 	x.has("HEAD", head, "Content-Type", "application/json")
@@ -30,7 +30,7 @@ func TestH23_StatusTellsHowItStands(t *testing.T) {
 	if a.job.State != "done" || a.job.Finished.IsZero() {
 		t.Errorf("status = %s; want done", a.body)
 	}
-	x.has("a job that is over", a, "Retry-After", "")
+	x.has("a finished job", a, "Retry-After", "")
 }
 
 func TestH23_StatusWaits(t *testing.T) {
@@ -116,7 +116,7 @@ func TestH23_Cancel(t *testing.T) {
 	x.arrives()
 	a := x.is("cancel", x.do("DELETE", "/.weir/jobs/"+id, ""), 204)
 	x.has("cancel", a, "Cache-Control", "no-store, private")
-	x.arrives() // the call has been canceled
+	x.arrives() // the handler's context was canceled
 	if s := x.over(id).job.State; s != "canceled" {
 		t.Errorf("state = %s; want canceled", s)
 	}
@@ -125,7 +125,7 @@ func TestH23_Cancel(t *testing.T) {
 
 	id = x.async("POST", "/quick", "").job.ID
 	x.over(id)
-	x.problem("cancel what is over", x.do("DELETE", "/.weir/jobs/"+id, ""), http.StatusConflict)
+	x.problem("cancel a finished job", x.do("DELETE", "/.weir/jobs/"+id, ""), http.StatusConflict)
 }
 
 func TestH23_OthersSeeNothing(t *testing.T) {
@@ -148,7 +148,7 @@ func TestH23_OthersSeeNothing(t *testing.T) {
 		} {
 			a := x.do("GET", path, "", fields...)
 			if a.status != 404 || a.body != none.body || a.header.Get("Cache-Control") != "no-store, private" {
-				t.Errorf("GET %s with %q = %d %s; want the 404 of no job", path, fields, a.status, a.body)
+				t.Errorf("GET %s with %q = %d %s; want the 404 for a missing job", path, fields, a.status, a.body)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestH23_OthersSeeNothing(t *testing.T) {
 	x.is("the owner", x.do("GET", mine.job.StatusURL, "", "Authorization: Bearer mine", "Cookie: a=b"), 200)
 	list, err := x.store.List(t.Context(), jobs.Filter{Queue: "all-once"})
 	if err != nil || len(list) != 1 || list[0].Owner == "" || strings.Contains(list[0].Owner+list[0].Key, "mine") {
-		t.Errorf("the job is %+v, %v; want an owner, and no credentials", list, err)
+		t.Errorf("the job is %+v, %v; want an owner but no credentials", list, err)
 	}
 	x.may <- struct{}{}
 }
@@ -195,7 +195,7 @@ func TestH23_AFailedJobIsABadGateway(t *testing.T) {
 	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxResult: 100}})
 	x.answers(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 101)) })
 	a := x.do("POST", "/quick", "", "Prefer: respond-async, wait=10")
-	x.problem("too large an answer", a, http.StatusBadGateway)
+	x.problem("too large a response", a, http.StatusBadGateway)
 	if !strings.Contains(a.job.Detail, "larger than 100 bytes") || a.header.Get("Location") == "" {
 		t.Errorf("the problem is %s, at %q", a.body, a.header.Get("Location"))
 	}

@@ -46,7 +46,7 @@ func TestH23_LaterIsAccepted(t *testing.T) {
 	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxWait: time.Second}})
 	const key = "Idempotency-Key: k"
 	x.async("POST", "/slow", "in", key)
-	x.arrives() // so that it runs
+	x.arrives() // so that it is running
 	a := x.is("a slow call", x.do("POST", "/slow", "in", key, "Prefer: respond-async; x=y,wait=100"), 202)
 	x.has("a slow call", a, "Preference-Applied", "respond-async, wait=1")
 	x.has("a slow call", a, "Vary", "Prefer")
@@ -64,7 +64,7 @@ func TestH23_LaterIsAccepted(t *testing.T) {
 	b := x.async("POST", "/slow", "in")
 	x.has("at once", b, "Preference-Applied", "respond-async")
 	if b.job.State != "queued" || b.job.ID == j.ID {
-		t.Errorf("the document of another is %s", b.body)
+		t.Errorf("the document for another client is %s", b.body)
 	}
 	x.may <- struct{}{}
 	x.may <- struct{}{}
@@ -127,13 +127,13 @@ func TestH23_NoCacheBeginsAnew(t *testing.T) {
 	}
 	first := ask()
 	if again := ask(); again != first {
-		t.Errorf("kept: call %s; want %s", again, first)
+		t.Errorf("kept result: call %s; want %s", again, first)
 	}
 	if again := ask("Cache-Control: no-cache"); again == first {
-		t.Error("no-cache got what was kept")
+		t.Error("no-cache got the kept result")
 	}
 	if r, _ := x.seen(); r.Header.Get("Cache-Control") != "no-cache" {
-		t.Errorf("Cache-Control = %q; want no-cache, for caches behind", r.Header.Get("Cache-Control"))
+		t.Errorf("Cache-Control = %q; want no-cache, for caches upstream", r.Header.Get("Cache-Control"))
 	}
 }
 
@@ -159,7 +159,7 @@ func TestH23_IdempotencyKey(t *testing.T) {
 	c := x.async("POST", "/slow", "in", `Idempotency-Key: "slow"`)
 	d := x.async("POST", "/slow", "in", `Idempotency-Key: slow`)
 	if c.job.ID != d.job.ID || c.header.Get("Location") != d.header.Get("Location") {
-		t.Errorf("the same key, bare: %s; want %s", d.body, c.body)
+		t.Errorf("the same key without quotes: %s; want %s", d.body, c.body)
 	}
 	x.may <- struct{}{}
 	x.over(a.job.ID)
@@ -186,7 +186,7 @@ func TestH23_IdempotencyKey(t *testing.T) {
 	} {
 		x.problem(strings.Join(bad, ", "), x.do("POST", "/quick", "in", append(bad, "Prefer: respond-async")...), http.StatusBadRequest)
 	}
-	x.is("malformed, but no job", x.do("POST", "/quick", "in", "Idempotency-Key: a b"), 201)
+	x.is("malformed key without a job", x.do("POST", "/quick", "in", "Idempotency-Key: a b"), 201)
 }
 
 // The client asked for one run and its outcome. A dead job is that outcome.
@@ -198,9 +198,9 @@ func TestH23_DeadJobAnswersItsIdempotencyKey(t *testing.T) {
 	x.problem("a job that dies", first, http.StatusBadGateway)
 	for _, more := range []string{"User-Agent: another", "Cache-Control: no-cache"} {
 		again := x.do("POST", "/quick", "", key, "Prefer: respond-async, wait=15", more)
-		x.problem("the same again", again, http.StatusBadGateway)
+		x.problem("the repeated request", again, http.StatusBadGateway)
 		if a, b := again.header.Get("Location"), first.header.Get("Location"); a != b {
-			t.Errorf("Location of the same again = %q; want %q", a, b)
+			t.Errorf("Location of the repeated request = %q; want %q", a, b)
 		}
 	}
 	if n := x.calls.Load(); n != 3 {
@@ -220,7 +220,7 @@ func TestH23_NoCacheDoesNotRepeatAnIdempotentRequest(t *testing.T) {
 
 func TestH23_BodiesAreBounded(t *testing.T) {
 	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxBody: 1000}})
-	x.is("as large as may be", x.do("POST", "/quick", strings.Repeat("x", 1000), "Prefer: respond-async, wait=10"), 201)
+	x.is("a body of the maximum size", x.do("POST", "/quick", strings.Repeat("x", 1000), "Prefer: respond-async, wait=10"), 201)
 	x.problem("declared", x.do("POST", "/quick", strings.Repeat("x", 1001), "Prefer: respond-async"), http.StatusRequestEntityTooLarge)
 	r := x.request("POST", "/quick", "", "Prefer: respond-async")
 	endless := &counting{}
@@ -231,7 +231,7 @@ func TestH23_BodiesAreBounded(t *testing.T) {
 	}
 }
 
-// counting is a body without an end.
+// counting is an endless body.
 type counting struct{ closed bool }
 
 func (c *counting) Read(p []byte) (int, error) {

@@ -39,11 +39,11 @@ func TestH23_TheHandlerGetsTheRequest(t *testing.T) {
 	}
 	x.do("GET", "/quick", "", `If-None-Match: "1"`, "Prefer: respond-async, wait=10", "Idempotency-Key: mine")
 	if r, _ := x.seen(); r.Header.Get("If-None-Match") != "" || r.Header.Get("Idempotency-Key") != "mine" {
-		t.Errorf("a safe request has %v; want no condition, and its own key", r.Header)
+		t.Errorf("a safe request has %v; want no condition, and the client's key", r.Header)
 	}
 }
 
-// Fields are octets, and not all of them are UTF-8.
+// Header values are octets, and not all of them are UTF-8.
 func TestH23_OctetsStayAsTheyAre(t *testing.T) {
 	x := newSite(t, setup{})
 	x.answers(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func TestH23_OctetsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// What tells of attempts is ours to say.
+// Clients cannot set the fields that describe attempts.
 func TestH23_ClientsCannotPretendToBeAttempts(t *testing.T) {
 	x := newSite(t, setup{})
 	x.is("no job", x.do("GET", "/quick", "", "Weir-Job-Fence: 999999", "Weir-Job-Attempt: 7", "X-Own: 1"), 201)
@@ -99,7 +99,7 @@ func TestH23_FailuresAreTriedAgain(t *testing.T) {
 		x.answers(failing(x, status, 3))
 		a := x.is("a safe request", x.do("GET", "/quick", "", "Prefer: respond-async, wait=15"), 200)
 		if a.body != "attempt 3" {
-			t.Errorf("after two answers of %d: %q; want attempt 3", status, a.body)
+			t.Errorf("after two responses with status %d: %q; want attempt 3", status, a.body)
 		}
 	}
 	x := newSite(t, setup{})
@@ -139,11 +139,11 @@ func TestH23_RetryAfterOfTheAnswerHolds(t *testing.T) {
 	start := time.Now()
 	x.is("a job", x.do("GET", "/quick", "", "Prefer: respond-async, wait=15"), 200)
 	if took := time.Since(start); took < 2*time.Second {
-		t.Errorf("tried again after %v; want 2 s", took)
+		t.Errorf("retried after %v; want 2 s", took)
 	}
 }
 
-// What our own limits refuse has not begun: it is no attempt.
+// A request rejected by weir's limits has not begun, so it is not an attempt.
 func TestH23_OwnLimitsCostNoAttempt(t *testing.T) {
 	o := newOrigin(t)
 	one, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
@@ -159,11 +159,11 @@ func TestH23_OwnLimitsCostNoAttempt(t *testing.T) {
 	select {
 	case <-o.came:
 	case <-time.After(patience):
-		t.Fatal("no request came")
+		t.Fatal("no request arrived")
 	}
 	second := x.async("POST", "/slow", "2")
 	if a := x.do("GET", second.job.StatusURL, "", "Prefer: wait=2"); a.job.State != "running" && a.job.State != "queued" {
-		t.Errorf("while the limit holds: %s; want it to wait", a.body)
+		t.Errorf("while the limit is reached: %s; want the job to wait", a.body)
 	}
 	o.may <- struct{}{}
 	o.may <- struct{}{}
@@ -186,11 +186,11 @@ func TestH23_WorkersHandBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := w.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Stop = %v; want that the time was over", err)
+		t.Errorf("Stop = %v; want the end of its context", err)
 	}
 	s := x.over(unsafe.job.ID)
 	if s.job.State != "failed" || !strings.Contains(s.job.Error, "not sent twice") {
-		t.Errorf("what must not happen twice: %s; want failed", s.body)
+		t.Errorf("the request that must not run twice: %s; want failed", s.body)
 	}
 	x.may <- struct{}{}
 	x.works()
@@ -199,8 +199,8 @@ func TestH23_WorkersHandBack(t *testing.T) {
 	}
 }
 
-// What our own limits refuse has not begun, so a worker that stops does not wait
-// for it, and the next one may run it, also if it must not happen twice.
+// A request rejected by weir's limits has not begun. So a stopping worker does not
+// wait for it, and the next worker may run it, even if it must not happen twice.
 func TestH23_WorkersHandBackWhatALimitHasRefused(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		t.Run(method, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestH23_WorkersHandBackWhatALimitHasRefused(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := w.Close(ctx); err != nil {
-				t.Errorf("Stop = %v; want nil, as nothing has begun", err)
+				t.Errorf("Stop = %v; want nil, because nothing has begun", err)
 			}
 			open.Store(true)
 			x.works()

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/jobs/promote"
 )
 
-// A report takes longer than its caller is ready to wait. The call becomes a
-// job, and the load that is going on serves both.
+// A report takes longer than its caller is willing to wait. The call becomes a job,
+// and the load already in progress serves both.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "jobs")

@@ -14,10 +14,10 @@ import (
 
 const (
 	ms      = time.Millisecond
-	patient = 30 * time.Second // longer than anything here takes
+	patient = 30 * time.Second // longer than anything here should take
 )
 
-// within returns the test's context with a deadline that fails it.
+// within returns the test's context with a deadline, so that a hang fails the test.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -25,7 +25,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// eventually waits until what is true.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, tick := within(t), time.NewTicker(2*ms)
@@ -39,8 +39,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// openIn opens the jobs in a folder. The returned function closes them, as the
-// end of a process does.
+// openIn opens the jobs in a folder. The returned function closes them, as happens
+// when a process ends.
 func openIn(t *testing.T, dir string) (*jobs.Store, func()) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{Dir: dir, Durability: jobs.DurabilityProcess})
@@ -108,14 +108,14 @@ func work(t *testing.T, p *promote.Promoter[string, string]) *jobs.Worker {
 	return w
 }
 
-// stopNow hands back what runs.
+// stopNow stops a worker at once, which hands back the jobs in progress.
 func stopNow(w *jobs.Worker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	w.Close(ctx)
 }
 
-// A source answers each load when the test says so.
+// A source completes each load when the test says so.
 type source struct {
 	loads   atomic.Int64
 	left    atomic.Int64 // loads that were canceled
@@ -139,7 +139,7 @@ func (s *source) load(ctx context.Context, key string) (string, error) {
 	}
 }
 
-// says lets one load end.
+// says completes one load.
 func (s *source) says(value string, err error) {
 	s.answers <- func() (string, error) { return value, err }
 }
@@ -149,11 +149,11 @@ func (s *source) starts(t *testing.T) {
 	select {
 	case <-s.started:
 	case <-within(t).Done():
-		t.Fatal("no load starts")
+		t.Fatal("no load started")
 	}
 }
 
-// got checks what a Get has returned.
+// got checks the results of a Get.
 func got(t *testing.T, v string, job *jobs.Handle[string], err error, want string) {
 	t.Helper()
 	if v != want || job != nil || err != nil {
@@ -161,7 +161,7 @@ func got(t *testing.T, v string, job *jobs.Handle[string], err error, want strin
 	}
 }
 
-// promoted calls Get with a short budget, and wants a job.
+// promoted calls Get with a short budget, and requires a job.
 func promoted(t *testing.T, p *promote.Promoter[string, string], key string) *jobs.Handle[string] {
 	t.Helper()
 	v, job, err := p.GetWithin(within(t), key, 5*ms)

@@ -17,7 +17,7 @@ func TestNewNamesAllFaults(t *testing.T) {
 	}
 	for _, want := range []string{"Guard", "Queue", "Options.KeyString", "[2]string", "Options.MaxPromoted is -1"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("New = %q; want %q in it", err, want)
+			t.Errorf("New = %q; want it to contain %q", err, want)
 		}
 	}
 }
@@ -29,10 +29,10 @@ type (
 	point   struct{ X, Y int }
 )
 
-// What a key prints as is not its name.
+// A key's String is not its name.
 func (country) String() string { return "somewhere" }
 
-// nameOf is the job's key of a promoted call.
+// nameOf returns the key of the job for a promoted call.
 func nameOf[K comparable](t *testing.T, s *jobs.Store, key K, o promote.Options[K]) string {
 	t.Helper()
 	o.Budget = -1

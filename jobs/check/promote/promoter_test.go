@@ -19,7 +19,7 @@ func TestAnswerInTimeIsNoJob(t *testing.T) {
 	s, q := newSource(), newQueue(t, open(t), jobs.QueueOptions{})
 	p := newPromoter(t, newGuard(t, s, weir.Options{TTL: time.Hour}), q, promote.Options[string]{Budget: time.Hour})
 	s.says("value", nil)
-	for range 2 { // a load, then memory
+	for range 2 { // first a load, then a hit
 		v, job, err := p.Get(within(t), "k")
 		got(t, v, job, err, "value")
 	}
@@ -56,7 +56,7 @@ func TestPromotedWhileRunningLoadsOnce(t *testing.T) {
 	wantLoads(t, s, 1)
 	v, again, err := p.Get(within(t), "k")
 	got(t, v, again, err, "value")
-	eventually(t, "nothing is pending", func() bool { st := p.Stats(); return st.Pending == 0 && st.Kept == 0 })
+	eventually(t, "no job is pending", func() bool { st := p.Stats(); return st.Pending == 0 && st.Kept == 0 })
 }
 
 func TestLoadGoesOnWithoutAWorker(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLoadGoesOnWithoutAWorker(t *testing.T) {
 	if st, err := job.Status(within(t)); st.State != jobs.StateQueued || err != nil {
 		t.Errorf("Status = %v, %v; want queued", st.State, err)
 	}
-	work(t, p) // later, it has the value from memory
+	work(t, p) // runs later, and gets the value from memory
 	result(t, job, "value")
 	wantLoads(t, s, 1)
 	if n := s.left.Load(); n != 0 {
@@ -101,7 +101,7 @@ func TestCallerWhoLeavesIsNotPromoted(t *testing.T) {
 	}
 }
 
-// An openLimiter admits everybody, and notes until when they would have waited.
+// An openLimiter admits every caller, and records each one's deadline.
 type openLimiter struct{ until chan time.Time }
 
 func (d openLimiter) Acquire(ctx context.Context) (limit.Permit, error) {
@@ -110,20 +110,20 @@ func (d openLimiter) Acquire(ctx context.Context) (limit.Permit, error) {
 	return limit.Permit{}, nil
 }
 
-// The deadline of a caller who will not be promoted reaches the Guard's limiter,
-// which may refuse what cannot be in time; that of one who will be does not, nor
-// does it end the load.
+// The deadline of a caller that will not be promoted is passed to the Guard's
+// limiter, which may reject a load that cannot finish in time. The deadline of a
+// caller that will be promoted is not passed on, and does not end the load.
 func TestDeadlineBeforeTheBudgetIsTheLimiters(t *testing.T) {
 	s, q, l := newSource(), newQueue(t, open(t), jobs.QueueOptions{}), openLimiter{make(chan time.Time, 2)}
 	p := newPromoter(t, newGuard(t, s, weir.Options{Limiter: l}), q, promote.Options[string]{})
-	ctx, leave := context.WithCancel(within(t)) // its deadline is far
+	ctx, leave := context.WithCancel(within(t)) // its deadline is far away
 	go func() { <-s.started; leave() }()
 	if _, job, err := p.GetWithin(ctx, "sooner", time.Hour); job != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("GetWithin = %v, %v; want Canceled", job, err)
 	}
 	eventually(t, "the load is canceled", func() bool { return s.left.Load() == 1 })
 	if want, _ := ctx.Deadline(); !(<-l.until).Equal(want) {
-		t.Errorf("the limiter was not told the deadline %v", want)
+		t.Errorf("the limiter did not get the deadline %v", want)
 	}
 
 	ctx, leave = context.WithCancel(within(t))
@@ -137,7 +137,7 @@ func TestDeadlineBeforeTheBudgetIsTheLimiters(t *testing.T) {
 	}
 	leave()
 	if st := p.Stats(); st.Kept != 1 || s.left.Load() != 1 {
-		t.Errorf("Stats = %+v, %d loads canceled; want one kept, one canceled before", st, s.left.Load())
+		t.Errorf("Stats = %+v, %d loads canceled; want one kept, one canceled earlier", st, s.left.Load())
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLaterCallersShareThePromotion(t *testing.T) {
 	if st := p.Stats(); st.Promoted != 1 || st.Shared != 10 || st.Kept != 1 {
 		t.Errorf("Stats = %+v; want one promoted, ten shared, one kept", st)
 	}
-	for range 10 { // those with more time have the value
+	for range 10 { // callers with more time get the value
 		all.Go(func() {
 			v, job, err := p.GetWithin(within(t), "k", time.Hour)
 			got(t, v, job, err, "value")
@@ -186,8 +186,7 @@ func TestLaterCallersShareThePromotion(t *testing.T) {
 	wantLoads(t, s, 1)
 }
 
-// A job that is done is begun anew: whether its value is fresh is the Guard's to
-// say.
+// A finished job is begun again: the Guard decides whether its value is still fresh.
 func TestDoneJobIsBegunAnew(t *testing.T) {
 	s, q := newSource(), newQueue(t, open(t), jobs.QueueOptions{})
 	p := newPromoter(t, newGuard(t, s, weir.Options{}), q, promote.Options[string]{})
@@ -196,9 +195,9 @@ func TestDoneJobIsBegunAnew(t *testing.T) {
 		job := promoted(t, p, "k")
 		s.starts(t)
 		s.says(value, nil)
-		s.says(value, nil) // should the worker have come too late to join
+		s.says(value, nil) // in case the worker came too late to join
 		result(t, job, value)
-		eventually(t, "the job is known to be over", func() bool { return p.Stats().Pending == 0 })
+		eventually(t, "the Promoter knows that the job is over", func() bool { return p.Stats().Pending == 0 })
 		for len(s.answers) > 0 {
 			<-s.answers
 		}
@@ -211,7 +210,7 @@ func TestFleetLoadsOnce(t *testing.T) {
 	q := newQueue(t, store, jobs.QueueOptions{})
 	here := newPromoter(t, newGuard(t, s, o), q, promote.Options[string]{})
 	there := newPromoter(t, newGuard(t, s, o), q, promote.Options[string]{})
-	work(t, there) // the worker is not where the load is
+	work(t, there) // the worker runs in another process than the load
 	first := promoted(t, here, "k")
 	second := promoted(t, there, "k")
 	if first.ID() != second.ID() || !second.Joined() {
@@ -303,9 +302,9 @@ func TestSubmitFails(t *testing.T) {
 		return errors.As(err, &full)
 	})
 	if full.Reason != jobs.FullLength || full.RetryAfter <= 0 {
-		t.Errorf("Get = %v; want the queue's length as the reason, and when to retry", full)
+		t.Errorf("Get = %v; want the queue's length as the reason, and a time to retry", full)
 	}
-	// The load goes on, for who comes back.
+	// The load continues for callers that come back.
 	if n := p.Stats(); n.Kept < 2 || n.Failed == 0 {
 		t.Errorf("Stats = %+v; want both loads kept", n)
 	}
@@ -326,7 +325,7 @@ func TestMaxPromoted(t *testing.T) {
 		t.Errorf("queue's Stats = %+v; want two Submits, and one that joined", st)
 	}
 	if st := p.Stats(); st.Kept != 1 || st.Pending != 1 || st.Unkept == 0 {
-		t.Errorf("Stats = %+v; want one kept, and others not", st)
+		t.Errorf("Stats = %+v; want only one kept", st)
 	}
 	for range 3 {
 		s.says("value", nil)
@@ -356,7 +355,7 @@ func TestClose(t *testing.T) {
 	p.Close(context.Background())
 	p.Close(context.Background())
 	if err := <-waiting; err != promote.ErrClosed {
-		t.Errorf("a Get that waits returns %v; want ErrClosed", err)
+		t.Errorf("a waiting Get returns %v; want ErrClosed", err)
 	}
 	eventually(t, "both loads are canceled", func() bool { return s.left.Load() == 2 })
 	for _, budget := range []time.Duration{-1, time.Hour} {

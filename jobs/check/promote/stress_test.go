@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// slow loads in no time or in a few milliseconds. Every value names its key.
+// slow loads a value at once or in a few milliseconds. Every value names its key.
 func slow(ctx context.Context, key string) (string, error) {
 	timer := time.NewTimer(rand.N(6 * ms))
 	defer timer.Stop()
@@ -30,8 +30,8 @@ func slow(ctx context.Context, key string) (string, error) {
 	}
 }
 
-// Two processes of a fleet with calls of all kinds at once: every answer is the
-// key's, every job ends, and nothing is left behind.
+// Two processes of a fleet make calls of all kinds at once. Every result belongs to
+// its key, every job ends, and no job, load or goroutine is left.
 func TestManyCallsAtOnce(t *testing.T) {
 	const callers, calls, keys = 16, 30, 12
 	store, tier := open(t), fleet.NewMemory(fleet.MemoryOptions{})
@@ -84,7 +84,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		}
 		eventually(t, "all loads are over", func() bool { return guards[i].Stats().Running == 0 })
 	}
-	// One that was waited for is there until it has returned.
+	// A goroutine that was waited for exists until it has returned.
 	eventually(t, "no goroutine is left", func() bool {
 		buf := make([]byte, 4<<20)
 		return !strings.Contains(string(buf[:runtime.Stack(buf, true)]), "jobs/promote.(")

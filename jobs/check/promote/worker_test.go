@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// What is written while the promoted load runs is not overwritten by it, and the
-// job's result is not older than the write.
+// A write during the promoted load is not overwritten by that load, and the job's
+// result is not older than the write.
 func TestInvalidateDuringThePromotedLoad(t *testing.T) {
 	for _, in := range []string{"one process", "a fleet"} {
 		t.Run(in, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestInvalidateDuringThePromotedLoad(t *testing.T) {
 			got(t, v, none, err, "new")
 			v, err = writer.Get(within(t), "k")
 			if v != "new" || err != nil {
-				t.Errorf("Get of the writer = %q, %v; want new", v, err)
+				t.Errorf("Get by the writer = %q, %v; want new", v, err)
 			}
 			wantLoads(t, s, 2)
 		})
@@ -69,7 +69,7 @@ func TestSetDuringThePromotedLoad(t *testing.T) {
 	wantLoads(t, s, 1)
 }
 
-// A key that is written all the time has a result nevertheless.
+// A key that is written continuously still gets a result.
 func TestResultOfAKeyThatIsAlwaysOvertaken(t *testing.T) {
 	store := open(t)
 	var g *weir.Guard[string, string]
@@ -127,7 +127,7 @@ func TestErrorsOfThePromotedLoad(t *testing.T) {
 	}
 }
 
-// full returns a limiter whose one permit is taken, and what gives it back.
+// full returns a limiter whose only permit is taken, and a function that releases it.
 func full(t *testing.T) (limit.Limiter, func()) {
 	t.Helper()
 	l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
@@ -148,10 +148,10 @@ func TestRefusalIsPromoted(t *testing.T) {
 	p := newPromoter(t, g, q, promote.Options[string]{})
 	job := promoted(t, p, "k")
 	work(t, p)
-	eventually(t, "the worker is refused", func() bool { return g.Stats().Refusals >= 2 })
+	eventually(t, "the worker is rejected", func() bool { return g.Stats().Refusals >= 2 })
 	wantLoads(t, s, 0)
 
-	// A caller with time left waits for the job.
+	// A caller with enough time waits for the job.
 	s.says("value", nil)
 	answers := make(chan error)
 	go func() {
@@ -168,7 +168,7 @@ func TestRefusalIsPromoted(t *testing.T) {
 	}
 	result(t, job, "value")
 	if st, err := job.Status(within(t)); st.Attempt != 1 || err != nil {
-		t.Errorf("Status: attempt %d, %v; want 1: a refusal is none", st.Attempt, err)
+		t.Errorf("Status: attempt %d, %v; want 1: a rejection is not an attempt", st.Attempt, err)
 	}
 	wantLoads(t, s, 1)
 }
@@ -207,7 +207,7 @@ func TestStoppedWorkerHandsTheCallBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := work(t, p)
-	eventually(t, "the worker is refused", func() bool { return g.Stats().Refusals >= 1 })
+	eventually(t, "the worker is rejected", func() bool { return g.Stats().Refusals >= 1 })
 	stopNow(w)
 	if n := w.Stats().HandedBack; n != 1 {
 		t.Errorf("%d jobs handed back; want 1", n)

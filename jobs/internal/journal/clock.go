@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// A clock tells the server's time, never too much: a reading is as old as its
-// way here, which is not known. So nothing is started before its time. Between
-// two readings it uses the monotonic time of this machine, so that setting this
-// machine's clock does nothing to it.
+// A clock estimates the server's time and is never ahead of it: a reading is late by
+// its unknown travel time. So nothing starts too early. Between two readings it uses
+// this machine's monotonic time, so setting this machine's clock has no effect.
 type clock struct {
 	mu     sync.Mutex
 	server time.Time // guarded by mu; the server's time at here
 	here   time.Time // guarded by mu
 }
 
-// set notes a reading that has just come.
+// set records a reading that has just arrived.
 func (c *clock) set(server time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

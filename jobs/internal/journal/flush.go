@@ -9,31 +9,31 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// FlushSubject is where a server receives requests to flush a stream, whose
-// name is the request. The answer is empty, or why it could not. Package
-// embedded serves it: one flush is for all who have asked before it began.
+// FlushSubject is where a server receives requests to flush a stream. A request is
+// the stream's name; the response is empty, or the reason of a failure. Package
+// embedded serves it: one flush serves all requests that arrived before it began.
 const FlushSubject = "weir.jobs-flush." + version
 
 // A Flusher flushes the streams of a server in this process.
 type Flusher interface {
-	// Flush returns when all that was acknowledged before is on the disk.
+	// Flush returns when everything acknowledged before the call is on the disk.
 	Flush(ctx context.Context, stream string) error
-	// Begin has that done, and does not wait for it.
+	// Begin starts the same flush without waiting for it.
 	Begin(stream string)
 }
 
-// local are the servers that run in this process, by their ID: they are called
+// local has the servers that run in this process, by their ID: they are called
 // without a message.
 var local sync.Map // string to Flusher
 
-// ServeLocally makes f whom connections from this process to the server with this
-// ID ask. It returns what ends that.
+// ServeLocally registers f for the server with this ID: connections from this process
+// call f to flush. The returned function removes it.
 func ServeLocally(server string, f Flusher) (end func()) {
 	local.Store(server, f)
 	return func() { local.Delete(server) }
 }
 
-// localFlusher returns that of the server; nil if it is in another process.
+// localFlusher returns the server's Flusher; nil if the server is in another process.
 func (j *Journal) localFlusher() Flusher {
 	if f, ok := local.Load(j.nc.ConnectedServerId()); ok {
 		return f.(Flusher)
@@ -41,8 +41,9 @@ func (j *Journal) localFlusher() Flusher {
 	return nil
 }
 
-// Flush returns when all that was acknowledged before is on the disk. A server
-// that was never heard to answer flushes by itself, before it acknowledges.
+// Flush returns when everything acknowledged before the call is on the disk. If the
+// server does not accept flush requests, it flushes before it acknowledges, and Flush
+// does nothing.
 func (j *Journal) Flush(ctx context.Context) error {
 	if !j.flushes {
 		return nil
@@ -69,7 +70,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	return nil
 }
 
-// findFlush asks whether there is somebody to flush.
+// findFlush checks whether the server accepts flush requests.
 func (j *Journal) findFlush(ctx context.Context) error {
 	if !j.o.Flushed {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Now is the server's time.
+// Now returns the server's time.
 func (j *Journal) Now() time.Time { return j.clock.now() }
 
-// readClock asks the server for its time.
+// readClock reads the server's time.
 func (j *Journal) readClock(ctx context.Context) error {
 	_, err := j.Bytes(ctx)
 	return err
@@ -25,16 +25,16 @@ func (j *Journal) keepClock() {
 		case <-j.life.Done():
 			return
 		case <-t.C:
-			j.readClock(j.life) // the next one will do as well
+			j.readClock(j.life) // on failure, the next reading will do
 		}
 	}
 }
 
-// Bytes returns how much the namespace takes.
+// Bytes returns the size of the namespace.
 func (j *Journal) Bytes(ctx context.Context) (uint64, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
-	// A handle of its own: Info of one handle is not safe for concurrent use.
+	// Get a separate handle: Info of one handle is not safe for concurrent use.
 	s, err := j.js.Stream(ctx, j.names.stream())
 	if err != nil {
 		return 0, j.mapError(err)
@@ -44,16 +44,16 @@ func (j *Journal) Bytes(ctx context.Context) (uint64, error) {
 	return info.State.Bytes, nil
 }
 
-// A Backlog is what a queue has to do.
+// A Backlog counts the work items of a queue.
 type Backlog struct {
-	Waiting int    // not taken by anybody
-	Taken   int    // taken and not over
-	Acked   uint64 // how many are over, in the order they came; grows
+	Waiting int    // not taken by any worker
+	Taken   int    // taken and unfinished
+	Acked   uint64 // acknowledged deliveries, up to the first that is not; only grows
 
-	next uint64 // the sequence from which on nothing was taken
+	next uint64 // the lowest sequence that no worker has taken
 }
 
-// Backlog looks at a queue, without the Age.
+// Backlog reads the counts of a queue, without the Age.
 func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
@@ -67,8 +67,8 @@ func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	}, nil
 }
 
-// Age returns how long the oldest job has waited that nobody has taken. The
-// server counts what comes after it, so this must not be called often.
+// Age returns how long the oldest job that no worker has taken has waited. The server
+// counts the messages after it, so this must not be called often.
 func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Duration, error) {
 	if b.Waiting == 0 {
 		return 0, nil
@@ -82,8 +82,8 @@ func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Durati
 	return max(0, j.Now().Sub(oldest.Time)), nil
 }
 
-// Count returns how many messages of a kind there are for all IDs of a queue.
-// The server scans its subjects, all those of the queue, and reads one message.
+// Count returns the number of messages of a kind in a queue, over all IDs. The server
+// scans all subjects of the queue, and reads one message.
 func (j *Journal) Count(ctx context.Context, queue string, k Kind) (int, error) {
 	count := 0
 	request := getRequest{Seq: 1, NextBySubject: j.subject(queue, "*", k), Batch: 1}
@@ -94,7 +94,7 @@ func (j *Journal) Count(ctx context.Context, queue string, k Kind) (int, error) 
 	return count, err
 }
 
-// Kinds calls f for every message of a queue. The server tells their subjects and
+// Kinds calls f for every message of a queue. The server lists their subjects and
 // reads none of them.
 func (j *Journal) Kinds(ctx context.Context, queue string, f func(id string, k Kind)) error {
 	ctx, cancel := j.bound(ctx)
@@ -115,8 +115,8 @@ func (j *Journal) Kinds(ctx context.Context, queue string, f func(id string, k K
 	return nil
 }
 
-// Consumer returns what hands out a queue's work items, and makes it with the
-// lease if there is none. The lease that holds is in its info.
+// Consumer returns the consumer that delivers a queue's work items, and creates it
+// with the lease if there is none. Its info has the lease in effect.
 func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duration) (c jetstream.Consumer, err error) {
 	err = j.patiently(ctx, func(ctx context.Context) error {
 		c, err = j.js.Consumer(ctx, j.names.stream(), queue)
@@ -132,7 +132,7 @@ func (j *Journal) consumer(queue string, lease time.Duration) jetstream.Consumer
 	return j.names.consumer(queue, lease)
 }
 
-// EnsureConsumer makes the consumer of a queue if there is none, on a server that
+// EnsureConsumer creates the consumer of a queue if there is none, on a server that
 // has the stream.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, namespace, queue string, lease time.Duration) error {
 	n := names{namespace}
@@ -156,7 +156,7 @@ func (n names) consumer(queue string, lease time.Duration) jetstream.ConsumerCon
 	}
 }
 
-// Queues names the queues that have been used.
+// Queues returns the names of the queues that have been used.
 func (j *Journal) Queues(ctx context.Context) ([]string, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()

@@ -17,29 +17,29 @@ type Options struct {
 	Namespace string
 	Replicas  int
 	MaxBytes  int64
-	Timeout   time.Duration // of one operation
+	Timeout   time.Duration // of each operation
 
-	// Flushed says that each write is on the disk when Put returns. If the
-	// server accepts flush requests (FlushSubject), they are sent; otherwise it
-	// is assumed to flush on its own.
+	// Flushed requires each write to be on the disk when Put returns. If the server
+	// accepts flush requests (FlushSubject), they are sent; otherwise it is assumed
+	// to flush on its own.
 	Flushed bool
 }
 
 // The errors of a Journal.
 var (
-	// ErrStale: the job has another revision than the write was to follow.
-	ErrStale = errors.New("another revision")
-	// ErrFull: the stream has MaxBytes, or the server has no room.
-	ErrFull = errors.New("no room")
-	// ErrTooLarge: the message is larger than the server takes.
+	// ErrStale: the job's revision is not the one that the write was to follow.
+	ErrStale = errors.New("the revision has changed")
+	// ErrFull: the stream has reached MaxBytes, or the server has no space.
+	ErrFull = errors.New("no space")
+	// ErrTooLarge: the message is larger than the server accepts.
 	ErrTooLarge = errors.New("message too large for the server")
-	// ErrUnavailable: no answer. The request may have taken effect.
-	ErrUnavailable = errors.New("no answer from the server")
+	// ErrUnavailable: the server did not respond. The request may have taken effect.
+	ErrUnavailable = errors.New("no response from the server")
 	// ErrClosed: the Journal is closed.
 	ErrClosed = errors.New("closed")
 )
 
-// A Journal is a namespace's jobs. It is safe for concurrent use.
+// A Journal holds the jobs of a namespace. It is safe for concurrent use.
 type Journal struct {
 	names
 	nc     *nats.Conn
@@ -59,7 +59,7 @@ type Journal struct {
 // clockEvery is how often the server's time is read.
 const clockEvery = 10 * time.Second
 
-// Open opens a namespace, and makes its stream if there is none.
+// Open opens a namespace, and creates its stream if there is none.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.Timeout))
 	if err != nil {
@@ -78,8 +78,8 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Close ends what the Journal runs, and waits for it until ctx ends. Calls under way
-// end with ErrClosed.
+// Close ends the Journal's goroutines, and waits for them until ctx ends. Calls in
+// progress end with ErrClosed.
 func (j *Journal) Close(ctx context.Context) error {
 	j.stop()
 	return wait.For(ctx, func() {
@@ -88,8 +88,8 @@ func (j *Journal) Close(ctx context.Context) error {
 	})
 }
 
-// openStream finds the stream or makes it. Programs that do so at the same time
-// ask for the same, which JetStream takes as one.
+// openStream finds the stream or creates it. Programs that create it at the same time
+// use the same configuration, and JetStream treats their requests as one.
 func (j *Journal) openStream(ctx context.Context) error {
 	s, err := j.js.Stream(ctx, j.names.stream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -135,9 +135,9 @@ func (j *Journal) config() jetstream.StreamConfig {
 	}
 }
 
-// patiently repeats a step that got no answer, until ctx ends or the Journal's
-// timeout has passed. A server that has just started, or a cluster without a
-// leader, loses questions.
+// patiently retries a step that got no response, until ctx ends or the Journal's
+// timeout has passed. A server that has just started, or a cluster without a leader,
+// loses requests.
 func (j *Journal) patiently(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
@@ -156,8 +156,8 @@ func (j *Journal) patiently(ctx context.Context, step func(context.Context) erro
 	}
 }
 
-// bound returns a context with the Journal's own timeout, that ends with the
-// Journal too.
+// bound returns a context with the Journal's timeout, which also ends with the
+// Journal.
 func (j *Journal) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, j.o.Timeout)
 	stop := context.AfterFunc(j.life, cancel)
@@ -186,7 +186,7 @@ func (j *Journal) mapError(err error) error {
 	return err
 }
 
-// Codes of the server's errors that nats.go has no name for.
+// Codes of the server's errors for which nats.go has no name.
 const (
 	codeNoResources       = 10023
 	codeStorageExceeded   = 10047
@@ -198,8 +198,8 @@ const (
 	codeMemoryExceeded    = 10028
 )
 
-// tooLarge is how the server describes a store that refuses a message for its
-// size, of which it says no more than that the store has failed.
+// tooLarge is the description if the store refuses a message for its size. The
+// error's code says only that the store has failed.
 const tooLarge = "message too large"
 
 func mapAPIError(api *jetstream.APIError) error {

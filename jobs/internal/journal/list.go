@@ -8,17 +8,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What one request brings at most.
+// Maximum number and size of the messages per request.
 const (
 	pageMessages = 1024
 	pageBytes    = 8 << 20
 )
 
-// Each calls f for every message of a queue ("*": of all) that there was when it
-// began, in the order they were written, until f returns false. What changes
-// meanwhile may be missed.
+// Each calls f for every message of a queue ("*": of all queues) that existed when it
+// began, in the order of writing, until f returns false. It can miss changes that
+// happen during the call.
 //
-// It asks for all that the queue has, locks too: for a pattern in the middle of
+// It requests all messages of the queue, including locks: for a wildcard in the
+// middle of the subjects the server would scan a whole block for each message.
 // the subjects the server looks at all of a block for each message.
 func (j *Journal) Each(ctx context.Context, queue string, f func(*Message) bool) error {
 	all := j.prefix() + ">"
@@ -34,8 +35,8 @@ func (j *Journal) Each(ctx context.Context, queue string, f func(*Message) bool)
 	}
 }
 
-// page asks for one page, and returns the sequence of its last message and
-// whether there may be more.
+// page requests one page, and returns the sequence of its last message and whether
+// there may be more.
 func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool) (last uint64, more bool, err error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()

@@ -2,10 +2,10 @@ package journal
 
 import "strings"
 
-// Kind is which of a job's messages.
+// A Kind is one of the kinds of a job's messages.
 type Kind string
 
-// The kinds, as they end the subjects.
+// The kinds, as the last token of the subjects.
 const (
 	Work  Kind = "w"
 	State Kind = "s"
@@ -13,22 +13,23 @@ const (
 
 const version = "1"
 
-// names are what a namespace's things are called on the server.
+// names builds the names of a namespace's stream, subjects and consumers on the
+// server.
 type names struct{ namespace string }
 
 func (n names) stream() string { return "WEIR_JOBS_" + version + "_" + n.namespace }
 
 func (n names) prefix() string { return "weir.jobs." + version + "." + n.namespace + "." }
 
-// subject names a message. Queue and id may be "*".
+// subject is the subject of a message. Queue and id may be "*".
 func (n names) subject(queue, id string, k Kind) string {
 	return n.prefix() + queue + "." + id + "." + string(k)
 }
 
-// both is a filter for all that a job has.
+// both is a filter for all messages of a job.
 func (n names) both(queue, id string) string { return n.prefix() + queue + "." + id + ".*" }
 
-// changed is where the server tells that a state was written.
+// changed is the subject on which the server announces that a state was written.
 func (n names) changed(queue, id string) string {
 	return "weir.jobs-changed." + version + "." + n.namespace + "." + queue + "." + id
 }
@@ -38,7 +39,7 @@ func (n names) canceled(queue string) string {
 	return "weir.jobs-canceled." + version + "." + n.namespace + "." + queue
 }
 
-// parse takes a subject apart.
+// parse splits a subject.
 func (n names) parse(subject string) (queue, id string, k Kind, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix())
 	if !ok {

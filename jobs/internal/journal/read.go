@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Message is a message of a job as it is kept.
+// A Message is a stored message of a job.
 type Message struct {
 	Queue, ID string
 	Kind      Kind
@@ -22,15 +22,15 @@ type Message struct {
 	Data      []byte
 
 	try   string
-	after int // of a page: how many more there are
+	after int // in a page: the number of messages after it
 }
 
-// A View is what there is of a job.
+// A View has the stored messages of a job.
 type View struct {
-	Work, State *Message // nil: not there
+	Work, State *Message // nil: none
 }
 
-// Revision is what a write has to follow.
+// Revision returns the revision that a write has to follow.
 func (v View) Revision() uint64 {
 	var r uint64
 	if v.Work != nil {
@@ -42,12 +42,12 @@ func (v View) Revision() uint64 {
 	return r
 }
 
-// Read returns what there is of a job.
+// Read returns the stored messages of a job.
 //
-// The two messages are read one after another, the work item first: it comes
-// first and goes last, so that a job which is there is never treated as one that
-// is not. With one exception, when it comes and ends between the two reads; then
-// the state says so, and its item is not missed.
+// It reads the work item before the state: the item is written first and removed
+// last, so an existing job never appears to be missing. The one exception is a job
+// that is stored and ends between the two reads; then its state is terminal, and the
+// missing item does not matter.
 func (j *Journal) Read(ctx context.Context, queue, id string) (View, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
@@ -60,7 +60,7 @@ func (j *Journal) Read(ctx context.Context, queue, id string) (View, error) {
 	return v, err
 }
 
-// ReadKind returns one of the messages of a job, nil for none.
+// ReadKind returns one of the messages of a job, or nil if there is none.
 func (j *Journal) ReadKind(ctx context.Context, queue, id string, k Kind) (*Message, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
@@ -75,8 +75,8 @@ type getRequest struct {
 	MaxBytes      int    `json:"max_bytes,omitempty"`
 }
 
-// get returns a message, or nil. With one replica any answer is the server's;
-// with more the leader is queried, since a follower may not know the latest.
+// get returns a message, or nil. With one replica any response is the server's; with
+// more the leader is queried, because a follower may not know the latest message.
 func (j *Journal) get(ctx context.Context, r getRequest) (*Message, error) {
 	for {
 		m, err := j.getOnce(ctx, r)
@@ -108,12 +108,11 @@ func (j *Journal) getOnce(ctx context.Context, r getRequest) (*Message, error) {
 	return j.direct(answer)
 }
 
-// headerPending says how many more messages there are, in answers to requests for
+// headerPending is the number of messages that follow, in responses to requests for
 // several.
 const headerPending = "Nats-Num-Pending"
 
-// direct reads a message as the server hands it out directly. Nil: there is
-// none.
+// direct decodes a message from a direct get. It returns nil if there is none.
 func (j *Journal) direct(answer *nats.Msg) (*Message, error) {
 	switch status := answer.Header.Get("Status"); {
 	case status == "404":
@@ -154,7 +153,7 @@ func (j *Journal) getFromLeader(ctx context.Context, body []byte) (*Message, err
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer.Data, &a); err != nil {
-		return nil, fmt.Errorf("answer of the server: %w", err)
+		return nil, fmt.Errorf("response of the server: %w", err)
 	}
 	switch {
 	case a.Error != nil && a.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
@@ -174,7 +173,7 @@ func (j *Journal) getFromLeader(ctx context.Context, body []byte) (*Message, err
 func (j *Journal) kept(subject string, seq uint64, at time.Time, header nats.Header, data []byte) (*Message, error) {
 	queue, id, kind, ok := j.parse(subject)
 	if !ok {
-		return nil, fmt.Errorf("message on the subject %q, which is none of ours", subject)
+		return nil, fmt.Errorf("message on the unexpected subject %q", subject)
 	}
 	return &Message{
 		Queue: queue, ID: id, Kind: kind, Seq: seq, Time: at,
@@ -182,7 +181,7 @@ func (j *Journal) kept(subject string, seq uint64, at time.Time, header nats.Hea
 	}, nil
 }
 
-// Delivered makes a Message of what the consumer hands out.
+// Delivered converts a message from the consumer to a Message.
 func (j *Journal) Delivered(m jetstream.Msg) (*Message, error) {
 	meta, err := m.Metadata()
 	if err != nil {

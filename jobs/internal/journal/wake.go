@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A waker notifies waiters that a job may have changed, and all of them when
-// the connection was lost and is back, because changes were missed then.
+// A waker wakes the waiters of a job that may have changed. It wakes all waiters when
+// a lost connection is back, because they may have missed changes.
 type waker struct {
 	journal *Journal
 	status  chan nats.Status
@@ -44,7 +44,7 @@ func (w *waker) run() {
 
 func (w *waker) close() { w.journal.nc.RemoveStatusListener(w.status) }
 
-// ring wakes without waiting: one ring is as good as several.
+// ring wakes a waiter without blocking: one pending wake-up is enough.
 func ring(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -65,9 +65,9 @@ func (w *waker) add(ch chan struct{}) (remove func()) {
 	}
 }
 
-// Changed returns a channel that gets something soon after the job's state is
-// written, and whenever that may have been missed. A waiter reads the job after
-// it has called Changed, and from time to time.
+// Changed returns a channel that receives a value soon after the job's state is
+// written, and whenever such a message may have been lost. A waiter reads the job
+// after it has called Changed, and also periodically.
 func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
 	ch := make(chan struct{}, 1)
 	remove := j.waker.add(ch)
@@ -78,20 +78,20 @@ func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
 	}
 	return ch, func() {
 		remove()
-		sub.Unsubscribe() // fails only where the connection is closed
+		sub.Unsubscribe() // fails only if the connection is closed
 	}, nil
 }
 
-// Closed is closed with the Journal.
+// Closed returns a channel that is closed with the Journal.
 func (j *Journal) Closed() <-chan struct{} { return j.life.Done() }
 
-// TellCanceled tells the workers of a queue that a job was canceled. It is a
-// hint, which may be lost.
+// TellCanceled notifies the workers of a queue that a job was canceled. The message
+// is a hint and can be lost.
 func (j *Journal) TellCanceled(queue, id string) {
-	j.nc.Publish(j.canceled(queue), []byte(id)) // lost: the heartbeat will see it
+	j.nc.Publish(j.canceled(queue), []byte(id)) // if it is lost, the next heartbeat notices
 }
 
-// Canceled calls f with the jobs of a queue that were canceled.
+// Canceled calls f with the IDs of a queue's jobs as they are canceled.
 func (j *Journal) Canceled(queue string, f func(id string)) (stop func(), err error) {
 	sub, err := j.nc.Subscribe(j.canceled(queue), func(m *nats.Msg) { f(string(m.Data)) })
 	if err != nil {

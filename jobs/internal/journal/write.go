@@ -20,32 +20,34 @@ type Write struct {
 	Queue, ID string
 	Kind      Kind
 
-	// Meta and Data are the message: Meta in a header, as JSON, where it can be
+	// Meta and Data are the content: Meta in a header, as JSON, so that it can be
 	// read without Data.
 	Meta []byte
 	Data []byte
 
-	// After is the revision of the job that the write follows; 0: there is none.
+	// After is the revision of the job that the write follows; 0: the job does not
+	// exist.
 	After uint64
 
-	// TTL is how long it is kept, in whole seconds. Zero: without end.
+	// TTL is how long the message is kept, rounded up to whole seconds. Zero: no
+	// limit.
 	TTL time.Duration
 
-	// Unflushed says that the write may be lost with the power.
+	// Unflushed allows a power loss to lose the write.
 	Unflushed bool
 
-	// Mine says that the write matters only as long as this process lives. If
-	// the server is in it, too, its flush is begun, and not waited for.
+	// Mine marks a write that matters only as long as this process lives. If the
+	// server runs in this process too, the flush is started but not awaited.
 	Mine bool
 }
 
 // The headers of our messages.
 const (
 	headerMeta = "Weir-Job"
-	headerTry  = "Weir-Try" // tells a write that was repeated from another's
+	headerTry  = "Weir-Try" // distinguishes a retried write from another writer's
 )
 
-// message makes the message of w.
+// message builds the message of w.
 func (j *Journal) message(w Write) *nats.Msg {
 	m := nats.NewMsg(j.subject(w.Queue, w.ID, w.Kind))
 	m.Data = w.Data
@@ -60,12 +62,12 @@ func (j *Journal) message(w Write) *nats.Msg {
 	return m
 }
 
-// pause is how long a write waits before it is repeated.
+// pause is the wait before a write is retried.
 const pause = 50 * time.Millisecond
 
-// Put writes, and returns the job's new revision. A write that got no answer is
-// repeated, until ctx ends or the Journal's timeout has passed; its own mark
-// shows whether it was there already.
+// Put writes a message, and returns the job's new revision. A write without a
+// response is retried until ctx ends or the Journal's timeout has passed. The write's
+// random mark shows whether an earlier try was stored.
 func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 	m := j.message(w)
 	seq, err := j.putOnce(ctx, w, m, false)
@@ -86,11 +88,11 @@ func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 	}
 }
 
-// try bounds one of the tries of a Put or a read, so that there can be others.
+// try bounds each try of a Put or a read, so that there is time for others.
 func (j *Journal) try() time.Duration { return j.o.Timeout / 3 }
 
-// putOnce sends one write, waits for its answer, and flushes. Where it is a
-// repetition it may have been written before.
+// putOnce sends one write, waits for the response, and flushes. With again set, an
+// earlier try may already have been stored.
 func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool) (uint64, error) {
 	if j.life.Err() != nil {
 		return 0, ErrClosed
@@ -115,8 +117,8 @@ func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool)
 	return seq, j.flush(ctx)
 }
 
-// acked reads what the server says of a write: {"stream":"…","seq":1}, or an
-// error. The usual answer is read by hand, as there is one for each write.
+// acked decodes the response to a write: {"stream":"…","seq":1}, or an error. The
+// usual response is parsed by hand, because there is one for each write.
 func (j *Journal) acked(answer []byte) (uint64, error) {
 	before := `{"stream":"` + j.names.stream() + `","seq":`
 	if rest, ok := bytes.CutPrefix(answer, []byte(before)); ok {
@@ -134,18 +136,18 @@ func (j *Journal) acked(answer []byte) (uint64, error) {
 		Error    *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &a); err != nil {
-		return 0, fmt.Errorf("answer of the server: %w", err)
+		return 0, fmt.Errorf("response of the server: %w", err)
 	}
 	if a.Error != nil {
 		return 0, j.mapError(a.Error)
 	}
 	if a.Sequence == 0 {
-		return 0, fmt.Errorf("%w: an answer without a sequence", ErrUnavailable)
+		return 0, fmt.Errorf("%w: response without a sequence", ErrUnavailable)
 	}
 	return a.Sequence, nil
 }
 
-// mine looks whether m is what is there: a write whose answer was lost.
+// mine checks whether the stored message is m, whose response was lost.
 func (j *Journal) mine(ctx context.Context, m *nats.Msg) (uint64, error) {
 	there, err := j.get(ctx, getRequest{LastBySubject: m.Subject})
 	if err != nil {
@@ -157,13 +159,13 @@ func (j *Journal) mine(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return there.Seq, nil
 }
 
-// Remove removes a message. One that is gone is fine.
+// Remove removes a message. It is not an error if the message does not exist.
 func (j *Journal) Remove(ctx context.Context, seq uint64) error {
 	return j.patiently(ctx, func(ctx context.Context) error { return j.remove(ctx, seq) })
 }
 
-// remove asks by itself: the client's DeleteMsg makes a text of the server's
-// error.
+// remove sends the request directly, because the client's DeleteMsg reduces the
+// server's error to text.
 func (j *Journal) remove(ctx context.Context, seq uint64) error {
 	body := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
 	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+j.names.stream(), body)
@@ -174,7 +176,7 @@ func (j *Journal) remove(ctx context.Context, seq uint64) error {
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer.Data, &a); err != nil {
-		return fmt.Errorf("answer of the server: %w", err)
+		return fmt.Errorf("response of the server: %w", err)
 	}
 	if a.Error == nil || isGone(a.Error) {
 		return nil
@@ -182,8 +184,8 @@ func (j *Journal) remove(ctx context.Context, seq uint64) error {
 	return j.mapError(a.Error)
 }
 
-// isGone reports whether the server says that there is no such message, for
-// which it has several codes; one of them is for other failures, too.
+// isGone reports whether the error means that the message does not exist. The server
+// has several codes for that, and uses one of them for other failures too.
 func isGone(api *jetstream.APIError) bool {
 	switch api.ErrorCode {
 	case codeNoSuchSequence, jetstream.JSErrCodeMessageNotFound:

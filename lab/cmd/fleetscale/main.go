@@ -1,5 +1,5 @@
-// Command fleetscale prints what fleets of several sizes ask of their engine, by
-// arithmetic and the measured cost of a command: see package fleetscale.
+// Command fleetscale prints the calculated load of fleets of several sizes on their
+// engine, from the measured cost of a command: see package fleetscale.
 //
 //	go run ./lab/cmd/fleetscale [--chart FILE.svg]
 package main
@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/lab/report/chart"
 )
 
-// ours is the fleet that is computed.
+// ours is the fleet of the calculation.
 var ours = fleetscale.Fleet{Keys: 1_000_000, Rate: 5000, TTL: time.Minute, Value: 300}
 
 var (
@@ -23,7 +23,7 @@ var (
 	ways   = []string{"names", "values"}
 )
 
-// mostInstances is how far Most looks.
+// mostInstances is the limit for Most.
 const mostInstances = 100_000
 
 func main() {
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// picture shows how busy the engine is by the number of instances.
+// picture shows the engine's CPU use by the number of instances.
 func picture() chart.Picture {
 	lines := chart.Lines{
 		Title: "Busy cores of the engine",

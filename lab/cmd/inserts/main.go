@@ -3,9 +3,9 @@
 //
 //	go run ./lab/cmd/inserts [--callers 12,32,64,128,256] [--seconds 5] [--rounds 1] [--connections 16] [--json]
 //
-// It starts a throw-away PostgreSQL that flushes its log before it acknowledges
-// a commit, as a server does whose data matters, and stops it at the end. It
-// exits with 1 if a row was lost or doubled.
+// It starts a disposable PostgreSQL that flushes its log before it acknowledges a
+// commit, like a production server, and stops it at the end. It exits with 1 if a row
+// was lost or duplicated.
 package main
 
 import (
@@ -41,19 +41,19 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("wrong usage") // flags has said what is wrong
+var errUsage = errors.New("wrong usage") // flags has printed the error
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	c := inserts.Config{Callers: inserts.DefaultCallers}
 	flags := flag.NewFlagSet("inserts", flag.ContinueOnError)
-	flags.Func("callers", "numbers of concurrent callers, with commas (default "+join(c.Callers)+")", func(s string) (err error) {
+	flags.Func("callers", "numbers of concurrent callers, comma-separated (default "+join(c.Callers)+")", func(s string) (err error) {
 		c.Callers, err = numbers(s)
 		return err
 	})
 	seconds := flags.Float64("seconds", inserts.DefaultDuration.Seconds(), "how long each measurement takes")
-	flags.IntVar(&c.Rounds, "rounds", 1, "measure every way that often, by turns, and report the median")
+	flags.IntVar(&c.Rounds, "rounds", 1, "measure every way this many times, in turn, and report the median")
 	flags.IntVar(&c.Connections, "connections", inserts.DefaultConnections, "connections of the pool")
-	asJSON := flags.Bool("json", false, "write JSON in place of a table")
+	asJSON := flags.Bool("json", false, "write JSON instead of a table")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -94,8 +94,7 @@ func measure(ctx context.Context, c inserts.Config, asJSON bool, stdout io.Write
 	return errors.Join(write(stdout), err)
 }
 
-// most is how many callers or connections there may be: each may be a process
-// of the server.
+// most bounds the callers and the connections: each may be a process of the server.
 const most = 1000
 
 func numbers(list string) ([]int, error) {

@@ -30,8 +30,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The command starts a server that keeps what it acknowledges, and takes as
-// many callers as requested.
+// The command starts a durable server, and measures the requested numbers of callers.
 func TestRun(t *testing.T) {
 	if err := engine.Installed("postgres"); err != nil {
 		if os.Getenv("WEIR_TEST_ENGINES") == "required" {

@@ -1,9 +1,9 @@
-// Command picture takes pictures of a page, as the README and who looks at the
-// console needs them.
+// Command picture takes screenshots of pages, for the README and for reviewing the
+// console.
 //
 //	go run ./lab/cmd/picture [--width 1400] [--height 900] [--dark] [--after 5s] URL FILE.png [URL FILE.png ...]
 //
-// It ends with what the browser complained about, and fails if that is anything.
+// It prints the messages in the browser's console, and fails if there are any.
 package main
 
 import (
@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string) error {
 	width := flags.Int("width", 1400, "of the window, in pixels")
 	height := flags.Int("height", 900, "of the window, in pixels")
 	dark := flags.Bool("dark", false, "prefer dark colours")
-	after := flags.Duration("after", 5*time.Second, "how long after the page has loaded")
+	after := flags.Duration("after", 5*time.Second, "how long to wait after the page has loaded")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	if said := p.Messages(); len(said) > 0 {
-		return fmt.Errorf("the browser says %q", said)
+		return fmt.Errorf("the browser's console has %q", said)
 	}
 	return nil
 }

@@ -1,21 +1,20 @@
-// Command with runs a command with throw-away engines beside it.
+// Command with runs a command with disposable engines.
 //
 //	go run ./lab/cmd/with [--install] [--optional name,...] [name ...] -- command [argument ...]
 //
-// It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each
-// and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
-// gets, stops the engines, and exits as the command did. With --install,
-// missing engines are installed first (see package engine). The name of a
-// program that is not started so (ab, caddy, chromium, hey, nginx, node, promtool,
-// varnish, wrk) says that it must be installed. For redis and valkey
-// WEIR_TEST_<ENGINE>_SERVER is the program's file, for tests that start, kill and
-// pause their own. For the programs that are not started, WEIR_TEST_<PROGRAM> is the
-// file.
+// It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each and
+// WEIR_TEST_ENGINES=required, runs the command, passes signals on to it, stops the
+// engines, and exits with the command's exit code. With --install, missing engines
+// are installed first (see package engine). Programs that are not servers to start
+// (ab, caddy, chromium, hey, nginx, node, promtool, varnish, wrk) only have to be
+// installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the program's file,
+// for tests that start, kill and pause their own server. For the programs that are
+// not started, WEIR_TEST_<PROGRAM> is the file.
 //
-// An optional engine that is not here, and that --install cannot get (the
-// machine's package lists do not have it, or it takes root), is left out. That is
-// said, and its name is in WEIR_TEST_WITHOUT, with commas: its tests may be
-// skipped, and no others.
+// An optional engine is left out if it is missing and --install cannot install it
+// (because the machine's package lists do not have it, or it requires root). This is
+// reported, and its name is added to the comma-separated list WEIR_TEST_WITHOUT: only
+// its tests may be skipped.
 package main
 
 import (
@@ -49,13 +48,13 @@ func main() {
 func run(args []string) (int, error) {
 	flags := flag.NewFlagSet("with", flag.ContinueOnError)
 	install := flags.Bool("install", false, "install missing engines first")
-	optional := flags.String("optional", "", "engines to start if they can be had, with commas")
+	optional := flags.String("optional", "", "engines to start if available, comma-separated")
 	cut := slices.Index(args, "--")
 	if cut < 0 || cut == len(args)-1 {
 		return 2, errors.New("usage: with [--install] [--optional name,...] [name ...] -- command [argument ...]; names: " + strings.Join(engine.Names(), ", "))
 	}
 	if err := flags.Parse(args[:cut]); err != nil {
-		return 2, nil // flags has said it
+		return 2, nil // flags has printed the error
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
@@ -72,14 +71,14 @@ func run(args []string) (int, error) {
 	return command(signals, env, args[cut+1:])
 }
 
-// options say what is started.
+// options are the engines to start.
 type options struct {
 	install         bool
 	names, optional []string
 }
 
-// startAll starts the engines and returns the environment that names them. A
-// signal ends it early. stop is to be called in any case.
+// startAll starts the engines and returns the environment with their addresses. A
+// signal ends it early. The caller must call stop in any case.
 func (o options) startAll(signals <-chan os.Signal) (env []string, stop func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var got os.Signal // written before watched is closed
@@ -120,8 +119,8 @@ func (o options) startAll(signals <-chan os.Signal) (env []string, stop func(), 
 	return env, func() { stopAll(servers) }, err
 }
 
-// tools returns the environment that does not depend on what was started: that
-// engines are required, those that are left out all the same, and the files of
+// tools returns the environment that does not depend on the started engines: that
+// engines are required, the engines that are nevertheless left out, and the files of
 // the tools that tests run.
 func (o options) tools(have []string) ([]string, error) {
 	without := slices.DeleteFunc(slices.Clone(o.optional), func(name string) bool { return slices.Contains(have, name) })
@@ -139,8 +138,7 @@ func (o options) tools(have []string) ([]string, error) {
 	return env, nil
 }
 
-// have returns the engines that are here, once those that are missing were
-// installed, if they may be.
+// have returns the available engines, after installing missing ones if permitted.
 func (o options) have(ctx context.Context) ([]string, error) {
 	for _, name := range o.names {
 		if err := o.get(ctx, name); err != nil {
@@ -172,8 +170,7 @@ func (o options) get(ctx context.Context, name string) error {
 	return engine.Installed(name)
 }
 
-// start starts the engines at the same time, and returns those that it could
-// start.
+// start starts the engines concurrently, and returns those that started.
 func start(ctx context.Context, names []string) ([]*engine.Server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -183,7 +180,7 @@ func start(ctx context.Context, names []string) ([]*engine.Server, error) {
 	for i, name := range names {
 		wg.Go(func() {
 			if servers[i], errs[i] = engine.Start(ctx, name); errs[i] != nil {
-				cancel() // the others' starts are of no use
+				cancel() // the other starts are useless
 			}
 		})
 	}
@@ -200,9 +197,9 @@ func stopAll(servers []*engine.Server) {
 	}
 }
 
-// command runs the command to its end. A signal goes to it and to its
-// children, which are a group of their own: a terminal's interrupt reaches
-// them through us, and once.
+// command runs the command to its end. A signal goes to it and to its children, which
+// have their own process group: a terminal's interrupt reaches them only through us,
+// exactly once.
 func command(signals <-chan os.Signal, env, args []string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -222,8 +219,8 @@ func command(signals <-chan os.Signal, env, args []string) (int, error) {
 	}
 }
 
-// exitCode returns what a shell would: the command's code, or 128 and the
-// signal that ended it.
+// exitCode returns a shell's exit code: the command's code, or 128 plus the signal
+// that ended it.
 func exitCode(err error) (int, error) {
 	var exit *exec.ExitError
 	switch {

@@ -44,8 +44,8 @@ func exit(t *testing.T, err error) int {
 	return 0
 }
 
-// needPostgres skips the test on a machine without PostgreSQL, or fails it
-// where engines are required.
+// needPostgres skips the test on a machine without PostgreSQL, or fails it if engines
+// are required.
 func needPostgres(t *testing.T) {
 	t.Helper()
 	if err := engine.Installed("postgres"); err != nil {
@@ -72,7 +72,7 @@ func TestExitCode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		cmd := with(t, tt.args...)
-		cmd.Stderr = nil // the complaints are meant
+		cmd.Stderr = nil // the error output is expected
 		if got := exit(t, cmd.Run()); got != tt.want {
 			t.Errorf("with %q: exit code %d; want %d", tt.args, got, tt.want)
 		}
@@ -124,7 +124,7 @@ func TestOptionalIsStartedOrSaid(t *testing.T) {
 	if engine.Installed("valkey") == nil {
 		out, err := with(t, "--optional", "valkey", "--", "sh", "-c", `echo "$WEIR_TEST_VALKEY"`).Output()
 		if err != nil || !strings.HasPrefix(string(out), "127.0.0.1:") {
-			t.Errorf("with --optional valkey = %q, %v; want its address, as it is here", out, err)
+			t.Errorf("with --optional valkey = %q, %v; want its address, because it is installed", out, err)
 		}
 		return
 	}
@@ -133,16 +133,16 @@ func TestOptionalIsStartedOrSaid(t *testing.T) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil || string(out) != "required\n" || !strings.Contains(said.String(), "WITHOUT valkey") {
-		t.Errorf("with --optional valkey = %q, %v, and said %q; want that it is left out, and said", out, err, said.String())
+		t.Errorf("with --optional valkey = %q, %v, and printed %q; want it left out and reported", out, err, said.String())
 	}
 }
 
-// The tests get the names of omitted engines, so that they are skipped, and not
-// of present ones: those fail where they do not find it.
+// The tests get the names of omitted engines, so that they are skipped, but not of
+// present ones: their tests fail if the engine is not found.
 func TestToolsAreNamedOrLeftOut(t *testing.T) {
 	for _, name := range []string{"promtool", "node"} {
 		cmd := with(t, "--optional", name, "--", "sh", "-c", `echo "$`+engine.Env(name)+`,$WEIR_TEST_WITHOUT"`)
-		cmd.Stderr = nil // it may say WITHOUT
+		cmd.Stderr = nil // it may print WITHOUT
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestToolsAreNamedOrLeftOut(t *testing.T) {
 
 func TestOptionalMustBeKnown(t *testing.T) {
 	cmd := with(t, "--optional", "oracle", "--", "true")
-	cmd.Stderr = nil // the complaint is meant
+	cmd.Stderr = nil // the error output is expected
 	if got := exit(t, cmd.Run()); got != 1 {
 		t.Errorf("with --optional oracle: exit code %d; want 1", got)
 	}
@@ -172,7 +172,7 @@ func TestFailedStartReturnsTheOthers(t *testing.T) {
 	needPostgres(t)
 	servers, err := start(t.Context(), []string{"postgres", "nginx"})
 	if err == nil || !strings.Contains(err.Error(), "nginx") {
-		t.Errorf("start(nginx) = %v; want that it does not start by its name", err)
+		t.Errorf("start(nginx) = %v; want that it cannot be started by its name", err)
 	}
 	stopAll(servers)
 	if left := childrenOf(t, strconv.Itoa(os.Getpid()), "postgres"); len(left) > 0 {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A controller is a group of the hierarchy that has the controller named cpu.
+// A controller is a group of the hierarchy with the cpu controller.
 type controller struct {
 	dir string
 	v2  bool
 }
 
-// controllers returns where groups can be tried: below the group that this
-// process is in, then below the groups around it. Version 2 allows no groups
-// with a limit beside processes, and so often none below our own.
+// controllers returns the candidate parents for groups: this process's group, then
+// the groups that contain it. Version 2 does not allow groups with a limit next to
+// processes, and so often none below our own group.
 func controllers() ([]controller, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -34,9 +34,9 @@ func controllers() ([]controller, error) {
 	return all, nil
 }
 
-// findControllers reads the two files, see cgroups(7) and
-// proc_pid_mountinfo(5). A machine with both versions has the controller in
-// one of them; version 1 is looked at first.
+// findControllers reads the two files, see cgroups(7) and proc_pid_mountinfo(5). A
+// machine with both versions has the controller in one of them; version 1 is checked
+// first.
 func findControllers(mounts, groups string) ([]controller, error) {
 	for _, v2 := range []bool{false, true} {
 		own, ok := ownGroup(groups, v2)
@@ -47,7 +47,7 @@ func findControllers(mounts, groups string) ([]controller, error) {
 		if !ok {
 			continue
 		}
-		// What is mounted may be a part of the hierarchy, that of a container.
+		// The mount may be only a part of the hierarchy, that of a container.
 		below, err := filepath.Rel(root, own)
 		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
 			below = "."
@@ -60,7 +60,7 @@ func findControllers(mounts, groups string) ([]controller, error) {
 			}
 		}
 	}
-	return nil, notApplied("no control group hierarchy is mounted that has the controller cpu")
+	return nil, notApplied("no control group hierarchy with the controller cpu is mounted")
 }
 
 // ownGroup finds this process's group in /proc/self/cgroup, whose lines are
@@ -78,8 +78,8 @@ func ownGroup(groups string, v2 bool) (path string, ok bool) {
 	return "", false
 }
 
-// mount finds the hierarchy in /proc/self/mountinfo: what part of it is
-// mounted, and where.
+// mount finds the hierarchy in /proc/self/mountinfo: the mounted part of it, and the
+// mount point.
 func mount(mounts string, v2 bool) (root, point string, ok bool) {
 	for line := range strings.Lines(mounts) {
 		before, after, _ := strings.Cut(line, " - ")
@@ -94,7 +94,7 @@ func mount(mounts string, v2 bool) (root, point string, ok bool) {
 	return "", "", false
 }
 
-// enable lets groups below c have limits. In version 1 they always have.
+// enable lets groups below c have limits. In version 1 they always can.
 func (c controller) enable() error {
 	if !c.v2 {
 		return nil

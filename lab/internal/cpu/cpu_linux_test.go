@@ -22,11 +22,11 @@ import (
 // asked is the environment variable that makes this binary a child of a test.
 const asked = "WEIR_TEST_CPU"
 
-// burnt is the processor time that a child burns, however long that takes.
+// burnt is the CPU time that a child uses, however long that takes.
 const burnt = 100 * time.Millisecond
 
-// TestMain makes this binary a process that burns, or that has another one
-// burn: once its input ends.
+// TestMain makes this binary a process that uses CPU time, or starts another one that
+// does, once its input ends.
 func TestMain(m *testing.M) {
 	switch os.Getenv(asked) {
 	case "":
@@ -48,9 +48,9 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Hour) // until the test ends us
 }
 
-// pin pins itself and says where its threads and a child of its own may run.
+// pin pins itself and prints where its threads and its child may run.
 func pin() {
-	for range 4 { // threads that are there already
+	for range 4 { // existing threads
 		go func() {
 			time.Sleep(time.Millisecond)
 			syscall.Nanosleep(&syscall.Timespec{Sec: 3600}, nil) //nolint:errcheck // it holds its thread
@@ -81,14 +81,14 @@ func pin() {
 	fmt.Println(len(tasks) > 4, allowed, rest, generator)
 }
 
-// allowedList is the line of a status file that tells the processors.
+// allowedList returns the processors from a status file.
 func allowedList(status string) string {
 	_, after, _ := strings.Cut(status, "Cpus_allowed_list:")
 	line, _, _ := strings.Cut(after, "\n")
 	return strings.TrimSpace(line)
 }
 
-// A child is a process of a test's: tell ends its input, told waits for a line
+// A child is a process started by a test: tell ends its input, told waits for a line
 // of its output.
 type child struct {
 	*proc.Process
@@ -126,7 +126,7 @@ func start(t *testing.T, what string, cpus ...int) child {
 		var line [1024]byte
 		n, err := out.Read(line[:])
 		if err != nil {
-			t.Fatalf("the child says nothing: %v", err)
+			t.Fatalf("the child prints nothing: %v", err)
 		}
 		return strings.TrimSpace(string(line[:n]))
 	}}
@@ -144,13 +144,13 @@ func times(t *testing.T, pid int) time.Duration {
 func TestTimesCountsAChildAliveAndWaitedFor(t *testing.T) {
 	c := start(t, "parent")
 	c.tell()
-	grandchild, err := strconv.Atoi(c.told()) // it has burnt, and is alive
+	grandchild, err := strconv.Atoi(c.told()) // it has used its CPU time, and is alive
 	if err != nil {
 		t.Fatal(err)
 	}
 	alive := times(t, c.Pid())
-	if alive < burnt/2 || alive > 10*burnt { // of two processes, in ticks of the kernel's
-		t.Errorf("Times = %v while the grandchild is alive; want the %v that it has burnt, and a little", alive, burnt)
+	if alive < burnt/2 || alive > 10*burnt { // for two processes, in kernel ticks
+		t.Errorf("Times = %v while the grandchild is alive; want the %v that it used, and a little more", alive, burnt)
 	}
 
 	if err := syscall.Kill(grandchild, syscall.SIGKILL); err != nil {
@@ -182,13 +182,13 @@ func TestOwnGoesUp(t *testing.T) {
 func TestPinMovesEveryThreadAndWhatIsStartedLater(t *testing.T) {
 	generator, rest, err := cpu.Split()
 	if errors.Is(err, cpu.ErrNotApplied) {
-		t.Skip(err) // one processor: there is nothing to tell apart
+		t.Skip(err) // one processor: nothing to distinguish
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprint(true, map[string]bool{ranges(rest): true}, rest, generator); start(t, "pin").told() != want {
-		t.Errorf("the child is not as %s", want)
+		t.Errorf("the child's processors differ from %s", want)
 	}
 }
 
@@ -220,11 +220,11 @@ func TestStartOnPinsTheChildAlone(t *testing.T) {
 		}
 	}
 	if _, err := proc.StartOn(exec.Command("true"), syscall.SIGKILL, []int{1000}); err == nil {
-		t.Error("StartOn a processor that is not there = nil; want an error")
+		t.Error("StartOn a nonexistent processor = nil; want an error")
 	}
 }
 
-// ranges writes ascending processors as the kernel does: 0-2,5.
+// ranges formats ascending processors like the kernel: 0-2,5.
 func ranges(cpus []int) string {
 	var parts []string
 	for i := 0; i < len(cpus); {
@@ -241,7 +241,7 @@ func ranges(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// share makes a share, or skips the test where the machine has none.
+// share creates a share, or skips the test if the machine does not allow one.
 func share(t *testing.T, cpus float64) *cpu.Share {
 	t.Helper()
 	s, err := cpu.NewShare("test", cpus)
@@ -260,7 +260,7 @@ func share(t *testing.T, cpus float64) *cpu.Share {
 }
 
 func TestShareLimitsAProcessAndItsChildren(t *testing.T) {
-	const limit = 0.05 // less than a busy machine gives to one of its many processes
+	const limit = 0.05 // less than the share of one process on a busy machine
 	s := share(t, limit)
 	c := start(t, "parent")
 	if err := s.Add(c.Pid()); err != nil {
@@ -269,18 +269,18 @@ func TestShareLimitsAProcessAndItsChildren(t *testing.T) {
 	began, before := time.Now(), times(t, c.Pid())
 	c.tell()
 	c.told()
-	// What was used in that time is its share, and up to two periods more; on a busy
-	// machine it may be less.
+	// The CPU time used is its share, plus up to two periods; on a busy machine it
+	// may be less.
 	used, took := times(t, c.Pid())-before, time.Since(began)
 	if most := time.Duration(limit*float64(took+200*time.Millisecond)) + 20*time.Millisecond; used > most {
-		t.Errorf("a process and its child have burnt %v in %v; want at most %v", used, took, most)
+		t.Errorf("a process and its child used %v in %v; want at most %v", used, took, most)
 	}
-	// What tells on any machine is that the kernel has made it stand still.
+	// Proof on any machine is that the kernel has throttled it.
 	stat, err := os.ReadFile(filepath.Join(s.Dir(), "cpu.stat"))
 	if _, after, _ := strings.Cut(string(stat), "nr_throttled "); err != nil || after == "" || strings.HasPrefix(after, "0\n") {
 		t.Errorf("the group's cpu.stat is %q, %v; want nr_throttled above 0", stat, err)
 	}
-	if err := s.Remove(); err != nil { // with processes in it
+	if err := s.Remove(); err != nil { // with processes still in it
 		t.Error(err)
 	}
 	if err := s.Remove(); err != nil {

@@ -1,9 +1,9 @@
-// Package cpu measures and divides processor time: what processes have used
-// ([Times]), which processors they run on ([Split], [Pin]), and how much of a
-// processor they get ([Share]).
+// Package cpu measures and divides CPU time: how much processes have used ([Times]),
+// which processors they run on ([Split], [Pin]), and how much of a processor they get
+// ([Share]).
 //
-// All of it but [Own] needs Linux. What a machine does not allow is
-// [ErrNotApplied], with the reason, so that a report can say so.
+// Everything except [Own] needs Linux. If a machine does not allow an operation, it
+// returns [ErrNotApplied] with the reason, for a report.
 package cpu
 
 import (
@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// ErrNotApplied says that this machine does not allow the requested quota. The
-// error around it says why.
+// ErrNotApplied reports that this machine does not allow the requested quota. The
+// error that wraps it has the reason.
 var ErrNotApplied = errors.New("not applied")
 
 func notApplied(format string, args ...any) error {
 	return fmt.Errorf("cpu: %w: %w", ErrNotApplied, fmt.Errorf(format, args...))
 }
 
-// Own returns the CPU time that this process has used so far, in the kernel
-// and outside, without its children's.
+// Own returns the CPU time that this process has used so far, in user and kernel
+// mode, without its children.
 func Own() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

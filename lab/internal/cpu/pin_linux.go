@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Split divides the processors that this process may use: the last half of
-// them, rounded down, for a load generator, the rest for everything else. With
-// one processor there is nothing to divide, which is [ErrNotApplied].
+// Split divides the processors that this process may use: the last half of them,
+// rounded down, for a load generator, the rest for everything else. With one
+// processor it returns [ErrNotApplied].
 func Split() (generator, rest []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -22,7 +22,7 @@ func Split() (generator, rest []int, err error) {
 
 func split(cpus []int) (generator, rest []int, err error) {
 	if len(cpus) < 2 {
-		return nil, nil, notApplied("this process may use one processor only")
+		return nil, nil, notApplied("this process may use only one processor")
 	}
 	n := len(cpus) - len(cpus)/2
 	return cpus[n:], cpus[:n], nil
@@ -38,8 +38,8 @@ func list(set *unix.CPUSet) []int {
 	return cpus
 }
 
-// Pin keeps all threads of this process, and the processes that it will
-// start, on those processors.
+// Pin restricts all threads of this process, and the processes that it starts later,
+// to those processors.
 func Pin(cpus []int) error {
 	if len(cpus) == 0 {
 		return errors.New("cpu: Pin: cpus is empty, must name a processor")
@@ -48,8 +48,8 @@ func Pin(cpus []int) error {
 	for _, c := range cpus {
 		set.Set(c)
 	}
-	// A thread inherits from the one that made it, which may not have had its
-	// turn. Once a round finds only threads that were seen, all are moved.
+	// A new thread inherits its processors from its creator, which may not have been
+	// moved yet. Once a round finds no new threads, all have been moved.
 	moved := make(map[int]bool)
 	for more := true; more; {
 		more = false

@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// period is over what time a share is counted, as Docker's --cpus has it:
-	// a process that has used its part stands still until the next period.
+	// period is the accounting period of a share, as in Docker's --cpus: a process
+	// that has used its share is throttled until the next period.
 	period = 100 * time.Millisecond
-	// leastShare is the kernel's: a quota of 1 ms.
+	// leastShare is the kernel's minimum: a quota of 1 ms.
 	leastShare = 0.01
 	mostShare  = 1024
 	// groupPrefix begins the names of our groups; the id of the program that
 	// made the group follows.
 	groupPrefix = "weir-lab-"
-	// removeWait is how long the kernel has to let go of a group.
+	// removeWait is how long the kernel may take to release a group.
 	removeWait = time.Second
 )
 
-// A Share is a part of a processor that processes have together. Its methods
-// may be called from any goroutine.
+// A Share is a share of a processor for a group of processes. Its methods may be
+// called from any goroutine.
 type Share struct {
 	dir  string
-	home string // this program's own group: where processes go that are left in Remove
+	home string // this program's own group: Remove moves remaining processes there
 }
 
-// NewShare makes a control group, of version 1 or 2, for processes that get
-// that much of the machine's processors together: 0.2 is a fifth of one. The
-// name, of a to z, 0 to 9 and hyphens, is for people who look at the groups.
-// Groups that a killed program has left behind are removed. A machine that does
-// not allow groups is [ErrNotApplied].
+// NewShare creates a control group, of version 1 or 2, for processes that together
+// get cpus of the machine's processors: 0.2 is a fifth of one. The name, of a to z, 0
+// to 9 and hyphens, is for people who inspect the groups. NewShare removes groups
+// left by killed programs. On a machine that does not allow groups it returns
+// [ErrNotApplied].
 func NewShare(name string, cpus float64) (*Share, error) {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return nil, fmt.Errorf("cpu: the share's name is %q, must be of a-z, 0-9 and -", name)
@@ -58,10 +58,10 @@ func NewShare(name string, cpus float64) (*Share, error) {
 		}
 		errs = append(errs, err)
 	}
-	return nil, notApplied("make a control group: %w", errors.Join(errs...))
+	return nil, notApplied("create a control group: %w", errors.Join(errs...))
 }
 
-// group makes a group below c.
+// group creates a group below c.
 func (c controller) group(name string, cpus float64) (dir string, err error) {
 	if err := c.enable(); err != nil {
 		return "", err
@@ -84,12 +84,12 @@ func (c controller) group(name string, cpus float64) (dir string, err error) {
 	return dir, nil
 }
 
-// Add holds a process and its descendants to the share, with what they will
-// start.
+// Add limits a process and its descendants, including those it starts later, to the
+// share.
 func (s *Share) Add(pid int) error {
 	added := make(map[int]bool)
-	// What a process starts while it is being moved may be left outside, so
-	// look until there is nothing new.
+	// Processes started while their parent is moved may be left outside, so repeat
+	// until there are no new ones.
 	for more := true; more; {
 		more = false
 		pids, err := tree(pid)
@@ -110,8 +110,8 @@ func (s *Share) Add(pid int) error {
 	return nil
 }
 
-// Remove frees the processes that are left and removes the group. A second
-// Remove does nothing.
+// Remove releases the remaining processes and removes the group. A second Remove does
+// nothing.
 func (s *Share) Remove() error {
 	deadline := time.Now().Add(removeWait)
 	for {
@@ -126,7 +126,7 @@ func (s *Share) Remove() error {
 		if gone == nil {
 			return nil
 		}
-		// A process that has ended stays in its group for a moment.
+		// A process that has ended stays in its group briefly.
 		if time.Now().After(deadline) {
 			return fmt.Errorf("cpu: remove a share: %w", errors.Join(gone, err))
 		}
@@ -134,10 +134,10 @@ func (s *Share) Remove() error {
 	}
 }
 
-// sweep removes the groups of programs that are gone. One that still has
-// processes stays: the kernel removes empty groups only.
+// sweep removes the groups of programs that have ended. A group with processes stays:
+// the kernel removes only empty groups.
 func sweep(parent string) {
-	entries, _ := os.ReadDir(parent) // what cannot be read cannot be swept
+	entries, _ := os.ReadDir(parent) // an unreadable folder cannot be swept
 	for _, e := range entries {
 		rest, ours := strings.CutPrefix(e.Name(), groupPrefix)
 		id, _, _ := strings.Cut(rest, "-")

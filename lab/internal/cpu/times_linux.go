@@ -15,16 +15,16 @@ import (
 // that Go runs on.
 const tick = time.Second / 100
 
-// A stat is what is wanted of a line of /proc/PID/stat.
+// A stat has the required fields of a line of /proc/PID/stat.
 type stat struct {
 	parent int
-	used   time.Duration // with the children that were waited for
+	used   time.Duration // including children that were waited for
 }
 
-// Times returns the CPU time that a process and its descendants have used so
-// far, in steps of 10 ms: of those alive, and of those that have ended and were
-// waited for. One that is handed to init, because its parent has ended, is no
-// descendant any more. A process that does not exist is an error that matches
+// Times returns the CPU time that a process and its descendants have used so far, in
+// steps of 10 ms: those alive, and those that have ended and were waited for. A
+// process that is reparented to init, because its parent has ended, is no longer a
+// descendant. A process that does not exist is an error that matches
 // [fs.ErrNotExist].
 func Times(pid int) (time.Duration, error) {
 	first, err := readStat(pid)
@@ -54,7 +54,7 @@ func tree(pid int) ([]int, error) {
 	return append([]int{pid}, descendants(pid, all)...), nil
 }
 
-// descendants returns the processes of all that stem from pid, without it.
+// descendants returns the descendants of pid in all, without pid itself.
 func descendants(pid int, all map[int]stat) []int {
 	children := make(map[int][]int)
 	for id, s := range all {

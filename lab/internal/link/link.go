@@ -1,5 +1,5 @@
-// Package link is what lies between programs and their engine: toxiproxy, in this
-// process, which delays, resets or swallows what the engine says.
+// Package link is a faulty link between programs and their engine: toxiproxy, in this
+// process, which delays, resets or swallows the engine's responses.
 package link
 
 import (
@@ -26,7 +26,7 @@ func New(upstream string) (*Link, error) {
 	return &Link{p}, nil
 }
 
-// Addr is where the link is entered.
+// Addr returns the link's address for clients.
 func (l *Link) Addr() string { return l.proxy.Listen }
 
 // Stop ends the link and its connections.
@@ -35,18 +35,18 @@ func (l *Link) Stop() error {
 	return nil
 }
 
-// Delay holds back each piece of what the engine says for d, give or take jitter.
+// Delay delays each chunk of the engine's responses by d, plus or minus jitter.
 func (l *Link) Delay(d, jitter time.Duration) error {
 	return l.add(fmt.Sprintf(`{"name": "fault", "type": "latency", "stream": "downstream", "attributes": {"latency": %d, "jitter": %d}}`,
 		d.Milliseconds(), jitter.Milliseconds()))
 }
 
-// Reset has each connection reset as soon as the engine says something.
+// Reset resets each connection as soon as the engine sends data.
 func (l *Link) Reset() error {
 	return l.add(`{"name": "fault", "type": "reset_peer", "stream": "downstream", "attributes": {"timeout": 0}}`)
 }
 
-// Cut swallows what the engine says: connections stay open. Heal closes them.
+// Cut swallows the engine's responses: connections stay open. Heal closes them.
 func (l *Link) Cut() error {
 	return l.add(`{"name": "fault", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)
 }

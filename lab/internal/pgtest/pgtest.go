@@ -1,4 +1,4 @@
-// Package pgtest gives tests the PostgreSQL that the test run has started.
+// Package pgtest provides tests with the PostgreSQL that the test run has started.
 package pgtest
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// URL returns the connection URL of a server for tests, as its superuser. If
-// there is none the test fails where engines are required, and is skipped
-// elsewhere.
+// URL returns the connection URL of a server for tests, as its superuser. If there is
+// none the test fails if engines are required, and is skipped otherwise.
 func URL(t testing.TB) string {
 	t.Helper()
 	name := engine.Env("postgres")
@@ -35,15 +34,15 @@ func URL(t testing.TB) string {
 
 var schemas atomic.Int64
 
-// Schema is URL with an empty schema of the test's own, in which unqualified
-// names are looked up and created. The end of the test drops it.
+// Schema is URL with an empty schema only for this test, in which unqualified names
+// are looked up and created. It is dropped when the test ends.
 func Schema(t testing.TB) string {
 	t.Helper()
 	u, err := url.Parse(URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Packages are tested by several processes at a time.
+	// Several processes test packages at the same time.
 	schema := fmt.Sprintf("weir_lab_%d_%d", os.Getpid(), schemas.Add(1))
 	exec(t, t.Context(), "CREATE SCHEMA "+schema)
 	t.Cleanup(func() {

@@ -1,10 +1,9 @@
 // Package proc starts processes that do not outlive the program that started
 // them.
 //
-// A process that listens on a port and is left behind by a killed test run is
-// worse than a failed test: the next run meets it. So on Linux the kernel ends
-// a process of ours when we die, however we die; and Stop waits until it is
-// gone.
+// A process that listens on a port and is left behind by a killed test run is worse
+// than a failed test: it disturbs the next run. So on Linux the kernel ends the
+// process when this program dies for any reason, and Stop waits until it is gone.
 package proc
 
 import (
@@ -23,15 +22,15 @@ type Process struct {
 	err   error         // written before ended is closed, read only after
 }
 
-// Start starts cmd in a process group of its own, to get the signal death when
-// this program dies (on Linux). cmd.SysProcAttr may be set before; Start adds
-// to it. Output should go to files: with a pipe, Wait also waits for
-// grandchildren that hold its other end.
+// Start starts cmd in its own process group. On Linux it gets the signal death when
+// this program dies. cmd.SysProcAttr may be set before; Start adds to it. Output
+// should go to files: with a pipe, Wait also waits for grandchildren that hold its
+// other end.
 func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) { return StartOn(cmd, death, nil) }
 
-// StartOn is Start on those processors alone, for the process and what it
-// starts in its turn. Without any it may use what this program may. Where the
-// system does not allow it, nothing is started.
+// StartOn is Start on only those processors, for the process and its descendants.
+// Without any it may use the same processors as this program. If the system does not
+// allow it, nothing is started.
 func StartOn(cmd *exec.Cmd, death syscall.Signal, cpus []int) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -61,9 +60,9 @@ func StartOn(cmd *exec.Cmd, death syscall.Signal, cpus []int) (*Process, error) 
 	return p, nil
 }
 
-// startOn starts cmd from this thread, of which it inherits the processors. The
-// thread has its own back afterwards, as others will run on it. The caller has
-// locked the goroutine to its thread.
+// startOn starts cmd from this thread, whose processors it inherits. Afterwards it
+// restores the thread's processors, because other goroutines will run on it. The
+// caller has locked the goroutine to its thread.
 func startOn(cmd *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
 		return cmd.Start()
@@ -82,8 +81,7 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Wait waits until the process has ended and returns what [exec.Cmd.Wait]
-// said.
+// Wait waits until the process has ended and returns the result of [exec.Cmd.Wait].
 func (p *Process) Wait() error {
 	<-p.ended
 	return p.err
@@ -94,14 +92,14 @@ func (p *Process) Wait() error {
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	select {
 	case <-p.ended:
-		return nil // the id may already be another's
+		return nil // the id may already belong to another process
 	default:
 		return syscall.Kill(-p.Pid(), sig)
 	}
 }
 
-// Stop sends sig to the process and waits for its end; after grace it kills
-// it. On a process that has ended Stop does nothing.
+// Stop sends sig to the process and waits for its end; after grace it kills it. Stop
+// does nothing if the process has ended.
 func (p *Process) Stop(sig syscall.Signal, grace time.Duration) {
 	p.cmd.Process.Signal(sig)
 	t := time.NewTimer(grace)

@@ -10,9 +10,9 @@ import (
 
 func dieWithParent(a *syscall.SysProcAttr, death syscall.Signal) { a.Pdeathsig = death }
 
-// DieWithParent asks for SIGTERM when the program that started this one dies.
-// A program calls it first thing in main: `go run` does not pass on the
-// SIGTERM that ends it, and would leave us behind.
+// DieWithParent requests a SIGTERM for this program when its parent dies. Programs
+// call it first in main: `go run` does not pass on the SIGTERM that ends it, and
+// would leave us behind.
 func DieWithParent() {
 	parent := os.Getppid()
 	syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0)
@@ -21,7 +21,7 @@ func DieWithParent() {
 	}
 }
 
-// runOn has this thread run on those processors until restore is called.
+// runOn restricts this thread to those processors until restore is called.
 func runOn(cpus []int) (restore func(), err error) {
 	var before, set unix.CPUSet
 	for _, c := range cpus {

@@ -1,6 +1,6 @@
-// Package resp speaks Redis' protocol, version 2, as far as the lab needs it:
-// to form a cluster, and to read the commands that an engine received. What is
-// measured uses a real client.
+// Package resp implements the parts of Redis' protocol, version 2, that the lab
+// needs: to form a cluster, and to read the commands that an engine received.
+// Measured programs use a real client.
 package resp
 
 import (
@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// An Error is an answer that begins with a minus.
+// An Error is an error reply, which begins with a minus.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// A Conn is a connection. It is for one goroutine.
+// A Conn is a connection. It is not safe for concurrent use.
 type Conn struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -39,7 +39,7 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Ask is Dial, Do and Close, and takes a second at most.
+// Ask is Dial, Do and Close, and takes at most one second.
 func Ask(ctx context.Context, addr string, args ...string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -51,11 +51,11 @@ func Ask(ctx context.Context, addr string, args ...string) (any, error) {
 	return c.Do(ctx, args...)
 }
 
-// Do sends a command and returns its answer: a string, an int64, nil, or a slice
-// of these. An answer that is an error is an [Error]. After another error, as
-// that of a deadline, the connection is of no more use.
+// Do sends a command and returns its reply: a string, an int64, nil, or a slice of
+// these. An error reply is an [Error]. After any other error, such as a deadline, the
+// connection is unusable.
 func (c *Conn) Do(ctx context.Context, args ...string) (any, error) {
-	end, _ := ctx.Deadline() // the zero time is none
+	end, _ := ctx.Deadline() // the zero time means no deadline
 	if err := c.conn.SetDeadline(end); err != nil {
 		return nil, err
 	}
@@ -71,17 +71,17 @@ func (c *Conn) Do(ctx context.Context, args ...string) (any, error) {
 	return read(c.in, 0)
 }
 
-// ErrProtocol is matched by what Do returns for bytes that are no answer.
-var ErrProtocol = errors.New("resp: no answer of the protocol")
+// ErrProtocol matches Do's error for bytes that are not a valid reply.
+var ErrProtocol = errors.New("resp: not a reply of the protocol")
 
-// Bounds of an answer.
+// Bounds of a reply.
 const (
 	maxBytes = 64 << 20
 	maxItems = 1 << 20
 	maxDepth = 8
 )
 
-// read reads one answer.
+// read reads one reply.
 func read(in *bufio.Reader, depth int) (any, error) {
 	line, err := readLine(in)
 	if err != nil {
@@ -113,7 +113,7 @@ func read(in *bufio.Reader, depth int) (any, error) {
 	return nil, fmt.Errorf("%w: %q", ErrProtocol, line)
 }
 
-// readLine reads a line with a byte at least, which says what it is.
+// readLine reads a line of at least one byte, which is its type.
 func readLine(in *bufio.Reader) (string, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -127,7 +127,7 @@ func readLine(in *bufio.Reader) (string, error) {
 
 func readBulk(in *bufio.Reader, n int) (any, error) {
 	var b strings.Builder
-	if _, err := io.CopyN(&b, in, int64(n)); err != nil { // what is not sent takes no room
+	if _, err := io.CopyN(&b, in, int64(n)); err != nil { // bytes that are not sent take no memory
 		return nil, err
 	}
 	var end [2]byte
@@ -135,12 +135,12 @@ func readBulk(in *bufio.Reader, n int) (any, error) {
 		return nil, err
 	}
 	if string(end[:]) != "\r\n" {
-		return nil, fmt.Errorf("%w: %d bytes that go on", ErrProtocol, n)
+		return nil, fmt.Errorf("%w: more than the announced %d bytes", ErrProtocol, n)
 	}
 	return b.String(), nil
 }
 
-// readArray reads n answers. One that is an error stands among the others.
+// readArray reads n replies. An error reply is returned among the others.
 func readArray(in *bufio.Reader, n, depth int) (any, error) {
 	var all []any
 	for range n {

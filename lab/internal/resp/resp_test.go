@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/lab/internal/resp"
 )
 
-// ask sends PING to somebody who answers with those bytes and hangs up.
+// ask sends PING to a server that replies with those bytes and closes the connection.
 func ask(t testing.TB, answer string) (any, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +61,7 @@ func TestDo(t *testing.T) {
 	for _, tt := range tests {
 		got, err := ask(t, tt.answer)
 		if !reflect.DeepEqual(got, tt.want) || !errors.Is(err, tt.err) {
-			t.Errorf("Do with the answer %q = %#v, %v; want %#v, %v", tt.answer, got, err, tt.want, tt.err)
+			t.Errorf("Do with the reply %q = %#v, %v; want %#v, %v", tt.answer, got, err, tt.want, tt.err)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // it accepts, in the kernel, and never answers
+	defer l.Close() // the kernel accepts connections, but no reply is sent
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := resp.Dial(ctx, l.Addr().String())
 	if err != nil {
@@ -91,7 +91,7 @@ func FuzzDo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer string) {
 		v, err := ask(t, answer)
 		if err != nil && v != nil {
-			t.Errorf("Do with the answer %q = %v, %v; want one of them", answer, v, err)
+			t.Errorf("Do with the reply %q = %v, %v; want one of them", answer, v, err)
 		}
 	})
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Bars shows numbers as horizontal bars from 0 on.
+// Bars shows numbers as horizontal bars that begin at 0.
 type Bars struct {
 	Title  string
 	Format func(float64) string
 	Bars   []Bar
-	Top    float64 // the number of the longest bar there could be, for charts to be compared; 0: that of the longest here
+	Top    float64 // number of the longest possible bar, to compare charts; 0: that of the longest here
 }
 
-// A Bar is one number, with the lowest and the highest of its repeats; where
-// these are equal nothing is drawn for them.
+// A Bar is one number, with the lowest and the highest of its repeats, which are
+// drawn only if they differ.
 type Bar struct {
 	Name      string
 	Class     Class
@@ -49,7 +49,7 @@ func (b Bars) draw(w float64) (string, float64) {
 		top = 1
 	}
 	x := scale{top: top, from: names, to: w - values}
-	above := names > 0.42*w // then a name stands on a line of its own
+	above := names > 0.42*w // long names get a separate line
 	if above {
 		x.from = 0
 	}
@@ -93,7 +93,7 @@ func (b Bar) draw(c *canvas, x scale, y float64, format func(float64) string) {
 	c.text(end+6, y+12.5, "p", "start", format(b.Value))
 }
 
-// Keys are the entries of a legend for lines: one for each name.
+// Keys returns the entries of a legend for lines: one for each name.
 func Keys(charts []Lines) []Key {
 	var keys []Key
 	for _, c := range charts {

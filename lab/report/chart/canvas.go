@@ -15,13 +15,13 @@ const (
 	plain = 13.0
 	large = 15.0
 
-	bolder = 1.2 // how much wider bold letters are
+	bolder = 1.2 // relative width of bold letters
 )
 
 // A canvas collects the elements of a drawing.
 type canvas struct{ b strings.Builder }
 
-// num writes a coordinate to a tenth of a unit.
+// num formats a coordinate to a tenth of a unit.
 func num(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		panic(fmt.Sprintf("chart: a coordinate is %g", v))
@@ -29,8 +29,8 @@ func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64)
 }
 
-// text writes s at its base line. The class says how large and in what colour,
-// anchor is "start", "middle" or "end".
+// text writes s at its baseline. The class determines size and colour; anchor is
+// "start", "middle" or "end".
 func (c *canvas) text(x, y float64, class, anchor, s string) {
 	fmt.Fprintf(&c.b, `<text x="%s" y="%s" class="%s"`, num(x), num(y), class)
 	if anchor != "start" {
@@ -53,7 +53,7 @@ func (c *canvas) circle(x, y, r float64, class string, tip string) {
 	c.closeWith("circle", tip)
 }
 
-// closeWith ends an element, with what is shown when a pointer rests on it.
+// closeWith ends an element, with the tooltip tip.
 func (c *canvas) closeWith(element, tip string) {
 	if tip == "" {
 		c.b.WriteString("/>")
@@ -73,13 +73,13 @@ func (c *canvas) path(points []Point, class, tip string) {
 	c.closeWith("path", tip)
 }
 
-// group writes body, moved.
+// group writes body, shifted by x and y.
 func (c *canvas) group(x, y float64, body string) {
 	fmt.Fprintf(&c.b, `<g transform="translate(%s %s)">%s</g>`, num(x), num(y), body)
 }
 
-// width is about how wide s is in a sans-serif of that size: nothing here
-// knows which one a reader has, so it errs on the wide side.
+// width estimates the width of s in a sans-serif font of that size. The reader's font
+// is unknown, so it errs on the wide side.
 func width(s string, size float64) (w float64) {
 	for _, r := range s {
 		switch {
@@ -126,7 +126,7 @@ func fold(s string, size, room float64) []string {
 	return lines
 }
 
-// escape writes s for XML, which allows no control characters.
+// escape escapes s for XML, which allows no control characters.
 func escape(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

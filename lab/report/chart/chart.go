@@ -1,9 +1,9 @@
-// Package chart draws what the lab has measured as SVG: lines, horizontal bars
-// and ratios on a log axis. A drawing follows the reader's choice of light or
-// dark, needs no script and no font, and says in words what it shows.
+// Package chart draws the lab's measurements as SVG: lines, horizontal bars and
+// ratios on a log axis. A drawing follows the reader's light or dark mode, needs no
+// script and no font, and has a description in words.
 //
-// Coordinates are for letters of 12 and 13 units, so a drawing should be shown
-// about as wide as it was drawn.
+// Coordinates assume letters of 12 and 13 units, so a drawing should be shown at
+// about the width for which it was drawn.
 package chart
 
 import (
@@ -13,15 +13,14 @@ import (
 
 // A Chart is one of Lines, Bars and Ratios.
 type Chart interface {
-	// draw draws the chart into a width, and says how high it came out.
+	// draw draws the chart into a width, and returns its height.
 	draw(width float64) (body string, height float64)
 
-	// words are the chart's title and what it shows, for readers who do not see
-	// it.
+	// words returns the chart's title and a description, for screen readers.
 	words() (title, description string)
 }
 
-// Inline draws c for a page that has the Rules.
+// Inline draws c for a page that includes the Rules.
 func Inline(c Chart, width float64) string {
 	body, height := c.draw(width)
 	title, description := c.words()
@@ -35,21 +34,22 @@ type Key struct {
 	Class Class
 }
 
-// A Picture is a drawing that stands by itself: a title, a legend, and one
-// chart or several beside each other.
+// A Picture is a self-contained drawing: a title, a legend, and one or more charts
+// side by side.
 type Picture struct {
 	Title  string
-	Legend []Key // none: the charts name their lines themselves
+	Legend []Key // empty: the charts name their own lines
 	Panels []Panel
 }
 
-// A Panel is a chart of a picture, with what makes it differ from the others.
+// A Panel is a chart of a picture, with a heading that distinguishes it from the
+// others.
 type Panel struct {
 	Title string
 	Chart Chart
 }
 
-// PictureWidth is how wide a Picture is.
+// PictureWidth is the width of a Picture.
 const PictureWidth = 640.0
 
 // Margins of a picture, and between its panels.
@@ -58,7 +58,7 @@ const (
 	between = 24.0
 )
 
-// SVG is the picture as a file of its own.
+// SVG returns the picture as a standalone file.
 func (p Picture) SVG() []byte {
 	var c canvas
 	y := margin
@@ -119,8 +119,8 @@ func (p Picture) description() string {
 	return strings.Join(all, " ")
 }
 
-// legend writes the keys from y on, as many a line as fit, and returns where
-// it ends.
+// legend writes the keys from y on, as many per line as fit, and returns its lower
+// end.
 func legend(c *canvas, keys []Key, y float64) float64 {
 	const swatch, gap = 18.0, 16.0
 	x := margin
@@ -139,7 +139,7 @@ func legend(c *canvas, keys []Key, y float64) float64 {
 	return y + 6
 }
 
-// Swatch is a key's line alone, for a legend in a page.
+// Swatch returns only the line of a key, for a legend in a page.
 func Swatch(class Class) string {
 	var c canvas
 	c.path([]Point{{X: 1, Y: 5}, {X: 19, Y: 5}}, string(class), "")

@@ -123,8 +123,8 @@ func TestBarsAreToScale(t *testing.T) {
 
 var place = regexp.MustCompile(`<text x="([0-9.-]+)" y="([0-9.-]+)"`)
 
-// Labels of one axis never overlap: with letters at least half as wide as
-// high they have room for their own width.
+// Labels of one axis never overlap, if letters are about half as wide as they are
+// high.
 func TestLabelsOfAnAxisDoNotOverlap(t *testing.T) {
 	for _, w := range []float64{120, 200, 300, 430} {
 		long := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) + " milliseconds" }
@@ -144,7 +144,7 @@ func TestLabelsOfAnAxisDoNotOverlap(t *testing.T) {
 		}
 	}
 	if !place.MatchString(chart.Inline(chart.Lines{}, 100)) {
-		t.Error("an empty chart says nothing")
+		t.Error("an empty chart has no text")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestPictureStandsByItself(t *testing.T) {
 	}
 	for _, not := range []string{"var(", "href", "url(", "<script", "@import"} {
 		if strings.Contains(s, not) {
-			t.Errorf("%q in a picture that stands by itself", not)
+			t.Errorf("%q in a standalone picture", not)
 		}
 	}
 	parse(t, string(chart.Picture{}.SVG()))

@@ -13,10 +13,10 @@ type Lines struct {
 	Title string
 	X, Y  Axis
 	Lines []Line
-	Named bool // names stand at the ends of the lines, if there is room: see Names
+	Named bool // names are at the ends of the lines, if they fit: see Names
 }
 
-// A Line is one of a chart's. Values that are no numbers are left out.
+// A Line is a line of a chart. Values that are not numbers are left out.
 type Line struct {
 	Name   string
 	Class  Class
@@ -24,15 +24,15 @@ type Line struct {
 	Dots   bool    // each point is a measurement, and is marked
 }
 
-// A Point is a place of a line.
+// A Point is a point of a line.
 type Point struct {
 	X, Y float64
-	Tip  string // shown when a pointer rests on it; "" for none
+	Tip  string // tooltip; "" for none
 }
 
 const (
 	plotHeight = 190.0
-	nameGap    = 13.0 // between the base lines of two names
+	nameGap    = 13.0 // between the baselines of two names
 )
 
 // Names reports whether names at the ends of the lines fit into a width. If
@@ -68,7 +68,7 @@ func (l Lines) words() (title, description string) {
 	return l.Title, b.String()
 }
 
-// numbers are the points that can be drawn.
+// numbers returns the points that can be drawn.
 func numbers(points []Point) []Point {
 	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool {
 		return math.IsNaN(p.X+p.Y) || math.IsInf(p.X, 0) || math.IsInf(p.Y, 0)
@@ -114,8 +114,8 @@ func (l Lines) draw(w float64) (string, float64) {
 	return c.b.String(), y.from + 2*small + 18
 }
 
-// grid draws the axes into the width w. A tick whose label would run into that
-// before it has none.
+// grid draws the axes into the width w. A tick has no label if the label would
+// overlap the previous one.
 func (l Lines) grid(c *canvas, w float64, x, y scale, xTicks, yTicks []tick) {
 	for i, t := range yTicks {
 		at := y.at(t.value)
@@ -155,7 +155,7 @@ func (l Line) draw(c *canvas, x, y scale) {
 	}
 }
 
-// names writes the names at the lines' ends, apart from each other.
+// names writes the names at the ends of the lines, without overlap.
 func (l Lines) names(c *canvas, x, y scale) {
 	type name struct {
 		Line
@@ -176,8 +176,8 @@ func (l Lines) names(c *canvas, x, y scale) {
 	}
 }
 
-// spread moves ascending places apart until none is nearer than gap to the
-// next, and all are between low and top, as long as there is room for them.
+// spread moves ascending positions apart until each is at least gap from the next and
+// all are between low and top, if there is room.
 func spread(places []float64, low, top, gap float64) {
 	for i := range places {
 		if i > 0 {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A color is a role's on light and on dark ground. All have a contrast of at
-// least 4.5 to 1, so that words may have them too.
+// A color has a role's colours on light and on dark ground. All have a contrast of at
+// least 4.5 to 1, so text can use them too.
 type color struct{ role, light, dark string }
 
-// grounds and inks.
+// inks are the colours of backgrounds, text and axes.
 var inks = []color{
 	{"ground", "#ffffff", "#15181c"},
 	{"ink", "#1c1f23", "#e8eaed"},
@@ -18,8 +18,8 @@ var inks = []color{
 	{"grid", "#e4e7ea", "#2c3137"},
 }
 
-// The roles of variants. Blue is ours, the grey red is what has no protection,
-// and the rest keep apart for most who do not see red or green.
+// roles are the colours of variants. Blue is weir, greyish red is unprotected, and
+// most people with red-green colour blindness can tell the rest apart.
 var roles = []color{
 	{"u0", "#a3524d", "#d9948d"}, {"u1", "#7d5a57", "#b89a96"},
 	{"i0", "#686d72", "#9aa0a6"},
@@ -27,19 +27,19 @@ var roles = []color{
 	{"o0", "#b35900", "#f0a04b"}, {"o1", "#007a63", "#4fc9ae"}, {"o2", "#8e3d8f", "#d990da"}, {"o3", "#6b6b00", "#c9c75a"}, {"o4", "#7a5230", "#c9a07a"},
 }
 
-// A Class is how a variant looks: a role's colour, and dashes where two share
-// one.
+// A Class is the look of a variant: a role's colour, and dashes if two variants share
+// it.
 type Class string
 
 // A Palette gives every variant its class, the same in all charts.
 type Palette struct{ classes map[string]Class }
 
-// NewPalette gives out classes for the variants of each scenario in turn. Two
-// of one scenario have the same only if there are more than the roles can do
-// with and without dashes.
+// NewPalette assigns classes to the variants of each scenario in turn. Two variants
+// of one scenario share a class only if there are more variants than roles with and
+// without dashes.
 func NewPalette(scenarios [][]string) *Palette {
 	p := &Palette{map[string]Class{}}
-	uses := map[Class]int{} // over all scenarios
+	uses := map[Class]int{} // in all scenarios
 	for _, names := range scenarios {
 		taken := map[Class]bool{} // in this one
 		for _, name := range names {
@@ -57,8 +57,8 @@ func NewPalette(scenarios [][]string) *Palette {
 	return p
 }
 
-// pick chooses of a family's classes that are not taken the one with the
-// fewest uses, dashed ones last. What is unprotected is always the first.
+// pick chooses the free class of a family with the fewest uses, dashed ones last. An
+// unprotected variant always gets the first class.
 func pick(family byte, taken map[Class]bool, uses map[Class]int) (best Class) {
 	for _, dash := range []Class{"", " dash"} {
 		for _, r := range roles {
@@ -80,8 +80,8 @@ func pick(family byte, taken map[Class]bool, uses map[Class]int) (best Class) {
 	return Class(string(family) + "0")
 }
 
-// Of is the class of a variant. One that NewPalette was not told of has that
-// of an ideal.
+// Of returns the class of a variant. A variant unknown to NewPalette has the class of
+// an ideal.
 func (p *Palette) Of(name string) Class {
 	if c, ok := p.classes[name]; ok {
 		return c
@@ -89,7 +89,7 @@ func (p *Palette) Of(name string) Class {
 	return "i0"
 }
 
-// familyOf is u for what is unprotected, w for weir, i for an ideal, o for
+// familyOf returns u for unprotected variants, w for weir, i for an ideal, and o for
 // others.
 func familyOf(name string) byte {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
@@ -109,8 +109,8 @@ func familyOf(name string) byte {
 	return 'o'
 }
 
-// Variables are the colours as CSS custom properties for a page: those of
-// light, then those of dark ground.
+// Variables returns the colours as CSS custom properties for a page, for light and
+// for dark ground.
 func Variables() (light, dark string) {
 	var l, d strings.Builder
 	for _, list := range [][]color{inks, roles} {
@@ -122,19 +122,19 @@ func Variables() (light, dark string) {
 	return l.String(), d.String()
 }
 
-// Rules is the style sheet of the charts in a page that has the Variables.
+// Rules returns the style sheet of the charts in a page with the Variables.
 func Rules() string {
 	return shapes + colors(func(c color) string { return "var(--" + c.role + ")" })
 }
 
-// standaloneRules names the colours themselves: some that show SVG know no
-// custom properties.
+// standaloneRules contains the colours themselves, because some SVG viewers do not
+// support custom properties.
 func standaloneRules() string {
 	return shapes + colors(func(c color) string { return c.light }) +
 		"@media (prefers-color-scheme:dark){" + colors(func(c color) string { return c.dark }) + "}"
 }
 
-// shapes are all of the style that is not colour.
+// shapes are the styles other than colours.
 var shapes = fmt.Sprintf(`.chart text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}`+
 	`.chart .s{font-size:%gpx}.chart .p{font-size:%gpx}.chart .l{font-size:%gpx;font-weight:650}.chart .b{font-weight:650}`+
 	`.chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}`+

@@ -20,7 +20,7 @@ func TestPalette(t *testing.T) {
 	})
 	later := chart.NewPalette([][]string{{"weir 1", "weir 2", "weir 3", "weir 4"}, {"weir 5", "weir 1"}})
 	if later.Of("weir 5") == later.Of("weir 1") {
-		t.Errorf("a new variant gets %q, which one that was known and comes after it in the scenario has", later.Of("weir 5"))
+		t.Errorf("a new variant gets %q, the class of a known variant that comes later in the scenario", later.Of("weir 5"))
 	}
 	for name, family := range map[string]string{
 		"unprotected": "u0", "nothing": "u0", "weir": "w", "weir: cache": "w", "weir: adaptive": "w", "ceiling: a constant": "i0",
@@ -42,11 +42,11 @@ func TestPalette(t *testing.T) {
 		}
 	}
 	if dashes := strings.Contains(string(p.Of("weir 1")+p.Of("weir 2")+p.Of("weir: adaptive")), "dash"); dashes {
-		t.Error("dashes where there is a colour left")
+		t.Error("dashes although a colour is free")
 	}
 }
 
-// Words and lines can be read: 4.5 to 1 is what WCAG 2.2 asks of text.
+// Text and lines are legible: WCAG 2.2 requires a contrast of 4.5 to 1 for text.
 func TestColorsHaveContrast(t *testing.T) {
 	light, dark := chart.Variables()
 	for _, variables := range []string{light, dark} {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Ratios shows, for each row, a ratio that was published beside our own, on a
-// log axis with a mark at 1.
+// Ratios shows a published ratio and our own for each row, on a log axis with a mark
+// at 1.
 type Ratios struct {
 	Title           string
-	Published, Here string // what the two dots are called
-	Class           Class  // of the dot that is ours
+	Published, Here string // names of the two dots
+	Class           Class  // of our dot
 	Format          func(float64) string
 	Rows            []Ratio
 }
 
-// A Ratio is one row. A ratio of 0 is not known, and is not drawn.
+// A Ratio is one row. A ratio of 0 is unknown and not drawn.
 type Ratio struct {
 	Name            string
 	Published, Here float64
@@ -88,8 +88,8 @@ func (r Ratios) draw(w float64) (string, float64) {
 	return c.b.String(), bottom + small + 10
 }
 
-// row draws the dots of a row, each with its number on the outer side, so that
-// the two never meet.
+// row draws the dots of a row, each with its number on the outer side, so that the
+// numbers never overlap.
 func (r Ratios) row(c *canvas, row Ratio, x scale, y float64) {
 	published, here := finite(row.Published), finite(row.Here)
 	if published > 0 && here > 0 {
@@ -115,7 +115,7 @@ func (r Ratios) row(c *canvas, row Ratio, x scale, y float64) {
 	}
 }
 
-// legendOf names the two dots, and returns where it ends.
+// legendOf writes the names of the two dots and returns its lower end.
 func legendOf(c *canvas, r Ratios) float64 {
 	c.circle(6, 7, 5, "open", "")
 	c.text(16, 11, "s muted", "start", r.Published)

@@ -6,38 +6,38 @@ import (
 	"strconv"
 )
 
-// A Kind is how an axis maps numbers to places.
+// A Kind is how an axis maps numbers to positions.
 type Kind int
 
 const (
 	Linear     Kind = iota
-	Log             // zero and less stand at the axis's lower end
-	Percentile      // shares 0 to 1, spaced as the log of 1/(1-share): each further nine is as wide as the one before
+	Log             // zero and below are at the axis's lower end
+	Percentile      // shares 0 to 1, spaced as the log of 1/(1-share): each further nine is as wide as the previous one
 )
 
-// An Axis says what stands on it and how it is written.
+// An Axis describes an axis and the format of its labels.
 type Axis struct {
 	Title  string
 	Kind   Kind
-	Format func(float64) string // of a value at a tick; nil: as few digits as it takes
-	Top    float64              // of a Percentile axis: how many answers there were, at most; of others, the least upper end; 0: by the data
-	Bare   bool                 // of a Linear axis: it need not begin at 0
+	Format func(float64) string // formats a value at a tick; nil: as few digits as needed
+	Top    float64              // for a Percentile axis: the largest number of answers; for others: the least upper end; 0: from the data
+	Bare   bool                 // for a Linear axis: it need not begin at 0
 }
 
-// mostNines is how far a Percentile axis goes: to 99.99 %.
+// mostNines is the length of a Percentile axis: up to 99.99 %.
 const mostNines = 4
 
-// LastShare is where a Percentile axis ends at the most.
+// LastShare is the largest upper end of a Percentile axis.
 const LastShare = 0.9999
 
 // A scale is an axis with its ends.
 type scale struct {
 	kind     Kind
 	low, top float64 // transformed
-	from, to float64 // where they are drawn
+	from, to float64 // their positions in the drawing
 }
 
-// A tick is a place on an axis with what stands there.
+// A tick is a position on an axis with its label.
 type tick struct {
 	value float64
 	label string
@@ -67,10 +67,10 @@ func newScale(a Axis, values []float64, most int) (scale, []tick) {
 	return s, ticks
 }
 
-// pointZero are decimals that say nothing: the ticks are round.
+// pointZero matches redundant decimals: ticks are round numbers.
 var pointZero = regexp.MustCompile(`\.0+($|[^0-9])`)
 
-// at is where v is drawn. What is outside of the axis is drawn at its end.
+// at returns the position of v. Values outside the axis are drawn at its end.
 func (s scale) at(v float64) float64 {
 	switch s.kind {
 	case Log:
@@ -82,10 +82,10 @@ func (s scale) at(v float64) float64 {
 	return s.from + (v-s.low)/(s.top-s.low)*(s.to-s.from)
 }
 
-// Nines is how many nines a share has: 1 for 0.9, 2 for 0.99.
+// Nines returns the number of nines of a share: 1 for 0.9, 2 for 0.99.
 func Nines(share float64) float64 { return -math.Log10(max(1-share, 1e-12)) }
 
-// linearTicks are at most most steps of 1, 2 or 5 times a power of ten.
+// linearTicks returns at most most ticks, in steps of 1, 2 or 5 times a power of ten.
 func linearTicks(values []float64, a Axis, most int) (low, top float64, ticks []tick) {
 	low, top = ends(values)
 	if !a.Bare {
@@ -98,7 +98,7 @@ func linearTicks(values []float64, a Axis, most int) (low, top float64, ticks []
 	step := niceStep((top - low) / float64(most))
 	first, last := math.Floor(low/step+1e-9), math.Ceil(top/step-1e-9)
 	for i := first; i <= last; i++ {
-		// i*step has digits that are no digits of the number: 3*0.1.
+		// i*step can have rounding errors in its last digits: 3*0.1.
 		v, _ := strconv.ParseFloat(strconv.FormatFloat(i*step, 'g', 12, 64), 64)
 		ticks = append(ticks, tick{value: v})
 	}
@@ -115,7 +115,8 @@ func ends(values []float64) (low, top float64) {
 	return low, top
 }
 
-// niceStep is the least of 1, 2 and 5 times a power of ten that is at least v.
+// niceStep returns the smallest number of the form 1, 2 or 5 times a power of ten
+// that is at least v.
 func niceStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5} {
@@ -126,8 +127,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// logTicks are powers of ten, every second one if they are many, or with
-// twice and five times each if they are few.
+// logTicks returns powers of ten: every second one if there are many, or also twice
+// and five times each if there are few.
 func logTicks(values []float64, most int) (low, top float64, ticks []tick) {
 	low = math.Inf(1)
 	for _, v := range values {
@@ -177,7 +178,8 @@ func logEnd(v float64, round func(float64) float64) float64 {
 	return whole + 1
 }
 
-// percentileTicks go as far as that many answers have something to say.
+// percentileTicks returns ticks up to the last percentile that this many answers can
+// resolve.
 func percentileTicks(answers float64) (top float64, ticks []tick) {
 	last := mostNines
 	if answers > 0 {

@@ -90,7 +90,7 @@ func TestSpreadKeepsNamesApart(t *testing.T) {
 			}
 		}
 		if len(had) == 3 && had[1] == 50 && !slices.Equal(had, places) {
-			t.Errorf("spread(%v) = %v; want what is apart left alone", had, places)
+			t.Errorf("spread(%v) = %v; want positions that are apart unchanged", had, places)
 		}
 	}
 }

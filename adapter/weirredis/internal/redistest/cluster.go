@@ -11,7 +11,7 @@ import (
 // A Cluster has masters that share the slots evenly, and replicas.
 type Cluster struct {
 	Masters  []*Server
-	Replicas []*Server // the i-th is of Masters[i]
+	Replicas []*Server // the i-th replicates Masters[i]
 
 	t testing.TB
 }
@@ -19,8 +19,8 @@ type Cluster struct {
 // clusterTime is how long the nodes may take to agree.
 const clusterTime = 30 * time.Second
 
-// StartCluster starts a Cluster, made by hand: a failover takes about two
-// seconds once a master is away for nodeTimeout.
+// StartCluster starts a Cluster, configured by hand. A failover takes about two
+// seconds once a master is unreachable for nodeTimeout.
 func StartCluster(t testing.TB, path string, masters, replicas int, nodeTimeout time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -68,9 +68,9 @@ func (c *Cluster) Meet(a, b *Server) {
 	a.Do("CLUSTER", "MEET", host, port, bus)
 }
 
-// Failover kills all masters, and has their replicas take over at once, with what
-// they have seen. It returns when that is done; the old masters are the replicas
-// then.
+// Failover kills all masters, and makes their replicas take over at once, with the
+// data that they have. When it returns, the new masters are in Masters, and the old
+// ones in Replicas.
 func (c *Cluster) Failover() {
 	c.t.Helper()
 	for i, r := range c.Replicas {
@@ -84,7 +84,7 @@ func (c *Cluster) Failover() {
 	c.AwaitOK()
 }
 
-// Add starts one more master, without slots, and waits until all know it.
+// Add starts one more master, without slots, and waits until all nodes know it.
 func (c *Cluster) Add(path string, nodeTimeout time.Duration) *Server {
 	c.t.Helper()
 	s := c.node(path, nodeTimeout)
@@ -113,11 +113,11 @@ func (c *Cluster) awaitKnown() {
 // All returns all servers.
 func (c *Cluster) All() []*Server { return append(append([]*Server{}, c.Masters...), c.Replicas...) }
 
-// AwaitOK waits until all that run say that the Cluster is well, and know the
+// AwaitOK waits until all running nodes report a healthy Cluster, and know the
 // replicas, which have caught up.
 func (c *Cluster) AwaitOK() {
 	c.t.Helper()
-	c.await("the Cluster to be well", func() bool {
+	c.await("the Cluster to be healthy", func() bool {
 		for _, s := range c.All() {
 			s.mu.Lock()
 			runs := s.cmd != nil

@@ -2,6 +2,6 @@ package redistest
 
 import "syscall"
 
-// dieWithParent has the kernel end the server when the test's process ends in
-// whatever way.
+// dieWithParent makes the kernel end the server when the test's process ends, for
+// whatever reason.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -1,5 +1,5 @@
-// Package redistest starts throw-away Redis and Valkey servers for tests, on
-// loopback and free ports, each in a folder of its own. They end with the test.
+// Package redistest starts temporary Redis and Valkey servers for tests, on loopback
+// and free ports, each in a separate folder. They end with the test.
 package redistest
 
 import (
@@ -19,34 +19,34 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The environment variables that tell tests of the engines.
+// The environment variables that configure the engines of tests.
 const (
-	requiredVar = "WEIR_TEST_ENGINES" // "required": the engines must be there
+	requiredVar = "WEIR_TEST_ENGINES" // "required": the engines must be installed
 	redisVar    = "WEIR_TEST_REDIS_SERVER"
 	valkeyVar   = "WEIR_TEST_VALKEY_SERVER"
 )
 
-// startTime is how long a server may take until it answers.
+// startTime is how long a server may take until it responds.
 const startTime = 10 * time.Second
 
-// Redis returns the path of redis-server: what WEIR_TEST_REDIS_SERVER says, or
-// the one in PATH. If there is none the test fails where engines are required,
-// and is skipped elsewhere.
+// Redis returns the path of redis-server: the one in WEIR_TEST_REDIS_SERVER, or the
+// one in PATH. Without one the test fails if engines are required, and is skipped
+// otherwise.
 func Redis(t testing.TB) string {
 	t.Helper()
 	path, err := binary(redisVar, "redis-server")
 	switch {
 	case err == nil:
 	case os.Getenv(requiredVar) == "required":
-		t.Fatalf("%s=required, and there is no redis-server: %v", requiredVar, err)
+		t.Fatalf("%s=required, but there is no redis-server: %v", requiredVar, err)
 	default:
 		t.Skipf("no redis-server: %v", err)
 	}
 	return path
 }
 
-// Valkey returns the path of valkey-server, or "" if there is none: not
-// every machine has it.
+// Valkey returns the path of valkey-server, or "" if there is none, because not every
+// machine has it.
 func Valkey() string {
 	path, err := binary(valkeyVar, "valkey-server")
 	if err != nil {
@@ -62,7 +62,7 @@ func binary(variable, name string) (string, error) {
 	return exec.LookPath(name)
 }
 
-// A Server is a process. Its methods fail the test if they cannot do their work.
+// A Server is a server process. Its methods fail the test on errors.
 type Server struct {
 	Addr string // host:port, the same after a Restart
 
@@ -76,8 +76,8 @@ type Server struct {
 	done chan struct{} // guarded by mu: closed when cmd has ended
 }
 
-// Start starts a server of that program, with arguments as in its
-// configuration file: "--maxmemory", "3mb". It saves nothing.
+// Start starts a server with the program at path, with arguments as in its
+// configuration file: "--maxmemory", "3mb". It saves nothing to disk.
 func Start(t testing.TB, path string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, path: path, Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))}
@@ -129,7 +129,7 @@ func (s *Server) run() {
 	s.cmd, s.done = cmd, done
 }
 
-// await waits until the server takes connections.
+// await waits until the server accepts connections.
 func (s *Server) await() {
 	s.t.Helper()
 	end := time.Now().Add(startTime)
@@ -142,7 +142,7 @@ func (s *Server) await() {
 			}
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("%s does not answer on %s: %v", s.path, s.Addr, err)
+			s.t.Fatalf("%s does not respond on %s: %v", s.path, s.Addr, err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -153,7 +153,7 @@ func (s *Server) ping() bool {
 	return err == nil
 }
 
-// Kill ends the process, if it runs, and waits for its end.
+// Kill ends the process, if it is running, and waits for its end.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	cmd, done := s.cmd, s.done
@@ -162,11 +162,11 @@ func (s *Server) Kill() {
 	if cmd == nil {
 		return
 	}
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // it may have ended already
 	<-done
 }
 
-// Restart kills the server, if it runs, and starts it anew: empty.
+// Restart kills the server, if it is running, and starts it again, empty.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -174,7 +174,7 @@ func (s *Server) Restart() {
 	s.await()
 }
 
-// Pause stops the process without ending it, as a hung machine would be.
+// Pause stops the process without ending it, like a hung machine.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.
@@ -185,14 +185,14 @@ func (s *Server) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.t.Fatalf("%v for a server that does not run", sig)
+		s.t.Fatalf("%v for a server that is not running", sig)
 	}
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// Do sends a command on a connection of its own.
+// Do sends a command on a separate connection.
 func (s *Server) Do(command ...string) rueidis.RedisMessage {
 	s.t.Helper()
 	m, err := s.try(command...)
@@ -202,7 +202,7 @@ func (s *Server) Do(command ...string) rueidis.RedisMessage {
 	return m
 }
 
-// Text is Do for commands that answer with text.
+// Text is Do for commands that return text.
 func (s *Server) Text(command ...string) string {
 	s.t.Helper()
 	m := s.Do(command...)
@@ -213,10 +213,10 @@ func (s *Server) Text(command ...string) string {
 	if err != nil {
 		s.t.Fatalf("%v: %v", command, err)
 	}
-	return strings.TrimPrefix(text, "txt:") // RESP3 says what kind of text it is
+	return strings.TrimPrefix(text, "txt:") // RESP3 adds the kind of text
 }
 
-// Int is Do for commands that answer with a number.
+// Int is Do for commands that return a number.
 func (s *Server) Int(command ...string) int64 {
 	s.t.Helper()
 	m := s.Do(command...)
@@ -227,7 +227,7 @@ func (s *Server) Int(command ...string) int64 {
 	return n
 }
 
-// Texts is Do for commands that answer with several texts.
+// Texts is Do for commands that return several texts.
 func (s *Server) Texts(command ...string) []string {
 	s.t.Helper()
 	m := s.Do(command...)
@@ -254,8 +254,8 @@ func (s *Server) try(command ...string) (rueidis.RedisMessage, error) {
 	return client.Do(ctx, client.B().Arbitrary(command...).Build()).ToMessage()
 }
 
-// Calls returns how often each command was called, scripts' own included, since
-// the last CONFIG RESETSTAT.
+// Calls returns how often each command was called, including calls inside scripts,
+// since the last CONFIG RESETSTAT.
 func (s *Server) Calls() map[string]int {
 	s.t.Helper()
 	calls := make(map[string]int)
@@ -274,8 +274,8 @@ func (s *Server) Calls() map[string]int {
 	return calls
 }
 
-// freePort returns a port on which nothing listens. Another process may take it
-// before it is used, which has not been seen.
+// freePort returns a port on which nothing listens. Another process could take it
+// before it is used, but this has not been observed.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for {
@@ -284,19 +284,19 @@ func freePort(t testing.TB) int {
 			t.Fatal(err)
 		}
 		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close() // it was only asked for its port
+		_ = l.Close() // only its port was needed
 		if _, given := givenPorts.LoadOrStore(port, true); !given {
 			return port
 		}
 	}
 }
 
-// givenPorts are those of this process: the system may name one again before the
-// server that it was for listens there.
+// givenPorts are the ports that this process has given out: the system can name one
+// again before the server that it was meant for listens there.
 var givenPorts sync.Map
 
-// StartSentinel starts a Sentinel that watches a master under a name, and
-// returns when it knows of the replicas.
+// StartSentinel starts a Sentinel that monitors a master under a name, and returns
+// when it knows the replicas.
 func StartSentinel(t testing.TB, path, name string, master *Server, replicas int) *Server {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(master.Addr)
@@ -318,7 +318,7 @@ func StartSentinel(t testing.TB, path, name string, master *Server, replicas int
 			return s
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the Sentinel knows of no %d replicas", replicas)
+			t.Fatalf("the Sentinel does not know %d replicas", replicas)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package front runs one suite against a caching proxy and against weir proxy, both
-// with the configuration that a page of the documentation shows.
+// Package front runs the same suite against a caching proxy and against weir proxy, each
+// with the configuration shown in the documentation.
 package front
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// patience is how long a test waits for what has to happen, on a busy machine.
+// patience is how long a test waits for a condition, even on a busy machine.
 const patience = 30 * time.Second
 
-// An Origin responds to each call for a path with the number of the call.
+// An Origin responds to each request for a path with the number of that request.
 type Origin struct {
 	*httptest.Server
 	Down atomic.Bool // respond with 500
@@ -35,7 +35,8 @@ type Origin struct {
 	calls map[string]int // guarded by mu
 }
 
-// NewOrigin starts an Origin. A call takes 200 ms, and states no freshness.
+// NewOrigin starts an Origin. A call takes 200 ms, and its response has no freshness
+// information.
 func NewOrigin(t *testing.T) *Origin {
 	o := &Origin{calls: map[string]int{}}
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +86,7 @@ func (f Front) get(path string, fields ...string) (status int, body string, err 
 	return resp.StatusCode, string(b), err
 }
 
-// wants fails unless path is answered with 200 and body.
+// wants checks that the response for path is 200 with body.
 func (f Front) wants(t *testing.T, path, body string, fields ...string) {
 	t.Helper()
 	if status, got, err := f.get(path, fields...); status != 200 || got != body || err != nil {
@@ -93,8 +94,8 @@ func (f Front) wants(t *testing.T, path, body string, fields ...string) {
 	}
 }
 
-// Run runs the suite: a crowd is one call, hits and stale responses need none, a
-// session cookie bypasses the cache, an outage is not seen.
+// Run runs the suite: concurrent requests make one call, hits and stale responses make
+// none, a session cookie bypasses the cache, and clients do not notice an outage.
 func Run(t *testing.T, open func(t *testing.T, origin string) Front) {
 	o := NewOrigin(t)
 	f := open(t, o.URL)
@@ -132,7 +133,7 @@ func Run(t *testing.T, open func(t *testing.T, origin string) Front) {
 	})
 	t.Run("a purge", func(t *testing.T) {
 		if f.Purge == nil {
-			t.Log("it cannot purge") // the difference
+			t.Log("this proxy cannot purge") // the difference
 			return
 		}
 		f.wants(t, "/purged", "/purged 1")
@@ -147,12 +148,12 @@ func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not in %v", what, patience)
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }
 
-// Config reads a configuration of the documentation, with the given origin and
+// Config reads a configuration from the documentation, and fills in the given origin and
 // addresses.
 func Config(t *testing.T, file, origin string, listen ...string) string {
 	t.Helper()
@@ -203,7 +204,8 @@ func Weir(t *testing.T, file, origin string) Front {
 	return f
 }
 
-// run starts a program and waits for a line with text. The test ends it.
+// run starts a program and waits for a line of output that contains text. The program is
+// stopped at the end of the test.
 func run(t *testing.T, cmd *exec.Cmd, text string) {
 	t.Helper()
 	out, in, err := os.Pipe()
@@ -235,14 +237,14 @@ func run(t *testing.T, cmd *exec.Cmd, text string) {
 	select {
 	case ok := <-ready:
 		if !ok {
-			t.Fatalf("%s ended without %q", cmd.Path, text)
+			t.Fatalf("%s ended without printing %q", cmd.Path, text)
 		}
 	case <-time.After(patience):
-		t.Fatalf("%s has not said %q in %v", cmd.Path, text, patience)
+		t.Fatalf("%s did not print %q within %v", cmd.Path, text, patience)
 	}
 }
 
-// Need skips the test if an engine is not installed, and fails where engines are
+// Need skips the test if an engine is not installed, or fails it if engines are
 // required.
 func Need(t *testing.T, name string) {
 	t.Helper()
@@ -254,7 +256,7 @@ func Need(t *testing.T, name string) {
 	}
 }
 
-// Nginx starts nginx with a file as its http block.
+// Nginx starts nginx with the file as its http block.
 func Nginx(t *testing.T, file, origin string) Front {
 	t.Helper()
 	Need(t, "nginx")
@@ -266,7 +268,7 @@ func Nginx(t *testing.T, file, origin string) Front {
 	return Front{URL: s.URL}
 }
 
-// Varnish starts Varnish with a file as its VCL.
+// Varnish starts Varnish with the file as its VCL.
 func Varnish(t *testing.T, file, origin string) Front {
 	t.Helper()
 	Need(t, "varnish")

@@ -1,4 +1,4 @@
-// Package mail has the suite of the services that send mails from a queue.
+// Package mail has the test suite for services that send mails from a queue.
 package mail
 
 import (
@@ -15,15 +15,16 @@ type Mail struct {
 	To    string `json:"to"`
 }
 
-// ErrNoAddress is permanent.
+// ErrNoAddress is a permanent error: a retry cannot succeed.
 var ErrNoAddress = errors.New("mail: no such address")
 
-// A Sender has a mail sent later, and not before delay.
+// A Sender queues a mail, which is sent after delay at the earliest.
 type Sender interface {
 	Enqueue(ctx context.Context, m Mail, delay time.Duration) error
 }
 
-// patience is how long a test waits: asynq looks for retries every 5 s.
+// patience is how long a test waits. It is long because asynq checks for retries only
+// every 5 s.
 const patience = time.Minute
 
 // A Server is the slow service. It fails the first attempt of order "retry",
@@ -78,15 +79,15 @@ func Run(t *testing.T, s *Server, q Sender) {
 			if _, sent := s.of(order); !sent.IsZero() {
 				break
 			} else if time.Now().After(end) {
-				t.Fatalf("order %s is not sent in %v", order, patience)
+				t.Fatalf("order %s was not sent within %v", order, patience)
 			}
 		}
 	}
-	enqueue(Mail{"once", "ada@example.org"}, 0) // again, after it was sent
+	enqueue(Mail{"once", "ada@example.org"}, 0) // a second time, after it was sent
 	enqueue(Mail{"last", "ada@example.org"}, 0)
 	for sent := (time.Time{}); sent.IsZero(); _, sent = s.of("last") {
 		if time.Since(began) > 2*patience {
-			t.Fatal("the last order is not sent")
+			t.Fatal("the last order was not sent")
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -96,6 +97,6 @@ func Run(t *testing.T, s *Server, q Sender) {
 		}
 	}
 	if _, sent := s.of("later"); sent.Sub(began) < 2*time.Second {
-		t.Errorf("the delayed order was sent after %v; want 2 s or more", sent.Sub(began))
+		t.Errorf("the delayed order was sent after %v; want at least 2 s", sent.Sub(began))
 	}
 }

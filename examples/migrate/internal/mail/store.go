@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// Store opens a store of jobs in a folder of the test.
+// Store opens a job store in a temporary folder of the test.
 func Store(t *testing.T) *jobs.Store {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(t.TempDir(), "jobs"), MinFree: -1})

@@ -1,5 +1,5 @@
-// Package shop has the slow source that both sides of each migration use, and
-// the crowd that asks for its prices.
+// Package shop has the slow source that both sides of each migration use, and a crowd of
+// callers that request its prices.
 package shop
 
 import (
@@ -14,7 +14,7 @@ import (
 // Slow is how long the source takes to respond.
 const Slow = time.Second
 
-// ErrDown is what loads return while the source is Down.
+// ErrDown is returned by loads while the source is Down.
 var ErrDown = errors.New("shop: the database is down")
 
 // A Source has prices. Its loads take [Slow], unless the context ends first.
@@ -41,7 +41,7 @@ func (s *Source) Price(ctx context.Context, sku string) (int, error) {
 	return 100 * len(sku), nil
 }
 
-// Prices returns those of several products, in one load. Unknown ones are left out.
+// Prices returns the prices of several products in one load, without unknown products.
 func (s *Source) Prices(ctx context.Context, skus []string) (map[string]int, error) {
 	if _, err := s.Price(ctx, ""); err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func (s *Source) Prices(ctx context.Context, skus []string) (map[string]int, err
 	return found, nil
 }
 
-// Prices is what a service offers, before its migration and after it.
+// Prices is the API of a service, both before and after its migration.
 type Prices interface {
 	Price(ctx context.Context, sku string) (int, error)
 }
 
-// Crowd has n callers ask for one price at once. It returns how many of them got
-// want, nil.
+// Crowd runs n callers that request one price at once. It returns how many of them got
+// want without an error.
 func Crowd(ctx context.Context, p Prices, n int, sku string, want int) int {
 	var got atomic.Int64
 	var callers sync.WaitGroup

@@ -1,11 +1,11 @@
-// Command jobs-check submits jobs, kills and stops whatever takes part, and holds
-// the outcome against what package jobs promises.
+// Command jobs-check submits jobs while it kills and stops the processes involved,
+// and checks the outcome against what package jobs promises.
 //
 //	jobs-check --mode single --for 3m --seed 7
 //
-// It ends with 1 if a rule is broken, and shows the histories; with 2 in trouble of
-// its own. It is in this module, as it starts servers by its internal packages; it
-// is no part of what users get.
+// It exits with status 1 and shows the histories if a rule is broken, and with status
+// 2 if the check itself fails. It belongs to this module because it starts servers
+// with the module's internal packages. It is not shipped to users.
 package main
 
 import (
@@ -32,16 +32,16 @@ func main() {
 func run(ctx context.Context) int {
 	var o jobscheck.Options
 	mode := flag.String("mode", string(jobscheck.Single), "single, embedded or cluster")
-	flag.TextVar(&o.Durability, "durability", jobs.Durability(0), "process or disk, of one server; default disk")
-	flag.DurationVar(&o.For, "for", 2*time.Minute, "how long there are faults")
+	flag.TextVar(&o.Durability, "durability", jobs.Durability(0), "process or disk, for a single server; default disk")
+	flag.DurationVar(&o.For, "for", 2*time.Minute, "how long to inject faults")
 	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides what is submitted and what fails")
-	flag.IntVar(&o.Submitters, "submitters", 0, "processes that submit; default 3")
-	flag.IntVar(&o.Workers, "workers", 0, "processes that work; default 3")
+	flag.IntVar(&o.Submitters, "submitters", 0, "number of submitter processes; default 3")
+	flag.IntVar(&o.Workers, "workers", 0, "number of worker processes; default 3")
 	flag.Float64Var(&o.Rate, "rate", 0, "submissions per second of each submitter; default 30")
-	flag.DurationVar(&o.Lease, "lease", 0, "of the queue; default 2s")
+	flag.DurationVar(&o.Lease, "lease", 0, "lease of the queue; default 2s")
 	flag.DurationVar(&o.FaultEvery, "fault-every", 0, "mean time between faults; default 700ms")
-	flag.DurationVar(&o.Settle, "settle", 0, "in which all jobs must be over, after the faults; default 1m")
-	dir := flag.String("dir", "", "folder for stores and the log, which is kept; default a temporary one, kept if a rule is broken")
+	flag.DurationVar(&o.Settle, "settle", 0, "time for all jobs to finish after the faults; default 1m")
+	dir := flag.String("dir", "", "folder for the stores and the log, which is kept; default: a temporary folder, kept if a rule is broken")
 	asJSON := flag.Bool("json", false, "write the report as JSON")
 	flag.Parse()
 	o.Mode, o.Dir, o.Progress = jobscheck.Mode(*mode), *dir, os.Stderr

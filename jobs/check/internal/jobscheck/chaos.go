@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A chaos does harm to the world, and mends it.
+// A chaos injects faults into the world and repairs them.
 type chaos struct {
 	w      *world
-	faults map[string]int // counted by kind; of one goroutine
-	next   time.Time      // of the next fault of a server, at the earliest; of one goroutine
+	faults map[string]int // count by kind; used by one goroutine
+	next   time.Time      // earliest time of the next server fault; used by one goroutine
 
 	mu     sync.Mutex
-	busy   map[*process]bool // guarded by mu; harmed, and not yet mended
-	broken error             // guarded by mu; the checker's own trouble
-	hurts  sync.WaitGroup    // that run
+	busy   map[*process]bool // guarded by mu; has a fault that is not repaired yet
+	broken error             // guarded by mu; an error of the checker itself
+	hurts  sync.WaitGroup    // faults in progress
 }
 
-// play does harm until ctx ends, and returns when all is mended: what was
-// killed runs again, what was stopped goes on.
+// play injects faults until ctx ends. It returns when all are repaired: killed
+// processes run again, and stopped ones have continued.
 func (c *chaos) play(ctx context.Context) error {
 	r := draw(c.w.o.Seed, "chaos")
 	for ctx.Err() == nil {
@@ -38,8 +38,8 @@ func (c *chaos) play(ctx context.Context) error {
 	return c.broken
 }
 
-// harm draws a fault and a process, and begins it. Servers are hit one at a time,
-// each fifth fault or so.
+// harm draws a fault and a process, and injects the fault. About one fault in five
+// hits a server; servers are hit one at a time.
 func (c *chaos) harm(ctx context.Context, r *rand.Rand) {
 	n, lasts := r.IntN(100), between(r, 0, time.Second)
 	p := c.w.parts[r.IntN(len(c.w.parts))]
@@ -49,7 +49,7 @@ func (c *chaos) harm(ctx context.Context, r *rand.Rand) {
 		c.next = time.Now().Add(c.w.o.ServerRest)
 		p = c.w.target(ctx)
 	} else if c.w.o.Mode == Embedded && p == c.w.parts[0] {
-		return // that is the server, which has its own share
+		return // this process contains the server, whose faults are drawn separately
 	}
 	if !c.take(p, server) {
 		return
@@ -82,8 +82,8 @@ func (c *chaos) harm(ctx context.Context, r *rand.Rand) {
 	})
 }
 
-// take marks p as busy; false: it is, or it is one of several servers, of which
-// another is.
+// take marks p as busy. It returns false if p is busy already, or if p is a server
+// and another server is busy.
 func (c *chaos) take(p *process, server bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +96,8 @@ func (c *chaos) take(p *process, server bool) bool {
 	return true
 }
 
-// These run on their own, and return when what they have done is mended. They
-// wait in real time.
+// Each of these runs in its own goroutine, and returns when its fault is repaired.
+// They wait in real time.
 
 func (c *chaos) kill(p *process, lasts time.Duration) error {
 	if err := p.kill(); err != nil {
@@ -115,8 +115,8 @@ func (c *chaos) pause(p *process, lasts time.Duration) error {
 	return p.signal(continued, syscall.SIGCONT)
 }
 
-// ask tells a worker to stop, which takes it the graceful time and a second, and
-// kills it if it does not.
+// ask tells a worker to stop gracefully, which takes the graceful time and about a
+// second. It kills the worker if that takes too long.
 func (c *chaos) ask(p *process, lasts time.Duration) error {
 	if err := p.tell(tellStop); err != nil {
 		return err

@@ -14,8 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Short runs of the checker, in each mode. Long ones are made by hand, with
-// jobs-check.
+// Short runs of the checker in each mode. Use jobs-check for long runs.
 
 func TestCheckerEmbedded(t *testing.T) { check(t, Options{Mode: Embedded}) }
 
@@ -40,9 +39,9 @@ func check(t *testing.T, o Options) {
 	var text bytes.Buffer
 	r.Print(&text)
 	if len(r.Violations) > 0 {
-		t.Errorf("seed %d: %d rules are broken; want none\n%s", o.Seed, len(r.Violations), &text)
+		t.Errorf("seed %d: %d rules broken; want none\n%s", o.Seed, len(r.Violations), &text)
 	}
-	// A run in which nothing happened proves nothing.
+	// A run in which too little happens proves nothing.
 	if r.Accepted < 20 || r.States[jobs.StateDone.String()] < 10 || len(r.Faults) < 2 {
 		t.Errorf("seed %d: too little happened\n%s", o.Seed, &text)
 	}

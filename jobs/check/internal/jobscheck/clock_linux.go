@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// now reads CLOCK_MONOTONIC, in ns: it is the same for all processes of the
-// machine, and does not jump. package time has it only as differences within one
-// process.
+// now reads CLOCK_MONOTONIC, in ns. It is shared by all processes of the machine, and
+// does not jump. Package time exposes it only as differences within one process.
 func now() int64 {
 	const clockMonotonic = 1
 	var ts syscall.Timespec

@@ -4,6 +4,6 @@ package jobscheck
 
 import "time"
 
-// now is the wall clock, in ns, where we know of no monotonic clock that all
-// processes share. A run in which it is stepped is to be thrown away.
+// now returns the wall clock, in ns, on systems where we know of no monotonic clock
+// shared by all processes. Discard a run during which this clock is stepped.
 func now() int64 { return time.Now().UnixNano() }

@@ -12,13 +12,13 @@ import (
 // An event is one line of the log.
 type event struct {
 	At   int64  `json:"at"` // now(), in ns
-	By   string `json:"by"` // a process and its life, "worker-2.3"
+	By   string `json:"by"` // process and life, "worker-2.3"
 	What what   `json:"what"`
-	// Name is the job's, which its input carries; of a fault, the process that it
-	// happens to.
+	// Name is the job's name, which is in its input. For a fault, it is the process
+	// that the fault hits.
 	Name string `json:"name,omitempty"`
 	ID   string `json:"id,omitempty"`
-	// From is when the call began whose end this is.
+	// From is when the call began that ended at At.
 	From    int64  `json:"from,omitempty"`
 	Joined  bool   `json:"joined,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
@@ -27,35 +27,36 @@ type event struct {
 	Err     string `json:"err,omitempty"`
 }
 
-// what says what an event is.
+// A what is the kind of an event.
 type what string
 
 const (
-	// Of submitters. The first of each pair is written before the call, so that
-	// one whose process dies is known of.
+	// Events of submitters. The first of each pair is written before the call, so
+	// that the log shows calls whose process died.
 	submitting what = "submitting"
-	submitted  what = "submitted" // Err: "", or what errorName makes of it
+	submitted  what = "submitted" // Err: "", or the result of errorName
 	canceling  what = "canceling" //
 	canceled   what = "canceled"
 	waited     what = "waited" // with Result or Err
-	quiet      what = "quiet"  // nothing more is submitted or waited for
+	quiet      what = "quiet"  // no more submits or waits
 
-	// Of workers.
+	// Events of workers.
 	started what = "started"
 	ended   what = "ended" // with Result, or with Err, which begins with the class
-	kept    what = "kept"  // the Worker says that a result is kept
+	kept    what = "kept"  // the Worker reports that a result is kept
 	said    what = "said"  // another of the Worker's events
 
-	// Of faults, by the program that starts the others.
+	// Events of faults, written by the program that starts the other processes.
 	killed    what = "killed"
 	paused    what = "paused"
 	continued what = "continued"
 	asked     what = "asked" // to stop gracefully
-	gone      what = "gone"  // the process has ended
-	up        what = "up"    // it was started
+	gone      what = "gone"  // the process has exited
+	up        what = "up"    // the process was started
 )
 
-// String is the line of a history, with its instant counted from a beginning.
+// String formats the event as one line of a history, with its time relative to
+// beginning.
 func (e event) line(beginning int64) string {
 	s := fmt.Sprintf("%10.4fs %-13s %-10s", time.Duration(e.At-beginning).Seconds(), e.By, e.What)
 	if e.From != 0 {
@@ -76,13 +77,13 @@ func (e event) line(beginning int64) string {
 	return s
 }
 
-// A journal is the log, as one process writes it.
+// A journal is the log as written by one process.
 type journal struct {
 	by   string
 	file *os.File
 }
 
-// openJournal appends to the log at path. With O_APPEND, and one write for each
+// openJournal opens the log at path for appending. With O_APPEND and one write per
 // line, lines of several processes do not mix.
 func openJournal(path, by string) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -92,8 +93,8 @@ func openJournal(path, by string) (*journal, error) {
 	return &journal{by, f}, nil
 }
 
-// note appends e, of now if it says no instant. A log that cannot be written is
-// worth nothing, so the process ends.
+// note appends e, with the current time if it has none. An incomplete log is
+// worthless, so the process ends if the write fails.
 func (j *journal) note(e event) {
 	if e.At == 0 {
 		e.At = now()
@@ -104,13 +105,13 @@ func (j *journal) note(e event) {
 		_, err = j.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		panic(fmt.Sprintf("jobscheck: the log: %v", err))
+		panic(fmt.Sprintf("jobscheck: writing the log: %v", err))
 	}
 }
 
 func (j *journal) Close() error { return j.file.Close() }
 
-// readJournal returns all events of a log, by their instants.
+// readJournal returns all events of a log, sorted by time.
 func readJournal(path string) ([]event, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -123,7 +124,7 @@ func readJournal(path string) ([]event, error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("jobscheck: the log, line %d: %w", len(events)+1, err)
+			return nil, fmt.Errorf("jobscheck: log, line %d: %w", len(events)+1, err)
 		}
 		events = append(events, e)
 	}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A history is what happened, by job.
+// A history is what happened, grouped by job.
 type history struct {
 	o         Options
 	events    []event
 	jobs      map[string]*job  // by name
-	parts     map[string]*part // by process and life
-	harm      []span           // of servers: until they are surely back
+	parts     map[string]*part // keyed by process and life
+	harm      []span           // server faults, until the servers are surely back
 	beginning int64
 	broken    []Violation
 }
 
-// A span is from one instant to another, in ns.
+// A span is the time between two instants, in ns.
 type span struct{ from, to int64 }
 
 func (s span) meets(from, to int64) bool { return s.from < to && from < s.to }
@@ -28,13 +28,13 @@ func (s span) meets(from, to int64) bool { return s.from < to && from < s.to }
 // A part is one life of a process.
 type part struct {
 	pauses []span
-	dead   int64 // when it was gone; the end of time if it was not
-	killed int64 // when it was; zero: it was not
-	asked  bool  // to stop
+	dead   int64 // when it exited; the end of time if it did not
+	killed int64 // when it was killed; zero if it was not
+	asked  bool  // told to stop gracefully
 	err    string
 }
 
-// A job is all that happened under one name.
+// A job is everything that happened under one name.
 type job struct {
 	name     string
 	ids      []string
@@ -42,7 +42,7 @@ type job struct {
 	events   []event
 	submits  []submit
 	cancels  []event
-	attempts []*attempt // by start
+	attempts []*attempt // in order of their starts
 	waits    []event
 	kept     []event
 	end      final
@@ -50,32 +50,32 @@ type job struct {
 
 // A submit is a call of Submit, which may have begun a life.
 type submit struct {
-	from, to int64 // to is the end of time if there was no answer
+	from, to int64 // to is the end of time if the call did not return
 	err      string
 	joined   bool
-	level    string // of durability
+	level    string // the durability
 }
 
-// begins reports whether a life surely began with it, mayBegin whether one may
+// begins reports whether the submit certainly began a life; mayBegin, whether it may
 // have.
 //
-// One that was slow had to repeat its write, and may have joined what it has begun
-// itself.
+// A slow submit may have repeated its write, and so may have joined the life that its
+// first write began.
 func (s submit) begins() bool { return s.err == "" && !s.joined }
 func (s submit) mayBegin() bool {
 	return s.begins() || s.err == unknown || s.joined && s.to-s.from > int64(opTimeout/4)
 }
 
-// An attempt is what the log has of one.
+// An attempt is what the log says about one attempt.
 type attempt struct {
 	event        // its start
-	end   *event // nil: its process did not live to tell
+	end   *event // nil: its process died before it ended
 	part  *part
 }
 
 const never = math.MaxInt64
 
-// over is the latest instant at which the attempt can have run.
+// over returns the latest instant at which the attempt may still have been running.
 func (a *attempt) over() int64 {
 	if a.end != nil {
 		return a.end.At
@@ -88,7 +88,7 @@ func newHistory(o Options, events []event, ends map[string]final) *history {
 	if len(events) > 0 {
 		h.beginning = events[0].At
 	}
-	names := map[string]string{} // of IDs
+	names := map[string]string{} // by ID
 	for _, e := range events {
 		if e.ID != "" && e.Name != "" {
 			names[e.ID] = e.Name
@@ -173,10 +173,11 @@ func (j *job) add(h *history, e event) {
 	}
 }
 
-// closeSubmits adds the submits and cancels whose process did not live to tell:
-// they may have happened, and later than that where a server stood still, which
-// reads what was sent to it when it goes on. Several loops of a process can be at the same name; then
-// the earlier beginning is treated as the one without an end, which allows more.
+// closeSubmits adds the submits and cancels whose process died before they returned.
+// They may have taken effect, even later than that: a stopped server reads what was
+// sent to it once it continues. Several loops of a process can use the same name. In
+// that case the earlier call is treated as the one that did not return, which allows
+// more.
 func (j *job) closeSubmits(h *history) {
 	type call struct {
 		by   string
@@ -212,7 +213,8 @@ func (j *job) closeSubmits(h *history) {
 	slices.SortFunc(j.submits, func(a, b submit) int { return cmp.Compare(a.to, b.to) })
 }
 
-// arrived is when a server has read, at the latest, what was sent until an instant.
+// arrived returns the latest instant at which a server has read what was sent at the
+// given instant.
 func (h *history) arrived(sent int64) int64 {
 	at := sent
 	for name, p := range h.parts {
@@ -228,9 +230,9 @@ func (h *history) arrived(sent int64) int64 {
 	return at
 }
 
-// findHarm makes spans in which a server may not have answered. After each it
-// takes a while until all clients are back: they find out by their pings, and a
-// lease may have passed.
+// findHarm collects the spans in which a server may not have responded. Each span
+// includes the time until all clients are back: they notice a failure through their
+// pings, and a lease may have to pass.
 func (h *history) findHarm() {
 	back := int64(h.o.Lease + h.o.Slack + 2*opTimeout)
 	for _, e := range h.events {
@@ -250,12 +252,12 @@ func (h *history) findHarm() {
 	}
 }
 
-// isServer reports whether a process has a server in it.
+// isServer reports whether a process contains a server.
 func (h *history) isServer(name string) bool {
 	return strings.HasPrefix(name, roleServer) || h.o.Mode == Embedded && name == "submitter-1"
 }
 
-// nameOf is the process of a life: "worker-2" of "worker-2.3".
+// nameOf returns the process of a life: "worker-2" for "worker-2.3".
 func nameOf(by string) string {
 	if i := strings.LastIndexByte(by, '.'); i >= 0 {
 		return by[:i]
@@ -267,7 +269,7 @@ func (h *history) since(at int64) string {
 	return fmt.Sprintf("%.4fs", time.Duration(at-h.beginning).Seconds())
 }
 
-// fail notes that a job breaks a rule.
+// fail records that a job breaks a rule.
 func (h *history) fail(rule string, j *job, format string, args ...any) {
 	v := Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
 	if j != nil {
@@ -276,15 +278,15 @@ func (h *history) fail(rule string, j *job, format string, args ...any) {
 		for _, e := range j.events {
 			v.History = append(v.History, e.line(h.beginning))
 		}
-		v.History = append(v.History, fmt.Sprintf("in the end: %v attempt %d fence %d result %q error %q (asked: %v)",
+		v.History = append(v.History, fmt.Sprintf("in the end: %v attempt %d fence %d result %q error %q (query: %v)",
 			j.end.status.State, j.end.status.Attempt, j.end.status.Fence, j.end.result, j.end.status.Error, j.end.err))
 		v.History = append(v.History, h.faultsAround(j)...)
 	}
 	h.broken = append(h.broken, v)
 }
 
-// faultsAround are what happened meanwhile to the processes that had to do with a
-// job, and to servers.
+// faultsAround returns the faults, during a job's history, of the processes involved
+// with the job and of servers.
 func (h *history) faultsAround(j *job) []string {
 	by := map[string]bool{}
 	for _, e := range j.events {

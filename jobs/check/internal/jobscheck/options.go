@@ -9,45 +9,44 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A Mode says where the servers are.
+// A Mode says where the servers run.
 type Mode string
 
 const (
-	Single   Mode = "single"   // one, a process of its own
-	Embedded Mode = "embedded" // one, in the first submitter's process
-	Cluster  Mode = "cluster"  // three, each a process of its own
+	Single   Mode = "single"   // one server, in a separate process
+	Embedded Mode = "embedded" // one server, in the first submitter's process
+	Cluster  Mode = "cluster"  // three servers, each in a separate process
 )
 
 // Options of a Run.
 type Options struct {
 	Mode Mode
-	// Durability is of a single or embedded server: jobs.DurabilityDisk, the default, or
-	// jobs.DurabilityProcess.
+	// Durability applies to a single or embedded server: jobs.DurabilityDisk, the
+	// default, or jobs.DurabilityProcess.
 	Durability jobs.Durability
 
-	For  time.Duration // of faults and submissions. Required.
-	Seed uint64        // decides what is submitted and what fails, not who wins a race
+	For  time.Duration // duration of faults and submissions. Required.
+	Seed uint64        // decides what is submitted and what fails, but not the outcome of races
 
-	// Submitters and Workers are how many processes of each there are. Default: 3
-	// and 3.
+	// Submitters and Workers are the numbers of processes. Default: 3 and 3.
 	Submitters, Workers int
 	// Rate is submissions per second of each submitter. Default: 30.
 	Rate float64
-	// Lease is the queue's. Default: 2 s.
+	// Lease is the lease of the queue. Default: 2 s.
 	Lease time.Duration
-	// Slack is what an instant may be late by on a busy machine. Default: 2 s.
+	// Slack is how late an event may be on a busy machine. Default: 2 s.
 	Slack time.Duration
 	// FaultEvery is the mean time between two faults. Default: 700 ms.
 	FaultEvery time.Duration
-	// ServerRest is the least time between two faults of servers. Default: a second;
-	// with Cluster 8 s, as an election takes some, and without a leader nothing
-	// happens.
+	// ServerRest is the least time between two faults of servers. Default: 1 s; with
+	// Cluster 8 s, because an election takes some seconds, and nothing happens
+	// without a leader.
 	ServerRest time.Duration
-	// Settle is how long, after the faults, all jobs may take to be over. Default:
-	// a minute.
+	// Settle is how long all jobs may take to finish after the faults. Default: 1
+	// minute.
 	Settle time.Duration
 
-	Dir      string    // for stores and the log. Required; left as it is.
+	Dir      string    // for the stores and the log, which stay there. Required.
 	Progress io.Writer // nil: no progress
 }
 
@@ -74,7 +73,7 @@ func (o Options) validate() (Options, error) {
 		errs = append(errs, fmt.Errorf("jobscheck: For %v; want above 0", o.For))
 	}
 	if o.Dir == "" {
-		errs = append(errs, errors.New("jobscheck: no Dir"))
+		errs = append(errs, errors.New("jobscheck: Dir is required"))
 	}
 	setDefault(&o.Submitters, 3)
 	setDefault(&o.Workers, 3)

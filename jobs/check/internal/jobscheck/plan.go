@@ -9,13 +9,13 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// What the queue is made with: small times, so that much happens in a short run.
+// Options of the queue. The times are short, so that much happens in a short run.
 const (
 	queueName    = "checked"
 	maxAttempts  = 8
 	retryInitial = 50 * time.Millisecond
 	retryMax     = 500 * time.Millisecond
-	keepFor      = time.Hour // results and the dead: longer than any run
+	keepFor      = time.Hour // for results and dead jobs: longer than any run
 	opTimeout    = 2 * time.Second
 	concurrency  = 8
 )
@@ -27,25 +27,26 @@ func queueOptions(lease time.Duration) jobs.QueueOptions {
 	}
 }
 
-// An input is what a job is submitted with: its name, from which all else follows.
+// An input is what a job is submitted with: its name, which determines everything
+// else.
 type input struct {
 	Name string `json:"name"`
 }
 
-// A plan is what a job is to do.
+// A plan is what a job is going to do.
 type plan struct {
 	o      jobs.SubmitOptions
-	cancel time.Duration // after the Submit; zero: never
+	cancel time.Duration // time from the Submit to a cancel; zero: never
 	fates  func(attempt int) fate
 }
 
-// A fate is what becomes of one attempt.
+// A fate is how one attempt ends.
 type fate struct {
 	took time.Duration
 	how  string // one of the outcomes
 }
 
-// The outcomes of an attempt, which its error begins with.
+// The outcomes of an attempt. Its error begins with one of them.
 const (
 	fine      = "fine"
 	transient = "transient"
@@ -57,22 +58,23 @@ const (
 	stopped   = "context-over" // the attempt's context has ended
 )
 
-// ends reports whether an outcome is one after which there is no other attempt.
+// ends reports whether no further attempt follows this outcome.
 func ends(how string) bool { return how == permanent || how == classed }
 
-// draw is a source of chance that depends on its arguments alone.
+// draw returns a random source that depends only on its arguments.
 func draw(seed uint64, of string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(of)) // never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// between draws a duration.
+// between draws a duration between from and to.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// planOf is what the job of a name does. Names that begin with "key-" are keys.
+// planOf returns what the job with a given name does. Names that begin with "key-"
+// are keys.
 func planOf(seed uint64, name string, lease time.Duration) plan {
 	r := draw(seed, name)
 	var p plan
@@ -89,7 +91,8 @@ func planOf(seed uint64, name string, lease time.Duration) plan {
 		p.o.Serial = fmt.Sprintf("serial-%d", r.IntN(12))
 	}
 	if r.IntN(4) == 0 {
-		// Often while it is new, queued or just started; else at any time.
+		// Half of the cancels come while the job is new, queued or just started; the
+		// others at any time.
 		p.cancel = between(r, 0, lease)
 		if r.IntN(2) == 0 {
 			p.cancel = between(r, 0, 30*time.Millisecond)

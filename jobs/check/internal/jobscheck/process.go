@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// A process is one part of what runs, through all its lives.
+// A process is one part of a run, through all its lives.
 type process struct {
 	role   string
 	name   string
 	folder string
 	j      *journal
-	config func() config // of the next life
+	config func() config // for the next life
 
 	mu    sync.Mutex
 	life  int            // guarded by mu
-	cmd   *exec.Cmd      // guarded by mu; nil: it does not run
+	cmd   *exec.Cmd      // guarded by mu; nil: not running
 	stdin io.WriteCloser // guarded by mu
 	ended chan struct{}  // guarded by mu; closed once the life is over
 }
@@ -59,7 +59,7 @@ func (p *process) start() error {
 	}
 	p.cmd, p.ended = cmd, make(chan struct{})
 	p.j.note(event{What: up, Name: c.Name})
-	// This goroutine ends with the process.
+	// The goroutine ends with the process.
 	go func(ended chan struct{}) {
 		defer close(ended)
 		e := event{What: gone, Name: c.Name}
@@ -71,11 +71,11 @@ func (p *process) start() error {
 	return nil
 }
 
-// signal notes what is done to the process, and sends the signal.
+// signal logs the signal and sends it to the process.
 func (p *process) signal(w what, s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Noted before, where it begins something; after, where it ends it.
+	// Log it before sending if it begins a fault, and afterwards if it ends one.
 	if w != continued {
 		p.j.note(event{What: w, Name: p.lifeName(p.life)})
 	}
@@ -86,7 +86,7 @@ func (p *process) signal(w what, s syscall.Signal) error {
 	return err
 }
 
-// kill ends the life at once, and waits for its end.
+// kill kills this life at once, and waits for its end.
 func (p *process) kill() error {
 	if err := p.signal(killed, syscall.SIGKILL); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *process) tell(c command) error {
 	return err
 }
 
-// over is closed once this life is over.
+// over returns a channel that is closed once this life has ended.
 func (p *process) over() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

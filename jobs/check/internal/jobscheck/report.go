@@ -12,36 +12,37 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A Report is what a Run has found.
+// A Report is the result of a Run.
 type Report struct {
 	Mode       Mode            `json:"mode"`
 	Durability jobs.Durability `json:"durability"`
 	Seed       uint64          `json:"seed"`
 	For        time.Duration   `json:"for_ns"`
 
-	Names    int `json:"names"`    // of jobs
+	Names    int `json:"names"`    // job names
 	Accepted int `json:"accepted"` // Submits that began a job
 	Joined   int `json:"joined"`
 	Refused  int `json:"refused"`
 	Unknown  int `json:"unknown"` // Submits without an acknowledgement
-	Cancels  int `json:"cancels"` // that were acknowledged
-	Waits    int `json:"waits"`   // that were answered
+	Cancels  int `json:"cancels"` // acknowledged
+	Waits    int `json:"waits"`   // that returned
 
 	Attempts int            `json:"attempts"`
 	Cut      int            `json:"cut"`      // attempts whose process was killed
-	Overlaps int            `json:"overlaps"` // pairs that were allowed or not
-	States   map[string]int `json:"states"`   // in the end
+	Overlaps int            `json:"overlaps"` // pairs of attempts, allowed or not
+	States   map[string]int `json:"states"`   // final states
 	Faults   map[string]int `json:"faults"`
 
-	// Restart is how long the jobs of killed workers waited for their next attempt.
+	// RestartMedian and RestartMost say how long the jobs of killed workers waited
+	// for their next attempt.
 	RestartMedian time.Duration `json:"restart_median_ns"`
 	RestartMost   time.Duration `json:"restart_most_ns"`
-	Settled       time.Duration `json:"settled_ns"` // after the last fault, until all were over
+	Settled       time.Duration `json:"settled_ns"` // from the last fault until all jobs were over
 
 	Violations []Violation `json:"violations"`
 }
 
-// A Violation is a rule that is broken.
+// A Violation is one broken rule.
 type Violation struct {
 	Rule    string   `json:"rule"`
 	Job     string   `json:"job,omitempty"`
@@ -50,7 +51,7 @@ type Violation struct {
 	History []string `json:"history,omitempty"`
 }
 
-// report sums up.
+// report summarizes the history.
 func (h *history) report(faults map[string]int, settled time.Duration) *Report {
 	r := &Report{
 		Mode: h.o.Mode, Durability: h.o.Durability, Seed: h.o.Seed, For: h.o.For, Names: len(h.jobs),
@@ -104,7 +105,7 @@ func (r *Report) count(j *job) {
 	}
 }
 
-// Print writes a table, and the histories of what broke a rule, most of them.
+// Print writes a table, and the histories of most violations.
 func (r *Report) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, format string, args ...any) {

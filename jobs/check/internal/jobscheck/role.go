@@ -13,23 +13,24 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// roleVariable carries the config of a process that this program has started.
+// roleVariable is the environment variable with the config of a process that this
+// program has started.
 const roleVariable = "WEIR_JOBS_CHECK"
 
-// A config is the input of a process at its start.
+// A config is what a process gets at its start.
 type config struct {
-	Role  string // a submitter, a worker, a server
-	Name  string // with its life: "worker-2.3"
+	Role  string // submitter, worker or server
+	Name  string // with the life: "worker-2.3"
 	Log   string
 	Seed  uint64
 	Lease time.Duration
 	Rate  float64 // submissions per second
 
-	URLs       []string // where the servers are
+	URLs       []string // addresses of the servers
 	Replicas   int
 	Durability jobs.Durability
 
-	Server *serverConfig // nil: none in this process
+	Server *serverConfig // nil: no server in this process
 }
 
 const (
@@ -38,8 +39,8 @@ const (
 	roleServer    = "server"
 )
 
-// A command is a line on a process's standard input. At its end, which comes when
-// the program that started it is gone, however it went, the process ends too.
+// A command is a line on a process's standard input. The process ends when its input
+// ends, which happens when the program that started it is gone for any reason.
 type command string
 
 const (
@@ -47,9 +48,9 @@ const (
 	tellStop  command = "stop"
 )
 
-// Main runs the part of a process that Run has started, and does not return then.
-// Otherwise it returns at once. A program calls it before it does anything else; a
-// test binary, from TestMain.
+// Main runs the role of a process that Run has started, and does not return in that
+// case. Otherwise it returns at once. A program must call it before anything else; a
+// test binary calls it from TestMain.
 func Main() {
 	text, ok := os.LookupEnv(roleVariable)
 	if !ok {
@@ -95,8 +96,8 @@ func (c config) run() error {
 	return nil
 }
 
-// listen yields the commands. When nobody can give any more the process ends
-// without further ado.
+// listen returns a channel of commands. The process exits at once when its standard
+// input ends.
 func listen() <-chan command {
 	told := make(chan command)
 	go func() {
@@ -109,8 +110,8 @@ func listen() <-chan command {
 	return told
 }
 
-// openQueue connects, and waits until the servers are there. What it returns last
-// closes all of it.
+// openQueue connects, and waits until the servers are ready. The returned function
+// closes everything.
 func openQueue(c config) (*jobs.Queue[input, string], func(), error) {
 	store, end, err := openStore(c)
 	if err != nil {
@@ -162,13 +163,13 @@ func openStore(c config) (*jobs.Store, func(), error) {
 		cancel()
 		if err == nil {
 			return store, func() {
-				_ = store.Close(context.Background()) // nil, as the context does not end
+				_ = store.Close(context.Background()) // always nil, because the context never ends
 				nc.Close()
 			}, nil
 		}
 		if pauseOr(ctx) {
 			nc.Close()
-			return nil, nil, fmt.Errorf("no server within %v: %w", openWithin, err)
+			return nil, nil, fmt.Errorf("not connected within %v: %w", openWithin, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// judge holds all rules against all jobs. What they say is in doc.go.
+// judge checks all rules for all jobs. The rules are in doc.go.
 func (h *history) judge() {
 	for _, name := range slices.Sorted(maps.Keys(h.jobs)) {
 		j := h.jobs[name]
@@ -29,7 +29,7 @@ func (h *history) judge() {
 	h.judgeParts()
 }
 
-// judgeEnd: lost, dead, failed.
+// judgeEnd checks the rules lost, dead and failed.
 func (h *history) judgeEnd(j *job) {
 	accepted := slices.ContainsFunc(j.submits, func(s submit) bool { return s.err == "" })
 	if !accepted {
@@ -38,11 +38,11 @@ func (h *history) judgeEnd(j *job) {
 	st := j.end.status
 	switch {
 	case errors.Is(j.end.err, jobs.ErrNotFound):
-		h.fail("lost", j, "accepted, and not there")
+		h.fail("lost", j, "accepted, but missing")
 	case j.end.err != nil:
 		h.fail("lost", j, "cannot be read: %v", j.end.err)
 	case !st.State.Terminal():
-		h.fail("lost", j, "is %v; want it over", st.State)
+		h.fail("lost", j, "is %v; want it finished", st.State)
 	case st.State == jobs.StateDead && st.Attempt < maxAttempts:
 		h.fail("dead", j, "dead after %d attempts; want %d", st.Attempt, maxAttempts)
 	case st.State == jobs.StateFailed && strings.Contains(st.Error, jobs.ErrExpired.Error()):
@@ -50,16 +50,16 @@ func (h *history) judgeEnd(j *job) {
 			h.fail("failed", j, "expired without a deadline")
 		}
 		if len(j.attempts) > h.handedBack(j) && !isKey(j.name) {
-			h.fail("failed", j, "expired, and was started")
+			h.fail("failed", j, "expired, although it was started")
 		}
 	case st.State == jobs.StateFailed:
 		if !slices.ContainsFunc(j.attempts, func(a *attempt) bool { return a.end != nil && ends(howOf(*a.end)) }) {
-			h.fail("failed", j, "failed with %q, and no attempt had a permanent error", st.Error)
+			h.fail("failed", j, "failed with %q, but no attempt had a permanent error", st.Error)
 		}
 	}
 }
 
-// judgeResult: result, kept.
+// judgeResult checks the rules result and kept.
 func (h *history) judgeResult(j *job) {
 	made := map[string]uint64{} // fences by result
 	for _, a := range j.attempts {
@@ -77,32 +77,31 @@ func (h *history) judgeResult(j *job) {
 	if done && j.end.err == nil {
 		told[j.end.result] = true
 		if f, ok := made[j.end.result]; ok && f != j.end.status.Fence {
-			h.fail("result", j, "the result is fence %d's, the Status has fence %d", f, j.end.status.Fence)
+			h.fail("result", j, "the result belongs to fence %d, but the Status has fence %d", f, j.end.status.Fence)
 		}
 	}
 	for result := range told {
 		if _, ok := made[result]; !ok {
-			h.fail("result", j, "result %q is no attempt's", result)
+			h.fail("result", j, "result %q belongs to no attempt", result)
 		}
 		if !done {
-			h.fail("result", j, "somebody got result %q; in the end the job is %v", result, j.end.status.State)
+			h.fail("result", j, "a caller got result %q, but in the end the job is %v", result, j.end.status.State)
 		}
 	}
 	if len(told) > 1 {
 		h.fail("result", j, "%d results: %q", len(told), slices.Sorted(maps.Keys(told)))
 	}
 	if len(j.kept) > 1 || len(j.kept) == 1 && !done {
-		h.fail("kept", j, "%d results were kept, and the job is %v; want at most one, of a job that is done", len(j.kept), j.end.status.State)
+		h.fail("kept", j, "%d results were kept, and the job is %v; want at most one, and only for a job that is done", len(j.kept), j.end.status.State)
 	}
 }
 
-// revived reports whether a Submit may have begun a new life after an instant, and
-// before another.
+// revived reports whether a Submit may have begun a new life between two instants.
 func (j *job) revived(after, before int64) bool {
 	return slices.ContainsFunc(j.submits, func(s submit) bool { return s.mayBegin() && s.to > after && s.from < before })
 }
 
-// judgeCancel: cancel, over.
+// judgeCancel checks the rules cancel and over.
 func (h *history) judgeCancel(j *job) {
 	st := j.end.status
 	for _, c := range j.cancels {
@@ -111,11 +110,11 @@ func (h *history) judgeCancel(j *job) {
 		}
 		rule, what := "cancel", "the cancel"
 		if c.Err == finished {
-			rule, what = "over", "the news that it has finished"
+			rule, what = "over", "the report that it had finished"
 		}
-		last := !j.revived(c.From, never) // the life that was meant is the last
+		last := !j.revived(c.From, never) // no life after the canceled one
 		if last && j.end.err == nil && (c.Err == "") != (st.State == jobs.StateCanceled) {
-			h.fail(rule, j, "after %s at %s it is %v in the end", what, h.since(c.At), st.State)
+			h.fail(rule, j, "after %s at %s, the job is %v in the end", what, h.since(c.At), st.State)
 		}
 		for _, a := range j.attempts {
 			if j.revived(c.From, a.At) {
@@ -125,8 +124,8 @@ func (h *history) judgeCancel(j *job) {
 				h.judgeTold(j, a, c)
 				continue
 			}
-			// It may have started before, and its process or ours was slow to say so. Of
-			// the last life the Status tells, by its fence.
+			// The attempt may have started before, but its process or ours was slow
+			// to log it. For the last life, the Status decides that by its fence.
 			began := !last || a.Fence <= st.Fence
 			if slow := h.slowed(a.part, c.At, a.At); !began || a.At-c.At > int64(h.o.Slack)+slow {
 				h.fail(rule, j, "attempt %d with fence %d starts at %s, after %s at %s", a.Attempt, a.Fence, h.since(a.At), what, h.since(c.At))
@@ -135,7 +134,8 @@ func (h *history) judgeCancel(j *job) {
 	}
 }
 
-// judgeTold: told. Attempt a ran when cancel c was acknowledged.
+// judgeTold checks the rule told. Attempt a was running when cancel c was
+// acknowledged.
 func (h *history) judgeTold(j *job, a *attempt, c event) {
 	over := a.over()
 	if over == never || a.part.killed != 0 && over >= a.part.killed || h.slowed(a.part, c.From, over) > 0 ||
@@ -143,11 +143,11 @@ func (h *history) judgeTold(j *job, a *attempt, c event) {
 		return
 	}
 	if late := time.Duration(over - c.At); late > h.o.Lease/2+h.o.Slack {
-		h.fail("told", j, "fence %d ran for %v after the cancel at %s; want it told by its heartbeat at the latest", a.Fence, late, h.since(c.At))
+		h.fail("told", j, "fence %d ran for %v after the cancel at %s; want it canceled by its next heartbeat at the latest", a.Fence, late, h.since(c.At))
 	}
 }
 
-// judgeKey: key, joined, refused.
+// judgeKey checks the rules key, joined and refused.
 func (h *history) judgeKey(j *job) {
 	if len(j.ids) > 1 {
 		h.fail("key", j, "IDs %v; want one", j.ids)
@@ -157,21 +157,21 @@ func (h *history) judgeKey(j *job) {
 		switch {
 		case s.begins():
 			if born != nil && !h.canHaveEnded(j, born.from, s.to) {
-				h.fail("key", j, "a new life at %s, and that of %s was not over", h.since(s.to), h.since(born.to))
+				h.fail("key", j, "a new life at %s, but the life that began at %s was not over", h.since(s.to), h.since(born.to))
 			}
 			born = &j.submits[i]
 		case s.joined && !slices.ContainsFunc(j.submits, func(o submit) bool { return o.mayBegin() && o.from < s.to }):
-			h.fail("joined", j, "the Submit at %s joined, and nobody had submitted", h.since(s.to))
+			h.fail("joined", j, "the Submit at %s joined a job that was not submitted before", h.since(s.to))
 		}
 	}
 	refused := len(j.submits) > 0 && !slices.ContainsFunc(j.submits, func(s submit) bool { return s.err != full })
 	if refused && len(j.attempts) > 0 {
-		h.fail("refused", j, "refused, and run")
+		h.fail("refused", j, "refused, but it ran")
 	}
 }
 
-// canHaveEnded reports whether a life that may have begun at from can have ended,
-// without being done, before to.
+// canHaveEnded reports whether a life that may have begun at from can have ended
+// before to without being done.
 func (h *history) canHaveEnded(j *job, from, to int64) bool {
 	if d := j.plan.o.Deadline; d > 0 && to-from >= int64(d) {
 		return true
@@ -187,7 +187,7 @@ func (h *history) canHaveEnded(j *job, from, to int64) bool {
 	})
 }
 
-// judgeErrors: waiter, error.
+// judgeErrors checks the rules level, error and waiter.
 func (h *history) judgeErrors(j *job) {
 	for _, s := range j.submits {
 		if s.err == "" && s.level != h.o.Durability.String() {
@@ -207,11 +207,11 @@ func (h *history) judgeErrors(j *job) {
 		case "", unknown:
 		case isCancel:
 			if !slices.ContainsFunc(j.cancels, func(c event) bool { return (c.Err == "" || c.Err == unknown) && c.From < w.At }) {
-				h.fail("waiter", j, "Wait says that it was canceled, and nobody did")
+				h.fail("waiter", j, "Wait reports a cancel, but there was none")
 			}
 		case isFailed, isDead:
 			if st := j.end.status.State.String(); st != w.Err && !j.revived(w.From, never) {
-				h.fail("waiter", j, "Wait says that it is %s, and in the end it is %s", w.Err, st)
+				h.fail("waiter", j, "Wait reports that the job is %s, but in the end it is %s", w.Err, st)
 			}
 		default:
 			h.fail("waiter", j, "Wait = %s", w.Err)

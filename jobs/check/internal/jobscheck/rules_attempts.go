@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// judgeFences: fence, attempts.
+// judgeFences checks the rules fence and attempts.
 func (h *history) judgeFences(j *job) {
 	byFence := slices.Clone(j.attempts)
 	slices.SortFunc(byFence, func(a, b *attempt) int { return cmp.Compare(a.Fence, b.Fence) })
@@ -33,26 +33,26 @@ func (h *history) judgeFences(j *job) {
 		case isKey(j.name):
 			lives++
 		default:
-			h.fail("fence", j, "attempt %d has fence %d, attempt %d has %d", before.Attempt, before.Fence, a.Attempt, a.Fence)
+			h.fail("fence", j, "attempt %d has fence %d, but attempt %d has fence %d", before.Attempt, before.Fence, a.Attempt, a.Fence)
 		}
 	}
-	// Those that were handed back have a number, too, and count for nothing; so it is
-	// not the number that is bounded.
+	// Attempts that were handed back have a number, too, but do not count. So the
+	// number itself is not bounded.
 	if n := len(byFence) - h.handedBack(j); n > maxAttempts*max(births, 1) {
-		h.fail("attempts", j, "%d attempts of %d lives; want at most %d of each", n, births, maxAttempts)
+		h.fail("attempts", j, "%d attempts in %d lives; want at most %d per life", n, births, maxAttempts)
 	}
-	if lives > births && births > 0 { // with none, judgeStarts says so
-		h.fail("attempts", j, "%d lives by its attempts, and %d Submits that can have begun one", lives, births)
+	if lives > births && births > 0 { // judgeStarts reports the case births == 0
+		h.fail("attempts", j, "the attempts show %d lives, but only %d Submits can have begun one", lives, births)
 	}
 	if n := len(byFence); n > 0 && j.end.err == nil && j.end.status.Fence < byFence[n-1].Fence {
-		// A new life whose attempts have not begun has no fence.
+		// A new life has no fence until its first attempt begins.
 		if j.end.status.Fence != 0 || !isKey(j.name) {
-			h.fail("fence", j, "the Status has fence %d, an attempt had %d", j.end.status.Fence, byFence[n-1].Fence)
+			h.fail("fence", j, "the Status has fence %d, but an attempt had fence %d", j.end.status.Fence, byFence[n-1].Fence)
 		}
 	}
 }
 
-// handedBack is how many attempts of a job may not count, because their worker
+// handedBack returns how many attempts of a job may not count, because their worker
 // was stopped.
 func (h *history) handedBack(j *job) (n int) {
 	for _, a := range j.attempts {
@@ -63,13 +63,14 @@ func (h *history) handedBack(j *job) (n int) {
 	return n
 }
 
-// judgeStarts: delay, deadline.
+// judgeStarts checks the rules delay and deadline, and that a job was submitted
+// before it started.
 func (h *history) judgeStarts(j *job) {
 	for _, a := range j.attempts {
 		if a.Attempt != 1 {
 			continue
 		}
-		// The life is one of those that may have begun before.
+		// The attempt belongs to one of the lives that may have begun before it.
 		var first, last int64 = never, 0
 		for _, s := range j.submits {
 			if s.mayBegin() && s.from < a.At {
@@ -77,7 +78,7 @@ func (h *history) judgeStarts(j *job) {
 			}
 		}
 		if first == never {
-			h.fail("joined", j, "an attempt starts, and nobody had submitted")
+			h.fail("joined", j, "an attempt starts without an earlier Submit")
 			continue
 		}
 		if d := j.plan.o.Delay; a.At-first < int64(d) {
@@ -91,7 +92,7 @@ func (h *history) judgeStarts(j *job) {
 	}
 }
 
-// slowed is for how long, at most, a process stood still between two instants.
+// slowed returns the most time for which a process was stopped between two instants.
 func (h *history) slowed(p *part, from, to int64) (sum int64) {
 	for _, s := range p.pauses {
 		if s.meets(from, to) {
@@ -101,7 +102,7 @@ func (h *history) slowed(p *part, from, to int64) (sum int64) {
 	return sum
 }
 
-// judgeOverlaps: overlap, needless.
+// judgeOverlaps checks the rules overlap and needless.
 func (h *history) judgeOverlaps(j *job) {
 	for i, a := range j.attempts {
 		for _, b := range j.attempts[i+1:] {
@@ -110,7 +111,7 @@ func (h *history) judgeOverlaps(j *job) {
 	}
 }
 
-// judgeSerial: serial.
+// judgeSerial checks the rule serial.
 func (h *history) judgeSerial() {
 	type turn struct {
 		j *job
@@ -140,14 +141,14 @@ func (h *history) judgeSerial() {
 	}
 }
 
-// judgePair judges attempt b, which started after a. Strict: b has no business to
-// start where nothing has disturbed a.
+// judgePair checks attempt b, which started after a. If strict is true, b must not
+// start unless a was disturbed.
 func (h *history) judgePair(rule string, j *job, a, b *attempt, strict bool) {
 	over := a.over()
 	if b.At >= over || over == never {
 		return
 	}
-	// A process that was stopped could not know; it counts from when it went on.
+	// A stopped process could not notice, so the time counts from when it continued.
 	from, still := b.At, false
 	for _, s := range a.part.pauses {
 		if s.meets(a.At, over) {
@@ -155,12 +156,11 @@ func (h *history) judgePair(rule string, j *job, a, b *attempt, strict bool) {
 		}
 	}
 	if beside := time.Duration(over - from); beside > h.o.Lease+h.o.Slack {
-		h.fail(rule, j, "fence %d ran for %v beside fence %d, which began at %s; want at most the lease %v and %v",
+		h.fail(rule, j, "fence %d ran for %v beside fence %d, which began at %s; want at most the lease %v plus %v",
 			a.Fence, beside, b.Fence, h.since(b.At), h.o.Lease, h.o.Slack)
 	}
 	disturbed := still || slices.ContainsFunc(h.harm, func(s span) bool { return s.meets(a.At, b.At) })
-	// The killed process itself ends within moments; only after its death is it gone
-	// for us.
+	// A killed process takes a moment to end; we treat it as gone only after that.
 	if a.part.killed != 0 && b.At >= a.part.killed {
 		disturbed = true
 	}
@@ -169,16 +169,16 @@ func (h *history) judgePair(rule string, j *job, a, b *attempt, strict bool) {
 		if rule == "serial" {
 			name = rule
 		}
-		h.fail(name, j, "fence %d starts at %s beside fence %d, which nothing had disturbed", b.Fence, h.since(b.At), a.Fence)
+		h.fail(name, j, "fence %d starts at %s beside fence %d, which was not disturbed", b.Fence, h.since(b.At), a.Fence)
 	}
 }
 
-// judgeParts: died.
+// judgeParts checks the rule died.
 func (h *history) judgeParts() {
 	for _, name := range slices.Sorted(maps.Keys(h.parts)) {
 		p := h.parts[name]
 		if p.dead != never && p.killed == 0 && (!p.asked || p.err != "") {
-			h.fail("died", nil, "%s ended by itself: %s", name, p.err)
+			h.fail("died", nil, "%s exited on its own: %s", name, p.err)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (h *history) restarts() []time.Duration {
 	return all
 }
 
-// states counts jobs by how they stand in the end.
+// states counts jobs by their final states.
 func (h *history) states() map[jobs.State]int {
 	n := map[jobs.State]int{}
 	for _, j := range h.jobs {

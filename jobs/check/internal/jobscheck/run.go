@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// Run does all of it: starts the processes, harms them for Options.For, lets all
-// jobs come to an end, stops everything, and judges. The error is the checker's
-// own trouble; what breaks a rule is in the Report.
+// Run performs a whole check: it starts the processes, injects faults for
+// Options.For, waits until all jobs are over, stops everything, and judges. The error
+// reports a failure of the checker itself; broken rules are in the Report.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	if o, err = o.validate(); err != nil {
 		return nil, err
@@ -65,11 +65,11 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 // every is how often progress is reported.
 const every = 10 * time.Second
 
-// tellProgress says now and then what the log has of which events.
+// tellProgress regularly reports how many events the log has so far.
 func (w *world) tellProgress(ctx context.Context) {
 	f, err := os.Open(w.log)
 	if err != nil {
-		return // the run will fail by itself
+		return // the run itself will fail
 	}
 	defer f.Close()
 	var submits, ends, harms int
@@ -80,7 +80,7 @@ func (w *world) tellProgress(ctx context.Context) {
 			return
 		case <-tick:
 		}
-		text, _ := io.ReadAll(f) // from where the last one ended
+		text, _ := io.ReadAll(f) // from where the last read ended
 		count := func(ws ...what) (n int) {
 			for _, w := range ws {
 				n += bytes.Count(text, fmt.Appendf(nil, `"what":"%s"`, w))
@@ -88,15 +88,15 @@ func (w *world) tellProgress(ctx context.Context) {
 			return n
 		}
 		submits, ends, harms = submits+count(submitted), ends+count(ended), harms+count(killed, paused, asked)
-		fmt.Fprintf(w.o.Progress, "%v: %d submits answered, %d attempts ended, %d faults\n", time.Since(begin).Round(time.Second), submits, ends, harms)
+		fmt.Fprintf(w.o.Progress, "%v: %d submits returned, %d attempts ended, %d faults\n", time.Since(begin).Round(time.Second), submits, ends, harms)
 	}
 }
 
 // waitIdle ends the submissions, waits until no job is left, and stops the workers.
-// It says how long the jobs took.
+// It returns how long the jobs took.
 func (w *world) waitIdle(ctx context.Context, store *jobs.Store) (time.Duration, error) {
 	begin := time.Now()
-	fmt.Fprintf(w.o.Progress, "no more faults; waiting until all jobs are over\n")
+	fmt.Fprintf(w.o.Progress, "no more faults; waiting for all jobs to finish\n")
 	for _, p := range w.parts {
 		if p.role == roleSubmitter {
 			if err := p.tell(tellQuiet); err != nil {
@@ -117,7 +117,7 @@ func (w *world) waitIdle(ctx context.Context, store *jobs.Store) (time.Duration,
 		}
 		queues, err := store.Queues(ctx)
 		if err != nil {
-			continue // the deadline will tell
+			continue // the deadline bounds this loop
 		}
 		was := left
 		left = 0
@@ -138,7 +138,7 @@ func (w *world) waitIdle(ctx context.Context, store *jobs.Store) (time.Duration,
 				select {
 				case <-p.over():
 				case <-time.After(10 * time.Second):
-					err = errors.Join(err, fmt.Errorf("jobscheck: %s does not stop", p.name))
+					err = errors.Join(err, fmt.Errorf("jobscheck: %s did not stop", p.name))
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -150,7 +150,7 @@ func (w *world) waitIdle(ctx context.Context, store *jobs.Store) (time.Duration,
 	return took, errors.Join(errs...)
 }
 
-// allQuiet reports whether each submitter's last life has said so.
+// allQuiet reports whether the last life of each submitter has logged quiet.
 func (w *world) allQuiet() bool {
 	text, err := os.ReadFile(w.log)
 	if err != nil {
@@ -159,14 +159,14 @@ func (w *world) allQuiet() bool {
 	return bytes.Count(text, []byte(`"what":"`+string(quiet)+`"`)) >= w.o.Submitters
 }
 
-// A final is how a job stands in the end.
+// A final is the final state of a job.
 type final struct {
 	status jobs.Status
-	result string // of a job that is done
-	err    error  // of asking
+	result string // only for a job that is done
+	err    error  // of the query
 }
 
-// finals asks for every job that an event names.
+// finals queries every job that an event names.
 func finals(ctx context.Context, store *jobs.Store, lease time.Duration, events []event) (map[string]final, error) {
 	q, err := jobs.NewQueue[input, string](ctx, store, queueName, queueOptions(lease))
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-// A serverConfig is one server.
+// A serverConfig describes one server.
 type serverConfig struct {
 	Name       string
 	Dir        string
 	Port       int
 	Durability jobs.Durability
 
-	// ClusterPort and Routes are of one of several servers.
+	// ClusterPort and Routes are set for the servers of a cluster.
 	ClusterPort int
 	Routes      []string
 }
 
-// startServer starts the embedded server, or one of a cluster, which package
-// embedded does not do.
+// startServer starts an embedded server, or one server of a cluster, which package
+// embedded does not support.
 func startServer(c serverConfig) (end func(), err error) {
 	if c.ClusterPort == 0 {
 		s, err := embedded.Start(embedded.Options{Dir: c.Dir, Durability: c.Durability, Listen: fmt.Sprintf("127.0.0.1:%d", c.Port)})
@@ -60,7 +60,7 @@ func startServer(c serverConfig) (end func(), err error) {
 
 func joinURLs(urls []string) string { return strings.Join(urls, ",") }
 
-// freePorts returns ports of the loopback that nobody listens on now.
+// freePorts returns loopback ports that are currently free.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -74,7 +74,7 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// leader returns the name of the server that leads the jobs' stream.
+// leader returns the name of the server that leads the stream of the jobs.
 func leader(ctx context.Context, nc *nats.Conn) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

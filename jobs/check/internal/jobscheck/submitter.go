@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	submitLoops = 4                // that a submitter runs at once
-	keyWindow   = 2 * time.Second  // as long, submitters draw from the same keys
-	keysAtOnce  = 5                // of a window
-	waitAtMost  = 45 * time.Second // beyond the quiet, for results
+	submitLoops = 4                // concurrent loops per submitter
+	keyWindow   = 2 * time.Second  // during a window, submitters draw from the same keys
+	keysAtOnce  = 5                // keys per window
+	waitAtMost  = 45 * time.Second // how long to wait for results after quiet
 )
 
 func isKey(name string) bool { return strings.HasPrefix(name, "key-") }
@@ -26,7 +26,7 @@ type submitter struct {
 	c     config
 	j     *journal
 	q     *jobs.Queue[input, string]
-	calls sync.WaitGroup // waits and cancels that run
+	calls sync.WaitGroup // waits and cancels in progress
 }
 
 // runSubmitter submits until it is stopped, and then waits for its jobs.
@@ -61,7 +61,7 @@ func runSubmitter(c config, j *journal, told <-chan command) error {
 	return nil
 }
 
-// loop submits one job after another, at instants that are drawn.
+// loop submits one job after another, at random instants.
 func (s *submitter) loop(ctx, waitCtx context.Context, i int) {
 	r := draw(s.c.Seed, fmt.Sprintf("%s loop %d", s.j.by, i))
 	mean := float64(submitLoops) / s.c.Rate
@@ -119,11 +119,11 @@ func (s *submitter) wait(ctx context.Context, h *jobs.Handle[string], name strin
 	s.j.note(event{At: now(), From: from, What: waited, Name: name, ID: h.ID(), Result: result, Err: errorName(err)})
 }
 
-// Names of errors in the log. Others are written as they are, and break the rule
-// "error".
+// Names of errors in the log. Other errors are logged with their text, and break the
+// rule "error".
 const (
 	full     = "full"
-	unknown  = "unknown" // it may have happened
+	unknown  = "unknown" // the call may have taken effect
 	finished = "finished"
 	notFound = "not found"
 	isCancel = "canceled"

@@ -19,7 +19,7 @@ type outcome struct{ how string }
 
 func (o outcome) Error() string { return o.how + ": as planned" }
 
-// classify is the queue's Classify.
+// classify is the queue's Classify function.
 func classify(err error) weir.Class {
 	var o outcome
 	if errors.As(err, &o) {
@@ -33,7 +33,8 @@ func classify(err error) weir.Class {
 	return weir.ClassTransient
 }
 
-// runWorker is the process of a worker, until it is stopped.
+// runWorker is the main function of a worker process; it returns when the worker is
+// stopped.
 func runWorker(c config, j *journal, told <-chan command) error {
 	q, end, err := openQueue(c)
 	if err != nil {
@@ -57,7 +58,7 @@ func runWorker(c config, j *journal, told <-chan command) error {
 	return nil
 }
 
-// notes writes what a Worker reports into the journal. The handler notes the starts.
+// A notes writes what a Worker reports to the journal. The handler logs the starts.
 type notes struct {
 	jobs.NopObserver
 	j *journal
@@ -78,7 +79,8 @@ func (n notes) Event(_ context.Context, e jobs.Event) {
 	n.j.note(note)
 }
 
-// handler does what the plan says, and notes when each attempt begins and ends.
+// handler returns a handler that follows the plan, and logs when each attempt begins
+// and ends.
 func (c config) handler(j *journal) jobs.Handler[input, string] {
 	return func(ctx context.Context, job *jobs.Job[input]) (string, error) {
 		e := event{What: started, Name: job.Input.Name, ID: job.ID, Attempt: job.Attempt, Fence: job.Fence}
@@ -114,7 +116,7 @@ func (c config) handler(j *journal) jobs.Handler[input, string] {
 	}
 }
 
-// howOf is the outcome that an ended event tells of.
+// howOf returns the outcome that an ended event reports.
 func howOf(e event) string {
 	how, _, _ := strings.Cut(e.Err, ":")
 	return how

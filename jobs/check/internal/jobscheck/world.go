@@ -10,18 +10,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A world is what runs.
+// A world is everything that runs.
 type world struct {
 	o       Options
 	j       *journal
 	log     string
 	urls    []string
-	servers []*process // empty with Embedded: the first submitter has it
+	servers []*process // empty with Embedded: the server is in the first submitter
 	parts   []*process // submitters and workers
-	nc      *nats.Conn // the checker's own
+	nc      *nats.Conn // connection of the checker
 }
 
-// newWorld starts everything.
+// newWorld starts all processes.
 func newWorld(o Options) (*world, error) {
 	w := &world{o: o, log: filepath.Join(o.Dir, "log.jsonl")}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -105,7 +105,7 @@ func (w *world) serverConfigs() ([]serverConfig, error) {
 	return all, nil
 }
 
-// target is the process whose faults are the server's.
+// target returns the process to hit in order to hit a server.
 func (w *world) target(ctx context.Context) *process {
 	switch w.o.Mode {
 	case Embedded:
@@ -121,7 +121,7 @@ func (w *world) target(ctx context.Context) *process {
 	return w.servers[0]
 }
 
-// end kills what still runs and waits for it.
+// end kills the processes that still run, and waits for them.
 func (w *world) end() error {
 	var errs []error
 	for _, p := range append(w.parts, w.servers...) {

@@ -19,24 +19,25 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// childEnv has the config of the server that the test binary is to be.
+// childEnv is the environment variable with the config of the server that the test
+// binary is to run.
 const childEnv = "WEIR_NATSTEST"
 
-// A config is the input of a child.
+// A config is the input of a child process.
 type config struct {
 	Name     string
 	Dir      string
-	Port     int // of clients; 0: the child chooses
+	Port     int // port for clients; 0: the child chooses
 	Sync     bool
 	MaxStore int64
 
-	// Of a member of a cluster.
+	// For a member of a cluster.
 	RoutePort int
 	Routes    []string
 }
 
-// Main runs the tests and exits, or is a server, where Start has started it as
-// one.
+// Main runs the tests and exits. If Start has started this process as a server, Main
+// runs the server instead.
 func Main(m *testing.M) {
 	text, child := os.LookupEnv(childEnv)
 	if !child {
@@ -84,9 +85,9 @@ func (c config) options() (*server.Options, error) {
 	return o, nil
 }
 
-// serve runs the server until the process gets a signal, or its standard input
-// ends, as it does with the process that has started it. It says "ready PORT"
-// when clients can connect, and answers each line of its input.
+// serve runs the server until the process gets a signal or its standard input ends,
+// which happens when the process that started it is gone. It prints "ready PORT" when
+// clients can connect, and replies to each line of its input.
 func (c config) serve(in io.Reader, out io.Writer) error {
 	o, err := c.options()
 	if err != nil {
@@ -120,8 +121,8 @@ func (c config) serve(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// obey ends the process with its input. Each line is to how many bytes the
-// server's files may grow.
+// obey ends the process when its input ends. Each input line is a limit in bytes for
+// the growth of the server's files.
 func obey(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -138,11 +139,11 @@ func obey(in io.Reader, out io.Writer) {
 	os.Exit(1)
 }
 
-// A logger writes warnings and errors to the standard error, which the parent
-// shows when its test fails, and keeps what is fatal.
+// A logger writes warnings and errors to standard error, which the parent shows if
+// its test fails. It also keeps the fatal error.
 type logger struct {
 	mu    sync.Mutex
-	fatal error // guarded by mu; the first
+	fatal error // guarded by mu; the first fatal error
 }
 
 func (l *logger) Warnf(format string, v ...any)  { l.say("warning", format, v...) }
@@ -159,7 +160,7 @@ func (l *logger) Fatalf(format string, v ...any) {
 	}
 }
 
-// say leaves out what is always said of servers that do not run.
+// say skips messages that are always logged about servers that are down.
 func (l *logger) say(level, format string, v ...any) {
 	msg := strings.TrimSpace(fmt.Sprintf(format, v...))
 	if !strings.Contains(msg, "trying to connect to route") {

@@ -13,18 +13,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Cluster is servers that keep streams together, each in a process of its own.
+// A Cluster is a group of servers that replicate streams, each in a separate process.
 type Cluster struct {
 	t       testing.TB
 	servers []*Server
 }
 
-// startTries is how often a cluster is started: the ports of its routes must be
-// known before they are taken, so that another program can be faster.
+// startTries is how often the start of a cluster is tried. The ports of its routes
+// are chosen before the servers open them, so another program can take one first.
 const startTries = 3
 
-// StartCluster starts a cluster of n servers that ends with the test, and waits
-// until it can make streams. There may be one Options, for all of them.
+// StartCluster starts a cluster of n servers that ends with the test, and waits until
+// it can create streams. At most one Options may be given; it applies to all servers.
 func StartCluster(t testing.TB, n int, o ...Options) *Cluster {
 	t.Helper()
 	var all Options
@@ -71,20 +71,20 @@ func startCluster(t testing.TB, n int, o Options) (*Cluster, error) {
 	return c, c.Ready(ctx)
 }
 
-// freePorts returns ports that nobody listened on a moment ago.
+// freePorts returns ports that were free a moment ago.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // all of them are open at once, so that they differ
+		defer l.Close() // kept open until all are chosen, so that they differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }
 
-// URLs are where clients connect, with commas between, as nats.Connect takes
+// URLs returns the addresses for clients, separated by commas, as nats.Connect takes
 // them.
 func (c *Cluster) URLs() string {
 	urls := make([]string, len(c.servers))
@@ -94,15 +94,15 @@ func (c *Cluster) URLs() string {
 	return strings.Join(urls, ",")
 }
 
-// Server returns the server i, from 0.
+// Server returns server i, counted from 0.
 func (c *Cluster) Server(i int) *Server { return c.servers[i] }
 
-// Len is how many servers there are, those that do not run included.
+// Len returns the number of servers, including stopped ones.
 func (c *Cluster) Len() int { return len(c.servers) }
 
-// Connect returns a connection to one of the servers, which moves on to another
-// where that one ends, or does not answer for a second (nats.go's default is
-// four minutes), and is closed with the test. Options add to that.
+// Connect returns a connection to one of the servers, which is closed with the test.
+// It moves on to another server if the current one ends or does not respond for a
+// second (the default in nats.go is four minutes). Options are added to these.
 func (c *Cluster) Connect(options ...nats.Option) *nats.Conn {
 	c.t.Helper()
 	return connect(c.t, c.URLs(), append([]nats.Option{
@@ -112,7 +112,7 @@ func (c *Cluster) Connect(options ...nats.Option) *nats.Conn {
 	}, options...))
 }
 
-// Ready waits until the cluster has a leader, which makes streams.
+// Ready waits until the cluster has a leader, which can create streams.
 func (c *Cluster) Ready(ctx context.Context) error {
 	return c.ask(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		_, err := js.AccountInfo(ctx)
@@ -120,8 +120,8 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	})
 }
 
-// Leader returns which server leads a stream, once one does: -1 if none has
-// until ctx ends.
+// Leader waits until a stream has a leader, and returns the number of that server. It
+// returns -1 if there is no leader before ctx ends.
 func (c *Cluster) Leader(ctx context.Context, stream string) int {
 	leader := -1
 	err := c.ask(ctx, func(ctx context.Context, js jetstream.JetStream) error {
@@ -142,9 +142,9 @@ func (c *Cluster) Leader(ctx context.Context, stream string) int {
 	return leader
 }
 
-// ask asks until there is an answer, or ctx ends.
+// ask repeats a question until it succeeds, or ctx ends.
 func (c *Cluster) ask(ctx context.Context, question func(context.Context, jetstream.JetStream) error) error {
-	const timeout = time.Second // a server that is paused does not answer
+	const timeout = time.Second // a paused server does not respond
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

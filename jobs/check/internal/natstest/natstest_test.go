@@ -16,13 +16,13 @@ import (
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
 )
 
-// orphanEnv makes TestOrphanHelper a parent that is killed with a server.
+// orphanEnv makes TestOrphanHelper a parent that is killed while its server runs.
 const orphanEnv = "WEIR_NATSTEST_ORPHAN"
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// patience is how long a test waits for what must happen, on a machine that has
-// other things to do. An election alone can take nine seconds.
+// patience is how long a test waits for something that must happen, on a busy
+// machine. An election alone can take nine seconds.
 const patience = 30 * time.Second
 
 func makeStream(t *testing.T, nc *nats.Conn, replicas int) jetstream.JetStream {
@@ -40,10 +40,10 @@ func makeStream(t *testing.T, nc *nats.Conn, replicas int) jetstream.JetStream {
 	return js
 }
 
-// publish publishes one message, to a server that answers.
+// publish publishes one message to a server that responds.
 func publish(t *testing.T, js jetstream.JetStream) error { return publishWithin(t, js, patience) }
 
-// briefly is publish to a server that may not answer.
+// briefly is publish for a server that may not respond.
 func briefly(t *testing.T, js jetstream.JetStream) error { return publishWithin(t, js, time.Second) }
 
 func publishWithin(t *testing.T, js jetstream.JetStream, d time.Duration) error {
@@ -84,14 +84,14 @@ func TestKillAndRestartKeepAddressAndMessages(t *testing.T) {
 			url := s.URL()
 			js := makeStream(t, s.Connect(), 1)
 			for i := range 3 {
-				// One that was on its way when the server ended has no answer.
+				// A message in flight when the server ended gets no acknowledgement.
 				eventually(t, fmt.Sprintf("message %d is accepted", i), func() bool { return briefly(t, js) == nil })
 				switch i {
 				case 0:
 					s.Kill()
-					s.Kill() // of nobody
+					s.Kill() // no process to kill
 					if err := briefly(t, js); err == nil {
-						t.Error("Publish to nobody = nil; want an error")
+						t.Error("Publish without a server = nil; want an error")
 					}
 				case 1:
 					s.Stop()
@@ -115,7 +115,7 @@ func TestPauseAndContinue(t *testing.T) {
 	}
 	s.Continue()
 	if err := publish(t, js); err != nil {
-		t.Errorf("Publish to one that goes on = %v; want nil", err)
+		t.Errorf("Publish to a continued server = %v; want nil", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestMaxStoreRefuses(t *testing.T) {
 		err = publish(t, js)
 	}
 	if err == nil || !strings.Contains(err.Error(), "10023") || n < 50 {
-		t.Errorf("message %d of 1 KiB into 64 KiB = %v; want JetStream's error 10023 after some 60", n, err)
+		t.Errorf("message %d of 1 KiB into 64 KiB = %v; want JetStream's error 10023 after about 60", n, err)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestLimitFiles(t *testing.T) {
 	js := makeStream(t, s.Connect(), 1)
 	s.LimitFiles(0)
 	if err := briefly(t, js); err == nil {
-		t.Error("Publish where nothing can be written = nil; want an error")
+		t.Error("Publish to a disk that accepts no writes = nil; want an error")
 	}
 	if got := s.Said(); !strings.Contains(got, "file too large") {
-		t.Errorf("the server says %q; want a write that failed", got)
+		t.Errorf("the server logged %q; want a failed write", got)
 	}
 	s.Restart()
 	eventually(t, "accepted again", func() bool { return briefly(t, js) == nil })
@@ -159,7 +159,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 		} else {
 			c.Server(leader).Kill()
 		}
-		eventually(t, "a write without the leader", func() bool { return briefly(t, js) == nil })
+		eventually(t, "a write succeeds without the old leader", func() bool { return briefly(t, js) == nil })
 		if got := c.Leader(t.Context(), "T"); got == leader || got < 0 {
 			t.Errorf("Leader after the end of %d = %d; want another", leader, got)
 		}
@@ -179,8 +179,8 @@ func TestLeaderOfNoStream(t *testing.T) {
 	}
 }
 
-// TestOrphanHelper is not a test but the parent in TestServersEndWithTheBinary:
-// it says where its paused server is, and waits to be killed.
+// TestOrphanHelper is not a test but the parent in TestServersEndWithTheBinary: it
+// prints the address of its paused server, and waits to be killed.
 func TestOrphanHelper(t *testing.T) {
 	if os.Getenv(orphanEnv) == "" {
 		return
@@ -207,7 +207,7 @@ func TestServersEndWithTheBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := fmt.Fscanln(out, &paused); err != nil || paused != "paused" {
-		t.Fatalf("the parent says %q, %v; want paused", paused, err)
+		t.Fatalf("the parent printed %q, %v; want paused", paused, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -218,8 +218,8 @@ func TestServersEndWithTheBinary(t *testing.T) {
 	})
 }
 
-// listening reports whether someone takes connections, if only the system for a
-// process that is stopped.
+// listening reports whether connections are accepted, even if only by the system on
+// behalf of a stopped process.
 func listening(url string) bool {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
 	if err == nil {

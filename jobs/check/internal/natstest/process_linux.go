@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// A child is killed with its parent: one that is stopped would not see its
-// standard input end.
+// A child is killed when its parent ends, because a stopped child would not see the
+// end of its standard input.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// limitFiles lets the files of this process grow to n bytes only.
+// limitFiles limits the files of this process to n bytes.
 func limitFiles(n uint64) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	var l syscall.Rlimit

@@ -19,26 +19,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options say in what a server differs from one with nats-server's defaults.
+// Options are the differences from the defaults of nats-server.
 type Options struct {
 	// Sync flushes each write before it is acknowledged (sync_always).
 	Sync bool
 
-	// MaxStore bounds what JetStream keeps, in bytes. Zero: the disk does.
+	// MaxStore bounds JetStream's storage, in bytes. Zero: only the disk bounds it.
 	MaxStore int64
 }
 
-// A Server is a NATS server in a process of its own. What cannot be done fails
-// the test, by Errorf: all methods may be called on every goroutine.
+// A Server is a NATS server in a separate process. Failures are reported to the test
+// by Errorf, so all methods may be called from any goroutine.
 type Server struct {
 	t testing.TB
 
 	mu     sync.Mutex
 	c      config    // guarded by mu
-	cmd    *exec.Cmd // guarded by mu; nil while there is no process
-	in     io.Writer // guarded by mu; of the process, as out is
+	cmd    *exec.Cmd // guarded by mu; nil while no process runs
+	in     io.Writer // guarded by mu; standard input of the process
 	out    *bufio.Reader
-	stderr tail // of all processes
+	stderr tail // from all processes of this server
 }
 
 // Start starts a server that ends with the test.
@@ -61,14 +61,13 @@ func start(t testing.TB, c config) (*Server, error) {
 	t.Cleanup(func() {
 		s.Kill()
 		if said := s.stderr.String(); t.Failed() && said != "" {
-			t.Logf("server %s has said:\n%s", c.Name, said)
+			t.Logf("log of server %s:\n%s", c.Name, said)
 		}
 	})
 	return s, nil
 }
 
-// startLocked starts the process, and waits until it is ready. s.mu must be
-// held.
+// startLocked starts the process, and waits until it is ready. s.mu must be held.
 func (s *Server) startLocked() error {
 	text, err := json.Marshal(s.c)
 	if err != nil {
@@ -94,14 +93,14 @@ func (s *Server) startLocked() error {
 	var port int
 	if _, scanErr := fmt.Sscanf(line, "ready %d", &port); err != nil || scanErr != nil {
 		s.endLocked(syscall.SIGKILL)
-		return fmt.Errorf("the process says %q, %v", strings.TrimSpace(line), err)
+		return fmt.Errorf("the process printed %q, %v", strings.TrimSpace(line), err)
 	}
-	s.c.Port = port // and the same from now on
+	s.c.Port = port // keep this port from now on
 	return nil
 }
 
-// endLocked sends a signal to the process, if there is one, and waits for its
-// end. s.mu must be held.
+// endLocked sends a signal to the process, if there is one, and waits for its end.
+// s.mu must be held.
 func (s *Server) endLocked(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
@@ -109,48 +108,49 @@ func (s *Server) endLocked(sig syscall.Signal) {
 	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Errorf("natstest: ending %s: %v", s.c.Name, err)
 	}
-	_ = s.cmd.Wait() // says how it was ended, which is known
+	_ = s.cmd.Wait() // the error only reports the signal
 	s.cmd = nil
 }
 
-// URL is where clients connect, the same for the whole life of the Server.
+// URL returns the address for clients, which stays the same for the life of the
+// Server.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("nats://127.0.0.1:%d", s.c.Port)
 }
 
-// Dir is the folder with what the server keeps.
+// Dir returns the folder with the server's data.
 func (s *Server) Dir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.c.Dir
 }
 
-// Kill ends the process with SIGKILL, and returns when it has ended. Without a
-// process it does nothing.
+// Kill ends the process with SIGKILL, and returns when it has ended. If no process
+// runs, it does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked(syscall.SIGKILL)
 }
 
-// Stop ends the server as an operator does, with SIGTERM.
+// Stop ends the server with SIGTERM, as an operator does.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked(syscall.SIGTERM)
 }
 
-// Restart starts the server again at the same address with what it has kept,
-// after it has killed the process if there is one. It returns when clients can
-// connect; a cluster may need a while more to have its leaders.
+// Restart restarts the server at the same address with its data. It kills the process
+// first if one is running. It returns when clients can connect; a cluster may need a
+// little longer to elect its leaders.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked(syscall.SIGKILL)
 	if err := s.startLocked(); err != nil {
-		s.t.Errorf("natstest: starting %s again: %v", s.c.Name, err)
+		s.t.Errorf("natstest: restarting %s: %v", s.c.Name, err)
 	}
 }
 
@@ -159,23 +159,23 @@ func (s *Server) Pause() {
 	s.signal(syscall.SIGSTOP)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The signal is sent, not received: for a moment threads on other processors
-	// still answer.
+	// The signal has been sent but perhaps not received: for a moment, threads on
+	// other processors may still respond.
 	for end := time.Now().Add(10 * time.Second); s.cmd != nil && !stopped(s.cmd.Process.Pid); {
 		if time.Now().After(end) {
-			s.t.Errorf("natstest: %s runs 10 s after SIGSTOP", s.c.Name)
+			s.t.Errorf("natstest: %s still runs 10 s after SIGSTOP", s.c.Name)
 			return
 		}
 		<-time.After(time.Millisecond)
 	}
 }
 
-// stopped reports whether no thread of a process runs (proc(5): the state is the
-// first field behind the name, which ends with the last parenthesis).
+// stopped reports whether no thread of a process is running. (In proc(5), the state
+// is the first field after the name, which ends with the last parenthesis.)
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
-		return true // not a system where this can be known
+		return true // unknown on this system
 	}
 	for _, file := range threads {
 		b, err := os.ReadFile(file)
@@ -186,14 +186,14 @@ func stopped(pid int) bool {
 	return true
 }
 
-// Continue lets a paused process go on.
+// Continue resumes a paused process.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.t.Errorf("natstest: %v to %s, which does not run", sig, s.c.Name)
+		s.t.Errorf("natstest: %v to %s, which is not running", sig, s.c.Name)
 		return
 	}
 	if err := s.cmd.Process.Signal(sig); err != nil {
@@ -201,14 +201,13 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// LimitFiles lets the server's files grow to n bytes only, until it is called
-// with another n or the process ends: a disk that takes no more writes. Linux
-// only.
+// LimitFiles limits the server's files to n bytes, until it is called with another n
+// or the process ends. This simulates a disk that accepts no more writes. Linux only.
 func (s *Server) LimitFiles(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.t.Errorf("natstest: limiting the files of %s, which does not run", s.c.Name)
+		s.t.Errorf("natstest: limiting the files of %s, which is not running", s.c.Name)
 		return
 	}
 	_, err := fmt.Fprintln(s.in, n)
@@ -217,15 +216,15 @@ func (s *Server) LimitFiles(n uint64) {
 		line, err = s.out.ReadString('\n')
 	}
 	if err != nil || strings.TrimSpace(line) != "limited" {
-		s.t.Errorf("natstest: limiting the files of %s: it says %q, %v", s.c.Name, line, err)
+		s.t.Errorf("natstest: limiting the files of %s: it printed %q, %v", s.c.Name, line, err)
 	}
 }
 
-// Said returns the last warnings and errors of the server.
+// Said returns the latest warnings and errors of the server.
 func (s *Server) Said() string { return s.stderr.String() }
 
-// Connect returns a connection that soon reconnects, without end, and is closed
-// with the test. Options add to that.
+// Connect returns a connection that reconnects quickly and without limit, and is
+// closed with the test. Options are added to these.
 func (s *Server) Connect(options ...nats.Option) *nats.Conn {
 	s.t.Helper()
 	return connect(s.t, s.URL(), options)
@@ -246,7 +245,7 @@ func connect(t testing.TB, urls string, options []nats.Option) *nats.Conn {
 	return nc
 }
 
-// A tail keeps the last of what is written to it.
+// A tail keeps the end of what is written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte // guarded by mu

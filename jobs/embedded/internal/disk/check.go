@@ -12,40 +12,41 @@ import (
 	"time"
 )
 
-// A Report says what is wrong with the files of a server, or what was done about it.
+// A Report lists what is wrong with the files of a server, and what was done about
+// it.
 type Report struct {
 	Dir     string         `json:"dir"`
 	Streams []StreamReport `json:"streams"`
-	Copy    string         `json:"copy,omitempty"` // where what was cut is kept
+	Copy    string         `json:"copy,omitempty"` // the folder that keeps what was cut
 	DryRun  bool           `json:"dry_run,omitempty"`
-	Changed bool           `json:"changed"` // anything in the folder
+	Changed bool           `json:"changed"` // whether anything in the folder changed
 
 	stored []*stored
 	ledger []*contents
 }
 
-// A StreamReport is about the jobs of one namespace.
+// A StreamReport describes the jobs of one namespace.
 type StreamReport struct {
 	Namespace string    `json:"namespace"`
 	Damage    []Damage  `json:"damage,omitempty"`
-	Jobs      int       `json:"jobs"`    // that are there, and whole
-	Missing   []Missing `json:"missing"` // that are not, or not whole
-	Last      uint64    `json:"last"`    // sequence that is there
-	Mark      uint64    `json:"mark"`    // sequence that was there
+	Jobs      int       `json:"jobs"`    // present and complete
+	Missing   []Missing `json:"missing"` // missing or incomplete
+	Last      uint64    `json:"last"`    // last sequence that is present
+	Mark      uint64    `json:"mark"`    // last sequence that was flushed
 	Next      uint64    `json:"next,omitempty"`
-	Unlisted  int       `json:"unlisted,omitempty"` // jobs that are missing, of which only the number is known
-	Seen      time.Time `json:"seen,omitzero"`      // when they were there
+	Unlisted  int       `json:"unlisted,omitempty"` // missing jobs of which only the number is known
+	Seen      time.Time `json:"seen,omitzero"`      // when the Unlisted jobs were last present
 }
 
-// Damage is one thing that is wrong with a file.
+// Damage is one fault in a file.
 type Damage struct {
-	File   string `json:"file"` // in the folder
+	File   string `json:"file"` // relative to the folder
 	What   string `json:"what"`
 	Offset int    `json:"offset,omitempty"`
 	Bytes  int    `json:"bytes,omitempty"`
 }
 
-// A Missing job is one of which a message is not there that was flushed.
+// A Missing is a job that lacks a message that was flushed.
 type Missing struct {
 	Queue string    `json:"queue"`
 	ID    string    `json:"id"`
@@ -65,7 +66,7 @@ func (r *Report) Damaged() bool {
 	return false
 }
 
-// A DamageError is why a server is not started.
+// A DamageError reports why a server was not started.
 type DamageError struct{ Report *Report }
 
 // Error says what is missing, since when, and what to do.
@@ -78,14 +79,14 @@ func (e *DamageError) Error() string {
 	}
 	return fmt.Sprintf("the jobs in %s are damaged: %s. Nothing has been changed. See what can be recovered with "+
 		"\"weir jobs repair --dir %s --dry-run\", recover it without --dry-run, then reload or restart the proxy; "+
-		"or bring back the missing files", e.Report.Dir, strings.Join(parts, "; "), e.Report.Dir)
+		"or restore the missing files", e.Report.Dir, strings.Join(parts, "; "), e.Report.Dir)
 }
 
-// summary is one sentence about a stream, empty if nothing is wrong.
+// summary describes a stream in one sentence; it is empty if nothing is wrong.
 func (s StreamReport) summary() string {
 	var parts []string
 	if s.Unlisted > 0 {
-		parts = append(parts, fmt.Sprintf("all %d jobs of namespace %s are missing, which were there at %s",
+		parts = append(parts, fmt.Sprintf("all %d jobs of namespace %s that were present at %s are missing",
 			s.Unlisted, s.Namespace, s.Seen.UTC().Format("2006-01-02 15:04:05 UTC")))
 	} else if n := len(s.lost()); n > 0 {
 		oldest := slices.MinFunc(s.Missing, func(a, b Missing) int { return a.Since.Compare(b.Since) })
@@ -104,7 +105,7 @@ func (s StreamReport) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// lost are the jobs of Missing, each once.
+// lost returns the jobs in Missing, each once.
 func (s StreamReport) lost() map[key]bool {
 	all := map[key]bool{}
 	for _, m := range s.Missing {
@@ -113,17 +114,18 @@ func (s StreamReport) lost() map[key]bool {
 	return all
 }
 
-// Lost is how many jobs are missing or incomplete.
+// Lost returns how many jobs are missing or incomplete.
 func (s StreamReport) Lost() int { return max(len(s.lost()), s.Unlisted) }
 
-// total is how many jobs there were.
+// total returns how many jobs there were.
 func (s StreamReport) total() int { return s.Jobs + len(s.lost()) }
 
-// String is like "msgs/1.blk: 40 bytes at 1234 are no record".
+// String returns, for example, "msgs/1.blk: 40 bytes at 1234 are no record".
 func (d Damage) String() string { return d.File + ": " + d.What }
 
-// Check compares the files of a server that does not run with what was flushed. It
-// changes nothing. Its error is ErrNewer, or that something cannot be read at all.
+// Check compares the files of a stopped server with what was flushed. It changes
+// nothing. It returns an error if the files are newer (ErrNewer) or cannot be read at
+// all.
 func Check(dir string, now time.Time) (*Report, error) {
 	mark, err := readMark(dir)
 	if err != nil {
@@ -150,7 +152,7 @@ func Check(dir string, now time.Time) (*Report, error) {
 	return r, nil
 }
 
-// check adds what is to be said about one stream.
+// check adds the report on one stream.
 func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	c, err := readLedger(ledgerPath(r.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,10 +169,10 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), cause(err))
 	}
 	if s.form > formKnown {
-		return fmt.Errorf("stream %s has messages of form %d, this program reads %d: %w", name, s.form, formKnown, ErrNewer)
+		return fmt.Errorf("stream %s has messages of format %d; this program reads up to %d: %w", name, s.form, formKnown, ErrNewer)
 	}
 	if c.damaged {
-		sr.damage(r.Dir, ledgerPath(r.Dir, name), "cannot be read in full, so that nothing says whether all jobs are there")
+		sr.damage(r.Dir, ledgerPath(r.Dir, name), "cannot be read in full, so it is unknown whether all jobs are present")
 	}
 	if fault := metaFault(s.dir, name); fault != nil && (known || len(s.messages) > 0) {
 		sr.damage(r.Dir, filepath.Join(s.dir, metaFiles[0]), cause(fault))
@@ -189,9 +191,9 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	switch {
 	case s.last < sr.Mark && c.last < mark.Last && s.last >= c.last && !c.damaged:
 		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf(
-			"ends at %d, and had %d: is it a copy, or is its disk not mounted? After restoring one, run weir jobs repair with --restored", s.last, mark.Last))
+			"ends at sequence %d but had reached %d: is it a copy, or is its disk not mounted? After restoring a copy, run weir jobs repair with --restored", s.last, mark.Last))
 	case s.last < sr.Mark:
-		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf("ends at %d, and had %d", s.last, sr.Mark))
+		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf("ends at sequence %d but had reached %d", s.last, sr.Mark))
 	}
 	r.Streams = append(r.Streams, sr)
 	r.stored = append(r.stored, s)
@@ -199,11 +201,11 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	return nil
 }
 
-// formKnown is the highest form of items and states that this program reads.
+// formKnown is the newest format of items and states that this program reads.
 const formKnown = 1
 
-// holes adds the parts of block files that are no records. At the end of the last
-// block there may be one of a write that a killed process has begun: nothing after the
+// holes adds the parts of block files that are not records. A hole at the end of the
+// last block may be a write that a killed process left incomplete: nothing after the
 // ledger's last sequence was ever acknowledged as flushed.
 func (s *StreamReport) holes(dir string, from *stored, last uint64) {
 	for i, b := range from.blocks {
@@ -219,7 +221,7 @@ func (s *StreamReport) holes(dir string, from *stored, last uint64) {
 	}
 }
 
-// torn reports whether a hole is what a write has left that was cut short.
+// torn reports whether a hole is the rest of an incomplete write.
 func (s *stored) torn(block int, h hole, last uint64) bool {
 	return block == len(s.blocks)-1 && h.last && s.last >= last
 }
@@ -235,7 +237,7 @@ func inDir(dir, path string) string {
 	return path
 }
 
-// cause is an error without the path that it names.
+// cause returns the text of an error without the path in it.
 func cause(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "is missing"

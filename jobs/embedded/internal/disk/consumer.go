@@ -12,28 +12,29 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// A Queue has items, and so needs a consumer.
+// A Queue has items, so it needs a consumer.
 type Queue struct {
 	Namespace, Name string
-	Lease           time.Duration // of its jobs; 0: not known
+	Lease           time.Duration // of its jobs; 0: unknown
 }
 
-// A consumerState is what of a consumer's file decides which items it hands out.
+// A consumerState is the part of a consumer's file that decides which items it hands
+// out.
 type consumerState struct {
-	acked, delivered uint64               // sequences of the stream
-	pending          map[uint64]time.Time // delivered, and not acknowledged
+	acked, delivered uint64               // stream sequences
+	pending          map[uint64]time.Time // delivered but not acknowledged
 }
 
 var errConsumer = errors.New("it cannot be read")
 
-// The form of a consumer's file: two bytes, then numbers.
+// The format of a consumer's file: two bytes, then numbers.
 const (
 	consumerMagic   = 22
 	consumerVersion = 2
 	maxPendingItems = 50_000_000
 )
 
-// decodeConsumer reads a consumer's file, which has no checksum.
+// decodeConsumer decodes a consumer's file, which has no checksum.
 func decodeConsumer(b []byte) (*consumerState, error) {
 	if len(b) < 2 || b[0] != consumerMagic || b[1] != consumerVersion {
 		return nil, errConsumer
@@ -74,31 +75,32 @@ func decodeConsumer(b []byte) (*consumerState, error) {
 	return s, nil
 }
 
-// fault returns why the consumer of a queue would not hand out all of its items, as
-// one whose file is damaged or much older than the stream.
+// fault returns why a queue's consumer would not hand out all of its items, for
+// example because its file is damaged or much older than the stream.
 func (c *consumerState) fault(s *stored, queue string, now time.Time) error {
 	if c.acked > c.delivered || c.delivered > s.last {
-		return fmt.Errorf("it is ahead of the jobs, at %d of %d", c.delivered, s.last)
+		return fmt.Errorf("it is ahead of the jobs: at sequence %d of %d", c.delivered, s.last)
 	}
 	for seq, m := range s.items {
 		if m.queue != queue || seq > c.delivered {
 			continue
 		}
 		if at, ok := c.pending[seq]; !ok || at.After(now.Add(time.Hour)) {
-			return fmt.Errorf("it leaves out a job, at %d", seq)
+			return fmt.Errorf("it leaves out the job at sequence %d", seq)
 		}
 	}
 	return nil
 }
 
-// A Healed consumer is one whose files were moved away: the server makes them anew,
+// A Healed is a consumer whose files were moved away. The server creates them again,
 // and hands out all items.
 type Healed struct {
 	File, Why string
 }
 
-// heal moves away files of consumers that would keep jobs from being handed out, and
-// returns the queues that need one. The jobs themselves do not depend on them.
+// heal moves away files of consumers that would keep jobs from being handed out. It
+// also returns the queues that need a consumer. The jobs themselves do not depend on
+// consumers.
 func heal(s *stored, away func(path string) error, now time.Time) (done []Healed, queues []Queue, err error) {
 	folder := filepath.Join(s.dir, "obs")
 	needed := map[string]bool{}
@@ -126,8 +128,8 @@ func heal(s *stored, away func(path string) error, now time.Time) (done []Healed
 	return done, queues, nil
 }
 
-// consumerFault returns what is wrong with the files of a consumer, and which of them
-// is to be moved away.
+// consumerFault returns what is wrong with the files of a consumer, and the file to
+// move away.
 func consumerFault(s *stored, dir string, now time.Time) (path string, fault error) {
 	queue := filepath.Base(dir)
 	if fault := metaFault(dir, s.name+"/"+queue); fault != nil {
@@ -136,7 +138,7 @@ func consumerFault(s *stored, dir string, now time.Time) (path string, fault err
 	path = filepath.Join(dir, "o.dat")
 	text, err := bounded.File(path, maxBlock)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil // it has handed nothing out
+		return path, nil // it has handed out nothing
 	}
 	if err != nil {
 		return path, err

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// contents are what a ledger says.
+// contents is what a ledger records.
 type contents struct {
-	messages map[key]message // the last of each key
+	messages map[key]message // the latest per key
 	last     uint64
-	at       time.Time // of the last frame
-	size     int64     // of what could be read
-	damaged  bool      // a frame cannot be read, and others after it can
+	at       time.Time // time of the last frame
+	size     int64     // size of the part that could be read
+	damaged  bool      // an unreadable frame is followed by readable ones
 	numbers  map[string]uint64
 }
 
@@ -22,10 +22,10 @@ func newContents() *contents {
 	return &contents{messages: map[key]message{}, numbers: map[string]uint64{}, size: int64(ledgerHead)}
 }
 
-// maxLedger bounds what is read of a ledger.
+// maxLedger bounds how much of a ledger is read.
 const maxLedger = 4 << 30
 
-// readLedger reads a ledger. Its error is ErrNewer, or that of the file.
+// readLedger reads a ledger. Its error is ErrNewer, or an error of reading the file.
 func readLedger(path string) (*contents, error) {
 	b, err := readFile(path, maxLedger)
 	if err != nil {
@@ -34,7 +34,7 @@ func readLedger(path string) (*contents, error) {
 	return decodeLedger(path, b)
 }
 
-// decodeLedger reads the text of a ledger.
+// decodeLedger decodes the bytes of a ledger.
 func decodeLedger(path string, b []byte) (*contents, error) {
 	c := newContents()
 	switch {
@@ -42,7 +42,7 @@ func decodeLedger(path string, b []byte) (*contents, error) {
 		c.damaged = true
 		return c, nil
 	case b[len(ledgerMagic)] > ledgerVersion:
-		return nil, fmt.Errorf("%s: %w: form %d, this program reads %d", path, ErrNewer, b[len(ledgerMagic)], ledgerVersion)
+		return nil, fmt.Errorf("%s: %w: format %d; this program reads %d", path, ErrNewer, b[len(ledgerMagic)], ledgerVersion)
 	}
 	names := map[uint64]string{}
 	for off := ledgerHead; off < len(b); {
@@ -55,7 +55,7 @@ func decodeLedger(path string, b []byte) (*contents, error) {
 				}
 			}
 			if next == len(b) {
-				break // it was cut short
+				break // the frame was cut short
 			}
 			c.damaged = true
 			off = next
@@ -85,7 +85,7 @@ func frameAt(b []byte, off int) (size int, ok bool) {
 	return n + 8, crc32.Checksum(b[off+8:off+8+n], castagnoli) == binary.LittleEndian.Uint32(b[off+4:])
 }
 
-var errEntry = errors.New("an entry that cannot be read")
+var errEntry = errors.New("an entry cannot be read")
 
 // read reads the entries of a frame.
 func (c *contents) read(b []byte, names map[uint64]string) error {
@@ -145,21 +145,21 @@ func (c *contents) read(b []byte, names map[uint64]string) error {
 	return nil
 }
 
-// put notes a message, if it is the last of its key.
+// put records a message, unless a later one has the same key.
 func (c *contents) put(m message) {
 	if old, there := c.messages[m.key]; !there || old.seq <= m.seq {
 		c.messages[m.key] = m
 	}
 }
 
-// over reports whether a work item is that of a job that is over: a state after it
-// says so.
+// over reports whether a work item belongs to a finished job: a terminal state
+// follows it.
 func (c *contents) over(m message) bool {
 	s, there := c.messages[key{m.queue, m.id, true}]
 	return there && s.kind == terminal && s.seq > m.seq
 }
 
-// prune drops what may be missing from the stream.
+// prune drops messages that may legitimately be missing from the stream.
 func (c *contents) prune(now time.Time) {
 	for k, m := range c.messages {
 		if m.kind == work && c.over(m) {

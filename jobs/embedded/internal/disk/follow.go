@@ -12,26 +12,27 @@ import (
 	"time"
 )
 
-// A Follower notes in a Ledger what a running server appends to a stream. What was
-// read by [Follower.Read] is noted by [Follower.Note], once it was flushed. It is
-// not safe for concurrent use.
+// A Follower records in a Ledger what a running server appends to a stream.
+// [Follower.Read] reads new messages; [Follower.Note] records them once they are
+// flushed. A Follower is not safe for concurrent use.
 type Follower struct {
-	dir    string // of the stream
+	dir    string // the folder of the stream
 	stream string
 	ledger *Ledger
 
-	index int // of the block; below 0: none was read yet
+	index int // of the block; negative before the first read
 	file  *os.File
 	info  os.FileInfo
 	off   int64
 
-	listed time.Time // when the folder had its last change, if there was no block after index
+	listed time.Time // the folder's modification time, if there was no block after index
 	read   []message
 	last   uint64
 }
 
-// Follow returns a Follower of a stream in the folder of a server. What was there
-// when the server was started is in the ledger already: it begins with the last block.
+// Follow returns a Follower of a stream in the folder of a server. It begins with the
+// last block, because the ledger already lists what was there when the server was
+// started.
 func Follow(dir, streams, stream string) (*Follower, error) {
 	l, err := OpenLedger(dir, stream)
 	if err != nil {
@@ -49,13 +50,13 @@ func Follow(dir, streams, stream string) (*Follower, error) {
 	return f, nil
 }
 
-// Last is the last sequence that was noted.
+// Last returns the last recorded sequence.
 func (f *Follower) Last() uint64 { return f.ledger.last }
 
-// Jobs is that of the Ledger.
+// Jobs returns the number of jobs in the Ledger; see [Ledger.Jobs].
 func (f *Follower) Jobs(now time.Time) int { return f.ledger.Jobs(now) }
 
-// Close closes its files.
+// Close closes the files.
 func (f *Follower) Close() error {
 	f.shut()
 	return f.ledger.Close()
@@ -63,15 +64,15 @@ func (f *Follower) Close() error {
 
 func (f *Follower) shut() {
 	if f.file != nil {
-		_ = f.file.Close() // it was only read
+		_ = f.file.Close() // opened only for reading
 		f.file = nil
 	}
 }
 
-// Sync returns when what was noted is on the disk.
+// Sync flushes the recorded messages to the disk.
 func (f *Follower) Sync() error { return f.ledger.Sync() }
 
-// Read reads what was written to the stream by now.
+// Read reads what has been written to the stream by now.
 func (f *Follower) Read() error {
 	for {
 		if f.file != nil {
@@ -90,7 +91,7 @@ func (f *Follower) Read() error {
 		}
 		f.index, f.off, f.listed = next, 0, time.Time{}
 		if err != nil {
-			continue // it was emptied, and removed
+			continue // the block was emptied and removed
 		}
 		f.file = file
 		if f.info, err = file.Stat(); err != nil {
@@ -99,7 +100,7 @@ func (f *Follower) Read() error {
 	}
 }
 
-// Note notes what was read, which was flushed since.
+// Note records what Read has read. The caller must have flushed it since.
 func (f *Follower) Note(now time.Time) error {
 	err := f.ledger.note(f.read, f.last, now)
 	if err == nil {
@@ -108,7 +109,7 @@ func (f *Follower) Note(now time.Time) error {
 	return err
 }
 
-// rest reads the rest of the block, and all of it again where it was replaced.
+// rest reads the rest of the block, or all of it if the block was replaced.
 func (f *Follower) rest() error {
 	info, err := os.Stat(blockPath(f.dir, f.index))
 	if err == nil && !os.SameFile(info, f.info) {
@@ -134,10 +135,10 @@ func (f *Follower) rest() error {
 	for off := 0; off < len(b); {
 		r, short, ok := parse(b, off, h)
 		if short {
-			break // it is being written
+			break // the record is still being written
 		}
 		if !ok {
-			return fmt.Errorf("block %d of stream %s has no record at %d", f.index, f.stream, f.off)
+			return fmt.Errorf("block %d of stream %s has no valid record at offset %d", f.index, f.stream, f.off)
 		}
 		off += r.size
 		f.off += int64(r.size)
@@ -149,8 +150,8 @@ func (f *Follower) rest() error {
 	return nil
 }
 
-// next returns the first block after the one that is read, below 0 for none. A folder
-// that has not changed since it was listed is not listed again.
+// next returns the first block after the current one, or a negative number if there
+// is none. A folder that has not changed since it was listed is not listed again.
 func (f *Follower) next() (int, error) {
 	folder := filepath.Join(f.dir, "msgs")
 	info, err := os.Stat(folder)
@@ -170,7 +171,7 @@ func (f *Follower) next() (int, error) {
 			return i, nil
 		}
 	}
-	// What changed it within one tick of its clock may not be seen.
+	// A change within one tick of the file system's clock might go unseen.
 	if f.listed = (time.Time{}); now.Sub(info.ModTime()) > 5*time.Second {
 		f.listed = info.ModTime()
 	}
@@ -181,7 +182,7 @@ func blockPath(dir string, index int) string {
 	return filepath.Join(dir, "msgs", strconv.Itoa(index)+".blk")
 }
 
-// blockIndexes returns the blocks of the stream in dir, in their order.
+// blockIndexes returns the blocks of the stream in dir, in order.
 func blockIndexes(dir string) ([]int, error) {
 	d, err := os.Open(filepath.Join(dir, "msgs"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var updateGolden = flag.Bool("update", false, "write testdata; only for a form that no disk has yet")
+var updateGolden = flag.Bool("update", false, "write testdata; only for a format that is not on any disk yet")
 
 var goldenTime = time.UnixMilli(1_795_000_000_123)
 
@@ -30,7 +30,7 @@ func goldenMessages() []message {
 	}
 }
 
-// J1: a ledger that this version has written is read by the next one.
+// J1: the next version can read a ledger written by this version.
 func TestJ1GoldenLedgerIsRead(t *testing.T) {
 	dir := t.TempDir()
 	l, err := OpenLedger(dir, "s")
@@ -38,7 +38,7 @@ func TestJ1GoldenLedgerIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := goldenMessages()
-	for _, some := range [][]message{all[:2], all[2:]} { // two frames, the second knows a queue already
+	for _, some := range [][]message{all[:2], all[2:]} { // two frames; the second reuses a queue of the first
 		if err := l.note(some, some[len(some)-1].seq+1, goldenTime.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -57,26 +57,26 @@ func TestJ1GoldenLedgerIsRead(t *testing.T) {
 	}
 	c, err := decodeLedger("golden", b)
 	if err != nil || c.damaged || c.last != 1<<40+1 || !c.at.Equal(goldenTime.Add(time.Hour)) || c.size != int64(len(b)) {
-		t.Fatalf("the ledger is read as %+v, %v; want it whole", c, err)
+		t.Fatalf("the ledger decodes to %+v, %v; want all messages", c, err)
 	}
 	for _, want := range all {
 		if got := c.messages[want.key]; got.kind != want.kind || got.seq != want.seq || !got.time.Equal(want.time) || !got.expires.Equal(want.expires) {
-			t.Errorf("%v is read as %+v; want %+v", want.key, got, want)
+			t.Errorf("%v decodes to %+v; want %+v", want.key, got, want)
 		}
 	}
 	if len(c.messages) != len(all) {
 		t.Errorf("%d messages; want %d", len(c.messages), len(all))
 	}
 	if b[len(ledgerMagic)] == ledgerVersion && hex.EncodeToString(written) != stored {
-		t.Error("this version is written another way now; give it a new number")
+		t.Error("the encoding of this version has changed; give it a new number")
 	}
 	b[len(ledgerMagic)]++
 	if _, err := decodeLedger("golden", b); !errors.Is(err, ErrNewer) {
-		t.Errorf("a newer version is read with %v; want ErrNewer", err)
+		t.Errorf("reading a newer version = %v; want ErrNewer", err)
 	}
 }
 
-// J1: so is a mark.
+// J1: the same holds for a mark.
 func TestJ1GoldenMarkIsRead(t *testing.T) {
 	want := Mark{
 		Form: markForm, At: goldenTime.UTC(),
@@ -95,21 +95,21 @@ func TestJ1GoldenMarkIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := readMark(dir); err != nil || got == nil || !reflect.DeepEqual(*got, want) {
-		t.Errorf("the mark is read as %+v, %v; want %+v", got, err, want)
+		t.Errorf("the mark decodes to %+v, %v; want %+v", got, err, want)
 	}
 	if string(written) != stored+"\n" {
-		t.Errorf("it is written another way now; give it a new number:\n%s\n%s", written, stored)
+		t.Errorf("the encoding has changed; give it a new number:\n%s\n%s", written, stored)
 	}
 	newer := strings.Replace(stored, `"form": 1`, `"form": 2`, 1)
 	if err := os.WriteFile(MarkPath(dir), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readMark(dir); !errors.Is(err, ErrNewer) {
-		t.Errorf("a newer mark is read with %v; want ErrNewer", err)
+		t.Errorf("reading a newer mark = %v; want ErrNewer", err)
 	}
 }
 
-// golden returns what a file has, without the newline at its end.
+// golden returns the contents of a file without the newline at its end.
 func golden(t *testing.T, name, now string) string {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// The form of a ledger: its magic with a version, then frames, each with its length
-// and CRC-32C before it. A frame is a list of entries, of which the first byte says
-// what they are.
+// The format of a ledger: its magic with a version, then frames, each preceded by its
+// length and CRC-32C. A frame is a list of entries. The first byte of an entry gives
+// its type.
 const (
 	ledgerMagic   = "weirledg"
 	ledgerVersion = 1
 	ledgerHead    = len(ledgerMagic) + 1
 
-	entryQueue = 'q' // number, name: how entries of this file name a queue
+	entryQueue = 'q' // number, name: entries of this file refer to a queue by its number
 	entryLast  = 'l' // last sequence, time in ms
-	// entries of messages begin with their kind
+	// the entry of a message begins with its kind
 )
 
-// Folder is where ledgers lie, in the folder of the server.
+// Folder is the folder of the ledgers, within the folder of the server.
 const Folder = "weir.ledger"
 
-// compactFrom is how large a ledger gets before it is written anew.
+// compactFrom is the size from which a ledger is compacted.
 const compactFrom = 4 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrNewer is that files were written by a newer version of weir.
+// ErrNewer reports that files were written by a newer version of weir.
 var ErrNewer = errors.New("written by a newer version of weir")
 
-// A Ledger notes which messages of a stream are on the disk. It is not safe for
-// concurrent use, but for Sync.
+// A Ledger records which messages of a stream are on the disk. Except for Sync, it is
+// not safe for concurrent use.
 type Ledger struct {
 	path   string
 	f      *os.File
@@ -48,8 +48,8 @@ type Ledger struct {
 
 func ledgerPath(dir, stream string) string { return filepath.Join(dir, Folder, stream) }
 
-// OpenLedger opens the ledger of a stream to append to it, and makes it if there is
-// none. A frame that was cut short by a killed process is cut off.
+// OpenLedger opens the ledger of a stream for appending, and creates it if necessary.
+// It truncates a frame that a killed process left incomplete.
 func OpenLedger(dir, stream string) (*Ledger, error) {
 	l := &Ledger{path: ledgerPath(dir, stream), queues: map[string]uint64{}}
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
@@ -74,20 +74,20 @@ func OpenLedger(dir, stream string) (*Ledger, error) {
 	return l, nil
 }
 
-// Last is the last sequence that was noted.
+// Last returns the last recorded sequence.
 func (l *Ledger) Last() uint64 { return l.last }
 
-// maxCount bounds the ledgers that are read to count their jobs.
+// maxCount bounds the size of ledgers that are read to count their jobs.
 const maxCount = 16 << 20
 
-// Jobs counts the jobs that were noted and are there; below 0 where that would take
-// long.
+// Jobs counts the recorded jobs that still exist. It returns a negative number if
+// that would take long.
 func (l *Ledger) Jobs(now time.Time) int {
 	if l.size > maxCount {
 		return -1
 	}
 	text := make([]byte, l.size)
-	if _, err := l.f.ReadAt(text, 0); err != nil { // by its file: the name may be gone
+	if _, err := l.f.ReadAt(text, 0); err != nil { // through the open file: its name may be gone
 		return -1
 	}
 	c, err := decodeLedger(l.path, text)
@@ -105,10 +105,10 @@ func (l *Ledger) Jobs(now time.Time) int {
 // Close closes the file.
 func (l *Ledger) Close() error { return l.f.Close() }
 
-// Sync returns when what was noted is on the disk.
+// Sync flushes the recorded messages to the disk.
 func (l *Ledger) Sync() error { return l.f.Sync() }
 
-// note appends messages, and the last sequence that there is.
+// note appends messages and the last sequence of the stream.
 func (l *Ledger) note(messages []message, last uint64, at time.Time) error {
 	if last < l.last {
 		last = l.last
@@ -157,7 +157,7 @@ func (l *Ledger) frame(messages []message, last uint64, at time.Time) []byte {
 	return b
 }
 
-// compact writes the ledger anew, without what is over.
+// compact rewrites the ledger without finished jobs and expired messages.
 func (l *Ledger) compact(now time.Time) error {
 	c, err := readLedger(l.path)
 	if err != nil {
@@ -167,7 +167,7 @@ func (l *Ledger) compact(now time.Time) error {
 	return l.rewrite(c)
 }
 
-// rewrite replaces the file by one with c, or makes it.
+// rewrite replaces the file with one that contains c, or creates it.
 func (l *Ledger) rewrite(c *contents) error {
 	next := &Ledger{path: l.path, queues: map[string]uint64{}, last: c.last}
 	temp := l.path + ".new"
@@ -200,14 +200,14 @@ func (l *Ledger) rewrite(c *contents) error {
 		return errors.Join(err, f.Close())
 	}
 	if l.f != nil {
-		_ = l.f.Close() // nothing is written to it any more
+		_ = l.f.Close() // nothing more is written to it
 	}
 	next.f, next.size, next.least = f, int64(len(text)), int64(len(text))
 	*l = *next
 	return nil
 }
 
-// SyncFolder puts the names in a folder on the disk.
+// SyncFolder flushes the names in a folder to the disk.
 func SyncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

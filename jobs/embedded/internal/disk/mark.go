@@ -13,26 +13,26 @@ import (
 // markForm is the version of marks.
 const markForm = 1
 
-// A Mark lies beside the folder of a server, as FOLDER.mark, and says what is in it:
-// a folder that is empty or older than its mark was removed, not mounted, or restored
-// from a copy.
+// A Mark is a file beside the folder of a server, FOLDER.mark, that describes what is
+// in it. If the folder is empty or older than its mark, it was removed, is not
+// mounted, or was restored from a copy.
 type Mark struct {
 	Form    int                   `json:"form"`
 	Streams map[string]StreamMark `json:"streams"`
 	At      time.Time             `json:"at"`
 }
 
-// A StreamMark is what a stream had at least.
+// A StreamMark is a lower bound of what a stream contained.
 type StreamMark struct {
 	Last uint64 `json:"last"` // sequence
-	Jobs int    `json:"jobs"` // when the server was started
+	Jobs int    `json:"jobs"` // at the start of the server
 }
 
-// MarkPath is where the mark of a folder is.
+// MarkPath returns the path of a folder's mark.
 func MarkPath(dir string) string { return filepath.Clean(dir) + ".mark" }
 
-// readMark returns the mark of a folder, nil for none and for one that cannot be read:
-// it only adds to what the folder itself says.
+// readMark returns the mark of a folder. It returns nil if there is none or it cannot
+// be read, because the mark only supplements what the folder itself shows.
 func readMark(dir string) (*Mark, error) {
 	text, err := small(MarkPath(dir))
 	if err != nil {
@@ -43,7 +43,7 @@ func readMark(dir string) (*Mark, error) {
 		return nil, nil
 	}
 	if m.Form > markForm {
-		return nil, fmt.Errorf("%s: %w: form %d, this program reads %d", MarkPath(dir), ErrNewer, m.Form, markForm)
+		return nil, fmt.Errorf("%s: %w: format %d; this program reads %d", MarkPath(dir), ErrNewer, m.Form, markForm)
 	}
 	return &m, nil
 }
@@ -58,7 +58,7 @@ func (m Mark) Write(dir string) error {
 	return replaceFile(MarkPath(dir), append(text, '\n'))
 }
 
-// replaceFile writes a file whole, or leaves the one that is there.
+// replaceFile replaces a file completely, or leaves the old one unchanged.
 func replaceFile(path string, text []byte) error {
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

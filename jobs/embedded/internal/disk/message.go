@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What package journal calls its streams and subjects, of the version that this
-// program knows, and the headers that matter here.
+// The names that package journal gives to streams and subjects, in the version that
+// this program knows, and the relevant headers.
 const (
 	StreamPrefix   = "WEIR_JOBS_1_"
 	streamsAnyForm = "WEIR_JOBS_"
@@ -19,29 +19,29 @@ const (
 	ttlHeader      = "Nats-TTL"
 )
 
-// A kind is which message of a job.
+// A kind says which message of a job this is.
 type kind byte
 
 const (
 	work     kind = 'w'
 	state    kind = 's'
-	terminal kind = 'S' // a state of a job that is over
+	terminal kind = 'S' // the state of a finished job
 )
 
-// A key names one message of a job: the last one of its subject counts.
+// A key identifies one message of a job: the last one of its subject counts.
 type key struct {
 	queue string
 	id    [16]byte
 	state bool
 }
 
-// job is the same key for both messages of a job.
+// job returns the same key for both messages of a job.
 func (k key) job() key { k.state = false; return k }
 
-// ID is the job's, as package jobs has it.
+// ID returns the job's ID as package jobs prints it.
 func (k key) ID() string { return hex.EncodeToString(k.id[:]) }
 
-// A message is what matters of a job's message here.
+// A message is the relevant part of a job's message.
 type message struct {
 	key
 	kind    kind
@@ -50,13 +50,13 @@ type message struct {
 	expires time.Time // zero: never
 }
 
-// gone reports whether the message may have been removed for its age.
+// gone reports whether the message may have been removed because of its age.
 func (m message) gone(now time.Time) bool {
 	return !m.expires.IsZero() && !m.expires.After(now.Add(time.Second))
 }
 
-// message makes a message of a record. It reports false for what is none of a job:
-// notes of removals, locks and marks, without which no job is lost.
+// message converts a record to a message. It reports false for records that belong to
+// no job, such as removals, locks and marks; no job is lost without them.
 func (r record) message() (m message, ok bool) {
 	rest, ok := strings.CutPrefix(r.subject, subjectPrefix)
 	if !ok || r.tomb || r.erased {
@@ -91,7 +91,7 @@ func (r record) message() (m message, ok bool) {
 	return m, true
 }
 
-// field returns a header's value, nil for none.
+// field returns the value of a header, or nil.
 func field(header []byte, name string) []byte {
 	for line := range bytes.SplitSeq(header, []byte("\r\n")) {
 		if value, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
@@ -101,8 +101,9 @@ func field(header []byte, name string) []byte {
 	return nil
 }
 
-// isTerminal reports whether a state's text says that the job is over. The text is
-// JSON of ours, in which a quote within a value has a backslash before it.
+// isTerminal reports whether the text of a state says that the job is finished. Weir
+// writes this JSON itself, so a quote within a value always has a backslash before
+// it.
 func isTerminal(meta []byte) bool {
 	_, rest, ok := bytes.Cut(meta, []byte(`"state":"`))
 	if !ok {
@@ -116,7 +117,7 @@ func isTerminal(meta []byte) bool {
 	return true
 }
 
-// form returns the version of a message's own form, 0 where it cannot be read.
+// form returns the format version of a message, or 0 if it cannot be read.
 func form(meta []byte) int {
 	var v struct {
 		Form int `json:"v"`
@@ -127,7 +128,7 @@ func form(meta []byte) int {
 	return v.Form
 }
 
-// leaseOf returns the lease of a work item, 0 where it cannot be read.
+// leaseOf returns the lease of a work item, or 0 if it cannot be read.
 func leaseOf(meta []byte) time.Duration {
 	var v struct {
 		Lease time.Duration `json:"lease"`

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Prepared is what was done before a server is started on files that are whole.
+// Prepared lists what was done to undamaged files before a server starts on them.
 type Prepared struct {
 	Streams []StreamReport
 	Healed  []Healed
-	Queues  []Queue // that have items
-	Cut     int     // bytes of writes that were cut short
+	Queues  []Queue // queues with items
+	Cut     int     // bytes of incomplete writes
 }
 
-// Prepare checks the files of a server that does not run, and makes them ready for
-// it. With a DamageError it has changed nothing.
+// Prepare checks the files of a stopped server, and gets them ready for it. If it
+// returns a DamageError, it has changed nothing.
 //
-//  1. What a write has left that was cut short is removed: it was never acknowledged.
-//  2. The server's indexes are removed. It makes them anew from the blocks, which
-//     have checksums, where an index of times to live has none.
-//  3. Files of consumers that would leave out jobs are moved away.
-//  4. The ledgers get what was written after their last entry, once it is flushed.
+//  1. It removes the rest of an incomplete write, which was never acknowledged.
+//  2. It removes the server's indexes. The server rebuilds them from the blocks. The
+//     blocks have checksums, whereas an index of times to live has none.
+//  3. It moves away files of consumers that would leave out jobs.
+//  4. It adds what was written after the last entries of the ledgers to them, once
+//     that is flushed.
 func Prepare(dir string, now time.Time) (*Prepared, error) {
 	r, err := Check(dir, now)
 	if err != nil {
@@ -69,7 +70,7 @@ func (p *Prepared) stream(dir string, s *stored, c *contents, now time.Time) err
 	return s.adopt(dir, c, now)
 }
 
-// adopt notes in the ledger what is not in it.
+// adopt records in the ledger what it lacks.
 func (s *stored) adopt(dir string, c *contents, now time.Time) error {
 	if s.last <= c.last {
 		return nil
@@ -99,7 +100,7 @@ func (s *stored) adopt(dir string, c *contents, now time.Time) error {
 	return errors.Join(err, l.Close())
 }
 
-// indexes are what the server makes anew where it is not there.
+// indexes are files that the server rebuilds if they are missing.
 var indexes = [...]string{"index.db", "thw.db", "sched.db"}
 
 func removeIndexes(stream string) error {
@@ -111,10 +112,10 @@ func removeIndexes(stream string) error {
 	return nil
 }
 
-// keepMeta keeps a copy of what describes a stream, beside its ledger.
+// keepMeta keeps a copy of a stream's metadata beside its ledger.
 func keepMeta(dir string, s *stored) error {
 	if metaFault(s.dir, s.name) != nil {
-		return nil // a stream that was only begun
+		return nil // the creation of the stream was cut short
 	}
 	for _, name := range metaFiles {
 		text, err := small(filepath.Join(s.dir, name))
@@ -135,11 +136,11 @@ func keepMeta(dir string, s *stored) error {
 	return nil
 }
 
-// CutFolder is where repairs and starts keep what they take away, in the folder of
-// the server.
+// CutFolder is the folder, within that of the server, in which repairs and starts
+// keep what they take away.
 const CutFolder = "weir.cut"
 
-// moveAway moves a file or folder to where it harms nobody.
+// moveAway moves a file or folder into CutFolder.
 func moveAway(dir, what, path string, now time.Time) error {
 	to := filepath.Join(dir, CutFolder, now.UTC().Format("20060102T150405.000000000Z")+"-"+what, inDir(dir, path))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {

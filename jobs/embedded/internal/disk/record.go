@@ -9,15 +9,15 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// The form of a block file: records, each with a head of headSize bytes (length,
-// sequence, time, length of the subject), the subject, the headers behind their
-// length, the data, and sumSize bytes of checksum.
+// The format of a block file is a list of records. Each has a head of headSize bytes
+// (length, sequence, time, length of the subject), the subject, the headers preceded
+// by their length, the data, and a checksum of sumSize bytes.
 const (
 	headSize  = 22
 	sumSize   = 8
-	headerBit = 1 << 31 // of the length: there are headers
-	erasedBit = 1 << 63 // of the sequence
-	tombBit   = 1 << 62 // of the sequence: it was removed
+	headerBit = 1 << 31 // in the length: the record has headers
+	erasedBit = 1 << 63 // in the sequence
+	tombBit   = 1 << 62 // in the sequence: the message was removed
 	maxRecord = 32 << 20
 )
 
@@ -28,28 +28,28 @@ type record struct {
 	subject string
 	header  []byte
 	data    []byte
-	tomb    bool // a note that seq was removed
+	tomb    bool // records the removal of seq
 	erased  bool
-	off     int // in its block
+	off     int // offset in its block
 	size    int
 }
 
-// sums computes the checksums of one block file.
+// sums returns the checksum function of one block file.
 func sums(stream string, index int) hash.Hash64 { return sumOf(fmt.Sprintf("%s-%d", stream, index)) }
 
-// sumOf makes checksums as the server does for what has a name.
+// sumOf returns the server's checksum function for something with this name.
 func sumOf(name string) hash.Hash64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
-		panic("disk: " + err.Error()) // the key has the right length
+		panic("disk: " + err.Error()) // unreachable: the key has the right length
 	}
 	return h
 }
 
-// parse reads the record at off of a block. It reports how much more of the block
-// the record would take where the block ends before it does; ok is false for that,
-// and for anything that is no whole record.
+// parse parses the record at off of a block. If the block ends before the record
+// does, short is true. ok is false in that case, and for anything that is not a
+// complete record.
 func parse(b []byte, off int, h hash.Hash64) (r record, short bool, ok bool) {
 	le := binary.LittleEndian
 	if off+headSize > len(b) {
@@ -125,14 +125,14 @@ func encode(b []byte, r record, h hash.Hash64) []byte {
 	return le.AppendUint64(b, h.Sum64())
 }
 
-// A hole is a part of a block file that is no record.
+// A hole is a part of a block file that is not a record.
 type hole struct {
 	off, size int
-	last      bool // nothing follows that is a record
+	last      bool // no record follows
 }
 
-// scan calls f for each record of a block, and returns what is between them. After
-// a hole it goes on with the next thing that has the checksum of a record.
+// scan calls f for each record of a block, and returns the holes between them. After
+// a hole it continues at the next place with the valid checksum of a record.
 func scan(b []byte, stream string, index int, f func(record)) (holes []hole) {
 	h := sums(stream, index)
 	for off := 0; off < len(b); {
@@ -149,8 +149,9 @@ func scan(b []byte, stream string, index int, f func(record)) (holes []hole) {
 	return holes
 }
 
-// resync returns where the next record begins after off, or the block ends. The
-// length of the damaged record is tried first, as most damage is elsewhere.
+// resync returns the offset of the next record after off, or the end of the block. It
+// tries the length of the damaged record first, because most damage is outside the
+// length.
 func resync(b []byte, off int, h hash.Hash64) int {
 	if off+4 <= len(b) {
 		size := int(binary.LittleEndian.Uint32(b[off:]) &^ headerBit)
@@ -171,8 +172,8 @@ func resync(b []byte, off int, h hash.Hash64) int {
 	return len(b)
 }
 
-// plausible rules most places out without computing a checksum: a record that fits,
-// with a subject of ours or none.
+// plausible rules out most offsets without computing a checksum: the record must fit,
+// and its subject must be empty or one of weir's.
 func plausible(b []byte, off int) bool {
 	le := binary.LittleEndian
 	length, subject := le.Uint32(b[off:]), int(le.Uint16(b[off+20:]))

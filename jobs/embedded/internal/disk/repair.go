@@ -11,41 +11,42 @@ import (
 	"time"
 )
 
-// How far sequences, and with them fences, are ahead after a repair.
+// How far sequences, and with them fences, are advanced by a repair.
 const (
-	// raiseRepaired is more than was written and not flushed when the store was
-	// damaged.
+	// raiseRepaired is more than the number of messages that were written but not
+	// flushed when the store was damaged.
 	raiseRepaired = 1 << 20
-	// raiseRestored is more than was written since a copy was made, and raiseRecent
-	// where that is only minutes ago: a server goes one by one through the sequences
-	// after what was written within its window for duplicates, which is two minutes.
+	// raiseRestored is more than the number of messages written since a copy was
+	// made. raiseRecent is used if the copy is only minutes old, because the server
+	// steps one by one through the sequences after messages written within its window
+	// for duplicates, which is two minutes.
 	raiseRestored = 1 << 32
 	raiseRecent   = 1 << 22
 	recently      = 5 * time.Minute
 )
 
-// RepairOptions say how a store is repaired.
+// RepairOptions control how a store is repaired.
 type RepairOptions struct {
 	DryRun   bool // change nothing
-	Restored bool // the whole folder is a copy from before
+	Restored bool // the whole folder is an older copy
 
-	// Meta returns the description of a stream of which there is none, and its
-	// checksum.
+	// Meta returns the metadata and its checksum for a stream that has none.
 	Meta func(stream string) ([2][]byte, error)
 
 	Now time.Time
 }
 
-// Repair makes the files of a server that does not run ones that can be started on,
-// and keeps a copy of all that it cuts.
+// Repair makes the files of a stopped server usable again, and keeps a copy of
+// everything that it cuts.
 //
-//  1. What is damaged is copied.
-//  2. Blocks are written anew with all that has a checksum that matches, also
-//     behind the damage.
-//  3. A job that had begun, and whose state is missing, is marked as running: it is
-//     retried or dead as after the loss of its worker, never run as a new one.
-//  4. The sequence goes on beyond what was there, so that no fence comes again.
-//  5. The ledger is written anew from what is there.
+//  1. It copies what is damaged.
+//  2. It rewrites damaged blocks with all records whose checksum matches, including
+//     those after the damage.
+//  3. It marks a job that had begun, and whose state is missing, as running. The job
+//     is then retried or dead, as after the loss of its worker, and never runs as a
+//     new one.
+//  4. It advances the sequence beyond what was there, so that no fence is used twice.
+//  5. It rewrites the ledger from what is there.
 func Repair(dir string, o RepairOptions) (*Report, error) {
 	r, err := Check(dir, o.Now)
 	if err != nil {
@@ -71,7 +72,7 @@ func Repair(dir string, o RepairOptions) (*Report, error) {
 	return r, r.mark(o.Now)
 }
 
-// raise is how far the sequence goes ahead.
+// raise returns how far the sequence is advanced.
 func (s *stored) raise(o RepairOptions) uint64 {
 	switch {
 	case !o.Restored:
@@ -127,7 +128,7 @@ func (r *Report) repair(i int, o RepairOptions) error {
 	return keepMeta(r.Dir, now)
 }
 
-// copyAll copies what is going to be changed.
+// copyAll copies what is about to be changed.
 func (r *Report) copyAll(s *stored) error {
 	paths := []string{ledgerPath(r.Dir, s.name), filepath.Join(s.dir, metaFiles[0]), filepath.Join(s.dir, metaFiles[1])}
 	for _, b := range s.blocks {
@@ -154,19 +155,19 @@ func (r *Report) copyAll(s *stored) error {
 	return nil
 }
 
-// describe brings back the description of a stream.
+// describe restores the metadata of a stream.
 func (r *Report) describe(s *stored, o RepairOptions) error {
 	if metaFault(s.dir, s.name) == nil {
 		return nil
 	}
 	var both [2][]byte
 	for i, name := range metaFiles {
-		both[i], _ = small(ledgerPath(r.Dir, s.name) + "." + name) // else it is made anew
+		both[i], _ = small(ledgerPath(r.Dir, s.name) + "." + name) // otherwise it is created again
 	}
 	if len(both[0]) == 0 || metaSum(both[0], s.name) != string(both[1]) {
 		var err error
 		if both, err = o.Meta(s.name); err != nil {
-			return fmt.Errorf("describing the stream anew: %w", err)
+			return fmt.Errorf("recreating the metadata of the stream: %w", err)
 		}
 	}
 	for i, name := range metaFiles {
@@ -177,7 +178,7 @@ func (r *Report) describe(s *stored, o RepairOptions) error {
 	return nil
 }
 
-// rebuild writes a block anew, with its records alone.
+// rebuild rewrites a block with only its valid records.
 func (s *stored) rebuild(b block) error {
 	text, err := readFile(b.path, maxBlock)
 	if err != nil {
@@ -191,9 +192,9 @@ func (s *stored) rebuild(b block) error {
 	return replaceFile(b.path, whole)
 }
 
-// extend adds a block that has the states of jobs that had begun, and after them a note
-// with the sequence to go on from. It has a block of its own, since the server goes
-// through the numbers that a block leaves out one by one.
+// extend adds a block with the states of jobs that had begun, followed by a record
+// with the sequence to continue from. They go in a separate block, because the server
+// steps one by one through the sequences that a block leaves out.
 func (s *stored) extend(index int, sr StreamReport, now time.Time) error {
 	seq := max(sr.Last, sr.Mark)
 	var text []byte
@@ -220,7 +221,7 @@ func (s *stored) extend(index int, sr StreamReport, now time.Time) error {
 	return replaceFile(blockPath(s.dir, index), note)
 }
 
-// begun makes the state of a job that had begun, as after the loss of its worker.
+// begun builds the state of a job that had begun, as after the loss of its worker.
 func (s *stored) begun(item message, seq uint64, now time.Time) (record, error) {
 	r, err := s.read(item)
 	if err != nil {
@@ -248,7 +249,7 @@ func (s *stored) begun(item message, seq uint64, now time.Time) (record, error) 
 	}, nil
 }
 
-// begunTTL is longer than any job waits.
+// begunTTL is longer than any job can wait.
 const begunTTL = 60 * 24 * time.Hour
 
 // read reads the record of a message again.
@@ -268,15 +269,15 @@ func (s *stored) read(m message) (found record, err error) {
 			return found, nil
 		}
 	}
-	return found, fmt.Errorf("message %d is not there", m.seq)
+	return found, fmt.Errorf("message %d is missing", m.seq)
 }
 
-// mark writes the mark of the folder anew.
+// mark rewrites the mark of the folder.
 func (r *Report) mark(now time.Time) error {
 	m := Mark{Streams: map[string]StreamMark{}, At: now}
 	for i, s := range r.Streams {
 		m.Streams[r.stored[i].name] = StreamMark{s.Next - 1, s.Jobs}
 	}
-	_ = m.Write(r.Dir) // it is not there where nothing can be written beside the folder
+	_ = m.Write(r.Dir) // there is no mark if the parent folder is not writable
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// maxBlock bounds what is read of a block file: the server ends one at 8 MiB, but for
-// its last message.
+// maxBlock bounds how much of a block file is read: the server ends a block at 8 MiB,
+// not counting its last message.
 const maxBlock = 1 << 30
 
-// streamsFolder is where the server keeps its streams.
+// streamsFolder returns where the server keeps its streams.
 func streamsFolder(dir string) string { return filepath.Join(dir, "jetstream", "$G", "streams") }
 
-// A block is what was read of a block file.
+// A block is the contents of a block file.
 type block struct {
 	index int
 	path  string
@@ -30,16 +30,16 @@ type block struct {
 	err   error
 }
 
-// A stored stream is what its files say.
+// A stored is the contents of a stream's files.
 type stored struct {
 	name, dir string
 	blocks    []block
-	messages  map[key]message // the last of each key that was not removed
+	messages  map[key]message // the latest per key that was not removed
 	items     map[uint64]message
 	tombs     map[uint64]bool
 	last      uint64
-	newest    time.Time // when the last of its records was written
-	form      int       // the highest of its messages' own forms
+	newest    time.Time // time of the newest record
+	form      int       // the newest format version of its messages
 	leases    map[string]time.Duration
 }
 
@@ -57,7 +57,7 @@ func readStream(dir, name string) (*stored, error) {
 	for _, i := range indexes {
 		s.readBlock(i)
 	}
-	// A note of a removal may come before or after what it is about is written anew.
+	// A rewritten removal may be stored before or after the message that it removes.
 	for k, m := range s.messages {
 		if s.tombs[m.seq] {
 			delete(s.messages, k)
@@ -79,7 +79,7 @@ func (s *stored) readBlock(index int) {
 	s.blocks = append(s.blocks, b)
 }
 
-// take notes a record.
+// take adds a record.
 func (s *stored) take(r record) {
 	s.last = max(s.last, r.seq)
 	if at := time.Unix(0, r.time); at.After(s.newest) {
@@ -105,19 +105,19 @@ func (s *stored) take(r record) {
 	}
 }
 
-// state returns the state of a job, as far as it is there.
+// state returns the state of a job, if it is there.
 func (s *stored) state(k key) (message, bool) {
 	m, ok := s.messages[key{k.queue, k.id, true}]
 	return m, ok
 }
 
-// over reports whether an item is that of a job that is over.
+// over reports whether an item belongs to a finished job.
 func (s *stored) over(m message) bool {
 	after, ok := s.state(m.key)
 	return ok && after.kind == terminal && after.seq > m.seq
 }
 
-// jobs counts the jobs that are there, without some.
+// jobs counts the jobs that are there, except those in without.
 func (s *stored) jobs(now time.Time, without map[key]bool) int {
 	all := map[key]bool{}
 	for k, m := range s.messages {
@@ -133,8 +133,8 @@ func (s *stored) hasItem(k key) bool {
 	return ok
 }
 
-// lacks returns why a message that was flushed counts as missing: it reports false
-// where it is there, or may be gone.
+// lacks reports whether a flushed message counts as missing. It does not if it is
+// there, or may have been removed.
 func (s *stored) lacks(m message, now time.Time) bool {
 	have, there := s.messages[m.key]
 	switch {
@@ -143,16 +143,16 @@ func (s *stored) lacks(m message, now time.Time) bool {
 	case m.kind == work:
 		return !s.over(m)
 	}
-	// A state of a life before the item that is there.
+	// The state may be of an earlier life of the job than the item that is there.
 	item, there := s.messages[m.job()]
 	return !there || item.seq < m.seq
 }
 
-// metaFiles describe a stream or a consumer, the second is the checksum of the first.
+// metaFiles describe a stream or a consumer; the second is the checksum of the first.
 var metaFiles = [2]string{"meta.inf", "meta.sum"}
 
-// metaFault returns what is wrong with the description in dir. name is what its
-// checksum is made with.
+// metaFault returns what is wrong with the metadata in dir. name is the key of its
+// checksum.
 func metaFault(dir, name string) error {
 	text, err := small(filepath.Join(dir, metaFiles[0]))
 	if err != nil {
@@ -174,8 +174,7 @@ func metaSum(text []byte, name string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// names returns the streams that there are or were in dir: with files, a ledger, or a
-// mark.
+// names returns the streams in dir: those with files, a ledger or a mark.
 func names(dir string, m *Mark) ([]string, error) {
 	all := map[string]bool{}
 	for _, folder := range []string{streamsFolder(dir), filepath.Join(dir, Folder)} {
@@ -201,15 +200,15 @@ func names(dir string, m *Mark) ([]string, error) {
 	return sorted(list), nil
 }
 
-// small reads a file of which no more than a megabyte is expected.
+// small reads a file that should have at most a megabyte.
 func small(path string) ([]byte, error) { return bounded.File(path, 1<<20) }
 
 func sorted[T ~[]E, E int | string](all T) T { slices.Sort(all); return all }
 
 func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
-// readFile reads a file of at most a number of bytes, for as long as the disk takes:
-// bounded.File would give up on a slow one.
+// readFile reads a file of at most the given number of bytes, however long the disk
+// takes. bounded.File would give up on a slow disk.
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
