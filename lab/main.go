@@ -1,4 +1,4 @@
-// Weir-lab shows every pattern for high load before and after, on this machine
+// Weir-lab demonstrates every high-load pattern, before and after, on this machine
 // and with real engines.
 package main
 

@@ -1,5 +1,5 @@
-// Package batching is a folder of examples: package batch and a Guard's batched loads
-// with real drivers. Each has a comment about what it does; package inserts measures
+// Package batching holds examples of package batch, and of a Guard's batched loads,
+// with real drivers. The comment on each example explains it; package inserts measures
 // the gains.
 //
 // The examples take the address of their server from DATABASE_URL or CASSANDRA_HOST.

@@ -23,13 +23,14 @@ type Reading struct {
 	Celsius float64
 }
 
-// connect returns a session that sends each statement to a node with its partition.
+// connect returns a session that sends each statement to a node that holds its
+// partition.
 func connect() *gocql.Session {
 	cluster := gocql.NewCluster(os.Getenv("CASSANDRA_HOST"))
 	cluster.Keyspace = "weather"
 	cluster.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
-	// The driver holds each request back briefly, to write others along with it. Here
-	// one request already has them.
+	// The driver delays each request briefly, to send others with it. Here one
+	// request already carries many rows.
 	cluster.WriteCoalesceWaitTime = 0
 	session, err := cluster.CreateSession()
 	if err != nil {
@@ -38,9 +39,9 @@ func connect() *gocql.Session {
 	return session
 }
 
-// A batch that spans partitions makes one node of Cassandra do the work of all, and
-// is slower than separate statements. Within a partition it is one atomic write to
-// the nodes of that partition. So the Scope is the partition.
+// A batch that spans partitions makes one Cassandra node do the work for all of them,
+// and is slower than separate statements. Within a partition it is one atomic write
+// to the nodes that hold it. So the Scope is the partition.
 func Example_writeCassandra() {
 	ctx := context.Background()
 	session := connect()
@@ -58,7 +59,7 @@ func Example_writeCassandra() {
 	readings, err := batch.NewFrom(
 		batch.Source[Reading, struct{}]{Run: write, Scope: func(r Reading) any { return r.Sensor }},
 		// No RetrySingly: failures here come from a node, not from a row, and fifty
-		// more writes do not help a node in trouble.
+		// more writes would not help a struggling node.
 		batch.Options{
 			MaxSize:     50, // one write to the node: a few KiB
 			Linger:      2 * time.Millisecond,
@@ -95,7 +96,7 @@ type At struct {
 	Time   time.Time
 }
 
-// Reads of one partition are gathered into an IN of its clustering column. An IN of
+// Reads of one partition are gathered into an IN on its clustering column. An IN over
 // several partitions gains nothing: one node would query the others and wait for the
 // slowest. Concurrent single reads go straight to the right nodes; for those use a
 // Guard with a plain Load and no batch.

@@ -34,8 +34,8 @@ func Example_copyPostgres() {
 	}
 	defer pool.Close()
 
-	// A COPY is also one transaction: with one bad event none is written. Only if
-	// badRow reports that, each event is retried alone.
+	// A COPY is also a single transaction: one bad event, and none is written. If
+	// badRow reports that a row is to blame, each event is retried alone.
 	write := func(ctx context.Context, events []Event) ([]struct{}, error) {
 		_, err := pool.CopyFrom(ctx, pgx.Identifier{"events"}, []string{"at", "kind", "body"},
 			pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {

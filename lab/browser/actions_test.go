@@ -33,7 +33,7 @@ func listed(state string) string {
 
 const asks = `document.querySelector("dialog[open]")`
 
-// act opens the only job of the list and presses its action button twice: it first
+// act opens the only job in the list and presses its action button twice. It first
 // answers no, with the keyboard, and then yes. The page must then show the outcome.
 func (s *house) act(p *browser.Page, id, button, did string) {
 	s.t.Helper()
@@ -41,14 +41,14 @@ func (s *house) act(p *browser.Page, id, button, did string) {
 		p.Click(`.actions button`), p.Until(asks+` && `+asks+`.innerText.includes(`+fmt.Sprintf("%q", id)+`)`),
 		p.Type("\x1b"), p.Until("!"+asks))
 	if told, err := browser.Eval[bool](p, `!!document.querySelector(".result")`); told || err != nil {
-		s.t.Errorf("after a no the page says that something was done: %v, %v", told, err)
+		s.t.Errorf("after a no, the page reports an action: %v, %v", told, err)
 	}
 	must(s.t, p.Click(`.actions button`), p.Until(asks), p.Click(`dialog[open] button[value=yes]`),
 		p.Until(fmt.Sprintf(`[...document.querySelectorAll(".result")].some(r => r.innerText.includes(%q) && r.innerText.includes(%q))`, id, did)))
 }
 
 // A dead job is retried: the page asks for confirmation, does nothing after a no, and
-// reports its action after a yes; then the list shows the job as done.
+// reports its action after a yes. Then the list shows the job as done.
 func TestConsoleRetriesAJob(t *testing.T) {
 	s := open(t, "")
 	s.broken.Store(true)
@@ -65,7 +65,8 @@ func TestConsoleRetriesAJob(t *testing.T) {
 	s.quiet(p)
 }
 
-// A running job is canceled in the same way, and its call to the service is canceled.
+// A running job is canceled in the same way; that also cancels its call to the
+// service.
 func TestConsoleCancelsAJob(t *testing.T) {
 	s := open(t, "")
 	id := s.submit(http.MethodGet, "/reports/slow")
@@ -76,13 +77,13 @@ func TestConsoleCancelsAJob(t *testing.T) {
 	select {
 	case <-s.left:
 	case <-time.After(30 * time.Second):
-		t.Error("30 s after the cancel the service still works on the job")
+		t.Error("the service is still working on the job 30 s after it was canceled")
 	}
 	s.quiet(p)
 }
 
-// The page explains a request: how it would be handled, and what is stored for its
-// URL, without a confirmation. It reports text that is not a header.
+// The page explains a request without a confirmation: how it would be handled, and
+// what is stored for its URL. It reports input that is not a header.
 func TestConsoleExplains(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -99,8 +100,8 @@ func TestConsoleExplains(t *testing.T) {
 	if n := s.calls.Load(); n != 0 {
 		t.Errorf("%d calls to the service; want none, because no request is made", n)
 	}
-	s.keeps.Store(true) // otherwise a visit on a busy machine may begin a refresh, which is a call
-	s.visit(30)         // one of them is for that page
+	s.keeps.Store(true) // otherwise a visit on a busy machine may start a refresh, which is a call
+	s.visit(30)         // one of them requests that page
 	calls := s.calls.Load()
 	explain(s.public+"/pages/1?secret=swordfish", "Accept: text/html")
 	must(t, p.Until(`document.body.innerText.includes("1 variant") && document.querySelector(".steps li")`))

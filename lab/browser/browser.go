@@ -195,7 +195,7 @@ func (p *Page) Until(expression string) error {
 		case <-p.ctx.Done():
 			return fmt.Errorf("browser: %s: %w", expression, context.Cause(p.ctx))
 		case <-late:
-			return errors.Join(fmt.Errorf("browser: after %v it is still false: %s", patience, expression), err)
+			return errors.Join(fmt.Errorf("browser: still false after %v: %s", patience, expression), err)
 		}
 	}
 }

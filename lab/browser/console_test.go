@@ -23,8 +23,8 @@ func must(t *testing.T, steps ...error) {
 	}
 }
 
-// tab opens a tab on the console, and at the end checks that there were no messages
-// and no requests to other hosts (C3).
+// tab opens a tab on the console. At the end of the test it checks that there were no
+// messages and no requests to other hosts (C3).
 func (s *house) tab(b *browser.Browser, v browser.View) *browser.Page {
 	s.t.Helper()
 	p, err := b.Open(v)
@@ -46,14 +46,14 @@ func (s *house) quiet(p *browser.Page) {
 	}
 }
 
-// painted is the condition that the canvases of the page are not empty.
+// painted is true if the canvases of the page are not empty.
 const painted = `[...document.querySelectorAll("canvas")].filter(c => {
 	const d = c.width && c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 	return d && d.some((v, i) => i % 4 == 3 && v > 0);
 }).length >= 4`
 
-// The console opens, draws while a load runs, and its numbers are those of /stats
-// (C5). It shows no key (C4), and writes nothing to the browser's console (C3).
+// The console opens, draws while a load runs, and shows the numbers of /stats (C5).
+// It shows no key (C4), and writes nothing to the browser's console (C3).
 func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 1400, Height: 900})
@@ -66,8 +66,8 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 		Requests, Calls uint64
 		Avoided         struct{ Hits, Stale, Joined uint64 }
 	}
-	// A background refresh may begin shortly after the last response, so compare only
-	// numbers from a time without changes.
+	// A background refresh may begin shortly after the last response, so compare
+	// numbers only once they have stopped changing.
 	var u unit
 	st := s.stats("")
 	for end := time.Now().Add(30 * time.Second); ; st = s.stats("") {
@@ -99,8 +99,8 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 	s.quiet(p)
 }
 
-// Every page fits a narrow screen, in both colours, with the service up, down and
-// before the first request; every control has a name.
+// Every page fits a narrow screen, in both colour schemes, with the service up, down
+// and before the first request. Every control has a name.
 func TestConsolePagesFitAndHaveNames(t *testing.T) {
 	s := open(t, "")
 	b := chromium(t)
@@ -136,7 +136,7 @@ func TestConsolePagesFitAndHaveNames(t *testing.T) {
 	}
 }
 
-// A purge asks first, then purges, and reports the result (C7).
+// A purge asks for confirmation, then purges, and reports the result (C7).
 func TestC7_PurgeAsksAndDoes(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 1000, Height: 800})
@@ -169,8 +169,8 @@ func TestC7_PurgeAsksAndDoes(t *testing.T) {
 	s.quiet(p)
 }
 
-// With a token a browser is redirected to the login, and then the whole console
-// works, with a cookie that no script can read (C2).
+// With a token, the browser is redirected to the login page. After the login the
+// whole console works, with a cookie that no script can read (C2).
 func TestC2_LoginInABrowser(t *testing.T) {
 	const token = "correct-horse-battery"
 	s := open(t, token)

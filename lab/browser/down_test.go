@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/lab/browser"
 )
 
-// The page of a route reports, without a reload, that its service fails and what is
-// served instead. So does the overview, and both withdraw it afterwards.
+// Without a reload, the page of a route reports that its service fails and what is
+// served instead. So does the overview, and both clear the report afterwards.
 func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -26,9 +26,9 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	s.quiet(p)
 }
 
-// When weir itself is gone every page reports it, even one opened only then. It has
-// no good status that is not faded, shows no list that looks like an empty one, and
-// still fits a narrow screen.
+// When weir itself is gone, every page reports it, even one that was opened
+// afterwards. No page shows a healthy status that is not faded, or a list that looks
+// empty, and all still fit a narrow screen.
 func TestConsoleSaysThatWeirIsGone(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -61,7 +61,7 @@ func TestConsoleSaysThatWeirIsGone(t *testing.T) {
 	}
 }
 
-// The console reports an address without a page.
+// The console reports that an address has no page.
 func TestConsoleHasNoSuchPage(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})

@@ -38,7 +38,7 @@ type house struct {
 	public  string // URL
 	admin   string // URL
 	broken  atomic.Bool
-	keeps   atomic.Bool   // the service's responses are fresh for long, and never refreshed
+	keeps   atomic.Bool   // the service's responses stay fresh for long and are never refreshed
 	calls   atomic.Int64  // to the service
 	left    chan struct{} // receives one value for each canceled call of /reports/slow
 	process *os.Process
@@ -158,8 +158,8 @@ func (s *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s, call %d\n", r.URL.Path, s.calls.Load())
 }
 
-// visit requests n pages, some of them far more often than others, and waits
-// for all responses.
+// visit requests n pages, some far more often than others, and waits for all
+// responses.
 func (s *house) visit(n int) {
 	s.t.Helper()
 	for i := range n {

@@ -14,7 +14,7 @@ import (
 )
 
 // Bounds of the flags of compare. Every client, and every request in flight of an
-// open loop, has a file descriptor.
+// open loop, uses a file descriptor.
 var (
 	clientSpan   = command.Span[int]{Least: 1, Most: 10_000}
 	rateSpan     = command.Span[int]{Least: 1, Most: 100_000}

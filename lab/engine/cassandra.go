@@ -73,8 +73,8 @@ func (o CassandraOptions) validate() error {
 // passwords. It returns when the server accepts requests: after 5 s on two idle
 // cores, 30 s on busy ones. As root it runs as nobody. The Server's URL is host:port.
 //
-// ctx bounds the start, not the server's life: Stop ends that. A machine
-// without Java 17 or the jars gives a [*MissingError].
+// ctx bounds only the start; the server runs until Stop. The error is a
+// [*MissingError] on a machine without Java 17 or the jars.
 func Cassandra(ctx context.Context, o CassandraOptions) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (c *cassandra) command(h home, ports []int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// cassandraLog sends warnings and errors to standard output, and so to the error of a
-// failed start.
+// cassandraLog sends warnings and errors to standard output, and so into the error of
+// a failed start.
 const cassandraLog = `<configuration>
 <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
 <encoder><pattern>%-5level %date %logger{0} %msg%n</pattern></encoder>
@@ -161,8 +161,8 @@ func (c *cassandra) args(h home) []string {
 		"--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED",
 		fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap), "-Xss512k",
 		"-XX:MaxDirectMemorySize=256m",
-		"-XX:+ExitOnOutOfMemoryError", // rather than hang
-		"-XX:-UsePerfData",            // a file outside the folder
+		"-XX:+ExitOnOutOfMemoryError", // rather than hanging
+		"-XX:-UsePerfData",            // it would write a file outside the folder
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dio.netty.tryReflectionSetAccessible=true",
 		"-Djava.io.tmpdir=" + tmp, "-Djna.tmpdir=" + tmp, "-Duser.home=" + h.path,

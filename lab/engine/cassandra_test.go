@@ -35,7 +35,7 @@ func startCassandra(t *testing.T, o engine.CassandraOptions) *engine.Server {
 func useCassandra(t *testing.T, s *engine.Server) string {
 	t.Helper()
 	cluster := gocql.NewCluster(s.URL)
-	cluster.Timeout = time.Minute // a machine may be busy
+	cluster.Timeout = time.Minute // the machine may be busy
 	cluster.ConnectTimeout = time.Minute
 	session, err := cluster.CreateSession()
 	if err != nil {

@@ -59,7 +59,7 @@ func privateState(dir string) []string {
 		"Dir::Cache=" + dir,
 		"Dir::Cache::archives=" + filepath.Join(dir, "archives"),
 		"Debug::NoLocking=true",
-		"APT::Sandbox::User=root", // root's other user may not write here
+		"APT::Sandbox::User=root", // the user that root switches to may not write here
 		"Acquire::Languages=none",
 	}
 }
@@ -80,8 +80,8 @@ func unpackArchives(ctx context.Context, root, archives string) error {
 	return relink(root)
 }
 
-// relink redirects symbolic links below root that point to a file of the packages,
-// such as those of Java into /etc, to the unpacked file.
+// relink redirects symbolic links below root that point to a file of the packages
+// (such as Java's links into /etc) to the unpacked file.
 func relink(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type() != fs.ModeSymlink {
@@ -92,7 +92,7 @@ func relink(root string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(root, target)); err != nil {
-			return nil // a file of the system
+			return nil // it points to a file of the system
 		}
 		inside, err := filepath.Rel(filepath.Dir(path), filepath.Join(root, target))
 		if err != nil {

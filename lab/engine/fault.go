@@ -37,8 +37,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Restart starts the engine again, empty, on the same ports. It first ends an engine
-// that runs. A node of a cluster comes back without a cluster.
+// Restart starts the engine again, empty, on the same ports. If the engine still
+// runs, Restart stops it first. A node of a cluster comes back without a cluster.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

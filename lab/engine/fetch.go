@@ -45,7 +45,7 @@ var postgresJar = jar{
 	},
 }
 
-// cacheFolder is the folder of the fetched programs. For root it is one that the
+// cacheFolder is the folder of the fetched programs. For root it is a folder that the
 // unprivileged user can read.
 func cacheFolder() string {
 	base := "/var/cache"
@@ -92,7 +92,7 @@ func download(ctx context.Context, url, digest string) ([]byte, error) {
 	return b, nil
 }
 
-// get tries three times, because it runs unattended on new machines.
+// get tries three times, because Install runs unattended on new machines.
 func get(ctx context.Context, url string) ([]byte, error) {
 	var errs error
 	for try := range 3 {
@@ -178,7 +178,7 @@ func unpack(dir string, jar []byte) error {
 	return errors.New("no .txz in the jar")
 }
 
-// untar writes t's files below dir, and nowhere else.
+// untar writes t's files below dir and refuses paths outside it.
 func untar(dir string, t *tar.Reader) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 const folderPrefix = "weir-engine-"
 
 // A folder is an engine's temporary folder. Its creator holds a lock on a file in it
-// for as long as it lives, so that others can distinguish a folder in use from one
-// left by a killed program.
+// for as long as the creator lives, so that others can distinguish a folder in use
+// from one left by a killed program.
 type folder struct {
 	path string
 	lock *os.File
@@ -26,8 +26,8 @@ func newFolder(owner *syscall.Credential) (*folder, error) {
 	base := tempBase(owner)
 	sweep(base)
 
-	// The folder gets its final name once the lock is held, or a sweep could remove
-	// it before that.
+	// The folder gets its final name only once the lock is held; otherwise a sweep
+	// could remove it first.
 	path, err := os.MkdirTemp(base, "weir-new-")
 	if err != nil {
 		return nil, fmt.Errorf("engine: create a folder: %w", err)

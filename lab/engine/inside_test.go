@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// These are internal tests: from outside they would need a machine without the
-// engines, or change the machine.
+// These tests are internal: from outside they would need a machine without the
+// engines, or would change the machine.
 
 func TestMissingNamesThePackage(t *testing.T) {
 	want := map[string]string{
@@ -141,9 +141,9 @@ func TestIsJava17(t *testing.T) {
 func TestCassandraJars(t *testing.T) {
 	jars, err := parseJars(cassandraJars)
 	if err != nil || len(jars) != 100 {
-		t.Fatalf("parseJars = %d jars, %v; want the 100 of a resolution", len(jars), err)
+		t.Fatalf("parseJars = %d jars, %v; want the 100 that Maven resolved", len(jars), err)
 	}
-	files := map[string]bool{} // they are all put in one folder
+	files := map[string]bool{} // they all go into one folder
 	for _, j := range jars {
 		if name := filepath.Base(j.path); files[name] {
 			t.Errorf("two jars are called %s", name)
@@ -194,7 +194,7 @@ func TestFetchJarsAllOrNone(t *testing.T) {
 	}
 }
 
-// One failed jar cancels the others, which here would never arrive.
+// One failed jar cancels the other fetches, which here would never finish.
 func TestFetchJarsEndsAtTheFirstError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "wrong.jar") {
@@ -231,7 +231,7 @@ func TestDenyServices(t *testing.T) {
 		}
 		return allow
 	}
-	deny() // and then killed: the next call takes it over
+	deny() // and then the program is killed: the next call takes over its policy
 	allow := deny()
 	if b, _ := os.ReadFile(file); string(b) != policyText {
 		t.Errorf("the policy is %q; want %q", b, policyText)

@@ -18,10 +18,10 @@ import (
 //
 // As root it installs the Debian packages, and keeps their services from starting,
 // now and at the next boot. Otherwise, or if that fails, it fetches the programs once
-// into a cache. PostgreSQL comes from Maven Central, checked against a digest (14 MB
-// to download, 60 MB on disk). The rest comes from Debian with apt-get, which
-// verifies the packages, and is not installed. Cassandra's jars (66 MB) always come
-// from Maven Central, each checked against a digest.
+// into a cache. PostgreSQL comes from Maven Central and is checked against a digest
+// (14 MB to download, 60 MB on disk). The other programs come from Debian through
+// apt-get, which verifies the packages; they are unpacked, not installed. Cassandra's
+// jars (66 MB) always come from Maven Central, each checked against a digest.
 func Install(ctx context.Context, w io.Writer, name string) error {
 	err := Installed(name)
 	if !errors.Is(err, ErrMissing) {
@@ -157,7 +157,7 @@ func keepFromBoot(ctx context.Context, w io.Writer, service string) error {
 }
 
 // policyFile is the program that Debian's packages call before they start a service;
-// policyText is one that denies it.
+// policyText is a policy that denies the start.
 const (
 	policyFile = "/usr/sbin/policy-rc.d"
 	policyText = "#!/bin/sh\n# Here while weir's lab installs packages.\nexit 101\n"

@@ -47,7 +47,8 @@ func parseJars(list string) ([]jarFile, error) {
 
 func cassandraFolder() string { return filepath.Join(cacheFolder(), "cassandra-"+cassandraVersion) }
 
-// haveJars reports whether the jars are there: either all of them are, or none.
+// haveJars reports whether the jars are in the cache: either all of them are, or
+// none.
 func haveJars() bool {
 	info, err := os.Stat(cassandraFolder())
 	return err == nil && info.IsDir()
@@ -71,7 +72,7 @@ func fetchJars(ctx context.Context, w io.Writer, dir, list string) error {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 				if ctx.Err() != nil {
-					return // the first error has the reason
+					return // the first error is the reason
 				}
 				if errs[i] = j.fetch(ctx, tmp); errs[i] != nil {
 					cancel()

@@ -37,7 +37,7 @@ func findJava() (string, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// isJava17 runs the program, because the location of a Java says little about its
+// isJava17 runs the program, because the location of a Java does not prove its
 // version.
 func isJava17(path string) bool {
 	cmd := exec.Command(path, "-XX:-UsePerfData", "-version")

@@ -41,7 +41,7 @@ func Names() []string { return slices.Sorted(maps.Keys(known)) }
 // [Varnish], [Caddy].
 func Startable(name string) bool { return starts[name] != nil }
 
-// starts holds the engines that need no options.
+// starts holds the engines that can start without options.
 var starts = map[string]func(context.Context) (*Server, error){
 	"postgres": func(ctx context.Context) (*Server, error) {
 		return Postgres(ctx, PostgresOptions{})
@@ -57,8 +57,8 @@ var starts = map[string]func(context.Context) (*Server, error){
 	},
 }
 
-// Installed returns nil if the engine or tool called name is on this machine,
-// and otherwise a [*MissingError].
+// Installed returns nil if the engine or tool called name is on this machine.
+// Otherwise it returns a [*MissingError].
 func Installed(name string) error {
 	var err error
 	switch name {

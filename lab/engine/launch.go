@@ -43,7 +43,7 @@ type launch struct {
 	url   string         // %d stands for the first port
 	ports int            // number of ports that the engine listens on
 	fixed []int          // required ports; nil: any free ports
-	quit  syscall.Signal // ends it at once, its children included
+	quit  syscall.Signal // ends it at once, including its children
 
 	// prepare, if not nil, runs once, before the first try.
 	prepare func(ctx context.Context, h home) error
@@ -78,7 +78,8 @@ func (l launch) startIn(ctx context.Context, h home) (*Server, error) {
 			return nil, err
 		}
 	}
-	// A port that was free when we checked may be taken when the engine binds it.
+	// A port that was free when we checked may be taken by the time the engine binds
+	// it.
 	var err error
 	for range 5 {
 		var s *Server
@@ -149,7 +150,7 @@ func explain(err error, logName string) error {
 			return fmt.Errorf("%w: %w", errPortTaken, err)
 		}
 	}
-	const most = 8 << 10 // the reason is at the end
+	const most = 8 << 10 // the reason is in the last lines
 	return fmt.Errorf("%w\n%s", err, log[max(0, len(log)-most):])
 }
 
@@ -169,7 +170,7 @@ func FreePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // after the others are found
+		defer l.Close() // once the other ports are found
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -43,7 +43,7 @@ func addLauncher(root, file string) error {
 	return writeLauncher(root, program, env.String(), "")
 }
 
-// writeLauncher writes a script with the name of the program, which is below root.
+// writeLauncher writes a script named after the program, which is below root.
 func writeLauncher(root, program, env, args string) error {
 	text := fmt.Sprintf("#!/bin/sh\n# Runs a program that was unpacked and not installed.\nroot=${0%%/*}/..\n%sexec \"$root/%s\" \"$@\" %s\n",
 		env, program, args)

@@ -46,8 +46,8 @@ func hasPostgres(dir string) bool {
 	return filepath.IsAbs(dir)
 }
 
-// unprivileged returns the user that engines run as: the user nobody if we are root,
-// otherwise nil, which is the current user.
+// unprivileged returns the user that engines run as: nobody if we are root, otherwise
+// nil, which means the current user.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

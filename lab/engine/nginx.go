@@ -35,11 +35,11 @@ type NginxOptions struct {
 	// request has its own connection.
 	Keepalive int
 
-	// Config, if not nil, returns the text of the http block instead of the one made
-	// from Upstreams and Keepalive: at least a server that listens on listen, a
-	// host:port. Relative paths in it are in a folder that Stop removes. Lines before
-	// it turn access logs off and set the folders of temporary files. [NginxCache]
-	// uses such a Config.
+	// Config, if not nil, returns the text of the http block, instead of the one
+	// built from Upstreams and Keepalive. It must have at least a server that listens
+	// on listen, a host:port. Relative paths in it are in a folder that Stop removes.
+	// Lines before it turn access logs off and set the folders of temporary files.
+	// [NginxCache] uses such a Config.
 	Config func(listen string) string
 }
 
@@ -47,8 +47,8 @@ type NginxOptions struct {
 // upstreams, over HTTP/1.1. It returns when the port accepts connections. As root it
 // runs as nobody. The Server's URL is http://127.0.0.1:port.
 //
-// ctx bounds the start, not the server's life: Stop ends that. A machine
-// without nginx gives a [*MissingError].
+// ctx bounds only the start; the server runs until Stop. The error is a
+// [*MissingError] on a machine without nginx.
 func Nginx(ctx context.Context, o NginxOptions) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Nginx(ctx context.Context, o NginxOptions) (*Server, error) {
 		name:    "nginx",
 		url:     "http://127.0.0.1:%d",
 		ports:   1,
-		quit:    syscall.SIGTERM, // ends at once; killed, it would leave its workers
+		quit:    syscall.SIGTERM, // ends at once; a kill would leave its workers
 		command: n.command,
 		ready:   n.ready,
 	}.start(ctx)
@@ -146,7 +146,7 @@ func (n *nginx) proxy(listen string) string {
 	return b.String()
 }
 
-// mayOpen returns how many files a process may have open here, at most want.
+// mayOpen returns how many files a process can open here, at most want.
 func mayOpen(want uint64) uint64 {
 	var have syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have); err != nil {

@@ -126,7 +126,7 @@ func TestNginxStopLeavesNothing(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("processes %v; want a master and three workers", pids)
 		}
-		time.Sleep(time.Millisecond) // one worker can respond before the others are forked
+		time.Sleep(time.Millisecond) // one worker can respond before the others have been forked
 		pids = append(children(t, s.Pid()), s.Pid())
 	}
 	for range 2 {

@@ -20,9 +20,9 @@ type PostgresOptions struct {
 	// newest in /usr/lib/postgresql, then the one that Install fetched.
 	Bin string
 
-	// Durable leaves fsync, synchronous_commit and full_page_writes on, for
-	// a measurement of writes. Otherwise they are off: nothing survives Stop
-	// anyhow.
+	// Durable leaves fsync, synchronous_commit and full_page_writes on, for a
+	// measurement of writes. Otherwise they are off, because nothing survives Stop
+	// anyway.
 	Durable bool
 
 	// Settings are further server settings, name to value, such as "max_connections":
@@ -35,8 +35,8 @@ type PostgresOptions struct {
 // connections: after 0.7 s on two idle cores. As root it runs as the user nobody,
 // because PostgreSQL refuses root.
 //
-// ctx bounds the start, not the server's life: Stop ends that. A machine
-// without PostgreSQL gives a [*MissingError].
+// ctx bounds only the start; the server runs until Stop. The error is a
+// [*MissingError] on a machine without PostgreSQL.
 func Postgres(ctx context.Context, o PostgresOptions) (*Server, error) {
 	bin := o.Bin
 	if bin == "" {
@@ -52,7 +52,7 @@ func Postgres(ctx context.Context, o PostgresOptions) (*Server, error) {
 		name:    "postgres",
 		url:     "postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable",
 		ports:   1,
-		quit:    syscall.SIGQUIT, // ends at once, but frees its shared memory
+		quit:    syscall.SIGQUIT, // ends at once, but frees the shared memory
 		prepare: pg.initdb,
 		command: pg.command,
 		ready:   pg.ready,

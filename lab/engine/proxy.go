@@ -36,8 +36,8 @@ type ProxyOptions struct {
 	// use.
 	Workers int
 
-	// MaxCalls bounds the concurrent calls at the origin; 0 means no bound. The
-	// treatment of further calls depends on the proxy.
+	// MaxCalls bounds the concurrent calls to the origin; 0 means no bound. How
+	// further calls are treated depends on the proxy.
 	MaxCalls int
 
 	// HTTP2 also enables HTTP/2 without TLS, with prior knowledge: for Caddy on its
@@ -109,7 +109,7 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 		return nil, fmt.Errorf("engine: start nginx: %w", err)
 	}
 	return Nginx(ctx, NginxOptions{Workers: o.Workers, Config: func(listen string) string {
-		text, _ := o.configuration("nginx-cache.conf", listen) // tried above
+		text, _ := o.configuration("nginx-cache.conf", listen) // it succeeded above
 		return text
 	}})
 }
@@ -119,8 +119,8 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 // which Varnish compiles: that requires a C compiler, on which Debian's package
 // depends. It returns when requests are accepted. As root it runs as the user nobody.
 //
-// ctx bounds the start, not the server's life: Stop ends that. A machine
-// without Varnish gives a [*MissingError].
+// ctx bounds only the start; the server runs until Stop. The error is a
+// [*MissingError] on a machine without Varnish.
 func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
 	return o.start(ctx, "varnish", "varnish.vcl", "Child launched OK", func(dir, listen string, o ProxyOptions) []string {
 		return []string{
@@ -158,7 +158,7 @@ func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args 
 		name:  name,
 		url:   "http://127.0.0.1:%d",
 		ports: 1,
-		quit:  syscall.SIGTERM, // killed, Varnish would leave its child
+		quit:  syscall.SIGTERM, // a kill would leave Varnish's child
 		command: func(h home, ports []int) (*exec.Cmd, error) {
 			listen := fmt.Sprintf("127.0.0.1:%d", ports[0])
 			text, err := o.configuration(conf, listen)

@@ -124,8 +124,8 @@ func TestProxiesFetchAndKeep(t *testing.T) {
 	})
 }
 
-// TestProxiesShareOneFill distinguishes a cache that makes other requests wait from
-// no cache.
+// TestProxiesShareOneFill distinguishes a cache that makes other requests wait from no
+// cache at all.
 func TestProxiesShareOneFill(t *testing.T) {
 	eachProxy(t, func(t *testing.T, name string) {
 		o := startOrigin(t)
@@ -170,7 +170,7 @@ func TestProxiesBoundCalls(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode < 500 || o.calls.Load() != 1 {
-			t.Errorf("in addition to the one permitted call: status %d, %d calls; want a rejection and 1", resp.StatusCode, o.calls.Load())
+			t.Errorf("beyond the one permitted call: status %d, %d calls; want a rejection and 1", resp.StatusCode, o.calls.Load())
 		}
 		close(o.hold)
 		if got := <-held; !strings.HasSuffix(got, "/held") {
@@ -216,7 +216,7 @@ func TestProxiesOfAKilledProgramLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestProxiesFailedStartSaysWhatTheServerSaid gives each an origin that has no
+// TestProxiesFailedStartSaysWhatTheServerSaid gives each proxy an origin without an
 // address. Caddy resolves it only on a request.
 func TestProxiesFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	for _, name := range []string{"nginx", "varnish"} {

@@ -29,8 +29,8 @@ func (o RedisOptions) name() string {
 // persistence. It returns when connections are accepted: after some 20 ms. As root it
 // runs as nobody. The Server's URL is host:port.
 //
-// ctx bounds the start, not the server's life: Stop ends that. A machine
-// without Redis gives a [*MissingError].
+// ctx bounds only the start; the server runs until Stop. The error is a
+// [*MissingError] on a machine without Redis.
 func Redis(ctx context.Context, o RedisOptions) (*Server, error) {
 	l, err := o.launch()
 	if err != nil {

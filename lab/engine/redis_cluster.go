@@ -64,8 +64,8 @@ type Cluster struct {
 // nodes report the cluster as complete and replicas are in sync with their masters:
 // after some 2 s.
 //
-// ctx bounds the start, not the cluster's life: Stop ends that. A machine
-// without Redis gives a [*MissingError].
+// ctx bounds only the start; the cluster runs until Stop. The error is a
+// [*MissingError] on a machine without Redis.
 func RedisCluster(ctx context.Context, o RedisClusterOptions) (*Cluster, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -105,9 +105,9 @@ func startEach(ctx context.Context, l launch, n int) ([]*Server, error) {
 
 // form makes the nodes a cluster:
 //
-//  1. each gets its own epoch, or masters would conflict over slots;
+//  1. each gets its own epoch; otherwise masters would conflict over slots;
 //  2. each master takes its share of the slots;
-//  3. the first gets the addresses of the others, and gossip does the rest;
+//  3. the first gets the addresses of the others, and gossip spreads them;
 //  4. once all nodes know each other, replicas get their masters;
 //  5. the cluster is complete when each node reports it.
 func (c *Cluster) form(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (c *Cluster) whole(ctx context.Context, n *Server) bool {
 		(strings.Contains(replication, "role:master") || strings.Contains(replication, "master_link_status:up"))
 }
 
-// answer returns a node's reply to a command, or "" if there is none.
+// answer returns a node's reply to a command, or "" if there is no reply.
 func answer(ctx context.Context, n *Server, args ...string) string {
 	v, err := resp.Ask(ctx, n.URL, args...)
 	text, _ := v.(string)

@@ -64,7 +64,7 @@ func TestRedisIsThrowAway(t *testing.T) {
 func needOrSay(t *testing.T, name string) {
 	t.Helper()
 	if err := engine.Installed(name); err != nil {
-		t.Skip("not had: ", err)
+		t.Skip("not available: ", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestRedisStopLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	s := startRedis(t, engine.RedisOptions{})
 	pid := s.Pid()
-	if err := s.Pause(); err != nil { // it cannot react to a request to end
+	if err := s.Pause(); err != nil { // while paused it cannot react to a request to end
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -36,10 +36,10 @@ func newServer(l launch, p *proc.Process, f *folder) *Server {
 	return s
 }
 
-// endLocked ends the process, which may be paused, and removes the folder. s.mu
-// must be held.
+// endLocked ends the process, even if it is paused, and removes the folder. s.mu must
+// be held.
 func (s *Server) endLocked() error {
-	s.proc.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended
+	s.proc.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended already
 	s.proc.Stop(s.launch.quit, 10*time.Second)
 	return s.folder.remove()
 }
@@ -59,8 +59,8 @@ func (s *Server) process() *proc.Process {
 func (s *Server) Stop() error { return s.stop() }
 
 // Start starts the engine called name ("postgres", "cassandra"; see
-// [Startable]) with the options meant for tests. ctx bounds the start, not the
-// engine's life: Stop ends that.
+// [Startable]) with the options meant for tests. ctx bounds only the start; the
+// engine runs until Stop.
 func Start(ctx context.Context, name string) (*Server, error) {
 	if start := starts[name]; start != nil {
 		return start(ctx)

@@ -22,7 +22,7 @@ const (
 
 var errBroken = errors.New("fleetlab: the tier is broken")
 
-// broken is a tier with one fault. It forwards everything else.
+// broken is a tier with one fault. It forwards all other calls unchanged.
 type broken struct {
 	fleet.Tier
 	how string
@@ -45,18 +45,19 @@ func (b *broken) key(k fleet.Key) fleet.Key {
 	return k
 }
 
-// Acquire is the tier's, with the fault.
+// Acquire forwards to the tier, with the fault.
 func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet.Answer, error) {
 	a, err := b.Tier.Acquire(ctx, b.key(k), ask)
 	switch {
 	case err != nil:
 	case b.how == WithoutLeases && a.Grant == fleet.GrantHeld:
-		a.Grant = fleet.GrantLease // with the other's fence
+		a.Grant = fleet.GrantLease // with the holder's fence
 	}
 	return a, err
 }
 
-// Settle is the tier's; without fences it writes a result that the tier refuses.
+// Settle forwards to the tier; without fences it writes a result that the tier
+// refuses.
 func (b *broken) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	if b.how == WithoutEnd && o.Entry != nil {
 		e := *o.Entry
@@ -71,12 +72,12 @@ func (b *broken) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.
 	return ok, err
 }
 
-// Extend is the tier's.
+// Extend forwards to the tier.
 func (b *broken) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
 	return b.Tier.Extend(ctx, b.key(k), fence, d)
 }
 
-// Write is the tier's, or a false acknowledgement, or a failure.
+// Write forwards to the tier, or acknowledges falsely, or fails.
 func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	switch {
 	case b.how == WithoutInvalidations && w.Entry == nil:
@@ -87,9 +88,9 @@ func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64,
 	return b.Tier.Write(ctx, b.key(k), w)
 }
 
-// undone is an invalidation after which the value is back, under a higher fence.
-// Skipping the invalidation would be noticed, because the stored fence would be lower
-// than the returned one.
+// undone invalidates and then writes the value back, under a higher fence. Skipping
+// the invalidation would be noticed, because the stored fence would be lower than the
+// returned one.
 func (b *broken) undone(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	a, err := b.Tier.Acquire(ctx, k, fleet.Ask{Lease: time.Millisecond})
 	if err != nil {
@@ -103,7 +104,7 @@ func (b *broken) undone(ctx context.Context, k fleet.Key, w fleet.Write) (uint64
 	return b.Tier.Write(ctx, k, fleet.Write{Entry: a.Entry})
 }
 
-// Watch is the tier's; without pushes it does nothing.
+// Watch forwards to the tier; without pushes it does nothing.
 func (b *broken) Watch(namespace string, w fleet.Watcher) (stop func(), err error) {
 	if b.how == WithoutPushes {
 		return func() {}, nil

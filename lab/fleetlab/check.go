@@ -129,7 +129,7 @@ func (c *Checker) cutLocked(who string, from, to time.Time) bool {
 }
 
 // Check judges the answer to a request for key that was sent at sent. The answer was
-// chosen after that, so an answer too old at sent is too old.
+// chosen later, so one that was too old at sent is wrong.
 func (c *Checker) Check(key string, a Answer, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *Checker) wrongLocked(key string, a Answer, sent time.Time) string {
 		return fmt.Sprintf("%s answers for %q with version %d; there are %d", a.Instance, key, a.Version, h.begun)
 	}
 	if a.Version > int64(len(h.changed)) {
-		return "" // the latest version, as far as is known
+		return "" // the latest version that is known
 	}
 	since := sent.Sub(h.changed[a.Version-1])
 	for _, p := range h.purges {

@@ -47,7 +47,7 @@ func parseCommands(text string, all Commands) {
 	}
 }
 
-// ours are the commands that run scripts, and those that belong to a connection. All
+// ours are the commands that run scripts, and those that manage a connection. All
 // other counted commands were issued by scripts.
 var ours = []string{"eval", "evalsha", "evalsha_ro", "eval_ro", "fcall", "fcall_ro", "script", "client", "hello", "auth", "select", "ping", "subscribe", "ssubscribe", "psubscribe", "multi", "exec"}
 

@@ -1,4 +1,4 @@
-// Package fleetlab has the parts of the lab's experiments about the fleet: a [Source]
+// Package fleetlab has the building blocks of the lab's fleet experiments: a [Source]
 // whose values have versions, an [Instance] of a service with a Guard in front of the
 // source, and a [Checker] that checks how old answers are.
 //

@@ -61,7 +61,7 @@ func (g *Group) load(ctx context.Context, key string) (Answer, error) {
 	}
 }
 
-// A Crowd is the result of concurrent callers.
+// A Crowd is the outcome of concurrent callers.
 type Crowd struct {
 	Loads   int64     // run by the Group during the crowd
 	Failed  int64     // callers
@@ -70,7 +70,7 @@ type Crowd struct {
 	Members int
 }
 
-// Crowd calls Get for key on each Member with that many concurrent callers.
+// Crowd calls Get for key on each Member, with callers concurrent callers each.
 func (g *Group) Crowd(ctx context.Context, key string, callers int) Crowd {
 	c := Crowd{Members: len(g.members)}
 	before := g.loads.Load()
@@ -117,7 +117,7 @@ type Flow struct {
 // Steady is the result of a Flow.
 type Steady struct {
 	Gets, Failed, Loads int64
-	// Pairs are the different pairs of a Member and a key requested from it.
+	// Pairs is the number of different pairs of a Member and a key requested from it.
 	Pairs int64
 	// Late is the number of Gets that began over a tenth of a second late because the
 	// machine did not keep up.
@@ -148,9 +148,9 @@ func (g *Group) Steady(ctx context.Context, f Flow) Steady {
 	return s
 }
 
-// steadyTick is the interval at which due Gets are started. A machine that does not
-// keep up has steadyGrace to start the last ones. At most steadyMisses Gets of a
-// Member wait at once: otherwise a cold start would be a growing crowd.
+// steadyTick is the interval at which due Gets are started. A machine that falls
+// behind has steadyGrace to start the last ones. At most steadyMisses Gets of a
+// Member wait at once: otherwise a cold start would become a growing crowd.
 const (
 	steadyTick   = 2 * time.Millisecond
 	steadyGrace  = 2 * time.Second

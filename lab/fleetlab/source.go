@@ -23,12 +23,12 @@ type Answer struct {
 // A Source is a slow store, over HTTP, that counts its calls:
 //
 //	GET  /load/KEY?by=NAME   its Answer, as it was when the call began
-//	POST /change/KEY         makes a version; answers with its number
-//	POST /loads/KEY          how many calls for that key there were
-//	POST /holder/KEY         who calls for it now; empty: nobody
-//	POST /wait/DURATION      how long calls take from now on
-//	POST /hold/KEY           calls for that key do not end from now on
-//	POST /free/KEY           until now: then they take as long as others
+//	POST /change/KEY         makes a new version; responds with its number
+//	POST /loads/KEY          the number of calls for that key so far
+//	POST /holder/KEY         the caller of the latest running call; empty: none
+//	POST /wait/DURATION      sets how long calls take from now on
+//	POST /hold/KEY           from now on, calls for that key do not end
+//	POST /free/KEY           lets them end; later ones take as long as others
 type Source struct {
 	begin func() (end func())
 
@@ -40,8 +40,8 @@ type Source struct {
 	held     map[string]chan struct{} // guarded by mu; of keys whose calls do not end; closed when they may end
 }
 
-// NewSource returns a Source whose calls take wait. Each call calls begin, and
-// the function that it returns when it is over.
+// NewSource returns a Source whose calls take wait. Each call calls begin first, and
+// at its end the function that begin returned.
 func NewSource(wait time.Duration, begin func() (end func())) *Source {
 	return &Source{
 		begin: begin, wait: wait,
@@ -84,8 +84,8 @@ func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// load responds late, with the version from its beginning, so that an overtaken
-// response is as old as possible. A call ends when its caller leaves.
+// load responds at the end of the call with the version from its beginning, so that
+// an overtaken response is as old as possible. A call ends when its caller leaves.
 func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
 	defer s.begin()()
 	by := r.FormValue("by")

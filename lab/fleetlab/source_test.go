@@ -61,7 +61,7 @@ func TestSourceCountsAndChanges(t *testing.T) {
 	}
 }
 
-// A load that is overtaken returns the version from when it began.
+// A load that is overtaken returns the version that was current when it began.
 func TestSourceAnswersWithWhatWasThere(t *testing.T) {
 	s := fleetlab.NewSource(30*time.Millisecond, func() func() { return func() {} })
 	loaded := make(chan fleetlab.Answer)
@@ -78,8 +78,8 @@ func TestSourceAnswersWithWhatWasThere(t *testing.T) {
 	}
 }
 
-// A call for a held key lasts until the key is freed or its caller leaves; other
-// calls go on.
+// A call for a held key lasts until the key is freed or its caller leaves. Other
+// calls are not affected.
 func TestSourceHoldsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 100 * time.Millisecond

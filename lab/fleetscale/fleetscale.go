@@ -1,10 +1,10 @@
-// Package fleetscale computes the load of a fleet in its steady state on its engine:
-// commands, bytes pushed, and the CPU time that both take. It goes beyond the
-// number of instances that one machine can run.
+// Package fleetscale computes the load that a fleet in its steady state puts on its
+// engine: commands, bytes pushed, and the CPU time of both. It covers more instances
+// than one machine can run.
 //
 // It is arithmetic, not a measurement. Keys are requested by Zipf's law with
-// exponent 1, independently of each other, evenly over the instances and over time.
-// Memories are large enough, nothing is invalidated, and no value has tags.
+// exponent 1, independently of each other, and evenly over the instances and over
+// time. Memories are large enough, nothing is invalidated, and no value has tags.
 package fleetscale
 
 import (

@@ -45,8 +45,8 @@ func TestDemandOfOneKey(t *testing.T) {
 	}
 }
 
-// The steady state of the lab's fleet-cold: the calculated least that it prints with
-// its measurement, and the same if every value is pushed.
+// The steady state of the lab's fleet-cold: the calculated minimum that it prints
+// next to its measurement, and the same if every value is pushed.
 func TestDemandOfTheLabsSteadyState(t *testing.T) {
 	f := fleetscale.Fleet{Instances: 8, Keys: 100_000, Rate: 5000, TTL: time.Minute, Value: 300}
 	for _, tt := range []struct {

@@ -1,8 +1,8 @@
 // Package inserts measures what batching gains for single inserts into PostgreSQL,
 // and checks that it loses or duplicates no row.
 //
-// A number of callers each insert row after row, each as soon as the last one is
-// acknowledged, in four ways:
+// Several callers insert row after row in four ways. Each sends its next row as soon
+// as the last one is acknowledged:
 //
 //	single  a connection for every caller, a statement for every row
 //	pool    the same statement over a pool of connections
@@ -12,7 +12,7 @@
 // Every order has a unique id, assigned by its creator. After every run the table is
 // compared with the results that the callers got: see [Ledger].
 //
-// # Why nothing is doubled
+// # Why no row is duplicated
 //
 // When the response to an insert is lost, the client does not know whether it was
 // committed. A sender may repeat it: the caller, or a [batch.Batcher] that retries

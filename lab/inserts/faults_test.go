@@ -202,9 +202,9 @@ func refused(err error) bool {
 	return ok && pg.ConstraintName == "orders_cents"
 }
 
-// outcomeOf is inserts.OutcomeOf for injected faults. It also takes into account that
-// an error of the last try says nothing about earlier tries. bad means that the order
-// itself violates the constraint.
+// outcomeOf is inserts.OutcomeOf for injected faults. It also allows for the fact
+// that an error of the last try says nothing about earlier tries. bad means that the
+// order itself violates the constraint.
 func outcomeOf(ctx context.Context, err error, bad, once bool) inserts.Outcome {
 	switch {
 	case bad && refused(err):
@@ -272,7 +272,7 @@ func (c *caller) insert(t *testing.T, o inserts.Order, bad bool) (number int64, 
 	return 0, outcome
 }
 
-// No row is lost or duplicated, whatever goes wrong with bulk calls and callers.
+// No row is lost or duplicated, whichever bulk calls and callers fail.
 func TestBatchesUnderFaults(t *testing.T) {
 	const seeds = 5
 	bad := func(err error) bool { return inserts.BadRow(err) }
@@ -330,7 +330,7 @@ func round(t *testing.T, br *breaker, b *batch.Batcher[inserts.Order, int64], se
 	return v
 }
 
-// A tally counts the events of all rounds. The test is meaningful only if each has
+// A tally counts the events of all rounds. The test proves something only if each has
 // occurred.
 type tally struct {
 	verdict  inserts.Verdict

@@ -25,8 +25,9 @@ func NewLedger(callers int) *Ledger {
 	return &Ledger{callers: make([][]told, callers)}
 }
 
-// Tell records what the caller knows about the order with that id: once for each id.
-// number is the one that the table gave the order, 0 if the caller did not get it.
+// Tell records what the caller knows about the order with that id. Call it once for
+// each id. number is the one that the table gave the order, 0 if the caller did not
+// receive it.
 func (l *Ledger) Tell(caller int, id, number int64, o Outcome) {
 	l.callers[caller] = append(l.callers[caller], told{id, number, o})
 }

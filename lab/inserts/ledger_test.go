@@ -16,7 +16,7 @@ import (
 // Every fault is found, and distinguished from the others.
 func TestLedgerFindsFaults(t *testing.T) {
 	tab := newTable(t)
-	tab.exec(`ALTER TABLE orders DROP CONSTRAINT orders_pkey`) // or no order could be there twice
+	tab.exec(`ALTER TABLE orders DROP CONSTRAINT orders_pkey`) // otherwise no order could be there twice
 	insert := func(o inserts.Order) {
 		tab.exec(`INSERT INTO orders (id, customer, cents, note) VALUES ($1, $2, $3, $4)`, o.ID, o.Customer, o.Cents, o.Note)
 	}

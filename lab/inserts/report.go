@@ -21,7 +21,7 @@ type Report struct {
 	StartedAt    time.Time      `json:"started_at"` // UTC
 	Machine      report.Machine `json:"machine"`
 	Server       string         `json:"server"`         // version
-	Fsync        string         `json:"fsync"`          // the server's setting; a run with "off" says little
+	Fsync        string         `json:"fsync"`          // the server's setting; a run with "off" proves little
 	SyncCommit   string         `json:"sync_commit"`    // synchronous_commit, likewise
 	CommitMS     float64        `json:"commit_ms"`      // mean time of an insert without other load
 	DurationS    float64        `json:"duration_s"`     // of each measurement

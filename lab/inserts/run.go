@@ -54,9 +54,9 @@ func (c Config) connections() int {
 	return most
 }
 
-// Run measures every way with every number of callers, each on an empty
-// table, and compares the table afterwards. If that finds a fault, Run goes on
-// and returns the report with the error.
+// Run measures every way with every number of callers, each on an empty table, and
+// compares the table afterwards. If that finds a fault, Run continues and returns the
+// report with the error.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c = c.withDefaults()
 	rep := newReport(c)
@@ -113,7 +113,7 @@ func (c Config) measure(ctx context.Context, conn *pgx.Conn, w way, callers int)
 	if err := Create(ctx, conn); err != nil {
 		return Measurement{}, err
 	}
-	// Otherwise the server might do it in the middle of the run.
+	// Otherwise the server might run a checkpoint in the middle of the measurement.
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
 		return Measurement{}, err
 	}

@@ -10,7 +10,7 @@ import (
 
 // An Order is a row that a caller inserts.
 type Order struct {
-	ID       int64 // made by the caller
+	ID       int64 // assigned by the caller
 	Customer int32
 	Cents    int64 // more than 0, or the table refuses it
 	Note     string

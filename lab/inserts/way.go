@@ -35,7 +35,7 @@ type setup struct {
 }
 
 // An inserter inserts orders in one way. All callers call insert concurrently, each
-// one call at a time. The number is 0 if the way does not return one.
+// one call at a time. The number is 0 if the way returns none.
 type inserter interface {
 	insert(ctx context.Context, caller int, o Order) (number int64, err error)
 	close()

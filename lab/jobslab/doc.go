@@ -1,7 +1,6 @@
 // Package jobslab drives job queues, weir's and others, in the same way: it fills
-// them, has the jobs executed, and measures both.
+// them, executes their jobs, and measures both.
 //
-// A [System] is one queue. A job is a number and does nothing, so the measurement is
-// of the queue. The choice of systems to compare, and the checks, are in package
-// scenarios.
+// A [System] is one queue. A job is a number and does nothing, so only the queue is
+// measured. Package scenarios chooses the systems to compare, and has the checks.
 package jobslab

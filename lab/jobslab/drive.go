@@ -28,13 +28,13 @@ type What string
 const (
 	// Enqueue submits as fast as possible, without workers.
 	Enqueue What = "enqueue"
-	// Process executes jobs that were submitted before. The time ends when none is
+	// Process executes jobs that were submitted before. The clock stops when none is
 	// left.
 	Process What = "process"
-	// Both submits and executes at the same time. The time ends when none is left.
+	// Both submits and executes at the same time. The clock stops when none is left.
 	Both What = "both"
-	// Start submits a few jobs, and measures the time from the call of Submit to each
-	// job's start.
+	// Start submits a few jobs, and measures the time from the call of Submit to the
+	// start of each job.
 	Start What = "start"
 )
 
@@ -108,11 +108,11 @@ func (d *drive) process(ctx context.Context) (result.Measurement, error) {
 	took := time.Since(began)
 	m := d.measurement(fmt.Sprintf("%d jobs, %d workers", d.order.Jobs, d.order.Workers), took)
 	d.worked(&m)
-	m.Latency = nil // it is the latency of filling the queue
+	m.Latency = nil // it is only the latency of filling the queue
 	return m, errors.Join(err, stop())
 }
 
-// fill submits the jobs that Process needs, in the fastest way.
+// fill submits the jobs that Process needs, as fast as possible.
 func (d *drive) fill(ctx context.Context) error {
 	many, ok := d.system.(ManySubmitter)
 	if !ok {
@@ -135,7 +135,7 @@ func (d *drive) fill(ctx context.Context) error {
 func (d *drive) fillSingly(ctx context.Context) error {
 	errs := make(chan error, 64)
 	for range cap(errs) {
-		go func() { // ends with the last job, or with an error
+		go func() { // ends with the last job or an error
 			var numbers []int64
 			var err error
 			for n := d.number.Add(1); n <= int64(d.order.Jobs) && err == nil; n = d.number.Add(1) {
@@ -176,7 +176,7 @@ func (d *drive) start(ctx context.Context) (result.Measurement, error) {
 	if err != nil {
 		return result.Measurement{}, err
 	}
-	rest(ctx, 200*time.Millisecond) // the workers have found nothing and wait
+	rest(ctx, 200*time.Millisecond) // by now the workers have found nothing and wait
 	began := time.Now()
 	var wg sync.WaitGroup
 	for n := int64(1); ctx.Err() == nil; n++ {

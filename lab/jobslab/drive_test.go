@@ -109,7 +109,7 @@ func measure(t *testing.T, s jobslab.System, o jobslab.Order) result.Measurement
 
 func TestWhatIsRefusedIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Not 100 ms: then the 100th ends, and another could begin.
+		// Not 100 ms: at that time the 100th ends, and another could begin.
 		m := measure(t, &memory{refuse: 10}, jobslab.Order{What: jobslab.Enqueue, Submitters: 1, Lasts: 99500 * time.Microsecond})
 		if m.Requests != 100 || m.Failures != 10 || m.Good != 90 || m.FirstFailure != "refused" || m.PerSecond != 900 {
 			t.Errorf("of 100: %d requests, %d failed (%q), %d good, %g/s; want 100, 10 (refused), 90, 900/s", m.Requests, m.Failures, m.FirstFailure, m.Good, m.PerSecond)

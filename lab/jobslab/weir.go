@@ -85,7 +85,7 @@ func (w *weirSystem) Idle(ctx context.Context) (bool, error) {
 	return left == 0, err
 }
 
-// Clear begins with an empty folder.
+// Clear starts again with an empty folder.
 func (w *weirSystem) Clear(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err

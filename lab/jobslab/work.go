@@ -31,7 +31,7 @@ func (d *drive) work() (stop func() error, err error) {
 const patience = time.Minute
 
 // done waits until all accepted jobs have started and the system reports that none is
-// left. Jobs that have not started after patience count as lost.
+// left. Jobs that do not start within patience count as lost.
 func (d *drive) done(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -45,7 +45,7 @@ func (d *drive) done(ctx context.Context) error {
 		}
 		rest(ctx, 2*time.Millisecond)
 	}
-	return nil // d.lost and the time show it
+	return nil // d.lost and the time show the failure
 }
 
 func (d *drive) lost() int {

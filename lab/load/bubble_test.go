@@ -202,7 +202,7 @@ func TestConnections(t *testing.T) {
 			var asked atomic.Bool // whether the client sent Connection: close
 			p := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				asked.Store(req.Close)
-				time.Sleep(ms) // otherwise one client might send all requests
+				time.Sleep(ms) // otherwise one client could send all requests
 				tt.handler(w, req)
 			})
 			r := run(t, p, load.Spec{Clients: 2, Requests: 100, NoKeepAlive: tt.without})
@@ -297,7 +297,7 @@ func TestConnectedOpensConnectionsBeforeTheLoad(t *testing.T) {
 	}
 }
 
-// A slowDial takes a second to connect.
+// A slowDial takes one second to connect.
 type slowDial struct{ *pipes }
 
 func (d *slowDial) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -119,9 +119,9 @@ func (c *client) exchange(l *link, t *target, deadline time.Time) error {
 	return c.answer.ReadLimitBody(l.in, maxBody)
 }
 
-// tidy closes the connections that ended with the last response. It lets the server
-// close first if it does so: the side that closes first keeps the port for a minute
-// (TIME-WAIT), and the client would run out of ports.
+// tidy closes the connections that ended with the last response. If the server is
+// about to close, tidy waits for that: the side that closes first keeps the port for
+// a minute (TIME-WAIT), and the client would run out of ports.
 func (c *client) tidy() {
 	for i := range c.links {
 		l := &c.links[i]
@@ -131,7 +131,7 @@ func (c *client) tidy() {
 		l.conn.SetDeadline(time.Now().Add(closeWait)) //nolint:errcheck // then Peek fails too
 		if _, err := l.in.Peek(1); !errors.Is(err, io.EOF) {
 			if tcp, ok := l.conn.(*net.TCPConn); ok {
-				tcp.SetLinger(0) //nolint:errcheck // a port is held for a minute
+				tcp.SetLinger(0) //nolint:errcheck // if this fails, the port is held for a minute
 			}
 		}
 		l.drop()

@@ -5,16 +5,16 @@
 //
 // # Closed loop
 //
-// A number of clients each send the next request once the last one is answered, as in
-// ab, hey and wrk. Such a loop slows down with its target: it measures throughput,
-// not what happens to traffic that keeps arriving. The loop is that of app/load,
-// which `weir demo` also runs.
+// Each of a number of clients sends its next request once the last one is answered, as
+// in ab, hey and wrk. Such a loop slows down with its target: it measures throughput,
+// not what happens to traffic that keeps arriving. The loop is that of app/load, which
+// `weir demo` also runs.
 //
 // # Open loop
 //
 // Requests arrive at a constant rate, whatever the target does. All of them follow
-// one schedule: request i is due at start + i/rate. Its latency counts from then, not
-// from when it was sent. A target that freezes for a second therefore shows in every
+// one schedule: request i is due at start + i/rate. Its latency counts from that time,
+// not from when it was sent. So a target that freezes for a second shows in every
 // request that was due in that second, including those that had to wait for a
 // connection. This avoids the mistake known as coordinated omission. No available
 // library measures that way, so the loop is our own.
@@ -26,8 +26,8 @@
 // supports Content-Length, chunked responses and responses that end with the
 // connection.
 //
-// The clients share a request counter, like ab's, so that the slowest client does not
-// send its part alone at the end.
+// The clients share a request counter, like ab's. With a fixed part for each, the
+// slowest client would send its part alone at the end.
 //
 // Redirects are responses like any other and are not followed. A keep-alive
 // connection that turns out to be closed before the first byte of a response is

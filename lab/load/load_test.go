@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/lab/load"
 )
 
-// These tests use real sockets, like the lab: times depend on the machine, so only
-// counts are checked.
+// These tests use real sockets, like the lab. Times depend on the machine, so they
+// check only counts.
 
 func TestRunOverSockets(t *testing.T) {
 	var got atomic.Int64

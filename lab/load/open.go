@@ -8,7 +8,8 @@ import (
 )
 
 // A pacer waits for a point in time. It is more exact than time.Sleep, which on Linux
-// wakes an idle program up to a millisecond late, which would add to every latency.
+// can wake an idle program up to a millisecond late; that would be added to every
+// latency.
 type pacer interface {
 	// Wait returns at t or when the run has ended.
 	Wait(t time.Time)
@@ -30,7 +31,7 @@ func (p *phase) open(ctx context.Context) {
 	defer close(work)
 
 	running := 0
-	var fullUntil time.Time // time until which all clients were busy
+	var fullUntil time.Time // all clients were busy until this time
 	var late int64
 	for n := int64(0); n < p.requests; n++ {
 		at := p.start.Add(time.Duration(math.Round(float64(n) / p.run.spec.Rate * float64(time.Second))))

@@ -26,7 +26,7 @@ func TestPacerWaitsUntilThenAndNoLongerThanItsContext(t *testing.T) {
 	if early > 0 {
 		t.Errorf("%d of 100 waits ended early; want none", early)
 	}
-	p.Wait(time.Now().Add(-time.Hour)) // returns at once, or the test hangs
+	p.Wait(time.Now().Add(-time.Hour)) // returns at once; otherwise the test hangs
 	time.AfterFunc(10*ms, cancel)
 	p.Wait(time.Now().Add(time.Hour))
 }

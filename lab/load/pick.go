@@ -5,9 +5,9 @@ import (
 	"sort"
 )
 
-// A picker chooses the URL of a request. It depends only on the request's number, so
-// clients need not share a generator, and a load is the same whatever the order of
-// the clients.
+// A picker chooses the URL of a request. The choice depends only on the request's
+// number, so clients need not share a generator, and a load is the same in whatever
+// order the clients run.
 type picker struct {
 	kind string
 	urls int

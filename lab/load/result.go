@@ -28,12 +28,12 @@ type Result struct {
 }
 
 // Percentile returns the latency that q percent of the good answers do not exceed, to
-// three significant digits. It is 0 without any.
+// three significant digits. It is 0 if there are no good answers.
 func (r Result) Percentile(q float64) time.Duration {
 	return min(r.Slowest, r.Latency.Percentile(q))
 }
 
-// Mean returns the mean latency of the good answers, 0 without any.
+// Mean returns the mean latency of the good answers, 0 if there are none.
 func (r Result) Mean() time.Duration { return r.Latency.Mean() }
 
 // PerSecond returns the good answers per second.
@@ -54,10 +54,10 @@ type Point struct {
 // halfway from there to 1.
 const ticks = 5
 
-// Distribution returns the distribution of the good answers' latencies, ascending and
-// denser in the tail: as many points from 99 to 99.5 % as from 0 to 50 %. It goes as
-// far as there are enough answers, and ends with the slowest: some 60 points for ten
-// thousand answers, 100 for a million.
+// Distribution returns the distribution of the good answers' latencies, in ascending
+// order and denser in the tail: it has as many points from 99 to 99.5 % as from 0 to
+// 50 %. It goes as far as there are enough answers, and ends with the slowest: some
+// 60 points for ten thousand answers, 100 for a million.
 func (r Result) Distribution() []Point {
 	if r.Latency.Count() == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/lab/internal/cpu"
 )
 
-// Main reads a [Spec] from in, runs it and writes the [Result] to out. The end
-// of ctx, SIGTERM and SIGINT end it early, with an error.
+// Main reads a [Spec] from in, runs it and writes the [Result] to out. It ends early,
+// with an error, at the end of ctx, SIGTERM or SIGINT.
 func Main(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -36,10 +36,10 @@ func Main(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// Run sends the load that s describes and returns its result, after the last
-// response. Faults of s are returned all at once, each a [*SpecError]. If ctx ends
-// first, Run drops the requests in flight and returns the cause. Failed requests are
-// not an error; the result counts them.
+// Run sends the load that s describes and returns its result after the last response.
+// It returns all faults of s at once, each as a [*SpecError]. If ctx ends first, Run
+// drops the requests in flight and returns the cause. Failed requests are not an
+// error; the result counts them.
 func Run(ctx context.Context, s Spec) (Result, error) {
 	return runOver(ctx, s, new(net.Dialer).DialContext, newPacer)
 }
@@ -136,7 +136,7 @@ type phase struct {
 	tallies  [shards]*tally
 }
 
-// phase sends requests until there are enough or the time is over, and waits for the
+// phase sends requests until there are enough or time is up, and waits for the
 // responses.
 func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
 	p := &phase{run: r, start: time.Now(), requests: int64(requests)}
@@ -169,15 +169,15 @@ func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
 // closed makes each client send its next request when the last one is answered.
 func (p *phase) closed(ctx context.Context) {
 	for i := range p.run.spec.Clients {
-		p.run.client(i) // all of them before the loop, because r.clients has one owner
+		p.run.client(i) // all of them before the loop, because only one goroutine may change r.clients
 	}
 	closed.Closed(ctx, p.run.spec.Clients, p.end, p.requests, func(i int, n int64, now time.Time) {
 		p.request(ctx, p.run.clients[i], i, n, now, 0)
 	})
 }
 
-// request sends request n and counts it, with a latency from due on. late is how long
-// after due it is sent.
+// request sends request n and counts it, with a latency that begins at due. late is
+// how long after due it is sent.
 func (p *phase) request(ctx context.Context, c *client, i int, n int64, due time.Time, late time.Duration) {
 	t := &p.run.targets[p.run.pick.pick(n)]
 	status, err := c.send(ctx, t)

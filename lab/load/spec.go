@@ -50,8 +50,8 @@ type Spec struct {
 	Seed uint64
 	// Header is sent with each request.
 	Header map[string]string
-	// ExpectBody is text that the body of a good answer must contain. Empty:
-	// anything.
+	// ExpectBody is text that the body of a good answer must contain. Empty: any body
+	// is good.
 	ExpectBody string
 
 	// Mode is Closed or Open.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Tool is a load tool's report of a run, as defined by [ParseAb], [ParseHey] and
+// A Tool is a load tool's report of a run, as read by [ParseAb], [ParseHey] and
 // [ParseWrk]. Numbers that a tool does not report are 0. An answer can count in
 // several of the failure numbers: ab counts a rejection in Non2xx, and also in
 // LengthFailures if its length differs.

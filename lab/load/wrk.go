@@ -19,8 +19,8 @@ var (
 
 // ParseWrk reads the output of wrk, run with -t, -c, -d and --latency. Its times are
 // those of the answers within its timeout. wrk counts a late answer both as a request
-// and as a failure. It does not count a broken connection as a request, but it is
-// counted as one here.
+// and as a failure. wrk does not count a broken connection as a request; ParseWrk
+// does.
 func ParseWrk(out string) (Tool, error) {
 	r := &report{tool: "wrk", text: out}
 	broken := r.count(r.find(wrkConnect)) + r.count(r.find(wrkRead)) + r.count(r.find(wrkWrite))

@@ -11,8 +11,8 @@ import (
 )
 
 // TestDocumentsQuoteTheCommittedRun regenerates a copy of the documents from the
-// newest committed run: none may change. A figure that was edited by hand, or a run
-// committed without the documents, is an error.
+// newest committed run; nothing may change. It fails if a figure was edited by hand,
+// or if a run was committed without the documents.
 func TestDocumentsQuoteTheCommittedRun(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "lab", "results", "*.jsonl"))

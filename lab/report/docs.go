@@ -121,7 +121,7 @@ func (u *updater) fault(file string, line int, format string, args ...any) {
 // update returns text with its pieces replaced.
 func (u *updater) update(file, text string) string {
 	var out strings.Builder
-	opened, fence, n := 0, "", 0 // opened is the line of the mark that is open
+	opened, fence, n := 0, "", 0 // opened is the line of the open mark
 	for line := range strings.Lines(text) {
 		n++
 		bare := strings.TrimSpace(line)
@@ -151,9 +151,9 @@ func (u *updater) update(file, text string) string {
 			u.fault(file, n, "the mark of line %d is still open: end it with <!-- /lab -->", opened)
 			return text
 		case closeMark.MatchString(bare):
-			u.fault(file, n, "<!-- /lab --> ends nothing")
+			u.fault(file, n, "<!-- /lab --> closes no mark")
 		default:
-			u.fault(file, n, "%s is no mark: want <!-- lab:SCENARIO:PIECE --> or <!-- /lab -->", bare)
+			u.fault(file, n, "%s is not a mark: want <!-- lab:SCENARIO:PIECE --> or <!-- /lab -->", bare)
 		}
 	}
 	if opened > 0 {

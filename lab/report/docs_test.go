@@ -123,8 +123,8 @@ func TestUpdateDocsRefuses(t *testing.T) {
 		{"unknown picture", "<!-- lab:do-once:picture:calls -->\n<!-- /lab -->\n", `docs/explain/x.md:1: do-once has no picture "calls": it has throughput, latency`},
 		{"not closed", "\n\n<!-- lab:do-once:rows -->\ntext\n", "docs/explain/x.md:3: the mark is not closed"},
 		{"opened twice", "<!-- lab:do-once:rows -->\n<!-- lab:do-once:rows -->\n<!-- /lab -->\n", "docs/explain/x.md:2: the mark of line 1 is still open"},
-		{"closed only", "\n<!-- /lab -->\n", "docs/explain/x.md:2: <!-- /lab --> ends nothing"},
-		{"misspelt", "<!-- lab do-once:rows -->\n<!-- /lab -->\n", "docs/explain/x.md:1: <!-- lab do-once:rows --> is no mark"},
+		{"closed only", "\n<!-- /lab -->\n", "docs/explain/x.md:2: <!-- /lab --> closes no mark"},
+		{"misspelt", "<!-- lab do-once:rows -->\n<!-- /lab -->\n", "docs/explain/x.md:1: <!-- lab do-once:rows --> is not a mark"},
 	}
 	for _, tt := range tests {
 		files := map[string]string{"README.md": readme, "docs/explain/x.md": tt.text}
@@ -153,7 +153,7 @@ func TestUpdateDocsNamesEveryFault(t *testing.T) {
 	}
 }
 
-// Texts of a run must not end a piece, or be interpreted as markup.
+// Text of a run must not end a piece, or be interpreted as markup.
 func TestUpdateDocsOfAHostileRun(t *testing.T) {
 	run := sample()
 	bad := hostile()

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// The figures of a scenario depend on its measurements. The kinds of figures are also
-// the names of picture files: those below, and for other series, and for Values over
-// X, the name in lower case with dashes.
+// The figures of a scenario depend on its measurements. Their kinds are also the
+// names of picture files: those below, and for other series, and for Values over X,
+// the lower-case name with dashes.
 const (
 	throughput  = "throughput"   // good answers per second, as bars
 	latencies   = "latency"      // percentiles
@@ -48,7 +48,7 @@ type panel struct {
 	chart chart.Chart
 }
 
-// legend returns the names of the lines of a figure, nil if its charts have them.
+// legend returns the names of the lines of a figure, nil if its charts show them.
 func (f *figure) legend(width float64) []chart.Key {
 	var all []chart.Lines
 	named := true
@@ -64,7 +64,7 @@ func (f *figure) legend(width float64) []chart.Key {
 	return chart.Keys(all)
 }
 
-// A drawer makes the figures of one scenario.
+// A drawer draws the figures of one scenario.
 type drawer struct {
 	*result.Scenario
 	groups  []result.Group
@@ -170,8 +170,8 @@ func barTip(g result.Group) string {
 	return tip
 }
 
-// perSetting makes a panel for each setting with data: all of them, or mostPanels
-// spread evenly, including the first and the last.
+// perSetting makes a panel for each setting with data: for all of them, or for
+// mostPanels spread evenly, including the first and the last.
 func (d *drawer) perSetting(make func(setting string) (chart.Chart, bool)) []panel {
 	var all []panel
 	for _, setting := range d.settings() {
@@ -212,9 +212,8 @@ func (d *drawer) latency() figure {
 		})}
 }
 
-// percentiles returns the points of a distribution up to the slowest answer, whose
-// position is that of the last of that many answers. Named percentiles have a
-// tooltip.
+// percentiles returns the points of a distribution up to the position of the slowest
+// of n answers, 1 - 1/n. Named percentiles have a tooltip.
 func percentiles(m result.Measurement) []chart.Point {
 	l := m.Latency
 	slowest := 1 - 1/float64(max(m.Good, 2))
@@ -228,7 +227,7 @@ func percentiles(m result.Measurement) []chart.Point {
 		name      string
 		share, ms float64
 	}{{"half", 0.5, l.P50}, {"90 %", 0.9, l.P90}, {"99 %", 0.99, l.P99}, {"99.9 %", 0.999, l.P999}} {
-		if p.share < slowest && p.ms > 0 { // a load tool does not report them all
+		if p.share < slowest && p.ms > 0 { // a load tool does not report every percentile
 			points = append(points, chart.Point{X: p.share, Y: p.ms, Tip: p.name + " within " + figures.Millis(p.ms)})
 		}
 	}
@@ -242,8 +241,8 @@ func percentiles(m result.Measurement) []chart.Point {
 	return points
 }
 
-// crossing returns the point where the line from a to b, which lies beyond the end of
-// the axis, crosses that end.
+// crossing returns the point where the line from a to b, which ends beyond the axis,
+// crosses the end of the axis.
 func crossing(a, b chart.Point) chart.Point {
 	end := chart.Point{X: chart.LastShare, Y: b.Y}
 	if a.X < b.X && a.Y > 0 && b.Y > 0 {

@@ -24,7 +24,7 @@ func TestPercentilesEndWithTheSlowestOfSoMany(t *testing.T) {
 	}
 }
 
-// A line to a point beyond the axis is cut where it crosses the axis's end.
+// A line to a point beyond the axis is cut at the end of the axis.
 func TestPercentilesAreCutAtTheEndOfTheAxis(t *testing.T) {
 	got := percentiles(result.Measurement{Good: 100_000, Latency: &result.Latency{P50: 1, P90: 1, P99: 1, P999: 10, Slowest: 1000}})
 	last := got[len(got)-1]
@@ -103,8 +103,8 @@ func TestManySettingsAreThinnedOut(t *testing.T) {
 	}
 }
 
-// A load tool reports only the median, the p99 and the slowest; a missing percentile
-// is not a latency of 0.
+// A load tool reports only the median, the p99 and the slowest. A missing percentile
+// must not become a latency of 0.
 func TestPercentilesThatAreNotToldAreNoPoints(t *testing.T) {
 	m := result.Measurement{Good: 100_000, Latency: &result.Latency{P50: 3, P99: 5, Slowest: 9}}
 	for _, p := range percentiles(m) {

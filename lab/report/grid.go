@@ -65,8 +65,8 @@ func (g grid) Rows() []groupedRow {
 	return rows
 }
 
-// A column is a column of a table of T. Without has it is always shown, otherwise if
-// one of the rows has it.
+// A column is a column of a table of T. Without has it is always shown; otherwise
+// only if has is true of one of the rows.
 type column[T any] struct {
 	head  string
 	right bool
@@ -121,9 +121,9 @@ func medians(s *result.Scenario) grid {
 	})
 	switch {
 	case most > 1 && most == least:
-		out.Note = fmt.Sprintf("Of %d rounds by turns, the median by good answers per second; failed: in all rounds.", most)
+		out.Note = fmt.Sprintf("The median of %d alternating rounds, by good answers per second; failed is the sum of all rounds.", most)
 	case most > 1:
-		out.Note = "Of the rounds, the median by good answers per second; failed: in all rounds."
+		out.Note = "The median of the rounds, by good answers per second; failed is the sum of all rounds."
 	}
 	return out
 }
@@ -170,7 +170,7 @@ func published(s *result.Scenario) grid {
 	return g
 }
 
-// optional formats a number that may be missing.
+// optional formats a number, or its absence.
 func optional(v *float64) string {
 	if v == nil {
 		return nothing
@@ -188,8 +188,8 @@ func change(before, after *float64, ratio float64) string {
 	return optional(before) + " → " + optional(after) + " " + times(ratio)
 }
 
-// overview returns the table of all scenarios, with one row for each, in order. With
-// whole it includes the figures in addition to their ratios.
+// overview returns the table of all scenarios, one row each, in order. With whole it
+// shows the figures as well as their ratios.
 func overview(run *result.Run, whole bool) grid {
 	type row = *result.Scenario
 	var rows []row
@@ -208,7 +208,7 @@ func overview(run *result.Run, whole bool) grid {
 }
 
 // repeated returns the table of the scenarios that repeat a published experiment: the
-// published figures next to those of the run, without and with the pattern.
+// published figures next to those of this run, without and with the pattern.
 func repeated(run *result.Run) grid {
 	var rows []*result.Scenario
 	for i, s := range run.Scenarios {
@@ -226,7 +226,7 @@ func repeated(run *result.Run) grid {
 
 var numeric = regexp.MustCompile(`^[×≈<>~+−-]?\s?[0-9][0-9.,]*\s?(%|[µm]?s|min|h|[kM]i?B|GiB|[a-z]*/s|×)?$`)
 
-// ownTable returns a table that the scenario made itself. Columns of numbers are
+// ownTable returns a table that the scenario defined itself. Columns of numbers are
 // right-aligned.
 func ownTable(t result.Table) grid {
 	g := grid{Title: t.Title, Head: slices.Clone(t.Head)}
@@ -262,7 +262,7 @@ func everything(s *result.Scenario) grid {
 	ms := func(of func(*result.Latency) float64) func(m) string {
 		return func(x m) string {
 			if x.Latency != nil && of(x.Latency) == 0 {
-				return nothing // a load tool does not report them all
+				return nothing // a load tool does not report every percentile
 			}
 			return latency(x, of)
 		}

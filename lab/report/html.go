@@ -21,8 +21,8 @@ var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Charts in the page are drawn for half of its width, and scaled up if one has the
-// full width. This keeps the text readable on a phone.
+// Charts in the page are drawn for half of its width, and scaled up if a chart gets
+// the full width. This keeps the text readable on a phone.
 const chartWidth = 430.0
 
 // mostRows is the number of rows above which a table of medians is folded.
@@ -131,7 +131,7 @@ func sectionOf(s *result.Scenario, palette *chart.Palette) section {
 	}
 	out.Long = len(out.Medians.Cells) > mostRows
 	if s.Error != "" {
-		out.Summary = "not run to its end"
+		out.Summary = "did not finish"
 	}
 	if len(s.Measurements) == 1 {
 		out.Count = "1 measurement"

@@ -82,7 +82,7 @@ func TestPageNamesEverything(t *testing.T) {
 	_, text := elements(t, page(t, run))
 	var want []string
 	want = append(want, run.Head.Notes...)
-	want = append(want, "AMD EPYC 7763, 2 CPUs", "commit 5456eed, 2026-11-21", "8 of 9", "not run to its end", "Where the text contradicts itself", "in its authors' source")
+	want = append(want, "AMD EPYC 7763, 2 CPUs", "commit 5456eed, 2026-11-21", "8 of 9", "did not finish", "Where the text contradicts itself", "in its authors' source")
 	for _, s := range run.Scenarios {
 		want = append(want, s.Name, s.Title, s.Asks, s.Error)
 		want = append(want, s.Notes...)

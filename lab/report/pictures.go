@@ -5,8 +5,8 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// A Picture is a drawing as a standalone SVG file, readable on light and on dark
-// ground.
+// A Picture is a drawing as a standalone SVG file, readable on a light and on a dark
+// background.
 type Picture struct {
 	Name string // of the file: SCENARIO-KIND.svg, or headline.svg
 	Alt  string // description, for screen readers

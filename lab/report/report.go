@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// nothing is shown for a missing number.
+// nothing stands for a missing number.
 const nothing = "–"
 
 // paletteOf assigns a colour to every variant of the run.
@@ -52,8 +52,8 @@ func headlineOf(s *result.Scenario) headline {
 	return headline{row: r, what: whatOf(*r), published: r.PublishedRatio(), here: r.Ratio()}
 }
 
-// figures formats the published ratio or the one measured here, with whole including
-// the underlying figures.
+// figures formats the published ratio, or with here the one measured here. With whole
+// it adds the underlying figures.
 func (h headline) figures(whole, here bool) string {
 	switch {
 	case h.row == nil:

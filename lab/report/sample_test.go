@@ -52,8 +52,8 @@ func doOnce() result.Scenario {
 		}
 	}
 	return result.Scenario{
-		Name: "do-once", Title: "Do it once for all who ask",
-		Asks: "Twenty clients ask for the same thing at the same time. How often is the external call made, and how long does everybody wait?",
+		Name: "do-once", Title: "Do it once for all callers",
+		Asks: "Twenty clients request the same thing at the same time. How many external calls are made, and how long does each client wait?",
 		Published: &result.Published{
 			Title: "An article on doing things once", URL: "https://example.com/do-once",
 			Setup:      "An external call of one second, and a tenth of a second more for each call in progress; ab sends 100 requests, 20 at a time.",
@@ -83,7 +83,7 @@ func coalescePostgres() result.Scenario {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	s := result.Scenario{
 		Name: "coalesce-postgres", Title: "A row of PostgreSQL for a thousand connections",
-		Asks: "A thousand connections read one of a hundred rows. What do coalescing and a short cache do to the rate, and to the slowest?",
+		Asks: "A thousand connections read one of a hundred rows. How do coalescing and a short cache change the rate and the slowest response?",
 		Published: &result.Published{
 			Title: "An article on coalescing", URL: "https://example.com/coalesce", Setup: "100 rows, a random one for each request; ab, 1,000 connections, 50,000 requests.",
 			Inconsistencies: []string{"The text says 100,000 requests, the output of ab 50,000."},
@@ -154,10 +154,10 @@ func refreshAhead() result.Scenario {
 
 func overload() result.Scenario {
 	s := result.Scenario{
-		Name: "overload", Title: "More than it can take", Asks: "Arrivals from half of the capacity to five times as much: how many good answers are left?",
+		Name: "overload", Title: "More than it can take", Asks: "Requests arrive at half the capacity to five times as much. How many good responses are there?",
 		Axis: "times the capacity", ElapsedS: 240,
 		Checks: []result.Check{{What: "goodput at 5 times the capacity is at least 0.9 of the best", Holds: true, Detail: "0.94"}},
-		Notes:  []string{"An answer counts as good within 1 s."},
+		Notes:  []string{"A response counts as good within 1 s."},
 	}
 	for _, x := range []float64{0.5, 0.8, 1, 1.2, 1.5, 2, 3, 4, 5} {
 		for i, v := range []string{"nothing", "fixed limit", "weir: adaptive limit", "weir: adaptive, stale on overload"} {
@@ -178,7 +178,7 @@ func overload() result.Scenario {
 
 func thunderingExpiry() result.Scenario {
 	s := result.Scenario{
-		Name: "thundering-expiry", Title: "Ten thousand keys expire together", Asks: "What does the source see when all that is kept goes stale at once?",
+		Name: "thundering-expiry", Title: "Ten thousand keys expire together", Asks: "What load does the source get when all entries become stale at once?",
 		Checks: []result.Check{{What: "with XFetch the peak is below a tenth", Holds: false, Detail: "0.13"}}, ElapsedS: 95,
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))

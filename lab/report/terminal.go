@@ -68,7 +68,7 @@ func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	}
 	if s.Error != "" {
 		p.b.WriteByte('\n')
-		p.paintWords(red, "", "Not run to its end: "+s.Error)
+		p.paintWords(red, "", "Did not finish: "+s.Error)
 	}
 	return p.flush(w)
 }
@@ -94,7 +94,7 @@ func Summary(w io.Writer, run result.Run, style Style) error {
 			}
 		}
 		if s.Error != "" {
-			p.paintWords(red, "  ", s.Name+" was not run to its end: "+s.Error)
+			p.paintWords(red, "  ", s.Name+" did not finish: "+s.Error)
 		}
 	}
 	switch {
@@ -103,7 +103,7 @@ func Summary(w io.Writer, run result.Run, style Style) error {
 	case broken == 0:
 		p.line(red, fmt.Sprintf("%d of %d checks do not hold.", all-held, all))
 	default:
-		p.line(red, fmt.Sprintf("%d of %d checks do not hold; %d of %d scenarios were not run to their end.",
+		p.line(red, fmt.Sprintf("%d of %d checks do not hold; %d of %d scenarios did not finish.",
 			all-held, all, broken, len(run.Scenarios)))
 	}
 	return p.flush(w)
@@ -287,12 +287,12 @@ func generator(s *result.Scenario) string {
 			known, most, pinned = true, max(most, m.CPU.Generator), pinned && m.CPU.Pinned
 		}
 	}
-	where := "of its own"
+	where := "which it had to itself"
 	switch {
 	case !known:
 		return ""
 	case !pinned:
-		where = "shared with what it measures"
+		where = "shared with the measured services"
 	}
 	return fmt.Sprintf("The load generator used at most %.2f of a processor, %s.", most, where)
 }

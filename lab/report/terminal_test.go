@@ -116,7 +116,7 @@ func TestFailuresOfARoundAreNotHiddenByTheMedian(t *testing.T) {
 	if err := report.Scenario(&b, s, report.Style{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"weir          20        3\n", "Of 3 rounds by turns", "weir: 3 of 30 requests failed, the first with 503\n"} {
+	for _, want := range []string{"weir          20        3\n", "The median of 3 alternating rounds", "weir: 3 of 30 requests failed, the first with 503\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

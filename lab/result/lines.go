@@ -33,12 +33,12 @@ func (w *Writer) write(l line) error {
 	return nil
 }
 
-// MaxLine is the longest line that Read accepts: a scenario with all its
-// distributions and series has about a megabyte.
+// MaxLine is the longest line that Read accepts. A scenario with all its
+// distributions and series takes about a megabyte.
 const MaxLine = 64 << 20
 
-// Read reads the output of a Writer. Of a repeated scenario or head the last one
-// counts, so files can be concatenated.
+// Read reads the output of a Writer. If a scenario or the head is repeated, the last
+// one counts, so files can be concatenated.
 func Read(r io.Reader) (Run, error) {
 	var run Run
 	lines := bufio.NewScanner(r)
@@ -61,7 +61,7 @@ func Read(r io.Reader) (Run, error) {
 		return Run{}, fmt.Errorf("result: read: %w", err)
 	}
 	if run.Head.StartedAt.IsZero() {
-		return Run{}, errors.New("result: no head of a run: is this a file of the lab?")
+		return Run{}, errors.New("result: no head of a run; is this a result file of the lab?")
 	}
 	return run, nil
 }

@@ -11,9 +11,9 @@ import (
 // Confidence is the least confidence of an Interval's bounds.
 const Confidence = 0.95
 
-// MinPairs is the number of pairs that an interval of that confidence needs: the
-// median of six lies between the lowest and the highest 31 times of 32, that of five
-// 15 times of 16.
+// MinPairs is the number of pairs that an interval of that confidence needs. The
+// median of the population lies between the lowest and the highest of six ratios 31
+// times out of 32, and of five 15 times out of 16.
 const MinPairs = 6
 
 // An Interval is a ratio with its bounds.
@@ -28,10 +28,10 @@ type Interval struct {
 // Ratio compares rounds measured in turn: num[i] and den[i] are from one round, so a
 // temporary slowdown of the machine affects both. It returns the median of
 // num[i]/den[i] and its 95 % interval by order statistics, which assumes nothing
-// about the distribution of the ratios: both bounds are measured ratios, and with few
-// pairs they are far apart. With 6 to 8 pairs they are the lowest and the highest of
-// all. With fewer there is no such interval: the bounds are still the lowest and the
-// highest, and RangeOnly is set.
+// about the distribution of the ratios. Both bounds are measured ratios, so with few
+// pairs they are far apart. With 6 to 8 pairs they are the lowest and the highest
+// ratio. With fewer there is no such interval: the bounds are still the lowest and
+// the highest, and RangeOnly is set.
 //
 // Values without a counterpart are left out, and so are pairs whose ratio is not a
 // number, as with a den of 0. Without any pair all fields except RangeOnly are 0.

@@ -20,7 +20,7 @@ type Head struct {
 	Commit    string    `json:"commit"`     // short, with -dirty if files were changed
 	Size      Size      `json:"size"`
 	Machine   Machine   `json:"machine"`
-	Notes     []string  `json:"notes,omitempty"` // such as what the machine did not allow
+	Notes     []string  `json:"notes,omitempty"` // for example restrictions of the machine
 }
 
 // A Size is the size of a run.
@@ -54,7 +54,7 @@ type Scenario struct {
 	Notes        []string      `json:"notes,omitempty"`
 	Axis         string        `json:"axis,omitempty"` // description of Measurement.X, with its unit
 	ElapsedS     float64       `json:"elapsed_s"`
-	Error        string        `json:"error,omitempty"` // why it did not run to its end
+	Error        string        `json:"error,omitempty"` // why it did not finish
 }
 
 // Held reports whether the scenario was run and all of its checks hold.
@@ -73,7 +73,7 @@ type Published struct {
 	URL             string   `json:"url,omitempty"`
 	Setup           string   `json:"setup"`                     // the set-up, in our words
 	FromSource      []string `json:"from_source,omitempty"`     // details that are only in the authors' code
-	Inconsistencies []string `json:"inconsistencies,omitempty"` // where the text contradicts itself
+	Inconsistencies []string `json:"inconsistencies,omitempty"` // contradictions in the text
 	Flaws           []string `json:"flaws,omitempty"`           // flaws of the set-up, which the scenario shows and repairs
 }
 
@@ -82,7 +82,7 @@ type Measurement struct {
 	Variant string  `json:"variant"`           // "unprotected", "weir", ...
 	Setting string  `json:"setting,omitempty"` // other conditions: "12 connections"
 	X       float64 `json:"x,omitempty"`       // the setting as a number, if it is one; see Scenario.Axis
-	Round   int     `json:"round,omitempty"`   // from 1, for repeats in turn; 0: measured once
+	Round   int     `json:"round,omitempty"`   // from 1, for alternating repeats; 0: measured once
 	Load    string  `json:"load"`              // in words
 
 	Requests     int64         `json:"requests"`
@@ -151,7 +151,7 @@ type CPU struct {
 	Pinned    bool    `json:"pinned"` // the generator has dedicated processors
 }
 
-// A Better tells which of two numbers is better.
+// A Better says which of two numbers is better.
 type Better string
 
 const (
@@ -202,7 +202,7 @@ func (r Row) Noted(note string) Row {
 	return r
 }
 
-// PublishedRatio returns how many times better the published figure became with the
+// PublishedRatio returns how many times better the published figure is with the
 // pattern, 0 if unknown. A ratio above 1 is always an improvement.
 func (r Row) PublishedRatio() float64 { return r.ratio(r.PublishedBefore, r.PublishedAfter) }
 

@@ -78,7 +78,7 @@ func serve(ctx context.Context, all []Scenario, in io.Reader, out io.Writer) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // ends with the process that sent the order
-		io.Copy(io.Discard, in) //nolint:errcheck // whatever ends it
+		io.Copy(io.Discard, in) //nolint:errcheck // however it ends
 		cancel()
 	}()
 	s, ok := byName(all, o.Scenario)
@@ -192,7 +192,7 @@ func (r *recorder) handleSeen(w http.ResponseWriter, _ *http.Request) {
 	if r.svc.Values != nil {
 		s.Values = r.svc.Values()
 	}
-	json.NewEncoder(w).Encode(s) //nolint:errcheck // the lab is gone, or asks again
+	json.NewEncoder(w).Encode(s) //nolint:errcheck // the lab is gone, or will ask again
 }
 
 // sample samples the gauges until ctx ends.

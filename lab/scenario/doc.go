@@ -1,4 +1,4 @@
-// Package scenario has the parts of the lab's scenarios, and runs them.
+// Package scenario has the building blocks of the lab's scenarios, and runs them.
 //
 // A [Scenario] is one file: the question, the engines it needs, the service under
 // load in its variants, the load, the measurements and the checks. Its Run gets a
@@ -15,7 +15,7 @@
 //			if err != nil {
 //				return err
 //			}
-//			l.Check("nobody gets an error", m.Failures == 0, "%d failed", m.Failures)
+//			l.Check("no request fails", m.Failures == 0, "%d failed", m.Failures)
 //			s.Stop()
 //		}
 //		return nil

@@ -51,9 +51,9 @@ func (l *Lab) Engine(ctx context.Context, name string, start func(context.Contex
 // stopped.
 func (l *Lab) Defer(f func() error) { l.stops = append(l.stops, f) }
 
-// Share holds processes to a share of a processor, as `docker --cpus` does, until Run
-// is over. If the machine does not allow that, Share returns nil, and the run goes on
-// without the limit and adds a note.
+// Share limits processes to a share of a processor, as `docker --cpus` does, until
+// Run is over. If the machine does not allow that, Share returns nil and adds a note,
+// and the run continues without the limit.
 func (l *Lab) Share(name string, cpus float64) *cpu.Share {
 	s, err := cpu.NewShare(name, cpus)
 	if err != nil {
@@ -64,9 +64,9 @@ func (l *Lab) Share(name string, cpus float64) *cpu.Share {
 	return s
 }
 
-// Spread lets everything started from now on run on all processors, including those
-// of the load generator, until Run is over. It is for services that generate their
-// own load.
+// Spread lets everything that is started from now on run on all processors, including
+// the load generator's, until Run is over. It is for services that generate their own
+// load.
 func (l *Lab) Spread() error {
 	if !l.config.pinned() {
 		return nil
@@ -134,7 +134,7 @@ func (l *Lab) Note(format string, args ...any) {
 }
 
 // Check records whether a requirement holds, with the details. It is for requirements
-// at every size: counts, not times.
+// that apply at every size: counts, not times.
 func (l *Lab) Check(what string, holds bool, format string, args ...any) {
 	l.out.Checks = append(l.out.Checks, result.Check{What: what, Holds: holds, Detail: fmt.Sprintf(format, args...)})
 }

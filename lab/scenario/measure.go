@@ -33,7 +33,7 @@ type Job struct {
 	// Warm leaves the service as it is: nothing is reset before the load.
 	Warm bool
 
-	// MayDie reports that the load may kill a service. A service that died now or
+	// MayDie says that the load may kill a service. A service that died now or
 	// earlier is not an error: the measurement counts it in its Values as
 	// ProcessDied. A dead service cannot be reset, so this requires Warm.
 	MayDie bool
@@ -77,7 +77,7 @@ func (l *Lab) warmUp(ctx context.Context, spec load.Spec) error {
 // ProcessDied names the number of services that a load killed.
 const ProcessDied = "process died"
 
-// MeasureBy is Measure with a load that the scenario sends itself, with send: callers
+// MeasureBy is Measure with a load that the scenario itself sends, with send: callers
 // that hang up, for example. The measurement that send returns needs no names.
 func (l *Lab) MeasureBy(ctx context.Context, s *Server, j Job, send func(context.Context) (result.Measurement, error)) (result.Measurement, error) {
 	return l.measure(ctx, s, j, send)
@@ -222,7 +222,7 @@ func (l *Lab) send(ctx context.Context, j Job, send func(context.Context) (resul
 	return m, err
 }
 
-// said is the summary of a measurement in a progress line.
+// said summarizes a measurement for a progress line.
 func (l *Lab) said(m result.Measurement) string {
 	text := fmt.Sprintf("%d answers in %.1f s", m.Good, m.Seconds)
 	if m.Latency != nil {

@@ -45,7 +45,7 @@ func (m *Meter) Begin() (end func()) {
 	return func() { m.end(since, time.Since(began)) }
 }
 
-// end ends a call. A call that began before the measurement does not belong to it.
+// end ends a call. A call that began before the measurement is not counted in it.
 func (m *Meter) end(since time.Time, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

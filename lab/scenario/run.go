@@ -21,7 +21,7 @@ type Config struct {
 	Progress *terminal.Progress // nil shows nothing
 
 	generator []int // the processors of the load generator; nil: all
-	whole     []int // those and the others; nil: all
+	whole     []int // those and all other processors; nil: all
 }
 
 // ErrNotHeld is returned by Run for a scenario with a failed check.
@@ -60,9 +60,9 @@ func (c *Config) Pin() error {
 
 func (c Config) pinned() bool { return len(c.generator) > 0 }
 
-// Run runs a scenario and returns its result, even with an error, which the result
-// also contains. Everything that it started has ended when it returns. A panic of the
-// scenario is returned as an error.
+// Run runs a scenario and returns its result, even with an error; the result then
+// contains the error too. Everything that the scenario started has ended when Run
+// returns. A panic of the scenario is returned as an error.
 func (c Config) Run(ctx context.Context, s Scenario) (result.Scenario, error) {
 	out := result.Scenario{Name: s.Name, Title: s.Title, Asks: s.Asks, Published: s.Published, Axis: s.Axis}
 	l := &Lab{Small: c.Small, scenario: s, config: c, progress: c.Progress, out: &out}

@@ -47,7 +47,7 @@ func countingService(_ context.Context, o scenario.Options) (*scenario.Service, 
 		Reset: func(context.Context) error { resets.Add(1); return nil },
 		Control: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked.Add(1)
-			io.WriteString(w, r.URL.Path) //nolint:errcheck // the test says what it got
+			io.WriteString(w, r.URL.Path) //nolint:errcheck // the test reports what it received
 		}),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer meter.Begin()()
@@ -181,7 +181,7 @@ func TestAServiceThatDoesNotStartSaysWhy(t *testing.T) {
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "the service's own words") {
-		t.Errorf("err = %v; want the service's own words", err)
+		t.Errorf("err = %v; want the service's own error", err)
 	}
 }
 

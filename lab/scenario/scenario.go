@@ -74,8 +74,8 @@ type Service struct {
 	Close func()
 }
 
-// Find returns the scenarios with those names, in that order. An unknown name is an
-// error that lists the known ones.
+// Find returns the scenarios with those names, in that order. The error for an
+// unknown name lists the known ones.
 func Find(all []Scenario, names ...string) ([]Scenario, error) {
 	var found []Scenario
 	for _, name := range names {

@@ -83,7 +83,7 @@ func (c Config) serve(ctx context.Context, o order) (*Server, error) {
 	s := &Server{Variant: o.Options.Variant, proc: p, log: log}
 	s.stop = sync.OnceValue(func() error {
 		keep.Close()
-		p.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended
+		p.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended already
 		p.Stop(syscall.SIGTERM, stopGrace)
 		return nil
 	})

@@ -39,7 +39,7 @@ func archivedID(i int) uuid {
 }
 
 // activityOf returns the activity with the given id. The same id always gives the
-// same activity, so the content of a database can be checked without a copy.
+// same activity, so a database can be checked without a copy of its content.
 func activityOf(id uuid) activity {
 	r := mathrand.New(mathrand.NewPCG(binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])))
 	a := activity{ID: id, At: time.UnixMilli(1_700_000_000_000 + r.Int64N(1_000_000_000)).UTC()}
@@ -58,7 +58,7 @@ func (a activity) same(b activity) bool {
 }
 
 // An activityStore keeps activities in a database: a table of inserted ones, and an
-// archive of others to read. Its methods may be called from any goroutine.
+// archive of others to read. It is safe for concurrent use.
 type activityStore interface {
 	insert(ctx context.Context, a activity) error
 	// insertAll inserts activities in one statement.
@@ -128,7 +128,7 @@ func (l *activityLedger) compare(ctx context.Context, s activityStore) (activity
 	told := l.told
 	l.mu.Unlock()
 	var c activityCount
-	times := make(map[uuid]int, len(told)) // how often an id was found
+	times := make(map[uuid]int, len(told)) // how often each id was found
 	for _, t := range told {
 		times[t.id] = 0
 		if t.stored {

@@ -20,8 +20,8 @@ const cassandraTimeout = 20 * time.Second
 func openCassandra(host string) (cassandraStore, error) {
 	cluster := gocql.NewCluster(host)
 	cluster.Timeout, cluster.ConnectTimeout = cassandraTimeout, cassandraTimeout
-	// The driver holds each request back briefly, to write others along with it. That
-	// costs a client that sends one request at a time over a millisecond.
+	// The driver delays each request briefly, to send others with it. That costs a
+	// client that sends one request at a time over a millisecond.
 	cluster.WriteCoalesceWaitTime = 0
 	session, err := cluster.CreateSession()
 	return cassandraStore{session}, err

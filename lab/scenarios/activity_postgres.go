@@ -68,7 +68,7 @@ func (s postgresStore) archive(ctx context.Context, all []activity) error {
 	return err
 }
 
-// clear also makes the server write out its pages, which it would otherwise do in the
+// clear also makes the server write out its pages; otherwise it would do that in the
 // middle of a measurement.
 func (s postgresStore) clear(ctx context.Context) error {
 	if _, err := s.pool.Exec(ctx, "TRUNCATE activities"); err != nil {

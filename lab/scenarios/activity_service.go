@@ -91,8 +91,8 @@ type activities struct {
 	ledger activityLedger
 
 	// inserts is read-locked by each insert until the ledger has recorded it, and
-	// locked by code that needs no insert in flight. It is held across the statement
-	// on purpose.
+	// locked by code that requires that no insert is in flight. It is held across the
+	// statement on purpose.
 	inserts sync.RWMutex
 }
 
@@ -125,7 +125,7 @@ func gather(s activityStore, meter *scenario.Meter, most int) (insertFunc, readF
 		_, err := writes.Do(ctx, v)
 		return err
 	}
-	// Without a TTL nothing is kept: this is batching, and no cache.
+	// Without a TTL nothing is stored: this is batching, not a cache.
 	reads, err := weir.NewFrom(weir.Source[uuid, activity]{LoadMany: func(ctx context.Context, ids []uuid) (map[uuid]activity, error) {
 		defer meter.Begin()()
 		return s.findAll(ctx, ids)
@@ -170,7 +170,7 @@ func (a *activities) handleRead(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case !v.same(activityOf(id)):
-		http.Error(w, "this is another activity", http.StatusInternalServerError)
+		http.Error(w, "this is a different activity", http.StatusInternalServerError)
 	default:
 		answerActivity(w, v)
 	}

@@ -164,7 +164,7 @@ func bookService(_ context.Context, o scenario.Options) (*scenario.Service, erro
 			return v.(string), nil
 		}
 	case coalescing, cached:
-		options := weir.Options{} // without a TTL nothing is kept
+		options := weir.Options{} // without a TTL nothing is stored
 		if o.Variant == cached {
 			options.TTL = time.Minute
 		}

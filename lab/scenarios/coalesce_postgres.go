@@ -51,7 +51,7 @@ var coalescePostgres = scenario.Scenario{
 	Run:     runCoalescePostgres,
 }
 
-// boundedPool is the published set-up, repaired.
+// boundedPool is the published setup, repaired.
 const boundedPool = "unprotected, bounded pool"
 
 const (
@@ -198,7 +198,7 @@ func coalescingRows(l *scenario.Lab) {
 		{"longest", 15728, 1093, func(l *result.Latency) float64 { return l.Slowest }},
 	} {
 		if before.Latency == nil || after.Latency == nil {
-			continue // not one good response, which a check reports
+			continue // no good response at all, which a check reports
 		}
 		l.Row(result.NewRow(r.what, "ms", result.Lower).Published(r.before, r.after).Here(r.of(before.Latency), r.of(after.Latency)).
 			Noted("good responses only"))
@@ -326,15 +326,15 @@ type rowFunc = func(context.Context, int64) (*message, error)
 // protectRows wraps find with the variant's protection. The Guard is nil if the
 // variant does not use weir.
 func protectRows(variant string, find rowFunc) (rowFunc, *weir.Guard[int64, *message], error) {
-	options := weir.Options{} // without a TTL nothing is kept
+	options := weir.Options{} // without a TTL nothing is stored
 	switch variant {
 	case xsync:
 		var g singleflight.Group
 		return func(ctx context.Context, id int64) (*message, error) {
 			v, err, _ := g.Do(strconv.FormatInt(id, 10), func() (any, error) {
-				// If the query ended with the first request, the others would fail
-				// with it. The bound equals that of weir's queries, so the same
-				// queries are compared.
+				// If the query ended with the first request, it would fail for the
+				// others too. The bound equals that of weir's queries, so that the
+				// same queries are compared.
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weir.DefaultLoadTimeout)
 				defer cancel()
 				return find(ctx, id)

@@ -11,14 +11,13 @@ import (
 )
 
 // The published CPU-bound services make and encode this many random texts per
-// request, and are held to this share of a processor.
+// request, and are limited to this share of a processor.
 const (
 	encodings = 1000
 	heldTo    = 0.2
 )
 
-// The lengths of the texts, in letters, of the handler and of the second
-// service.
+// The lengths in letters of the texts: the handler's and the second service's.
 const (
 	shortText = 10
 	longText  = 50
@@ -26,7 +25,7 @@ const (
 
 // fromSource lists the details that are only in the published source code.
 var fromSource = []string{
-	fmt.Sprintf("Each instance is held to %g CPU.", heldTo),
+	fmt.Sprintf("Each instance is limited to %g CPU.", heldTo),
 	fmt.Sprintf("The handler makes %d random texts of %d letters and encodes each to JSON.", encodings, shortText),
 }
 
@@ -56,7 +55,7 @@ func onConnections(n int) string {
 	return fmt.Sprintf("%d connections", n)
 }
 
-// serveHeld starts a service that is held to the share, and reports whether the
+// serveHeld starts a service that is limited to the share, and reports whether the
 // machine allows that.
 func serveHeld(ctx context.Context, l *scenario.Lab, variant string, params any) (s *scenario.Server, held bool, err error) {
 	return serveHeldTo(ctx, l, heldTo, variant, params)
@@ -96,10 +95,10 @@ func medianRound(all []result.Measurement, variant, setting string) result.Measu
 }
 
 // noteShare adds a note if an overloaded service did not get its share because other
-// processes used the processors: its figures are then not those of the share.
+// processes used the processors: the figures are then not those of the share.
 func noteShare(l *scenario.Lab, m result.Measurement) {
 	if m.CPU != nil && m.CPU.Service < 0.9*heldTo {
-		l.Note("%s, %s: it got %.2f CPU of its share of %g. The machine was busy with other things, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
+		l.Note("%s, %s: it got %.2f CPU of its share of %g. The machine was busy, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
 	}
 }
 

@@ -31,7 +31,7 @@ var doOnce = scenario.Scenario{
 	Run:     runDoOnce,
 }
 
-// An externalCall has the times of the external call; the small size uses shorter
+// An externalCall has the durations of the external call; the small size uses shorter
 // ones.
 type externalCall struct{ Base, Each time.Duration }
 
@@ -122,7 +122,7 @@ func doOnceService(_ context.Context, o scenario.Options) (*scenario.Service, er
 		}
 	case coalescing, cached:
 		source := weir.Source[string, *book]{Load: external, Clone: (*book).clone}
-		options := weir.Options{} // without a TTL nothing is kept
+		options := weir.Options{} // without a TTL nothing is stored
 		if o.Variant == cached {
 			options.TTL = time.Minute
 		}

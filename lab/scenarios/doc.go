@@ -1,8 +1,8 @@
 // Package scenarios holds the lab's experiments, one file each.
 //
-// A file begins with the question, then has the service in its variants, which runs
-// in its own process, and ends with the load and the checks. Scenarios from one
-// published text share little; what all scenarios share is in package scenario.
+// A file begins with the question. Then come the variants of the service, which runs
+// in its own process, and the load and the checks. Scenarios from one published text
+// share little; what all scenarios share is in package scenario.
 package scenarios
 
 import "github.com/weir-go/weir/lab/scenario"
@@ -40,13 +40,13 @@ func All() []scenario.Scenario {
 	}
 }
 
-// The names of the variants that many scenarios have. A report gives a variant
-// the same colour everywhere.
+// The names of the variants that many scenarios use. A report gives a variant the
+// same colour everywhere.
 const (
 	unprotected = "unprotected"
 	cacheAlone  = "cache alone" // only a TTL
 	xsync       = "x/sync singleflight"
-	coalescing  = "weir coalescing" // without a TTL: nothing is kept
+	coalescing  = "weir coalescing" // without a TTL: nothing is stored
 	cached      = "weir cached"
 	ceiling     = "ceiling" // the same server with a constant response
 )

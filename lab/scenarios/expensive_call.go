@@ -54,7 +54,7 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 		level         string
 		calls         int64
 		good, refused int64
-		seconds       float64 // published; 0: none was
+		seconds       float64 // published; 0: none
 	}{
 		{level0, 4, 4, 0, 2.0057},
 		{level1, 2, 4, 0, 1.0036},

@@ -42,8 +42,8 @@ const theKey = "the one that all want"
 type getter func(ctx context.Context, key string) (string, error)
 
 // protect wraps call with a variant. As in many programs, the call of x/sync
-// singleflight gets the context of the first caller; with DoChan each caller can
-// leave when it must, and the call gets a context that no caller can cancel.
+// singleflight gets the context of the first caller. With DoChan each caller can
+// leave at any time, and the call gets a context that no caller can cancel.
 func protect(variant string, call getter, options weir.Options) (getter, error) {
 	var g singleflight.Group
 	switch variant {
@@ -168,7 +168,7 @@ func (f *faulty) canceled() {
 
 // A reply is the outcome of a request.
 type reply struct {
-	at, took time.Duration // since the first request was due; from when it was due
+	at, took time.Duration // since the first request was due; since it was due itself
 	status   int           // 0: no response
 	body     string
 	err      error
@@ -267,8 +267,8 @@ func latencyOf(all []float64) *result.Latency {
 	return l
 }
 
-// slowestMS is the latency of the slowest good response of m, in milliseconds, and
-// infinite if there is none.
+// slowestMS is the latency of the slowest good response of m in milliseconds, or
+// infinity if there is none.
 func slowestMS(m result.Measurement) float64 {
 	if m.Latency == nil {
 		return math.Inf(1)

@@ -30,8 +30,8 @@ type chaosSetup struct {
 	Instances int
 	Before    time.Duration // of load before the fault begins
 	Lasts     time.Duration // the fault
-	Mend      time.Duration // how long after the fault an instance may still be cut off
-	After     time.Duration // of load after that
+	Mend      time.Duration // how long an instance may still be cut off after the fault
+	After     time.Duration // of the load after that
 	Rate      int           // requests per second
 	Burst     int           // how many are sent at once
 	Service   fleetSetup
@@ -39,8 +39,8 @@ type chaosSetup struct {
 }
 
 // boundsOf returns the bounds for such instances. While an instance is cut off, a
-// value loaded just before a change stays fresh for its TTL, and can stand in for an
-// error for a while longer.
+// value loaded just before a change stays fresh for its TTL. After that it can
+// replace an error for a while longer.
 func boundsOf(s fleetSetup) fleetlab.Bounds {
 	return fleetlab.Bounds{Memory: s.MemoryCap, CutOff: s.LoadTimeout + s.TTL + max(s.StaleWhileRevalidate, s.StaleIfError)}
 }
@@ -61,7 +61,7 @@ func newChaosSetup(l *scenario.Lab) chaosSetup {
 				Lease: chaosLease, MemoryCap: 500 * time.Millisecond,
 				Engine: fleetlab.Engine{Namespace: "chaos", MaxProbe: scenario.Size(l, 0, 250*time.Millisecond),
 					// Longer than the default, because ten processes share the
-					// machine. At the small size others may use it too.
+					// machine. At the small size other programs may use it too.
 					Deadline: scenario.Size(l, 150*time.Millisecond, 500*time.Millisecond)},
 			},
 			Wait: chaosWait,
@@ -95,7 +95,7 @@ func runFleetChaos(ctx context.Context, l *scenario.Lab, set chaosSetup, faults 
 // chaosChanges is the time between two changes of the source.
 const chaosChanges = 100 * time.Millisecond
 
-// A chaos is a fleet under load to which a fault happens.
+// A chaos is a fleet under load into which a fault is injected.
 type chaos struct {
 	set     chaosSetup
 	fault   chaosFault

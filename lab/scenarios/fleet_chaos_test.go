@@ -13,8 +13,8 @@ import (
 )
 
 // TestChaosSeesABrokenTier breaks the tier in one way at a time. Each time a check
-// must fail, unless the memory's cap makes up for lost pushes: then the bound must
-// hold.
+// must fail. The exception is lost pushes, if the memory's cap makes up for them:
+// then the bound must hold.
 func TestChaosSeesABrokenTier(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -44,8 +44,7 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 				t.Skip(err)
 			}
 			// On a busy machine an instance that resumes may miss the engine's
-			// deadline and then does no harm: the fault must show in one of a few
-			// runs.
+			// deadline, and so do no harm. The fault must show in one of a few runs.
 			tries := 4
 			if tt.holds {
 				tries = 1

@@ -37,9 +37,9 @@ type groupSetup struct {
 
 // groupService serves only its control:
 //
-//	/crowd/KEY     all callers ask for it at once
-//	/running       how many loads run
-//	/steady/N      the flow; N makes it draw otherwise
+//	/crowd/KEY     all callers request the key at once
+//	/running       returns the number of running loads
+//	/steady/N      runs the flow; N seeds the draws
 func groupService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
 	var set groupSetup
 	if err := o.Decode(&set); err != nil {
@@ -155,7 +155,7 @@ func crowdOf(ctx context.Context, s *scenario.Server, key string) (fleetlab.Crow
 // cold measures crowds that want a cold key, one after another.
 func (n *numbers) cold(ctx context.Context, variant string, members, callers, runs int) error {
 	set := groupSetup{Members: members, Callers: callers}
-	if n.lab.Small { // counts are judged: a busy machine must not open the breaker
+	if n.lab.Small { // only counts are judged: a busy machine must not open the breaker
 		set.Engine.Deadline = 2 * time.Second
 	}
 	s, err := n.serve(ctx, variant, variant, set)
@@ -247,7 +247,7 @@ func (n *numbers) holderDies(ctx context.Context) error {
 	var killed, served time.Time
 	m, err := n.lab.MeasureBy(ctx, others, scenario.Job{Variant: holderDies}, func(ctx context.Context) (result.Measurement, error) {
 		var both sync.WaitGroup
-		both.Go(func() { crowdOf(ctx, holder, "cold") }) //nolint:errcheck // it dies meanwhile
+		both.Go(func() { crowdOf(ctx, holder, "cold") }) //nolint:errcheck // it dies during the call
 		if err := until(ctx, holder, "/running", is(1)); err != nil {
 			return result.Measurement{}, err
 		}
@@ -256,7 +256,7 @@ func (n *numbers) holderDies(ctx context.Context) error {
 			c, crowdErr = crowdOf(ctx, others, "cold")
 			served = time.Now()
 		})
-		rest(ctx, numbersWait/4) // by now the others wait, and the load is not over
+		rest(ctx, numbersWait/4) // by now the others wait, and the load is still running
 		killed = time.Now()
 		err := holder.Kill()
 		both.Wait()
@@ -316,12 +316,12 @@ func (n *numbers) engineHung(ctx context.Context) error {
 	return s.Stop()
 }
 
-// steady measures the cost of Gets once memories and the tier are full.
+// steady measures the cost of Gets once the memories and the tier are full.
 func (n *numbers) steady(ctx context.Context) error {
 	set := groupSetup{Members: scenario.Size(n.lab, 8, 3)}
 	set.TTL, set.Wait = scenario.Size(n.lab, time.Minute, 2*time.Second), 5*time.Millisecond
 	set.MemoryCap = set.TTL
-	// The flow runs twice, to warm up and to measure, for a TTL each.
+	// The flow runs twice, to warm up and to measure, each time for a TTL.
 	set.Flow = fleetlab.Flow{Rate: scenario.Size(n.lab, 5000, 200), Duration: set.TTL, Keys: scenario.Size(n.lab, 100_000, 1000)}
 	s, err := n.serve(ctx, steadyState, steadyState, set)
 	if err != nil {
@@ -370,11 +370,12 @@ func (n *numbers) steady(ctx context.Context) error {
 	return s.Stop()
 }
 
-// floorOf is the least number of commands per Get if the flow lasts for the TTL, keys
-// are drawn by Zipf's law with exponent 1, and values are not pushed. Let x be the
-// Gets of a key per TTL on one of n instances. The time from one load to the next is
-// 1+1/nx of the TTL: the key expires, and the next Get loads it. Each other instance
-// gets a request for it before it expires with a probability of 1-exp(-x).
+// floorOf is the smallest possible number of commands per Get if the flow lasts for
+// the TTL, keys are drawn by Zipf's law with exponent 1, and values are not pushed.
+// Let x be the Gets of a key per TTL on one of n instances. The time from one load to
+// the next is 1+1/nx of the TTL: the key expires, and the next Get loads it. Each
+// other instance gets a request for it before it expires with a probability of
+// 1-exp(-x).
 func floorOf(n int, f fleetlab.Flow) float64 {
 	gets := float64(f.Rate) * f.Duration.Seconds()
 	sum, below := 0.0, 0.0

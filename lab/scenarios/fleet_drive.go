@@ -108,7 +108,7 @@ func (d *driver) change(ctx context.Context) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for rest(ctx, d.every) {
 		key := d.draw(random)
-		d.working.Go(func() { d.changeOne(context.WithoutCancel(ctx), key) }) // the next one is not late if this one is
+		d.working.Go(func() { d.changeOne(context.WithoutCancel(ctx), key) }) // a late change must not delay the next one
 	}
 }
 
@@ -121,7 +121,7 @@ const invalidateTime = time.Second
 func (d *driver) changeOne(ctx context.Context, key string) bool {
 	changed := d.check.Changing(key)
 	if _, err := d.fleet.order(ctx, "/change/"+key); err != nil {
-		return false // it may have been applied
+		return false // it may still have been applied
 	}
 	changed()
 	ctx, cancel := context.WithTimeout(ctx, invalidateTime)

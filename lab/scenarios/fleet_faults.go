@@ -10,11 +10,11 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// What a chaosFault may need in addition to a server.
+// What a chaosFault needs in addition to a server.
 const (
 	aServer  = iota
 	aLink    // between the instances and the server
-	aCluster // instead of the server: 3 masters with a replica each
+	aCluster // instead of the server: 3 masters with one replica each
 )
 
 // A chaosFault is a fault injected into a fleet.
@@ -136,8 +136,8 @@ func holderKilled(ctx context.Context, c *chaos, values map[string]float64) erro
 }
 
 // holderStopped stops the loading instance beyond its lease, while others wait for
-// the key. During that time the source changes, and the fleet gets an invalidation.
-// The result that the instance brings when it resumes is too late.
+// the key. During that time the source changes and the fleet gets an invalidation.
+// When the instance resumes, its result is too late.
 func holderStopped(ctx context.Context, c *chaos, values map[string]float64) error {
 	holder, wait, err := c.held(ctx, "stopped")
 	if err != nil {
@@ -150,14 +150,14 @@ func holderStopped(ctx context.Context, c *chaos, values map[string]float64) err
 	if err := holder.Pause(); err != nil {
 		return err
 	}
-	defer holder.Continue() //nolint:errcheck // it goes on already
+	defer holder.Continue() //nolint:errcheck // it has been resumed already
 	if _, err := c.fleet.order(ctx, "/free/stopped"); err != nil {
 		return err
 	}
 	rest(ctx, chaosLease+3*chaosWait)
 	loads, err := c.loads(ctx, "stopped")
 	for limit := time.Now().Add(patience); loads < 2 && err == nil && time.Now().Before(limit); loads, err = c.loads(ctx, "stopped") {
-		rest(ctx, 10*time.Millisecond) // on a busy machine the next loader may not have run yet
+		rest(ctx, 10*time.Millisecond) // on a busy machine the next loader may not have started yet
 	}
 	if err != nil {
 		return err
@@ -200,8 +200,8 @@ func linkResets(ctx context.Context, c *chaos, values map[string]float64) error 
 		}
 		failed <- nil
 	}()
-	// With each new connection memory counts as stale, so an instance may load
-	// once more.
+	// With each new connection memory counts as stale, so an instance can load once
+	// more.
 	resets := int(c.set.Lasts/period) + 1
 	err := c.inDark(ctx, values, c.set.Instances*resets)
 	return errors.Join(err, <-failed)

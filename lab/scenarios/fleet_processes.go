@@ -13,12 +13,11 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// Shared parts of the scenarios about the fleet: a source, the instances of a
-// service, each in a separate process, nginx in front of them, and an engine that the
-// instances share.
+// Shared parts of the fleet scenarios: a source, the instances of a service, each in
+// its own process, nginx in front of them, and an engine that the instances share.
 
-// theSource is the variant of the process that counts the calls. All others are
-// instances.
+// theSource is the variant of the process that counts the calls. All other processes
+// are instances.
 const theSource = "the source"
 
 // A fleetSetup configures a process of a fleet.

@@ -43,14 +43,14 @@ func runGateway(ctx context.Context, l *scenario.Lab) error {
 	rounds := scenario.Size(l, 20, 1)
 	for round := range rounds {
 		for i := range fronts {
-			f := fronts[(i+round)%len(fronts)] // none is always first
+			f := fronts[(i+round)%len(fronts)] // so that none is always first
 			if err := measureHits(ctx, l, origin, f, path, round+1); err != nil {
 				return err
 			}
 		}
 	}
 	judgeHits(l)
-	l.Note("%d connections, %d bytes, one thread of wrk. Caddy stands for a proxy without a cache, because Debian's has none: each of its responses is a call to the origin.", hitConnections, len(originJSON))
+	l.Note("%d connections, %d bytes, one thread of wrk. Caddy represents a proxy without a cache, because Debian's build has none: each of its responses is a call to the origin.", hitConnections, len(originJSON))
 	l.Note("The bare handler is net/http with a handler that writes the bytes and the header fields of weir's hit, and does nothing else.")
 	return nil
 }

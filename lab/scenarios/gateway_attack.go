@@ -37,7 +37,7 @@ func (a attack) name() string {
 	return a.kind + ", 1 address"
 }
 
-// comeBack is the pause before a disconnected client reconnects.
+// comeBack is how long a disconnected client waits before it reconnects.
 const comeBack = 250 * time.Millisecond
 
 // start connects the clients to address, host:port, and returns when each has sent
@@ -94,8 +94,8 @@ func (a attack) overHTTP1(ctx context.Context, address string, i int, begun chan
 }
 
 // dawdle sends the beginning of a request and then one byte per interval, until the
-// connection is cut. A slow reader drips the beginning of its next request: it reads
-// nothing, so only a failed write shows that it was cut.
+// connection is cut. A slow reader sends the beginning of its next request that way:
+// it reads nothing, so it notices the cut only by a failed write.
 func (a attack) dawdle(ctx context.Context, conn net.Conn, id string, begun chan<- struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +108,7 @@ func (a attack) dawdle(ctx context.Context, conn net.Conn, id string, begun chan
 	default:
 		head, drops = "GET /big/"+id+" HTTP/1.1\r\nHost: slow\r\n\r\n", "GET /private/next HTTP/1.1\r\nX-Slow: xxxxxxxxxx"
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			tcp.SetReadBuffer(4 << 10) //nolint:errcheck // then it takes more before it stalls
+			tcp.SetReadBuffer(4 << 10) //nolint:errcheck // if this fails, it receives more before it stalls
 		}
 	}
 	if _, err := io.WriteString(conn, head); err != nil {
@@ -117,7 +117,7 @@ func (a attack) dawdle(ctx context.Context, conn net.Conn, id string, begun chan
 	hasBegun(begun)
 	if a.kind != slowReaders {
 		go func() { // ends with conn
-			io.Copy(io.Discard, conn) //nolint:errcheck // whatever ends it
+			io.Copy(io.Discard, conn) //nolint:errcheck // however it ends
 			cancel()
 		}()
 	}
@@ -150,7 +150,7 @@ type slowStreams struct {
 	open  map[uint32]bool // running streams
 	next  uint32          // of the next stream
 	begun chan<- struct{}
-	acks  atomic.Int32 // settings of the server that still need an acknowledgement
+	acks  atomic.Int32 // settings of the server that have not been acknowledged yet
 }
 
 // Frames of HTTP/2, RFC 9113 section 6.
@@ -198,7 +198,7 @@ func (s *slowStreams) run(ctx context.Context) {
 				continue // it got a response, and then a reset
 			}
 			delete(s.open, id)
-			if !rest(ctx, comeBack/50) || s.request() != nil { // disconnected ones come back one after the other
+			if !rest(ctx, comeBack/50) || s.request() != nil { // disconnected ones reconnect one after the other
 				return
 			}
 		case <-tick.C:

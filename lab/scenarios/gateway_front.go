@@ -51,9 +51,9 @@ func gatewayService(_ context.Context, o scenario.Options) (*scenario.Service, e
 // A gatewaySetup configures weir's gateway. Everything else has its default.
 type gatewaySetup struct {
 	Upstreams []string      // host:port
-	Calls     int           // at once; 0: the default
+	Calls     int           // concurrent calls; 0: the default
 	Queue     int           // requests that wait for a call; 0: the default
-	QueueWait time.Duration // for how long; 0: the default
+	QueueWait time.Duration // how long they wait; 0: the default
 	Adaptive  bool          // the limit on calls adapts to the latency
 	Store     int64         // bytes; 0: the default
 	Balance   bool          // each request is forwarded: nothing is stored or shared

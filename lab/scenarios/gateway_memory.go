@@ -12,7 +12,7 @@ import (
 var gatewayMemory = scenario.Scenario{
 	Name:    "gateway-memory",
 	Title:   "More responses than the store can hold",
-	Asks:    "A hundred thousand URLs are requested once each, as by a crawler, and a hundred again and again, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are the popular ones still stored?",
+	Asks:    "A hundred thousand URLs are requested once each, as by a crawler, and a hundred repeatedly, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are the popular ones still stored?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,
 	Run:     runGatewayMemory,
@@ -43,8 +43,8 @@ func runGatewayMemory(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// paths are the paths of the crawl: after every ten that are requested once, one that
-// is requested again and again.
+// paths are the paths of the crawl: after every ten that are requested once comes one
+// that is requested repeatedly.
 func (c crawl) paths() []string {
 	var all []string
 	for i := range c.cold {

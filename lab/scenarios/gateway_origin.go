@@ -12,18 +12,18 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// Shared parts of the scenarios about the gateway: one origin, with weir, nginx,
-// Varnish and Caddy in front of it, each in a separate process.
+// Shared parts of the gateway scenarios: one origin, with weir, nginx, Varnish and
+// Caddy in front of it, each in its own process.
 
-// An originSetup configures the origin of the scenarios about the gateway.
+// An originSetup configures the origin of the gateway scenarios.
 type originSetup struct {
 	Wait    time.Duration // duration of a slow response
-	Permits int           // how many calls to /busy and /aged run at once; the others wait
+	Permits int           // number of concurrent calls to /busy and /aged; the others wait
 	Work    time.Duration // duration of each of these
 }
 
-// The first part of the path selects the kind of the origin's response; the rest
-// tells responses of one kind apart.
+// The first part of the path selects the kind of the origin's response. The rest
+// distinguishes responses of one kind.
 type originAnswer struct {
 	waits  float64 // times Wait
 	works  bool    // it takes a permit
@@ -36,7 +36,7 @@ type originAnswer struct {
 
 const (
 	forAnHour = "max-age=3600"
-	// briefly makes a response fresh for a second, and usable on errors for an hour
+	// briefly makes a response fresh for one second, and usable on errors for an hour
 	// after that.
 	briefly = "max-age=1, stale-if-error=3600"
 )

@@ -22,8 +22,8 @@ var gatewayOverload = scenario.Scenario{
 	Run:     runGatewayOverload,
 }
 
-// The variants: each front has its own way to bound the calls that run at the origin;
-// weir has two.
+// The variants. Each front bounds the calls that run at the origin in its own way;
+// weir has two ways.
 const (
 	weirAdaptive = "weir, adaptive"
 	weirStale    = "weir, stale on overload"
@@ -69,7 +69,7 @@ func runGatewayOverload(ctx context.Context, l *scenario.Lab) error {
 	}
 	g.judge()
 	l.Note("The origin runs %d calls at once, of 20 ms each, and queues others. A response that takes longer than %v counts as failed: its caller has hung up.", g.permits, overloadTimeout(l))
-	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, because a call also counts on its way there and back, and a queue of the same length with a longest wait of %v. The adaptive variant has to find the cap. "+
+	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, because a call also counts while it is in transit, and a queue of the same length with a longest wait of %v. The adaptive variant has to find the cap. "+
 		"nginx (1.22) and Varnish (7.1) reject requests above their bound at once, Caddy after 20 ms.", queueWait)
 	return nil
 }
@@ -96,17 +96,17 @@ func (g gatewayLoad) start(ctx context.Context) ([]front, error) {
 }
 
 // queueWait is the longest wait in weir's queue. It is shorter than the client's
-// timeout, or clients at the end of a standing queue would hang up.
+// timeout; otherwise clients at the end of a standing queue would hang up.
 const queueWait = 250 * time.Millisecond
 
 // bound is the cap of the fronts: a tenth above the calls that the origin runs at
-// once, because a call also counts on its way there and back.
+// once, because a call also counts while it is in transit.
 func (g gatewayLoad) bound() gatewaySetup {
 	return gatewaySetup{Calls: g.permits + (g.permits+9)/10, Queue: g.permits, QueueWait: queueWait}
 }
 
-// workURLs returns n URLs: so many that none is requested again while a call for it
-// is in flight, so nothing can be shared either.
+// workURLs returns n URLs. There are so many that none is requested again while a
+// call for it is in flight, so nothing can be shared.
 func workURLs(f front, kind string, n int) []string {
 	var urls []string
 	for _, k := range keyPaths(n) {
@@ -162,7 +162,7 @@ func (g gatewayLoad) measure(ctx context.Context, f front, factor float64, round
 }
 
 // refusals are the requests rejected for lack of capacity: with 503, or by nginx with
-// 502, which has no server left when the only one is full.
+// 502, because it has no server left when its only one is full.
 func refusals(m result.Measurement) int64 {
 	n := m.Statuses[http.StatusServiceUnavailable]
 	if m.Variant == byNginxMost {
@@ -187,7 +187,7 @@ func (g gatewayLoad) measureStale(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, 1500*time.Millisecond) // none is fresh any more
+	rest(ctx, 1500*time.Millisecond) // none is fresh any longer
 	spec := g.arrivals(urls, judged)
 	spec.Warmup, spec.Pick = 0, load.Random
 	m, err := g.l.Measure(ctx, g.origin, scenario.Job{Variant: weirStale, Setting: times(judged), X: judged, Beside: f.beside(), Load: spec})

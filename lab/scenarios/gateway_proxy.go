@@ -64,7 +64,7 @@ func proxyService(ctx context.Context, o scenario.Options) (*scenario.Service, e
 		}),
 		Reset:  func(context.Context) error { p.reset(); return nil },
 		Values: p.values,
-		Close:  func() { stop(); remove() }, // without draining: the process ends
+		Close:  func() { stop(); remove() }, // without draining: the process ends anyway
 	}, nil
 }
 
@@ -83,7 +83,7 @@ func configFile(text string) (name string, remove func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() { os.RemoveAll(folder) } //nolint:errcheck // of a folder for temporary files
+	remove = func() { os.RemoveAll(folder) } //nolint:errcheck // a temporary folder
 	name = filepath.Join(folder, "weir.yaml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		remove()
@@ -92,8 +92,8 @@ func configFile(text string) (name string, remove func(), err error) {
 	return name, remove, nil
 }
 
-// connects returns once address accepts connections, or with the error if the proxy
-// ends before that.
+// connects returns once address accepts connections. If the proxy ends first, it
+// returns the proxy's error.
 func connects(ctx context.Context, address string, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -56,8 +56,8 @@ type slowFront struct {
 	http2 string // host:port
 }
 
-// slowAttacks are the attacks. All HTTP/2 streams are on one connection, which may
-// have 250 of them.
+// slowAttacks are the attacks. All HTTP/2 streams are on one connection, which allows
+// 250 of them.
 func slowAttacks(l *scenario.Lab) []attack {
 	clients, streams := scenario.Size(l, 256, 24), scenario.Size(l, 250, 24)
 	drip := scenario.Size(l, 3*time.Second, 100*time.Millisecond)
@@ -185,7 +185,7 @@ func (s *slowClients) under(ctx context.Context, a attack, f slowFront) error {
 		return err
 	}
 	defer stop()
-	rest(ctx, scenario.Size(s.l, time.Second, 300*time.Millisecond)) // until they occupy all they can
+	rest(ctx, scenario.Size(s.l, time.Second, 300*time.Millisecond)) // until they occupy everything they can
 	return s.measure(ctx, f, a.name(), 0)
 }
 

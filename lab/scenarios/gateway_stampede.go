@@ -95,8 +95,8 @@ const (
 	firstByteOfFollowers = "first byte of the others, after that of the first, ms"
 )
 
-// trickle sends a few requests for a response whose body arrives slowly: one before
-// the others, and all before the response headers.
+// trickle sends a few requests for a response whose body arrives slowly. One is sent
+// before the others, and all before the response headers arrive.
 func (s stampede) trickle(ctx context.Context, f front) error {
 	url := f.url + uniquely("trickle")
 	job := scenario.Job{Variant: f.variant, Setting: slowBody, Beside: f.beside()}
@@ -195,7 +195,7 @@ func (s stampede) notKept(ctx context.Context, f front) error {
 }
 
 // leader sends a few requests at once. The client of the first one hangs up while the
-// origin works.
+// origin is working.
 func (s stampede) leader(ctx context.Context, f front) error {
 	url := f.url + uniquely("slower")
 	job := scenario.Job{Variant: f.variant, Setting: leaderGone, Beside: f.beside()}

@@ -75,8 +75,8 @@ func TestOriginAnswers(t *testing.T) {
 	}
 }
 
-// TestOriginHasPermits: one call runs, the others wait, and a canceled one takes no
-// permit.
+// TestOriginHasPermits checks that one call runs while the others wait, and that a
+// canceled one takes no permit.
 func TestOriginHasPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := originOf(t, originSetup{Permits: 1, Work: 20 * time.Millisecond})

@@ -51,7 +51,7 @@ func runHung(ctx context.Context, l *scenario.Lab) error {
 			return err
 		}
 		if variant == shieldedStale {
-			time.Sleep(set.Load) // until weir abandons the hung load: before that, there is only the stale value
+			time.Sleep(set.Load) // until weir abandons the hung load: before that there is only the stale value
 		}
 		if err := mend(ctx, l, s, waits); err != nil {
 			return err
@@ -84,8 +84,8 @@ func judgeHung(l *scenario.Lab, set hungSetup) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// hungService serves a call that never returns until it is healed. Calls that hang by
-// then never return.
+// hungService serves a call that never returns until the fault is healed. Calls that
+// already hang never return.
 func hungService(ctx context.Context, o scenario.Options) (*scenario.Service, error) {
 	var set hungSetup
 	if err := o.Decode(&set); err != nil {

@@ -40,8 +40,8 @@ const (
 // jobsVariants are the compared variants, in the order of the first round.
 var jobsVariants = []string{weirDisk, weirProcess, onRiver, onAsynq}
 
-// River configured as in its own benchmark, and asynq with the shortest wait that
-// does not harm it: with their defaults a job waits up to 100 ms and 1.5 s.
+// River is configured as in its own benchmark, and asynq with the shortest wait that
+// does not hurt it. With their defaults a job waits up to 100 ms and 1.5 s.
 const (
 	riverCooldown = 2 * time.Millisecond
 	riverPoll     = 20 * time.Millisecond
@@ -66,7 +66,7 @@ type jobsSetup struct {
 	Jobs   int           // to execute
 	Sweep  []int         // numbers of workers to try
 	Lease  time.Duration
-	Held   int // jobs held by the killed worker
+	Held   int // jobs that the killed worker holds
 }
 
 func newJobsSetup(l *scenario.Lab) jobsSetup {
@@ -89,7 +89,7 @@ type jobsRun struct {
 	set     jobsSetup
 	params  jobsParams
 	servers map[string]*scenario.Server
-	workers map[string]int // best number for each variant
+	workers map[string]int // the best number for each variant
 }
 
 func runJobs(ctx context.Context, l *scenario.Lab) error {
@@ -109,8 +109,8 @@ func runJobs(ctx context.Context, l *scenario.Lab) error {
 func (r *jobsRun) startEngines(ctx context.Context) error {
 	pg, err := r.lab.Engine(ctx, "PostgreSQL", func(ctx context.Context) (*engine.Server, error) {
 		return engine.Postgres(ctx, engine.PostgresOptions{Durable: true, Settings: map[string]string{
-			"max_connections": "200", // for River with its defaults and without
-			"max_wal_size":    "8GB", // or the server writes out its pages in the middle
+			"max_connections": "200", // for River, with its defaults and without
+			"max_wal_size":    "8GB", // otherwise the server writes out its pages during a measurement
 		}})
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *jobsRun) startServices(ctx context.Context) error {
 // most bounds the duration of a measurement.
 const most = 3 * time.Minute
 
-// ask orders a measurement from a service.
+// ask has a service run a measurement.
 func (r *jobsRun) ask(ctx context.Context, variant string, o jobslab.Order) (m result.Measurement, err error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *jobsRun) ask(ctx context.Context, variant string, o jobslab.Order) (m r
 	return m, json.Unmarshal(answer, &m)
 }
 
-// measure is ask, and records the measurement.
+// measure is ask, and also records the measurement.
 func (r *jobsRun) measure(ctx context.Context, variant, setting string, round int, o jobslab.Order) error {
 	name := variant
 	if o.Many > 0 {
@@ -167,16 +167,15 @@ func (r *jobsRun) measure(ctx context.Context, variant, setting string, round in
 	_, err := r.lab.MeasureBy(ctx, r.servers[variant], scenario.Job{Variant: name, Setting: setting, Round: round},
 		func(ctx context.Context) (result.Measurement, error) {
 			m, err := r.ask(ctx, variant, o)
-			if o.What != jobslab.Process { // whose filling would be counted too
-				m.CPU = &result.CPU{} // the usage of the service and the engines is added
+			if o.What != jobslab.Process { // its time to fill the queue would be counted too
+				m.CPU = &result.CPU{} // the CPU use of the service and the engines is added
 			}
 			return m, err
 		})
 	return err
 }
 
-// sweep finds, for each variant, the number of workers that executes jobs the
-// fastest.
+// sweep finds, for each variant, the number of workers that executes jobs fastest.
 func (r *jobsRun) sweep(ctx context.Context) error {
 	t := result.Table{Title: "Jobs executed per second, by the number of workers; the best number is used", Head: []string{"workers"}}
 	t.Head = append(t.Head, jobsVariants...)
@@ -204,7 +203,7 @@ func (r *jobsRun) rounds(ctx context.Context) error {
 	for round := 1; round <= r.set.Rounds; round++ {
 		for _, setting := range []string{submitOne, submitEight, submitMany, workOff, bothAtOnce} {
 			for i := range jobsVariants {
-				v := jobsVariants[(i+round-1)%len(jobsVariants)] // none is always first
+				v := jobsVariants[(i+round-1)%len(jobsVariants)] // so that none is always first
 				if err := r.measure(ctx, v, setting, round, r.order(v, setting)); err != nil {
 					return err
 				}

@@ -116,8 +116,8 @@ func (r *jobsRun) rows() {
 }
 
 func (r *jobsRun) notes() {
-	r.lab.Note("A job is a number, and its handler returns at once: what is measured is the queue. Submitters and workers are in one process, with the server in the process (weir) or next to it (PostgreSQL, Redis), on all processors.")
-	r.lab.Note("Executed means that the system has no job left: %d jobs, timed from the start of the workers. River completes jobs shortly after their handlers return, many at a time; weir keeps a result for each, River a row, asynq nothing.", r.set.Jobs)
+	r.lab.Note("A job is a number, and its handler returns at once, so only the queue is measured. Submitters and workers are in one process, with the server in the process (weir) or next to it (PostgreSQL, Redis), on all processors.")
+	r.lab.Note("A system has executed all jobs when it has none left: %d jobs, timed from the start of the workers. River completes jobs shortly after their handlers return, many at a time; weir keeps a result for each, River a row, asynq nothing.", r.set.Jobs)
 	r.lab.Note("River v0.51.1 with riverpgxv5 on PostgreSQL with fsync and synchronous_commit on; FetchCooldown %v and FetchPollInterval %v, as in its own benchmark. asynq v0.26.0 on Redis without appendonly, which is Redis' default, and without snapshots; TaskCheckInterval %v.", riverCooldown, riverPoll, asynqCheck)
 	r.lab.Note("* From their documentation. River: RescueStuckJobsAfter, an hour by default, which must be longer than any job may run. asynq: a lease of 30 s, 30 s more for clock skew, checked once a minute, and then its retry delay, 15 s to 45 s.")
 }

@@ -14,7 +14,8 @@ import (
 // workerKilled is the setting in which a worker dies with its jobs.
 const workerKilled = "worker killed"
 
-// startedAgain names the time from the kill to the start of the last of its jobs.
+// startedAgain names the time from the kill until the last of its jobs has started
+// again.
 const startedAgain = "started again after, s"
 
 // killWorker kills a separate worker with SIGKILL, and measures the time until

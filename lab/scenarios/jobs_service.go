@@ -110,7 +110,7 @@ func keeperService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 		answerJSON(w, h.ID())
 	})
 	return &scenario.Service{Handler: http.NotFoundHandler(), Control: control, Close: func() {
-		store.Close(context.Background()) //nolint:errcheck // nil, as the context does not end
+		store.Close(context.Background()) //nolint:errcheck // never fails, because the context does not end
 		nc.Close()
 		server.Close(context.Background()) //nolint:errcheck // the process ends
 	}}, nil
@@ -148,7 +148,7 @@ func workerService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		worker.Close(now)                 //nolint:errcheck // its jobs do not end
-		store.Close(context.Background()) //nolint:errcheck // nil, as the context does not end
+		store.Close(context.Background()) //nolint:errcheck // never fails, because the context does not end
 		nc.Close()
 	}}, nil
 }

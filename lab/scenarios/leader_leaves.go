@@ -48,7 +48,7 @@ func runLeader(ctx context.Context, l *scenario.Lab) error {
 	one, all := l.Measurements(shielded, firstLeaves)[0], l.Measurements(shielded, allLeave)[0]
 	l.Check("weir, the first leaves: all others get their result", one.Good == crowd-1 && one.Failures == 0, "%d of %d", one.Good, crowd-1)
 	l.Check("weir, the first leaves: one call", one.Source.Calls == 1, "%d calls", one.Source.Calls)
-	l.Check("weir, the first leaves: the call goes on", one.Values[callsCanceled] == 0, "%.0f canceled", one.Values[callsCanceled])
+	l.Check("weir, the first leaves: the call continues", one.Values[callsCanceled] == 0, "%.0f canceled", one.Values[callsCanceled])
 	l.Check("weir, all leave: the call is canceled", all.Source.Calls == 1 && all.Values[callsCanceled] == 1,
 		"%d calls, %.0f canceled", all.Source.Calls, all.Values[callsCanceled])
 	before := l.Measurements(xsync, firstLeaves)[0]
@@ -59,7 +59,7 @@ func runLeader(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// leave starts callers for the key, one before the others. When all of them wait, the
+// leave starts callers for the key, one before the others. When all are waiting, the
 // first leaving of them leave. The others are measured.
 func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measurement, error) {
 	client := newClient(patience)
@@ -81,7 +81,7 @@ func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measure
 		return result.Measurement{}, err
 	}
 	hangUp()
-	// A call that should be canceled has been by now; any other goes on.
+	// By now a call that should be canceled has been canceled; any other continues.
 	if err := until(ctx, s, "/inside", atMost(crowd-leaving)); err != nil {
 		return result.Measurement{}, err
 	}

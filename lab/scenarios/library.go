@@ -23,7 +23,7 @@ var library = scenario.Scenario{
 	Run:   runLibrary,
 }
 
-// A benchSize is how long weir-bench measures.
+// A benchSize determines how long weir-bench measures.
 type benchSize struct {
 	bench, benchTime string
 	rounds           int
@@ -60,8 +60,8 @@ func runLibrary(ctx context.Context, l *scenario.Lab) error {
 	if err := rowsOfLibrary(l, report); err != nil {
 		return err
 	}
-	l.Note("Measured by weir-bench %s; the targets are the design's and are checked there, not here. "+
-		"An interval has 95 %% confidence from six rounds on; below that it is the range.", strings.Join(size.args(), " "))
+	l.Note("Measured by weir-bench %s, which also checks the targets of the design. The lab does not. "+
+		"With six rounds or more an interval has 95 %% confidence; with fewer it is the range.", strings.Join(size.args(), " "))
 	return nil
 }
 
@@ -119,7 +119,7 @@ func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benc
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return report, fmt.Errorf("the benchmarks are built when they are run, which needs the Go toolchain: %w", err)
+		return report, fmt.Errorf("building the benchmarks needs the Go toolchain: %w", err)
 	}
 	folder, err := os.MkdirTemp("", "weir-lab")
 	if err != nil {

@@ -42,11 +42,11 @@ type overloadSetup struct {
 	URL  string
 	Pool int           // connections
 	Call time.Duration // how long a query sleeps in the database
-	Keys int           // for the variant with stale answers
+	Keys int           // for the variant with stale responses
 }
 
-// overloadWarmup is how long a load is sent before it counts: over a hundred times
-// the duration of a query, which a limiter may need to find its limit.
+// overloadWarmup is how long a load runs before it counts: over a hundred times the
+// duration of a query, which a limiter may need to find its limit.
 const overloadWarmup = 2500 * time.Millisecond
 
 // coldStart is a load without the warm-up.
@@ -56,12 +56,12 @@ func times(factor float64) string {
 	return strconv.FormatFloat(factor, 'g', -1, 64) + " × the capacity"
 }
 
-// judged is the load of the checks, as a multiple of the capacity.
+// judged is the load that the checks use, as a multiple of the capacity.
 const judged = 3
 
 func runOverload(ctx context.Context, l *scenario.Lab) error {
 	pg, err := l.Engine(ctx, "postgres", func(ctx context.Context) (*engine.Server, error) {
-		// Canceled queries end their connections: there must be room for new ones
+		// Canceled queries end their connections, so there must be room for new ones
 		// until the database notices.
 		return engine.Postgres(ctx, engine.PostgresOptions{Settings: map[string]string{"max_connections": "300"}})
 	})
@@ -85,14 +85,14 @@ func runOverload(ctx context.Context, l *scenario.Lab) error {
 	}
 	judgeOverload(l, set, capacity)
 	l.Note("A response that takes longer than %v counts as failed: its caller has hung up. "+
-		"Unprotected, its query is canceled when that is noticed (pgx closes the connection and opens another); the database's work for it is wasted.", overloadTimeout(l))
+		"In the unprotected variant its query is canceled when the service notices (pgx closes the connection and opens another); the database's work for it is wasted.", overloadTimeout(l))
 	l.Note("Each limiter is reset before each load, and finds its limit during the first %v of the load, which do not count. \"%s\" has no such warm-up.", overloadWarmup, coldStart)
 	return nil
 }
 
-// overloadTimeout is how long a client waits. It is short enough for the generator to
-// have a client for every request in flight: a request sent late for lack of a client
-// would not be the service's fault.
+// overloadTimeout is how long a client waits. It is so short that the generator has a
+// client for every request in flight: a request sent late for lack of a client would
+// not be the service's fault.
 func overloadTimeout(l *scenario.Lab) time.Duration {
 	return scenario.Size(l, 500*time.Millisecond, 5*time.Second)
 }
@@ -259,7 +259,7 @@ const (
 	theLimit     = "limit"
 )
 
-// overloadTTL is how long an answer is fresh in the variant with stale answers: so
+// overloadTTL is how long a value is fresh in the variant with stale responses: so
 // short that hits are rare.
 const overloadTTL = 100 * time.Millisecond
 
@@ -377,7 +377,7 @@ func (s *overloaded) fill(ctx context.Context, g *weir.Guard[int64, int64]) erro
 	keys := make(chan int64)
 	errs := make(chan error, s.Pool)
 	var workers sync.WaitGroup
-	for range s.Pool / 2 { // below the initial limit, so no call is rejected
+	for range s.Pool / 2 { // below the initial limit, so that no call is rejected
 		workers.Go(func() {
 			for key := range keys {
 				if _, err := g.Get(ctx, key); err != nil {
@@ -402,7 +402,7 @@ func (s *overloaded) fill(ctx context.Context, g *weir.Guard[int64, int64]) erro
 }
 
 // ServeHTTP serves the database's value for a key: a new key each time, or for stale
-// answers a key that was requested before.
+// responses a key that was requested before.
 func (s *overloaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inside.Add(1)
 	defer s.inside.Add(-1)

@@ -58,7 +58,7 @@ func runPoisoned(ctx context.Context, l *scenario.Lab) error {
 	return nil
 }
 
-// poison sends the crowd's requests for the key, and then lets the call go on.
+// poison sends the crowd's requests for the key, and then lets the call continue.
 func poison(ctx context.Context, s *scenario.Server) (result.Measurement, error) {
 	client := newClient(patience)
 	defer client.CloseIdleConnections()
@@ -78,7 +78,7 @@ func poison(ctx context.Context, s *scenario.Server) (result.Measurement, error)
 	return m, nil
 }
 
-// giveTime waits for a process whose connections were cut to end, if it does: it
+// giveTime gives a process whose connections were cut time to end, if it does: it
 // first writes the stacks of all its goroutines.
 func giveTime(s *scenario.Server) {
 	for end := time.Now().Add(time.Second); time.Now().Before(end) && !s.Ended(); {

@@ -38,8 +38,8 @@ const (
 // A popularList has the time to compute the list, and its TTL.
 type popularList struct{ Compute, TTL time.Duration }
 
-// refreshShare is the last share of the TTL, in which weir refreshes: early enough
-// for a list that takes 5 s of the 12, even without jitter.
+// refreshShare is the last share of the TTL, in which weir refreshes. It is early
+// enough for a list that takes 5 s of the 12, even without jitter.
 const refreshShare = 0.5
 
 // earliest is the earliest start of the first refresh after a fill: the default
@@ -48,7 +48,7 @@ func (p popularList) earliest() time.Duration {
 	return time.Duration((1 - refreshShare - weir.DefaultRefreshJitter) * float64(p.TTL))
 }
 
-// most is the largest possible number of refreshes within d after a fill: each is
+// most is the largest possible number of refreshes within d after a fill. Each is
 // timed from the end of the previous one.
 func (p popularList) most(d time.Duration) int64 {
 	if d < p.earliest() {
@@ -64,7 +64,7 @@ func runRefresh(ctx context.Context, l *scenario.Lab) error {
 		variant string
 		length  time.Duration
 	}{
-		// If nothing expires, a short load is enough.
+		// Nothing expires in this variant, so a short load is enough.
 		{unprotected, scenario.Size(l, 8*time.Second, time.Second)},
 		{ceiling, scenario.Size(l, 10*time.Second, time.Second)},
 		{cacheAlone, scenario.Size(l, 40*time.Second, 2500*time.Millisecond)},
@@ -164,7 +164,7 @@ func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, e
 		g, err := weir.New(compute, weir.Options{
 			TTL:                  list.TTL,
 			RefreshAhead:         refreshShare,
-			StaleWhileRevalidate: 5 * list.TTL, // for readers that come after a pause
+			StaleWhileRevalidate: 5 * list.TTL, // for readers that come back after a pause
 		})
 		if err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, e
 	return serveFilms(meter, c), nil
 }
 
-// keepFilms keeps the list for a TTL, nothing more.
+// keepFilms keeps the list for a TTL, and does nothing else.
 func keepFilms(ttl time.Duration, compute func(context.Context, string) (films, error)) filmsCache {
 	lists := cache.New[string, films]()
 	miss := func(ctx context.Context) (films, bool, error) {

@@ -98,7 +98,7 @@ func runScaleOut(ctx context.Context, l *scenario.Lab) error {
 		}
 		for _, clients := range []int{1, 3} {
 			for i := range turn {
-				t := turn[(i+round)%len(turn)] // none is always first
+				t := turn[(i+round)%len(turn)] // so that none is always first
 				if err := t.measure(ctx, l, clients, round); err != nil {
 					return err
 				}
@@ -181,15 +181,15 @@ func judgeScaleOut(l *scenario.Lab, held bool) {
 			after, most := medianRound(all, threeBehind(b), setting), medianRound(all, ceilingBehind(b), setting)
 			row := result.NewRow("requests/s, behind "+b.name+", "+setting, "requests/s", result.Higher)
 			if i == 0 {
-				row = publishedBefore(row, at.published).Noted("what was published for three instances is a copy of this figure")
+				row = publishedBefore(row, at.published).Noted("the figure published for three instances is a copy of this one")
 			}
 			l.Row(row.Here(before.PerSecond, after.PerSecond).Under(most.PerSecond))
 		}
 	}
-	l.Table(usedTable("What a request costs", all))
-	l.Note("A share bounds CPU time, so the throughput of an instance is its share divided by the cost of a request, on any number of connections; more connections only wait longer. " +
-		"The published figures are 169 requests/s on 1 connection and 75 on 3: there a request cost more, or the instance got less than its share.")
-	l.Note("weir is configured to store and share nothing here, or it would coalesce concurrent requests.")
+	l.Table(usedTable("CPU cost of a request", all))
+	l.Note("A share bounds CPU time, so the throughput of an instance is its share divided by the cost of a request, on any number of connections. With more connections, requests only wait longer. " +
+		"The published figures are 169 requests/s on 1 connection and 75 on 3: either a request cost more there, or the instance got less than its share.")
+	l.Note("weir is configured to store and share nothing here; otherwise it would coalesce concurrent requests.")
 	if held {
 		noteShare(l, medianRound(all, oneInstance, onConnections(1)))
 		noteShare(l, medianRound(all, oneInstance, onConnections(3)))

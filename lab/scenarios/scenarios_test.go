@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScenarios runs every scenario as the lab does, with its engines and processes,
-// at the small size: checks of counts must hold, times are not judged.
+// at the small size. Checks of counts must hold; times are not judged.
 func TestScenarios(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -47,7 +47,7 @@ func TestScenarios(t *testing.T) {
 			}
 			for _, c := range res.Checks {
 				if !c.Holds {
-					t.Errorf("does not hold: %s: %s", c.What, c.Detail)
+					t.Errorf("check does not hold: %s: %s", c.What, c.Detail)
 				}
 			}
 			roundTrip(t, res)
@@ -76,8 +76,8 @@ func roundTrip(t *testing.T, res result.Scenario) {
 }
 
 // TestEachIsOneFile checks that each scenario has its own file, a page, and a
-// question. The page's name ends in -scenario if an explanation already has the plain
-// name.
+// question. The page's name ends in -scenario if an explanation already uses the
+// plain name.
 func TestEachIsOneFile(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := make(map[string]bool)

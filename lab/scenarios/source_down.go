@@ -22,13 +22,13 @@ import (
 var sourceDown = scenario.Scenario{
 	Name:    "source-down",
 	Title:   "The source is away for a minute",
-	Asks:    "For a minute every call at the source fails, after a second. What do callers get, how old is it, how many calls reach the source during the outage, and what happens when it is back?",
+	Asks:    "For one minute every call to the source fails, after one second. What do callers get, how old is it, how many calls reach the source during the outage, and what happens when it is back?",
 	Service: sourceDownService,
 	Run:     runSourceDown,
 }
 
 // The variants, in addition to unprotected and shieldedStale. All except unprotected
-// keep an answer fresh for the same time.
+// keep a value fresh for the same time.
 const (
 	xsyncCached  = "x/sync singleflight and a cache"
 	shieldedAges = "weir, stale for a third of it"
@@ -69,8 +69,9 @@ var (
 
 func (s sourceDownSetup) whole() time.Duration { return s.Before + s.Away + s.After }
 
-// mostCalls bounds weir's calls at the source while it is down: each key once before
-// weir notices, then after waits that double, then once per Again.Max.
+// mostCalls bounds weir's calls to the source while it is down. Each key has one
+// before weir notices, one after each wait while the waits double, and then one per
+// Again.Max.
 func (s sourceDownSetup) mostCalls() int {
 	doublings := math.Ceil(math.Log2(float64(s.Again.Max) / float64(s.Again.Initial)))
 	return s.Keys * int(2+doublings+math.Ceil(float64(s.Away)/float64(s.Again.Max)))
@@ -109,7 +110,7 @@ func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 		"%.0f calls", m.Values[callsAway])
 	l.CheckTime("weir: no caller waits until the source has failed", slowestMS(m) < ms(set.Fails),
 		"%.0f ms at most; SoftTimeout is %v", slowestMS(m), set.Soft)
-	// An answer ages a little on its way to the client.
+	// The value ages a little on its way to the client.
 	const grace = time.Second
 	l.Check("weir: when the source is back, answers are new again", m.Values[oldestLast] < set.After.Seconds(),
 		"the last are at most %.2f s old; the source came back %v before the end", m.Values[oldestLast], set.After)
@@ -127,17 +128,17 @@ func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 	l.Row(result.NewRow("calls at the source while it is down", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
 	l.Note("All variants have their load and their outage at the same time: %g requests per second for %d keys, which stay fresh for %v. The source is down for %v, from %v on.",
 		set.Rate, set.Keys, set.TTL, set.Away, set.Before)
-	l.Note("The singleflight runs its call without the caller's context, so that the first caller can leave here too.")
+	l.Note("The singleflight runs its call without the caller's context, so that here, too, the first caller can leave.")
 }
 
 // An outcome holds the results of a variant's callers.
 type outcome struct {
 	replies []reply
-	age     []time.Duration // of each good reply's answer when it arrived
+	age     []time.Duration // of the value of each good reply when it arrived
 }
 
-// outage sends the same open loop to all servers, and takes their source down during
-// it.
+// outage sends the same open loop to all servers, and takes their source down while
+// it runs.
 func outage(ctx context.Context, set sourceDownSetup, servers []*scenario.Server) ([]result.Measurement, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -239,7 +240,7 @@ type distant struct {
 	callsAway atomic.Int64
 }
 
-// call returns when the answer was made.
+// call returns the time at which the response was made.
 func (d *distant) call(ctx context.Context, _ string) (string, error) {
 	defer d.meter.Begin()()
 	takes, err := d.set.Call, error(nil)

@@ -95,8 +95,8 @@ const (
 func runSQLToNoSQL(ctx context.Context, l *scenario.Lab) error {
 	pg, err := l.Engine(ctx, "PostgreSQL", func(ctx context.Context) (*engine.Server, error) {
 		return engine.Postgres(ctx, engine.PostgresOptions{Durable: true, Settings: map[string]string{
-			"max_connections": "200", // two services at a time, and the connections that check
-			"max_wal_size":    "8GB", // or the server writes out its pages in the middle
+			"max_connections": "200", // two services at a time, and the connections that check them
+			"max_wal_size":    "8GB", // otherwise the server writes out its pages during a measurement
 		}})
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *activityRun) durability(ctx context.Context, pg *engine.Server, sync en
 	if err != nil {
 		return err
 	}
-	defer cassandra.Stop() //nolint:errcheck // the lab stops it, too, and tells
+	defer cassandra.Stop() //nolint:errcheck // the lab stops it too, and reports errors
 	if err := holdEngine(cassandra, l.Share("cassandra", 1)); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (a *activityRun) durability(ctx context.Context, pg *engine.Server, sync en
 		if err != nil {
 			return err
 		}
-		defer s.Stop() //nolint:errcheck // likewise
+		defer s.Stop() //nolint:errcheck // as above
 		servers = append(servers, s)
 	}
 	for _, load := range loads {
@@ -248,8 +248,8 @@ func (a *activityRun) measure(ctx context.Context, s *scenario.Server, what acti
 	if err := control(ctx, s, "/compare", &found); err != nil {
 		return err
 	}
-	// An acknowledged row that is missing from the ledger is lost as well. The ledger
-	// can have more rows: those of the warm-up, and those whose clients hung up.
+	// An acknowledged row that is missing from the ledger is lost too. The ledger can
+	// have more rows: those of the warm-up, and those whose clients hung up.
 	found.Lost += max(0, int(m.Good)-found.Acknowledged)
 	sum := a.counts[s.Variant]
 	sum.add(found)

@@ -123,11 +123,11 @@ func (a *activityRun) rows() {
 	}
 }
 
-// clearly is how many times faster one must be to decide the choice.
+// clearly is the factor by which one must be faster to decide the choice.
 const clearly = 1.25
 
 // choice shows when to choose which database: first from the measurements, then from
-// properties that no measurement of inserts shows.
+// properties that a measurement of inserts does not show.
 func (a *activityRun) choice() {
 	t := result.Table{
 		Title: "When to choose which",
@@ -208,13 +208,13 @@ func rowsTogether(m result.Measurement) string {
 func (a *activityRun) notes() {
 	l := a.lab
 	l.Note("Flushed before the answer: PostgreSQL with fsync and synchronous_commit on, Cassandra with commitlog_sync: batch. " +
-		"Flushed later: PostgreSQL with synchronous_commit off, which flushes every 200 ms and loses at most three times that; Cassandra with commitlog_sync: periodic, every 10 s. Those two guarantees are of the same kind, but not of the same length.")
-	l.Note("Rows are counted in the running database. Whether they survive a power failure is not tested: it is the databases' promise for the configured flushing.")
+		"Flushed later: PostgreSQL with synchronous_commit off, which flushes every 200 ms and loses at most three times that; Cassandra with commitlog_sync: periodic, every 10 s. The two guarantees are of the same kind, but the periods differ.")
+	l.Note("Rows are counted in the running database. The lab does not test whether they survive a power failure; it relies on the databases' promise for the configured flushing.")
 	l.Note("Each service has %d connections to PostgreSQL at most; batches hold up to %d rows in PostgreSQL and %d in Cassandra, %d statements at once, and no request waits for a batch to fill.",
 		activityPool, postgresBatch, cassandraBatch, batchesAtOnce)
 	l.Note("Batches for Cassandra span partitions here, for rows as for reads. On a single node that costs nothing extra; in a cluster one node would do the work of all. Read these figures as an upper bound, and batch within a partition.")
 	l.Note("The archive has %d rows, all in memory. Batched reads go through a Guard without a TTL: nothing is cached.", a.archived)
-	l.Note("On two processors the load generator has one, so the handler and its database, with a share of 1 CPU each, have one processor together.")
+	l.Note("On a machine with two processors the load generator uses one. The handler and its database, with a share of 1 CPU each, share the other.")
 	for _, v := range [][2]string{{batchedPostgres, onPostgres}, {batchedCassandra, onCassandra}} {
 		gains, _ := a.gains(v[0], v[1], insertsFlushed)
 		l.Note("%s: batched versus single inserts, flushed, by connections: %s.", v[1], gains)

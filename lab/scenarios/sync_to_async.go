@@ -72,7 +72,7 @@ func runSync(ctx context.Context, l *scenario.Lab) error {
 	for round := 1; round <= rounds; round++ {
 		for _, p := range published {
 			for i := range turn {
-				v := turn[(i+round-1)%len(turn)] // none is always first
+				v := turn[(i+round-1)%len(turn)] // so that none is always first
 				if err := r.measure(ctx, v, p.clients, round); err != nil {
 					return err
 				}
@@ -160,9 +160,9 @@ func (r *syncRun) judge() {
 		all = append(all, l.Measurements(oneShare, "")...)
 	}
 	l.Table(drainTable(all))
-	l.Table(usedTable("What a request costs under load, in both services", all))
+	l.Table(usedTable("CPU cost of a request under load, in both services", all))
 	l.Note("A process with the queue in it has %g CPU: the handler's share, and one more for the queue and the worker that calls the second service. In the published set-up both were separate processes, and Kafka had no limit. The variant %q has only the handler's share.", queueShare, oneShare)
-	l.Note("The second service's work does not go away: it runs later, at its own speed, and a queue that is filled faster than that grows. The events drained after the load were accepted during it.")
+	l.Note("The second service's work does not disappear: it runs later, at its own speed, and a queue that is filled faster than that grows. The events drained after the load were accepted during it.")
 }
 
 // nothingLost checks all rounds of each variant with a queue.

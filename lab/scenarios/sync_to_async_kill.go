@@ -54,7 +54,7 @@ func (r *syncRun) drain(ctx context.Context, s *scenario.Server, m *result.Measu
 
 // A reconciled is the outcome of the accepted events.
 type reconciled struct {
-	at          time.Time // when the last of them was seen to be done, or counted as lost
+	at          time.Time // when the last of them was found done, or counted as lost
 	lost, twice int
 	others      int // done, but not accepted
 }
@@ -88,7 +88,7 @@ func (r *syncRun) reconcile(ctx context.Context, accepted map[int64]int) (reconc
 }
 
 // compareEvents counts accepted events that are not done, calls beyond the first for
-// each event, and events done that were not accepted.
+// each event, and events that are done although they were not accepted.
 func compareEvents(accepted, done map[int64]int) (lost, twice, others int) {
 	for n := range accepted {
 		if done[n] == 0 {
@@ -107,8 +107,8 @@ func compareEvents(accepted, done map[int64]int) (lost, twice, others int) {
 // weirKilled is the variant whose process is killed under load.
 const weirKilled = "weir, disk, killed in the middle"
 
-// killed sends numbered events, kills the process while sending, restarts it on the
-// same folder, goes on sending, and compares.
+// killed sends numbered events, kills the process during that, restarts it on the
+// same folder, continues to send, and compares.
 func (r *syncRun) killed(ctx context.Context) error {
 	s, err := r.lab.Serve(ctx, weirDisk, r.params)
 	if err != nil {
@@ -117,7 +117,8 @@ func (r *syncRun) killed(ctx context.Context) error {
 	if err := r.second.Reset(ctx); err != nil {
 		return err
 	}
-	// After the kill the first process gets no requests, so only its end counts.
+	// After the kill the first process gets no requests, so only the time of its end
+	// counts.
 	m, err := r.lab.MeasureBy(ctx, s, scenario.Job{Variant: weirKilled, Warm: true, MayDie: true},
 		func(ctx context.Context) (result.Measurement, error) { return r.killedUnderLoad(ctx, s) })
 	if err != nil {

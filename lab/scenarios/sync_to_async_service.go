@@ -40,7 +40,7 @@ func syncService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 	})}, nil
 }
 
-// An eventNumbers is a set of numbers of events, and how often each was noted.
+// An eventNumbers is a set of event numbers, with how often each was recorded.
 type eventNumbers struct {
 	mu    sync.Mutex
 	times map[int64]int // guarded by mu

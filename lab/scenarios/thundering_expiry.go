@@ -17,7 +17,7 @@ import (
 var thunderingExpiry = scenario.Scenario{
 	Name:    "thundering-expiry",
 	Title:   "Ten thousand keys that expire together",
-	Asks:    "A cache was filled all at once, as after a deployment, and expires all at once. How many calls reach the source, and who waits for them?",
+	Asks:    "A cache was filled all at once, as after a deployment, so it expires all at once. How many calls reach the source, and who waits for them?",
 	Service: expiryService,
 	Run:     runExpiry,
 }
@@ -55,7 +55,7 @@ type expiryParams struct {
 	AtOnce int           // calls that the source runs at a time; the others wait there
 }
 
-// slow is the longest latency of an answer that did not wait for the source.
+// slow is the longest latency of a response that did not wait for the source.
 const slow = 10 * time.Millisecond
 
 func runExpiry(ctx context.Context, l *scenario.Lab) error {
@@ -85,7 +85,7 @@ func runExpiry(ctx context.Context, l *scenario.Lab) error {
 	l.Table(expiryTable(l))
 	l.Note("The source runs %d calls at a time for %v each, which is %.0f calls/s; the others wait there. All keys are loaded at once before the load begins.",
 		p.AtOnce, p.Call, float64(p.AtOnce)/p.Call.Seconds())
-	l.Note("Jitter spreads the calls, but readers still wait: entries live shorter, so a few more readers miss. With refresh-ahead they do not wait.")
+	l.Note("Jitter spreads the calls, but readers still wait: entries have shorter lives, so slightly more readers miss. With refresh-ahead they do not wait.")
 	l.Note("XFetch takes the load time into account: with beta 1 a key is refreshed early if it is requested about once per %v. The many keys that are requested once per second still expire, so it hardly lowers the peak here. A larger beta refreshes those too, and spreads them.", p.Call)
 	return nil
 }
@@ -94,7 +94,7 @@ func runExpiry(ctx context.Context, l *scenario.Lab) error {
 func judgeExpiry(l *scenario.Lab) {
 	kept := l.One(ahead)
 	l.Check("refresh-ahead: no request waits for the source", requestsThatWaited(kept) == 0, "%.0f of %d requests", requestsThatWaited(kept), kept.Requests)
-	// XFetch with beta 1 is in the table, but not judged: its peak is about as high
+	// XFetch with beta 1 is in the table, but not judged. Its peak is about as high
 	// as that of a TTL alone, and the position of the expiry within an interval makes
 	// a larger difference.
 	alone := peak(l.One(ttlAlone))
@@ -149,7 +149,7 @@ func highest(m result.Measurement, series string) float64 {
 }
 
 // shareAbove is the share of the good answers that took longer than d. The
-// distribution has steps, so the result is exact to the next step.
+// distribution has steps, so the result is exact to the next one.
 func shareAbove(m result.Measurement, d time.Duration) float64 {
 	if m.Latency == nil {
 		return 0

@@ -94,8 +94,8 @@ func requestsTogether(clients int) string {
 	return fmt.Sprintf("%d requests together", clients)
 }
 
-// inHurry is the setting in which a request comes with a deadline while the
-// jobs of four others are queued.
+// inHurry is the setting in which a request with a deadline arrives while the jobs of
+// four others are queued.
 const inHurry = "4 requests, and 1 in a hurry"
 
 // inVain names the jobs started for requests that timed out or were rejected.
@@ -135,7 +135,7 @@ func hurry(ctx context.Context, l *scenario.Lab, s *scenario.Server, deadline ti
 }
 
 // jobsQueued waits until four requests are in the service and it has finished a job
-// on each worker, so that it knows how long they take.
+// on each worker, so that the service knows how long jobs take.
 func jobsQueued(ctx context.Context, s *scenario.Server) error {
 	for {
 		body, err := s.Control(ctx, "/state")
@@ -191,7 +191,7 @@ func judgePool(l *scenario.Lab) {
 	l.Row(result.NewRow("mean time of a request of four: one pool for all → weir", "ms", result.Lower).
 		Here(one.Latency.Mean, limited.Latency.Mean).
 		Noted("a pool serves all requests in turn, so all of them end late; weir's queue is in order of arrival"))
-	l.Note("Fewer concurrent jobs take longer in total: that is the requirement. If the source can take three, more at once would each take longer, or fail.")
+	l.Note("Fewer concurrent jobs take longer in total, as required: if the source can take only three, more at once would each take longer, or fail.")
 }
 
 // A runner runs all the jobs of a request, or returns an error.
@@ -275,8 +275,8 @@ func throughPool(ctx context.Context, pool chan<- func(), do func()) error {
 	return nil
 }
 
-// throughLimit makes each job wait for a permit. The first job that gets none ends
-// the wait of the others.
+// throughLimit makes each job wait for a permit. When a job is refused, the others
+// stop waiting.
 func throughLimit(ctx context.Context, l *limit.Concurrency, do func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -19,7 +19,7 @@ import (
 var zipf = scenario.Scenario{
 	Name:    "zipf",
 	Title:   "How large a cache has to be",
-	Asks:    "Some keys are requested more often than others. How many calls does a cache save with room for a hundredth of the keys, a tenth, or half?",
+	Asks:    "Some keys are requested more often than others. How many calls does a cache save if it has room for a hundredth of the keys, a tenth, or half?",
 	Axis:    "room for keys, %",
 	Service: zipfService,
 	Run:     runZipf,
@@ -119,7 +119,7 @@ func checkGrowth(l *scenario.Lab) {
 }
 
 // zipfTable compares the hit ratios with those of an ideal cache, which knows the
-// most requested keys in advance and keeps those.
+// most requested keys in advance and keeps them.
 func zipfTable(l *scenario.Lab, keys int, rooms []float64) result.Table {
 	t := result.Table{Title: "Hits per hundred requests, and in parentheses those of a cache that permanently holds the most requested keys", Head: []string{"Skew"}}
 	for _, room := range rooms {
@@ -165,7 +165,7 @@ func zipfService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 		return nil, err
 	}
 	meter := new(scenario.Meter)
-	warm := false // it changes before the first request
+	warm := false // set before the first request
 	source := func(_ context.Context, key int) (int, error) {
 		if warm {
 			defer meter.Begin()()

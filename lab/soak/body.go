@@ -10,7 +10,7 @@ import (
 )
 
 // A body begins with a line that names its owner (a path, and for authorised pages
-// the user) and its version. The rest is computed from that line.
+// also the user) and its version. The rest is computed from that line.
 
 // bodyOf returns the body of an owner's version, with n bytes after the first line.
 func bodyOf(owner string, version int64, n int) []byte {
@@ -55,7 +55,7 @@ func versionOf(body []byte, owner string) (int64, error) {
 	return version, nil
 }
 
-// partOf checks a range of a body with size bytes after the first line, and returns
+// partOf checks a range of a body with size bytes after the first line. It returns
 // the version, at most most, that the bytes belong to.
 func partOf(part []byte, owner string, first, size int, most int64) (int64, error) {
 	for v := most; v > 0; v-- {
@@ -64,7 +64,7 @@ func partOf(part []byte, owner string, first, size int, most int64) (int64, erro
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("%d bytes at %d are of no version of %s up to %d", len(part), first, owner, most)
+	return 0, fmt.Errorf("%d bytes at %d match no version of %s up to %d", len(part), first, owner, most)
 }
 
 // clip shortens a body for display.

@@ -26,13 +26,13 @@ const (
 )
 
 // Child runs this process in the role given by a soak, and exits. In a process that
-// no soak started it does nothing. Programs call it first in main, tests in TestMain.
+// no soak started it does nothing. Call it first in main, or in TestMain.
 func Child() {
 	switch os.Getenv(role) {
 	case "":
 		return
 	case roleWeir:
-		os.Unsetenv(role) //nolint:errcheck // it is not weir's
+		os.Unsetenv(role) //nolint:errcheck // weir must not inherit it
 		proc.DieWithParent()
 		os.Exit(cli.Main(command.OS()))
 	case roleNATS:

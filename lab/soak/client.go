@@ -26,7 +26,7 @@ const (
 	opUpload = "upload"
 	opJob    = "job"
 	opPurge  = "purge"
-	opSlow   = "slow client" // it is disconnected or not: only the others matter
+	opSlow   = "slow client" // whether it is disconnected does not matter: only the other requests do
 )
 
 // mix is the share of each kind, in percent.
@@ -144,7 +144,7 @@ type call struct {
 	r     *rand.Rand
 	n     int
 	began time.Time
-	life  int // of the gateway's process when it began
+	life  int // life of the gateway's process at the start of the call
 }
 
 // send sends a request, either over HTTP/1.1 or over TLS and HTTP/2.
@@ -203,7 +203,7 @@ func (c *call) part(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode == http.StatusOK { // a response that is not stored yet comes complete
+	if resp.StatusCode == http.StatusOK { // a response that is not stored yet arrives complete
 		first, last = 0, len(body)-1
 		if _, err := versionOf(body, path); err != nil {
 			return wrong("%s: %v", path, err)
@@ -219,7 +219,7 @@ func (c *call) part(ctx context.Context) error {
 	if tag := resp.Header.Get("ETag"); len(body) > 32 && tag != fmt.Sprintf(`"%d"`, v) {
 		return wrong("%s: the bytes of version %d with ETag %s", path, v, tag)
 	}
-	if len(body) > 32 { // fewer bytes may occur in several versions
+	if len(body) > 32 { // fewer bytes can occur in several versions
 		c.s.ledger.response(c.g, c.life, path, v, c.began)
 	}
 	return nil
@@ -265,7 +265,7 @@ func (c *call) upload(ctx context.Context) error {
 	path := fmt.Sprintf("/upload/%d", c.n)
 	var in io.Reader = bytes.NewReader(body)
 	if c.r.IntN(3) == 0 {
-		in = io.MultiReader(in) // its length is not known
+		in = io.MultiReader(in) // hides the length
 	}
 	resp, err := c.send(ctx, http.MethodPost, path, in, nil)
 	if err != nil {
@@ -334,7 +334,7 @@ func (c *call) purge(ctx context.Context) error {
 			paths = append(paths, fmt.Sprintf("/page/%d", i))
 		}
 	}
-	changed := paths[:1] // a tag may purge more than the changed page
+	changed := paths[:1] // a tag can purge more than the changed page
 	for _, p := range changed {
 		done := c.s.ledger.check.Changing(p)
 		c.s.source.change(p)

@@ -14,7 +14,7 @@ import (
 // pools are renewed, jobs wait for their leases.
 const settle = 10 * time.Second
 
-// A fault is a possible fault, with its share.
+// A fault is one of the faults that a soak injects, with its share.
 type fault struct {
 	kind   string
 	weight int
@@ -52,7 +52,8 @@ var faults = []fault{
 	}},
 }
 
-// possible returns the faults that this soak can inject, and why not the others.
+// possible returns the faults that this soak can inject, and why it cannot inject the
+// others.
 func (s *soak) possible() (can []fault, not map[string]string) {
 	not = make(map[string]string)
 	for _, f := range faults {
@@ -70,8 +71,8 @@ func (s *soak) possible() (can []fault, not map[string]string) {
 	return can, not
 }
 
-// breakThings injects faults one after another until ctx ends. The effects of one may
-// still last when the next begins.
+// breakThings injects faults one after another until ctx ends. The effects of a fault
+// can still last when the next one begins.
 func (s *soak) breakThings(ctx context.Context) {
 	r := rand.New(rand.NewPCG(s.o.Seed, 0))
 	can, _ := s.possible()
@@ -87,7 +88,7 @@ func (s *soak) breakThings(ctx context.Context) {
 			}
 			d := time.Duration((0.2 + r.ExpFloat64()) * float64(s.o.Every) / 4)
 			s.say("%s, %v", f.kind, d.Round(time.Millisecond))
-			// A fault is always repaired: ctx is only for the pauses.
+			// A fault is always repaired: ctx only ends the pauses.
 			if err := f.happens(s, ctx, r, min(d, s.o.Every)); err != nil {
 				s.ledger.bad(badFault, "%s: %v", f.kind, err)
 			}
@@ -96,13 +97,14 @@ func (s *soak) breakThings(ctx context.Context) {
 	}
 }
 
-// mending returns a context for repairing a fault, which must happen in any case.
+// mending returns a context for repairing a fault, which must happen even after the
+// end of ctx.
 func mending() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*time.Minute)
 }
 
-// at explains all errors of one gateway of the kinds ops, or of every kind without
-// ops.
+// at explains all errors of one gateway for the kinds ops, or for every kind if ops
+// is empty.
 func at(index int, ops ...string) func(int, string) bool {
 	return func(where int, op string) bool {
 		if where != index && index >= 0 {
@@ -158,7 +160,7 @@ func (s *soak) restartGateway(ctx context.Context, r *rand.Rand, d time.Duration
 }
 
 // restart ends a gateway and starts it again. Other gateways take over the cluster
-// jobs that it had begun, so the fault explains their errors too.
+// jobs that it had begun, so the fault also explains their errors.
 func (s *soak) restart(ctx context.Context, kind string, g *gateway, d time.Duration, end func()) error {
 	explains := at(g.index)
 	if s.o.Cluster {

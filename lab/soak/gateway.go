@@ -29,7 +29,7 @@ const host = "soak.test"
 // Settings of the gateways.
 const (
 	memoryCap = time.Second
-	deadline  = 150 * time.Millisecond // for Redis; more than the default, because all processes share two processors
+	deadline  = 150 * time.Millisecond // for Redis; longer than the default, because all processes share two processors
 	jobLease  = 3 * time.Second
 )
 
@@ -95,7 +95,7 @@ func (g *gateway) isReady(ctx context.Context) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// write writes the configuration. A reload changes what a reload can change.
+// write writes the configuration. It varies the settings that a reload can change.
 func (g *gateway) write(source string, nats []string) error {
 	jobs := fmt.Sprintf("  dir: %q\n", g.jobsDir)
 	if nats != nil {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// order sends an operator's purge, and reports whether it is still pending for Redis.
+// order sends an operator's purge, and reports whether its delivery to Redis is still
+// pending.
 func (c *call) order(ctx context.Context, text string) (pending bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.g.admin+"/purge", strings.NewReader(text))
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *soak) look(ctx context.Context, c *call, j *job) {
 			s.ledger.bad(jobLost, "%s (%s) is %s: %s", j.id, j.kind, status.State, clip(status.Error))
 			return
 		}
-		// A job that must not be repeated fails after a fault, with an error.
+		// A job that must not be repeated can fail after a fault, with an error.
 		s.ledger.failed(j.at.index, opUnsafe, j.accepted, "job %s is %s: %s", j.id, status.State, clip(status.Error))
 	default:
 		j.is(status.State, false)
@@ -182,7 +183,8 @@ func (j *job) is(state string, over bool) {
 	j.state, j.over = state, over
 }
 
-// judgeJobs is called when all faults are repaired and all jobs have had time to end.
+// judgeJobs is called when all faults have been repaired and all jobs have had time
+// to end.
 func (s *soak) judgeJobs() {
 	for _, j := range s.open() {
 		s.ledger.bad(jobLost, "%s (%s), accepted by weir %d %v ago, is still %q", j.id, j.kind, j.at.index, time.Since(j.accepted).Round(time.Second), j.state)

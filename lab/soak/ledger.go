@@ -38,7 +38,7 @@ const (
 
 var mishapKinds = []string{wrongBody, tooOld, jobLost, jobTwice, unexplained, badFault}
 
-// A ledger records acknowledgements, faults with their times, and mishaps.
+// A ledger records purges, faults with their times, and mishaps.
 type ledger struct {
 	check *fleetlab.Checker // of the bounds after purges
 
@@ -60,14 +60,14 @@ type ownKey struct {
 	key     string
 }
 
-// An ownPurge says that versions below one were purged through a gateway.
+// An ownPurge records that a gateway purged the versions below one.
 type ownPurge struct {
 	below int64
 	at    time.Time
 	life  int
 }
 
-// A maybe is an error that still needs a fault as explanation.
+// A maybe is an error that needs a fault to explain it.
 type maybe struct {
 	where    int
 	op, what string
@@ -85,7 +85,7 @@ func newLedger() *ledger {
 	}
 }
 
-// slack is the time that the machine may add to a bound: all processes share two
+// slack is how much the machine may add to a bound: all processes share two
 // processors, and a response may have been chosen well before it was sent.
 const slack = 3 * time.Second
 
@@ -126,15 +126,15 @@ func (l *ledger) opLocked(op string) *opCount {
 	return c
 }
 
-// failed records an error that a fault may explain, including a fault that begins
-// later: a response can break off long after its request.
+// failed records an error that a fault may explain, even a fault that begins later: a
+// response can break off long after its request.
 func (l *ledger) failed(where int, op string, from time.Time, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.maybes = append(l.maybes, maybe{where, op, fmt.Sprintf(format, args...), from, time.Now()})
 }
 
-// bad records a mishap that nothing explains.
+// bad records a mishap that no fault can explain.
 func (l *ledger) bad(kind, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *ledger) lostLocked(from, to time.Time) bool {
 	})
 }
 
-// judge looks for faults that explain the errors, at the end.
+// judge looks for a fault to explain each error, at the end.
 func (l *ledger) judge() {
 	v := l.check.Verdict()
 	l.mu.Lock()

@@ -34,8 +34,8 @@ const (
 	DefaultEvery = 10 * time.Second
 )
 
-// calm is how long the load goes on at the end without faults; jobsEnd is how long
-// jobs then have to end.
+// calm is how long the load continues at the end without faults; jobsEnd is how long
+// jobs have to end after that.
 const (
 	calm    = 15 * time.Second
 	jobsEnd = 90 * time.Second
@@ -62,7 +62,7 @@ type soak struct {
 }
 
 // Run runs a soak to its end and returns its report. Nothing that it started outlives
-// it. The end of ctx cuts it short: the results so far are judged.
+// it. If ctx ends, Run stops early and judges the results so far.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
@@ -102,7 +102,7 @@ func (s *soak) after(d time.Duration, f func()) {
 	})
 }
 
-// run runs the load, the faults and the watchers until the time is over, and waits
+// run runs the load, the faults and the watchers until time is up, and waits
 // for jobs.
 func (s *soak) run(ctx context.Context) {
 	loadCtx, endLoad := context.WithTimeout(ctx, s.o.For)
@@ -221,7 +221,7 @@ func (s *soak) startJobs(ctx context.Context) error {
 		all.Go(func() { errs[i] = n.start(ctx) })
 	}
 	all.Wait()
-	rest(ctx, 3*time.Second) // until they have a leader; the gateways wait for anything else
+	rest(ctx, 3*time.Second) // until they have a leader; the gateways wait for everything else
 	return errors.Join(errs...)
 }
 
@@ -231,7 +231,7 @@ func (s *soak) close() {
 	for _, g := range s.gateways {
 		g.stop()
 		if g.link != nil {
-			g.link.Stop() //nolint:errcheck // it has ended
+			g.link.Stop() //nolint:errcheck // it has ended already
 		}
 	}
 	for _, n := range s.nodes {
@@ -244,6 +244,6 @@ func (s *soak) close() {
 		s.source.close()
 	}
 	if s.disk != "" {
-		syscall.Unmount(s.disk, syscall.MNT_DETACH) //nolint:errcheck // it goes with the machine
+		syscall.Unmount(s.disk, syscall.MNT_DETACH) //nolint:errcheck // it disappears with the machine
 	}
 }

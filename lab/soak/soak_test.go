@@ -19,11 +19,12 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	soakFor  = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
+	soakFor  = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak runs")
 	soakSeed = flag.Uint64("soak.seed", 1, "its seed")
 )
 
-// TestSoak runs both kinds of soak for half the time each; there must be no mishaps.
+// TestSoak runs both kinds of soak for half the time each, and requires that there
+// are no mishaps.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two minutes")

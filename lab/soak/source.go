@@ -39,7 +39,7 @@ type source struct {
 	runs     map[string][]run // guarded by mu: of each job
 }
 
-// A run is one call of a job.
+// A run is one execution of a job's work.
 type run struct {
 	begun, ended time.Time // ended is zero while it runs, or if its caller left
 }
@@ -63,7 +63,7 @@ func newSource() (*source, error) {
 	return s, nil
 }
 
-func (s *source) close() { s.server.Close() } //nolint:errcheck // nobody asks any more
+func (s *source) close() { s.server.Close() } //nolint:errcheck // no requests are left
 
 // version returns the version of the resource at path.
 func (s *source) version(path string) int64 {
@@ -104,7 +104,7 @@ func sizeOf(path string) int {
 }
 
 // page serves storable responses: pages, blobs, and cold keys. It reads the version
-// before it waits, like a query whose result is still on its way.
+// before it waits, like a query whose result is still in transit.
 func (s *source) page(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	v := s.version(path)
@@ -120,8 +120,8 @@ func (s *source) page(w http.ResponseWriter, r *http.Request) {
 	w.Write(body) //nolint:errcheck // the gateway has left
 }
 
-// mine serves a page that belongs to the requesting user. It states a freshness, but
-// not that it may be shared.
+// mine serves a page that belongs to the requesting user. It states how long the page
+// is fresh, but not that it may be shared.
 func (s *source) mine(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("Authorization")
 	if !s.wait(r, usualWait) {

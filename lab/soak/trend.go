@@ -43,8 +43,8 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
-// sample reads the values of the system and of the gateway itself. A gateway that is
-// stopped or gone gives an error.
+// sample reads the values of the system and of the gateway itself. It returns an
+// error if the gateway is stopped or gone.
 func (g *gateway) sample(ctx context.Context, since time.Duration) (sample, error) {
 	one := sample{Second: since.Seconds(), Gateway: g.index, Life: g.life()}
 	pid := g.pid()
@@ -114,15 +114,15 @@ type Trend struct {
 const (
 	trendBlocks = 20 // blocks that a trend is fitted to
 	// material is the share of the mean by which a value must grow over the observed
-	// time to count as rising. Less growth is not a noticeable leak.
+	// time to count as rising. Slower growth is not a noticeable leak.
 	material = 0.02
 )
 
 // quantiles95 are Student's t, two-sided, by degrees of freedom.
 var quantiles95 = [...]float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10}
 
-// trendOf fits a line by least squares to the means of blocks of equal length. It
-// rises if the whole interval of the slope is above zero, and the growth is
+// trendOf fits a line by least squares to the means of blocks of equal length. The
+// value rises if the whole interval of the slope is above zero and the growth is
 // material.
 //
 // A cache that fills for minutes, and is emptied when an engine has lost its history,

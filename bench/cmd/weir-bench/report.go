@@ -29,8 +29,7 @@ const (
 	atLeast
 )
 
-// The goals are those of docs/design.md, "How fast", and others that help to judge
-// them.
+// The goals are those of docs/performance.md, and others that help to judge them.
 var goals = []goal{
 	{what: "fresh hit, string keys: weir / otter", bench: "Hit", unit: "ns/op", num: "weir", den: "otter", sense: atMost, bound: 0.85},
 	{what: "fresh hit, int keys: weir / otter", bench: "HitInt", unit: "ns/op", num: "weir", den: "otter", sense: atMost, bound: 0.85},

@@ -11,10 +11,10 @@
 // for tests that start, kill and pause their own server. For the programs that are
 // not started, WEIR_TEST_<PROGRAM> is the file.
 //
-// An optional engine is left out if it is missing and --install cannot install it
-// (because the machine's package lists do not have it, or it requires root). This is
-// reported, and its name is added to the comma-separated list WEIR_TEST_WITHOUT: only
-// its tests may be skipped.
+// An optional engine is left out if it is missing and --install cannot install it,
+// because the machine's package lists lack it or it requires root. This is reported,
+// and its name is added to the comma-separated list WEIR_TEST_WITHOUT: only its tests
+// may be skipped.
 package main
 
 import (
@@ -180,7 +180,7 @@ func start(ctx context.Context, names []string) ([]*engine.Server, error) {
 	for i, name := range names {
 		wg.Go(func() {
 			if servers[i], errs[i] = engine.Start(ctx, name); errs[i] != nil {
-				cancel() // the other starts are useless
+				cancel() // the other engines are no longer needed
 			}
 		})
 	}

@@ -172,7 +172,7 @@ func TestFailedStartReturnsTheOthers(t *testing.T) {
 	needPostgres(t)
 	servers, err := start(t.Context(), []string{"postgres", "nginx"})
 	if err == nil || !strings.Contains(err.Error(), "nginx") {
-		t.Errorf("start(nginx) = %v; want that it cannot be started by its name", err)
+		t.Errorf("start(nginx) = %v; want an error that it cannot be started by name", err)
 	}
 	stopAll(servers)
 	if left := childrenOf(t, strconv.Itoa(os.Getpid()), "postgres"); len(left) > 0 {

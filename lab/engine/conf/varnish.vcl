@@ -1,12 +1,13 @@
-# Varnish before one origin. Beyond the backend nothing is set: what is not here
-# is done by the VCL that is built in, as the documentation suggests. The lab
-# fills in what is in double braces.
+# Varnish in front of one origin. Only the backend is set: everything else is
+# left to the built-in VCL, as the documentation suggests. The lab fills in the
+# parts in double braces.
 #
-# What that means: requests that want the same wait for one fetch and get its
-# body as it comes. An answer that may not be kept is remembered as such for two
-# minutes (hit-for-miss). An expired object is kept for another 10 seconds
-# (default_grace), or for what stale-while-revalidate says, and given while a
-# new one is fetched. Connections to the backend are kept for 60 seconds.
+# This has the following effects. Requests for the same object wait for one
+# fetch and get its body as it arrives. An uncacheable response is remembered as
+# such for two minutes (hit-for-miss). An expired object is kept for another 10
+# seconds (default_grace), or as long as stale-while-revalidate allows, and
+# served while a new one is fetched. Connections to the backend are kept for 60
+# seconds.
 vcl 4.1;
 
 backend default {
@@ -14,7 +15,7 @@ backend default {
 	.port = "{{.OriginPort}}";
 {{- if .MaxCalls}}
 
-	# How many fetches may run at once. One more fails with 503: Varnish 7.1 has
+	# The number of concurrent fetches. One more fails with 503: Varnish 7.1 has
 	# no queue for them.
 	.max_connections = {{.MaxCalls}};
 {{- end}}

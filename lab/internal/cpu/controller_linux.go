@@ -17,7 +17,7 @@ type controller struct {
 
 // controllers returns the candidate parents for groups: this process's group, then
 // the groups that contain it. Version 2 does not allow groups with a limit next to
-// processes, and so often none below our own group.
+// processes, so our own group often cannot have any below it.
 func controllers() ([]controller, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -47,7 +47,7 @@ func findControllers(mounts, groups string) ([]controller, error) {
 		if !ok {
 			continue
 		}
-		// The mount may be only a part of the hierarchy, that of a container.
+		// The mount may show only a part of the hierarchy, such as a container's.
 		below, err := filepath.Rel(root, own)
 		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
 			below = "."

@@ -22,7 +22,7 @@ import (
 // asked is the environment variable that makes this binary a child of a test.
 const asked = "WEIR_TEST_CPU"
 
-// burnt is the CPU time that a child uses, however long that takes.
+// burnt is the CPU time that a child uses, however long it takes.
 const burnt = 100 * time.Millisecond
 
 // TestMain makes this binary a process that uses CPU time, or starts another one that
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("waited for:", c.Run())
 	case "burn":
 		var one [1]byte
-		os.Stdin.Read(one[:]) //nolint:errcheck // it is told by the end
+		os.Stdin.Read(one[:]) //nolint:errcheck // the end of the input starts it
 		for used, err := cpu.Own(); used < burnt && err == nil; used, err = cpu.Own() {
 		}
 		fmt.Println(os.Getpid())
@@ -150,7 +150,7 @@ func TestTimesCountsAChildAliveAndWaitedFor(t *testing.T) {
 	}
 	alive := times(t, c.Pid())
 	if alive < burnt/2 || alive > 10*burnt { // for two processes, in kernel ticks
-		t.Errorf("Times = %v while the grandchild is alive; want the %v that it used, and a little more", alive, burnt)
+		t.Errorf("Times = %v while the grandchild is alive; want the %v that it used, or slightly more", alive, burnt)
 	}
 
 	if err := syscall.Kill(grandchild, syscall.SIGKILL); err != nil {
@@ -182,7 +182,7 @@ func TestOwnGoesUp(t *testing.T) {
 func TestPinMovesEveryThreadAndWhatIsStartedLater(t *testing.T) {
 	generator, rest, err := cpu.Split()
 	if errors.Is(err, cpu.ErrNotApplied) {
-		t.Skip(err) // one processor: nothing to distinguish
+		t.Skip(err) // one processor: there is nothing to tell apart
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -269,13 +269,13 @@ func TestShareLimitsAProcessAndItsChildren(t *testing.T) {
 	began, before := time.Now(), times(t, c.Pid())
 	c.tell()
 	c.told()
-	// The CPU time used is its share, plus up to two periods; on a busy machine it
-	// may be less.
+	// The group uses its share of the CPU time, plus up to two periods; on a busy
+	// machine it may use less.
 	used, took := times(t, c.Pid())-before, time.Since(began)
 	if most := time.Duration(limit*float64(took+200*time.Millisecond)) + 20*time.Millisecond; used > most {
 		t.Errorf("a process and its child used %v in %v; want at most %v", used, took, most)
 	}
-	// Proof on any machine is that the kernel has throttled it.
+	// The proof on any machine is that the kernel has throttled it.
 	stat, err := os.ReadFile(filepath.Join(s.Dir(), "cpu.stat"))
 	if _, after, _ := strings.Cut(string(stat), "nr_throttled "); err != nil || after == "" || strings.HasPrefix(after, "0\n") {
 		t.Errorf("the group's cpu.stat is %q, %v; want nr_throttled above 0", stat, err)

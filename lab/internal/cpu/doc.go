@@ -2,7 +2,7 @@
 // which processors they run on ([Split], [Pin]), and how much of a processor they get
 // ([Share]).
 //
-// Everything except [Own] needs Linux. If a machine does not allow an operation, it
+// Everything except [Own] needs Linux. An operation that a machine does not allow
 // returns [ErrNotApplied] with the reason, for a report.
 package cpu
 
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ErrNotApplied reports that this machine does not allow the requested quota. The
-// error that wraps it has the reason.
+// ErrNotApplied reports that this machine does not allow the requested operation. The
+// wrapping error has the reason.
 var ErrNotApplied = errors.New("not applied")
 
 func notApplied(format string, args ...any) error {

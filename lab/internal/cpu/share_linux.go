@@ -143,7 +143,7 @@ func sweep(parent string) {
 		id, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(id)
 		if ours && err == nil && pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			syscall.Rmdir(filepath.Join(parent, e.Name())) //nolint:errcheck // another one was quicker, or it is in use
+			syscall.Rmdir(filepath.Join(parent, e.Name())) //nolint:errcheck // another program was faster, or it is in use
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package pgtest provides tests with the PostgreSQL that the test run has started.
+// Package pgtest gives tests the PostgreSQL that the test run has started.
 package pgtest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// URL returns the connection URL of a server for tests, as its superuser. If there is
-// none the test fails if engines are required, and is skipped otherwise.
+// URL returns the connection URL of a server for tests, as its superuser. Without a
+// server it fails the test if engines are required, and skips it otherwise.
 func URL(t testing.TB) string {
 	t.Helper()
 	name := engine.Env("postgres")
@@ -34,8 +34,8 @@ func URL(t testing.TB) string {
 
 var schemas atomic.Int64
 
-// Schema is URL with an empty schema only for this test, in which unqualified names
-// are looked up and created. It is dropped when the test ends.
+// Schema is URL with an empty schema for this test alone: unqualified names are
+// looked up and created in it. It is dropped when the test ends.
 func Schema(t testing.TB) string {
 	t.Helper()
 	u, err := url.Parse(URL(t))

@@ -28,8 +28,8 @@ type Process struct {
 // other end.
 func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) { return StartOn(cmd, death, nil) }
 
-// StartOn is Start on only those processors, for the process and its descendants.
-// Without any it may use the same processors as this program. If the system does not
+// StartOn is Start on only the given processors, for the process and its descendants.
+// An empty list means the same processors as this program. If the system does not
 // allow it, nothing is started.
 func StartOn(cmd *exec.Cmd, death syscall.Signal, cpus []int) (*Process, error) {
 	if cmd.SysProcAttr == nil {

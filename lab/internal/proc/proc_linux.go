@@ -33,5 +33,5 @@ func runOn(cpus []int) (restore func(), err error) {
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("sched_setaffinity: %w", err)
 	}
-	return func() { unix.SchedSetaffinity(0, &before) }, nil //nolint:errcheck // what was allowed is
+	return func() { unix.SchedSetaffinity(0, &before) }, nil //nolint:errcheck // what was allowed before is allowed now
 }

@@ -59,7 +59,7 @@ func (c *Conn) Do(ctx context.Context, args ...string) (any, error) {
 	if err := c.conn.SetDeadline(end); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // it is closed then
+	defer context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // it fails only if the connection is closed
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -127,7 +127,7 @@ func readLine(in *bufio.Reader) (string, error) {
 
 func readBulk(in *bufio.Reader, n int) (any, error) {
 	var b strings.Builder
-	if _, err := io.CopyN(&b, in, int64(n)); err != nil { // bytes that are not sent take no memory
+	if _, err := io.CopyN(&b, in, int64(n)); err != nil { // bytes that are never sent take no memory
 		return nil, err
 	}
 	var end [2]byte

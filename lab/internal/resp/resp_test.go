@@ -71,7 +71,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // the kernel accepts connections, but no reply is sent
+	defer l.Close() // the kernel accepts connections, but nothing replies
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := resp.Dial(ctx, l.Addr().String())
 	if err != nil {

@@ -98,7 +98,7 @@ func width(s string, size float64) (w float64) {
 	return w * size
 }
 
-// fit cuts s so that it is no wider than room.
+// fit truncates s so that it is no wider than room.
 func fit(s string, size, room float64) string {
 	if width(s, size) <= room {
 		return s

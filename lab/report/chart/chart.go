@@ -1,6 +1,6 @@
-// Package chart draws the lab's measurements as SVG: lines, horizontal bars and
+// Package chart draws the lab's measurements as SVG: lines, horizontal bars, and
 // ratios on a log axis. A drawing follows the reader's light or dark mode, needs no
-// script and no font, and has a description in words.
+// script or font, and has a description in words.
 //
 // Coordinates assume letters of 12 and 13 units, so a drawing should be shown at
 // about the width for which it was drawn.
@@ -119,8 +119,7 @@ func (p Picture) description() string {
 	return strings.Join(all, " ")
 }
 
-// legend writes the keys from y on, as many per line as fit, and returns its lower
-// end.
+// legend writes the keys below y, as many per line as fit, and returns its lower end.
 func legend(c *canvas, keys []Key, y float64) float64 {
 	const swatch, gap = 18.0, 16.0
 	x := margin

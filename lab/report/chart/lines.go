@@ -35,8 +35,8 @@ const (
 	nameGap    = 13.0 // between the baselines of two names
 )
 
-// Names reports whether names at the ends of the lines fit into a width. If
-// they do not, a legend is needed.
+// Names reports whether names at the ends of the lines fit into a width. If not, a
+// legend is needed.
 func (l Lines) Names(w float64) bool {
 	return l.Named && l.nameRoom() <= 0.34*w && float64(len(l.Lines))*nameGap <= plotHeight
 }
@@ -87,7 +87,7 @@ func (l Lines) draw(w float64) (string, float64) {
 	l.Lines = slices.DeleteFunc(l.Lines, func(line Line) bool { return len(line.Points) == 0 })
 	var c canvas
 	if len(l.Lines) == 0 {
-		c.text(0, plain, "p muted", "start", "nothing was measured")
+		c.text(0, plain, "p muted", "start", "no measurements")
 		return c.b.String(), plain + 6
 	}
 	x, xTicks := newScale(l.X, xs, 6)

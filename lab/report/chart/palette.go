@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A color has a role's colours on light and on dark ground. All have a contrast of at
-// least 4.5 to 1, so text can use them too.
+// A color has a role's colours on light and on dark backgrounds. All have a contrast
+// of at least 4.5 to 1, so they can be used for text too.
 type color struct{ role, light, dark string }
 
 // inks are the colours of backgrounds, text and axes.
@@ -19,7 +19,7 @@ var inks = []color{
 }
 
 // roles are the colours of variants. Blue is weir, greyish red is unprotected, and
-// most people with red-green colour blindness can tell the rest apart.
+// most people with red-green colour blindness can tell the others apart.
 var roles = []color{
 	{"u0", "#a3524d", "#d9948d"}, {"u1", "#7d5a57", "#b89a96"},
 	{"i0", "#686d72", "#9aa0a6"},
@@ -110,7 +110,7 @@ func familyOf(name string) byte {
 }
 
 // Variables returns the colours as CSS custom properties for a page, for light and
-// for dark ground.
+// dark backgrounds.
 func Variables() (light, dark string) {
 	var l, d strings.Builder
 	for _, list := range [][]color{inks, roles} {
@@ -134,7 +134,7 @@ func standaloneRules() string {
 		"@media (prefers-color-scheme:dark){" + colors(func(c color) string { return c.dark }) + "}"
 }
 
-// shapes are the styles other than colours.
+// shapes are the styles other than the colours.
 var shapes = fmt.Sprintf(`.chart text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}`+
 	`.chart .s{font-size:%gpx}.chart .p{font-size:%gpx}.chart .l{font-size:%gpx;font-weight:650}.chart .b{font-weight:650}`+
 	`.chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}`+

@@ -42,7 +42,7 @@ func TestPalette(t *testing.T) {
 		}
 	}
 	if dashes := strings.Contains(string(p.Of("weir 1")+p.Of("weir 2")+p.Of("weir: adaptive")), "dash"); dashes {
-		t.Error("dashes although a colour is free")
+		t.Error("dashes, although a colour is free")
 	}
 }
 

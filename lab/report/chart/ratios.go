@@ -44,7 +44,7 @@ func (r Ratios) draw(w float64) (string, float64) {
 	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(row Ratio) bool { return finite(row.Published) <= 0 && finite(row.Here) <= 0 })
 	var c canvas
 	if len(rows) == 0 {
-		c.text(0, plain, "p muted", "start", "nothing was measured")
+		c.text(0, plain, "p muted", "start", "no measurements")
 		return c.b.String(), plain + 6
 	}
 	values := []float64{1}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// A Kind is how an axis maps numbers to positions.
+// A Kind determines how an axis maps numbers to positions.
 type Kind int
 
 const (
@@ -19,8 +19,8 @@ const (
 type Axis struct {
 	Title  string
 	Kind   Kind
-	Format func(float64) string // formats a value at a tick; nil: as few digits as needed
-	Top    float64              // for a Percentile axis: the largest number of answers; for others: the least upper end; 0: from the data
+	Format func(float64) string // formats a tick's value; nil: as few digits as needed
+	Top    float64              // for a Percentile axis: the largest number of answers; for others: the smallest upper end; 0: from the data
 	Bare   bool                 // for a Linear axis: it need not begin at 0
 }
 
@@ -98,7 +98,7 @@ func linearTicks(values []float64, a Axis, most int) (low, top float64, ticks []
 	step := niceStep((top - low) / float64(most))
 	first, last := math.Floor(low/step+1e-9), math.Ceil(top/step-1e-9)
 	for i := first; i <= last; i++ {
-		// i*step can have rounding errors in its last digits: 3*0.1.
+		// i*step can have rounding errors in its last digits, as in 3*0.1.
 		v, _ := strconv.ParseFloat(strconv.FormatFloat(i*step, 'g', 12, 64), 64)
 		ticks = append(ticks, tick{value: v})
 	}
@@ -127,8 +127,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// logTicks returns powers of ten: every second one if there are many, or also twice
-// and five times each if there are few.
+// logTicks returns powers of ten: every second one if there are many, or also their
+// doubles and quintuples if there are few.
 func logTicks(values []float64, most int) (low, top float64, ticks []tick) {
 	low = math.Inf(1)
 	for _, v := range values {
