@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
@@ -37,7 +36,6 @@ var built = sync.OnceValue(newPage)
 // runs.
 type page struct {
 	files map[string]file // by path below assets
-	login *template.Template
 }
 
 // A file is one asset.
@@ -62,7 +60,6 @@ func newPage() *page {
 			p.files[name] = newFile(name, p.dated(f.body))
 		}
 	}
-	p.login = template.Must(template.New("login").Parse(string(p.files["login.html"].body)))
 	return p
 }
 

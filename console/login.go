@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"html"
 	"mime"
 	"net"
 	"net/http"
@@ -185,14 +186,17 @@ func (g *gate) setCookie(w http.ResponseWriter, r *http.Request, value string, l
 	http.SetCookie(w, c)
 }
 
+// loginError is the place in login.html for an error message.
+const loginError = "<!-- error -->"
+
 // form responds with the login page and an error message.
 func (g *gate) form(w http.ResponseWriter, status int, wrong string) {
-	var b bytes.Buffer
-	if err := g.page.login.Execute(&b, struct{ Wrong string }{wrong}); err != nil {
-		fail(w, http.StatusInternalServerError, "the login page: %v", err)
-		return
+	text := ""
+	if wrong != "" {
+		text = `<p class="wrong" role="alert">` + html.EscapeString(wrong) + `</p>`
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client may be gone
+	body := bytes.Replace(g.page.files["login.html"].body, []byte(loginError), []byte(text), 1)
+	_, _ = w.Write(body) // the client may be gone
 }

@@ -3,19 +3,14 @@ package cli
 
 import (
 	"fmt"
-	"maps"
 	"runtime"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/console/build"
 )
 
-// grammar is the command line's, for kong.
+// grammar is the command line, for package command.
 type grammar struct {
-	Version kong.VersionFlag `help:"Print the version."`
-
 	Demo   demoCmd   `cmd:"" help:"Demonstrate Weir: real work under load, with one level of protection after another."`
 	Proxy  proxyCmd  `cmd:"" help:"Protect a slow HTTP service: coalescing, cache, limits."`
 	Worker workerCmd `cmd:"" help:"Run the jobs that a proxy has accepted, in a separate process."`
@@ -41,12 +36,11 @@ func (versionCmd) Run(r *command.Run) error {
 // Main runs one command line and returns its exit code. Nothing that it
 // started outlives it.
 func Main(e command.Env) int {
-	vars := maps.Clone(bounds)
-	vars["version"] = version()
 	return command.Main(e, command.Program{
 		Name:    "weir",
 		About:   "Weir keeps expensive calls alive under high load.",
+		Version: version(),
 		Grammar: &grammar{},
-		Vars:    vars,
+		Vars:    bounds,
 	})
 }

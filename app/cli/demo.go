@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/demo"
 	"github.com/weir-go/weir/app/demo/pgtable"
@@ -34,7 +32,7 @@ var (
 const seed = 1
 
 // bounds are the variables in the flags' help.
-var bounds = kong.Vars{
+var bounds = map[string]string{
 	"durations": command.Durations(durationSpan),
 	"clients":   command.Numbers(clientSpan),
 	"keys":      command.Numbers(keySpan),

@@ -1,5 +1,6 @@
 // Package command is the common part of command lines: output streams, reporting all faults
-// at once, exit codes, and interrupts. The grammar is kong's.
+// at once, exit codes, and interrupts. A grammar is a struct whose tags describe commands
+// and flags; package cobra parses the command line and completes it in shells.
 package command
 
 import (
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
 
 	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/plain"
@@ -63,37 +64,30 @@ func OS() Env {
 type Program struct {
 	Name    string
 	About   string
-	Grammar any       // a pointer to a struct with kong's tags
-	Vars    kong.Vars // of the flags' help
+	Version string            // printed for --version; "": there is no such flag
+	Grammar any               // a pointer to a struct; its fields' tags are those of tree.root
+	Vars    map[string]string // of the flags' help
 }
 
 // Main runs one command line and returns its exit code. It leaves nothing running.
 func Main(e Env, p Program) int {
-	var helped bool
-	parser, err := kong.New(p.Grammar,
-		kong.Name(p.Name),
-		kong.Description(p.About),
-		kong.Writers(e.Stdout, e.Stderr),
-		kong.Exit(func(int) { helped = true }), // kong leaves after --help only
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: terminal.DefaultWidth}),
-		kong.ValueFormatter(helpText),
-		p.Vars,
-	)
-	if err != nil {
-		panic(fmt.Sprintf("command: the grammar is wrong: %v", err))
-	}
 	log.SetFlags(0)
 	log.SetOutput(strays{e, p.Name})
-	line, err := parser.Parse(e.Args)
-	if helped {
-		return ExitOK
-	}
-	if err != nil {
+	cobra.MousetrapHelpText = "" // on Windows, cobra would wait for a key
+	t := &tree{program: p}
+	root := t.root(e)
+	if err := root.command.Execute(); err != nil {
 		return e.fail(p.Name, &UsageError{Command: p.Name, Faults: []error{err}})
+	}
+	if t.version {
+		fmt.Fprintln(e.Stdout, p.Version)
+	}
+	if t.chosen == nil {
+		return ExitOK
 	}
 	ctx, end := e.interruptible(context.Background(), p.Name)
 	defer end.stop()
-	return e.fail(p.Name, line.Run(&Run{Env: e, Context: ctx, end: end}))
+	return e.fail(p.Name, t.chosen.run(&Run{Env: e, Context: ctx, end: end}))
 }
 
 // A Run is what a command works with.

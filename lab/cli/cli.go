@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/lab/scenarios"
 )
 
-// grammar is the command line, as kong parses it.
+// grammar is the command line, for package command.
 type grammar struct {
 	List    listCmd    `cmd:"" help:"List the scenarios, with the question and the requirements of each."`
 	Run     runCmd     `cmd:"" help:"Run scenarios, and write a report."`

@@ -33,7 +33,7 @@ type compareCmd struct {
 	Rounds      string   `default:"10" placeholder:"N" help:"How often each URL is measured (${rounds}). Six or more give a 95 % interval."`
 	Timeout     string   `default:"10s" placeholder:"TIME" help:"How long a request may take (${timeouts})."`
 	NoKeepAlive bool     `help:"A new connection for every request."`
-	Header      []string `placeholder:"NAME:VALUE" sep:"none" help:"A header field to send. May be repeated."`
+	Header      []string `placeholder:"NAME:VALUE" help:"A header field to send. May be repeated."`
 	Expect      string   `placeholder:"TEXT" help:"A response without this text counts as failed."`
 	Out         string   `default:"lab-report" placeholder:"DIR" help:"Folder for the results and the report."`
 	JSON        bool     `name:"json" help:"Write the results to standard output, one JSON object per line, instead of tables."`

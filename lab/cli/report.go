@@ -12,13 +12,16 @@ import (
 
 // reportCmd is weir-lab report.
 type reportCmd struct {
-	Files []string `arg:"" name:"results" type:"existingfile" help:"Result files of runs. For a scenario in several files, the last one counts."`
+	Files []string `arg:"" name:"results" help:"Result files of runs. For a scenario in several files, the last one counts."`
 	HTML  string   `name:"html" placeholder:"FILE" help:"Write the page to this file."`
-	Docs  string   `placeholder:"DIR" type:"existingdir" help:"Write the figures and pictures into the marked places in the documents of this checkout of weir."`
+	Docs  string   `placeholder:"DIR" help:"Write the figures and pictures into the marked places in the documents of this checkout of weir."`
 }
 
 // Run is the command.
 func (c *reportCmd) Run(r *command.Run) error {
+	if f := c.faults(); len(f) > 0 {
+		return &command.UsageError{Command: "weir-lab report", Faults: f}
+	}
 	run, err := readAll(c.Files)
 	if err != nil {
 		return err
@@ -41,6 +44,21 @@ func (c *reportCmd) Run(r *command.Run) error {
 		}
 	}
 	return report.Summary(r.Stdout, run, style(r))
+}
+
+// faults returns what is wrong with the names on the command line.
+func (c *reportCmd) faults() (f command.Faults) {
+	for _, name := range c.Files {
+		if at, err := os.Stat(name); err != nil {
+			f = append(f, err)
+		} else if at.IsDir() {
+			f = append(f, fmt.Errorf("%s: want a result file, not a folder", name))
+		}
+	}
+	if at, err := os.Stat(c.Docs); c.Docs != "" && (err != nil || !at.IsDir()) {
+		f.Add("docs", c.Docs, "an existing folder")
+	}
+	return f
 }
 
 // readAll reads result files as one run.

@@ -18,7 +18,7 @@ import (
 type soakCmd struct {
 	For     time.Duration `default:"30m" placeholder:"TIME" help:"How long load and faults last."`
 	Seed    uint64        `placeholder:"N" help:"Seed that determines the faults and their times; by default taken from the clock. It is printed."`
-	Jobs    string        `enum:"disk,cluster" default:"disk" help:"Where jobs are kept: disk, by each gateway itself; cluster, by three NATS servers."`
+	Jobs    string        `enum:"disk,cluster" default:"disk" placeholder:"WHERE" help:"Where jobs are kept: disk, by each gateway itself; cluster, by three NATS servers."`
 	Rate    float64       `default:"40" placeholder:"N" help:"Requests per second."`
 	Every   time.Duration `default:"10s" placeholder:"TIME" help:"Average time from one fault to the next."`
 	Out     string        `default:"soak" placeholder:"DIR" help:"Folder for the report, its chart, and the logs."`

@@ -75,7 +75,7 @@ func (r *releaser) buildIn(ctx context.Context, dir string, env goEnv, out strin
 		e := env
 		e.more = []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOAMD64=v1", "GOARM64=v8.0"}
 		file := filepath.Join(out, filepath.Base(r.binary(p)))
-		if _, err := e.run(ctx, filepath.Join(dir, "app"), "build", "-trimpath", "-buildvcs=true", "-ldflags=-s", "-o", file, "./cmd/weir"); err != nil {
+		if _, err := e.run(ctx, filepath.Join(dir, "app"), "build", "-trimpath", "-tags=grpcnotrace", "-buildvcs=true", "-ldflags=-s", "-o", file, "./cmd/weir"); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
