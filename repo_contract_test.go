@@ -30,7 +30,7 @@ const (
 )
 
 // contractModules are the modules whose tests name the points of the contract.
-var contractModules = []string{".", "app", "console", "gateway", "jobs", "jobs/check", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "bench"}
+var contractModules = []string{".", "app", "console", "gateway", "jobs", "jobs/check", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "adapter/weirgrpc", "adapter/weirgrpc/interoptest", "bench"}
 
 var (
 	pointInPage    = regexp.MustCompile(`(?m)^- \*\*([A-Z][0-9]+)\*\* (.*(?:\n  .*)*)`)

@@ -12,7 +12,7 @@ func TestRepoOneLifecycle(t *testing.T) {
 	plain := map[string]string{ // Close without a context
 		"weirotel.Telemetry": "it has no goroutine",
 	}
-	programs := []string{"app", "bench", "examples", "lab", "tools", "jobs/check"}
+	programs := []string{"app", "bench", "examples", "lab", "tools", "jobs/check", "adapter/weirgrpc/interoptest"}
 	closing := 0
 	for _, f := range goFiles(t) {
 		if f.isTest() || strings.Contains("/"+f.path, "/internal/") || hasAnyPrefix(f.path, programs) {

@@ -40,6 +40,7 @@ var Modules = []Module{
 	{Dir: "adapter/weirredis", Most: 7},
 	{Dir: "adapter/weirprom", Most: 17},
 	{Dir: "adapter/weirotel", Most: 18},
+	{Dir: "adapter/weirgrpc", Most: 12},
 	{Dir: "app", Most: 65},
 }
 

@@ -1,0 +1,230 @@
+package weirgrpc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// An engine is what a Server and a Client have in common.
+type engine struct {
+	o        Options
+	policies map[string]*policy // by pattern
+	rest     *policy            // of methods without a policy
+	health   *policy            // of the health service, if it has no policy
+	closed   atomic.Bool
+
+	methods sync.Map // of string to *method
+	known   atomic.Int64
+	others  *method // counts methods beyond MaxMethods
+}
+
+// newEngine returns an engine under o. clone copies a response for each caller.
+func newEngine(o Options, clone func(*response) *response) (*engine, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{o: o, policies: make(map[string]*policy, len(o.Methods))}
+	e.rest, _ = newPolicy(&e.o, "", Policy{}, nil) // without a Guard there is no error
+	e.health, _ = newPolicy(&e.o, healthService, Policy{Limiter: limit.All()}, nil)
+	e.others = &method{name: "others", policy: e.rest}
+	e.others.counts = &e.others.own
+	for pattern, p := range o.Methods {
+		if e.policies[pattern], err = newPolicy(&e.o, pattern, p, clone); err != nil {
+			delete(e.policies, pattern)
+			return nil, errors.Join(err, e.close(context.Background()))
+		}
+	}
+	return e, nil
+}
+
+// policyOf returns the policy of the method called name.
+func (e *engine) policyOf(name string) *policy {
+	if p := e.policies[name]; p != nil {
+		return p
+	}
+	service := name[:strings.LastIndexByte(name, '/')+1]
+	switch p := e.policies[service]; {
+	case p != nil:
+		return p
+	case service == healthService:
+		return e.health
+	}
+	if p := e.policies["/"]; p != nil {
+		return p
+	}
+	return e.rest
+}
+
+// method returns the method called name. Names can come from clients, as those of a
+// handler for unknown services, so only MaxMethods are remembered.
+func (e *engine) method(name string) *method {
+	if m, ok := e.methods.Load(name); ok {
+		return m.(*method)
+	}
+	p := e.policyOf(name)
+	m := &method{name: name, policy: p, safe: p.shares(name)}
+	if e.known.Load() >= MaxMethods {
+		m.counts = &e.others.own
+		return m
+	}
+	m.counts = &m.own
+	have, loaded := e.methods.LoadOrStore(name, m)
+	if !loaded {
+		e.known.Add(1)
+	}
+	return have.(*method)
+}
+
+// enter admits the client of a call, and returns the context with its priority, which
+// value has if the call has one in its metadata.
+func (e *engine) enter(ctx context.Context, m *method, value []string) (context.Context, error) {
+	m.counts.calls.Add(1)
+	if e.o.ClientLimiter != nil {
+		if err := e.o.ClientLimiter(ctx, m.name); err != nil {
+			m.counts.refusedClient.Add(1)
+			e.event(ctx, m, err)
+			return ctx, failed(ctx, err, true)
+		}
+	}
+	if len(value) == 1 {
+		switch value[0] {
+		case "high":
+			ctx = limit.ContextWithPriority(ctx, limit.High)
+		case "low":
+			ctx = limit.ContextWithPriority(ctx, limit.Low)
+		case "normal":
+			ctx = limit.ContextWithPriority(ctx, limit.Normal)
+		}
+	}
+	return ctx, nil
+}
+
+// failed returns err, with which a call has failed, as its caller gets it.
+func failed(ctx context.Context, err error, client bool) error {
+	if over := ctx.Err(); over != nil && errors.Is(err, context.Cause(ctx)) {
+		return status.FromContextError(over).Err()
+	}
+	return statusOf(err, client)
+}
+
+// admit gets a permit for a call or stream that is not shared.
+func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter) (limit.Permit, error) {
+	if e.closed.Load() {
+		m.counts.refused.Add(1)
+		return limit.Permit{}, statusOf(weir.ErrClosed, false)
+	}
+	p, err := by.Acquire(ctx)
+	if err == nil {
+		return p, nil
+	}
+	if errors.Is(err, limit.ErrLimited) {
+		m.counts.refused.Add(1)
+		e.event(ctx, m, err)
+	}
+	return limit.Permit{}, failed(ctx, err, false)
+}
+
+// alone executes a call that shares nothing. A panic of run passes through.
+func (e *engine) alone(ctx context.Context, m *method, run func(context.Context) error) error {
+	m.counts.alone.Add(1)
+	began := time.Now()
+	p, err := e.admit(ctx, m, m.policy.unary)
+	if err != nil {
+		return err
+	}
+	seen := seen{ctx: ctx, e: e, m: m, queued: time.Since(began)}
+	m.counts.running.Add(1)
+	err = errBroken
+	defer func() {
+		m.counts.running.Add(-1)
+		p.Release(outcome(ctx, err))
+		seen.end(err)
+	}()
+	seen.begin()
+	err = run(seen.ctx)
+	return statusOf(err, false)
+}
+
+// errBroken is the error of an execution that panicked or exited.
+var errBroken = errors.New("weirgrpc: the handler did not return")
+
+// outcome says how an execution has ended.
+func outcome(ctx context.Context, err error) limit.Outcome {
+	switch code := codeOf(err); {
+	case err == errBroken: //nolint:errorlint // it is never wrapped
+		return limit.Ignored
+	case code == codes.DeadlineExceeded, code == codes.ResourceExhausted, errors.Is(err, limit.ErrLimited):
+		return limit.Dropped
+	case ctx.Err() != nil, code == codes.Canceled:
+		return limit.Ignored
+	}
+	return limit.Success
+}
+
+// share gets a response for a call through the Guard of its policy. alone means that
+// the call must run alone after all.
+func (e *engine) share(ctx context.Context, m *method, key Key, x execution) (r *response, alone bool, err error) {
+	got := m.policy.guard.GetResult(context.WithValue(ctx, executionKey{}, x), key)
+	f := (*failure)(nil)
+	switch {
+	case got.Err == nil && got.Value == nil:
+		return nil, true, nil
+	case got.Err == nil && got.Value.private && got.Joined:
+		return nil, true, nil
+	case got.Err == nil:
+		m.counts.shared(got)
+		return got.Value, false, got.Value.err
+	case errors.As(got.Err, &f):
+		m.counts.failed.Add(1)
+		return &response{header: f.header, trailer: f.trailer}, false, statusOf(f.err, false)
+	case errors.Is(got.Err, limit.ErrLimited), errors.Is(got.Err, weir.ErrStuck), errors.Is(got.Err, weir.ErrClosed):
+		m.counts.refused.Add(1)
+	default:
+		m.counts.failed.Add(1)
+	}
+	return nil, false, failed(ctx, got.Err, false)
+}
+
+// guards returns the Guards of all policies.
+func (e *engine) guards() []*weir.Guard[Key, *response] {
+	var all []*weir.Guard[Key, *response]
+	for _, p := range e.policies {
+		if p.guard != nil {
+			all = append(all, p.guard)
+		}
+	}
+	return all
+}
+
+// close closes the Guards, all at once, because they share the time of ctx.
+func (e *engine) close(ctx context.Context) error {
+	e.closed.Store(true)
+	all := e.guards()
+	errs := make(chan error, len(all))
+	for _, g := range all {
+		go func() { errs <- g.Close(ctx) }() // ends with ctx at the latest; awaited below
+	}
+	var joined error
+	for range all {
+		joined = errors.Join(joined, <-errs)
+	}
+	return joined
+}
+
+// streamOutcome is how every stream ends for its limiter: its length says nothing about
+// the speed of the source.
+const streamOutcome = limit.Ignored

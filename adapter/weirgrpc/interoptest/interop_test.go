@@ -1,0 +1,137 @@
+package interoptest_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/interop"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/adapter/weirgrpc"
+)
+
+// service is the service of the interoperability tests.
+const service = "/grpc.testing.TestService/"
+
+// sharing shares all calls of the service, with the metadata of the tests in the key.
+func sharing() weirgrpc.Options {
+	return weirgrpc.Options{Methods: map[string]weirgrpc.Policy{service: {
+		Share:    weirgrpc.ShareAll,
+		Metadata: []string{"x-grpc-test-echo-initial", "x-grpc-test-echo-trailing-bin"},
+		Guard:    weir.Options{TTL: time.Hour, StaleIfError: 2 * time.Hour, NegativeTTL: time.Hour},
+	}}}
+}
+
+// The interoperability tests of grpc-go end the process when they fail. G12: they pass
+// through the interceptors, each of them twice, so that the second run gets what the
+// first has stored.
+func TestG12_InteroperabilityTests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server *weirgrpc.Options
+		client *weirgrpc.ClientOptions
+		dial   []grpc.DialOption
+	}{
+		"server admits":              {server: &weirgrpc.Options{}},
+		"server shares":              {server: options(sharing())},
+		"client admits":              {client: &weirgrpc.ClientOptions{}},
+		"client shares":              {client: &weirgrpc.ClientOptions{Options: sharing(), OneIdentity: true}},
+		"both share, with gzip":      {options(sharing()), &weirgrpc.ClientOptions{Options: sharing(), OneIdentity: true}, []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name))}},
+		"server shares, with gzip":   {server: options(sharing()), dial: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name))}},
+		"without weir, as a control": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var serverOptions []grpc.ServerOption
+			dial := tt.dial
+			var stats []func() []weirgrpc.MethodStats
+			if tt.server != nil {
+				s, err := weirgrpc.NewServer(*tt.server)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close(context.Background())
+				serverOptions, stats = s.ServerOptions(), append(stats, s.Stats)
+			}
+			if tt.client != nil {
+				c, err := weirgrpc.NewClient(*tt.client)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close(context.Background())
+				dial, stats = append(dial, c.DialOptions()...), append(stats, c.Stats)
+			}
+			conn := serve(t, serverOptions, dial)
+			for range 2 {
+				runAll(t, conn)
+			}
+			if len(stats) == 2 {
+				stats = stats[1:] // the server shares nothing that the client does not
+			}
+			for _, of := range stats {
+				checkStats(t, of(), tt.server != nil && tt.server.Methods != nil || tt.client != nil && tt.client.OneIdentity)
+			}
+		})
+	}
+}
+
+func options(o weirgrpc.Options) *weirgrpc.Options { return &o }
+
+// checkStats checks that the calls went through the interceptors, and shared.
+func checkStats(t *testing.T, all []weirgrpc.MethodStats, shares bool) {
+	t.Helper()
+	var calls, streams, hits, refused uint64
+	for _, s := range all {
+		calls, streams, hits, refused = calls+s.Calls, streams+s.Streams, hits+s.Hits, refused+s.Refused
+		if s.Running != 0 {
+			t.Errorf("%s: %d still run", s.Method, s.Running)
+		}
+	}
+	if calls == 0 || streams == 0 || refused != 0 || (hits > 0) != shares {
+		t.Errorf("%d calls, %d streams, %d hits, %d refused; want hits: %v", calls, streams, hits, refused, shares)
+	}
+}
+
+func serve(t *testing.T, options []grpc.ServerOption, dial []grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(options...)
+	testgrpc.RegisterTestServiceServer(server, interop.NewTestServer())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+	conn, err := grpc.NewClient(listener.Addr().String(), append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// runAll runs the tests that need no cloud and no load balancer.
+func runAll(t *testing.T, conn *grpc.ClientConn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := testgrpc.NewTestServiceClient(conn)
+	for _, test := range []func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption){
+		interop.DoEmptyUnaryCall, interop.DoLargeUnaryCall, interop.DoClientStreaming, interop.DoServerStreaming,
+		interop.DoPingPong, interop.DoEmptyStream, interop.DoTimeoutOnSleepingServer, interop.DoCancelAfterBegin,
+		interop.DoCancelAfterFirstResponse, interop.DoCustomMetadata, interop.DoStatusCodeAndMessage,
+		interop.DoSpecialStatusMessage,
+	} {
+		test(ctx, client)
+	}
+	interop.DoUnimplementedMethod(ctx, conn)
+	interop.DoUnimplementedService(ctx, testgrpc.NewUnimplementedServiceClient(conn))
+}

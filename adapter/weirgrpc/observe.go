@@ -1,0 +1,65 @@
+package weirgrpc
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// seen is an execution that shares nothing, as the Observer sees it.
+type seen struct {
+	ctx    context.Context // of the call; after begin, for the handler
+	e      *engine
+	m      *method
+	queued time.Duration
+
+	info  weir.LoadInfo
+	start time.Time
+}
+
+// begin reports that the call was admitted.
+func (s *seen) begin() {
+	if s.e.o.Observer == nil {
+		return
+	}
+	s.info = weir.LoadInfo{Guard: s.e.nameOf(s.m), Key: Key{Method: s.m.name}, Keys: 1}
+	s.start = time.Now()
+	s.e.observe(s.m, func(o weir.Observer) {
+		if own := o.LoadStart(s.ctx, s.info); own != nil {
+			s.ctx = own
+		}
+	})
+}
+
+// end reports that the execution has ended with err.
+func (s *seen) end(err error) {
+	if s.e.o.Observer == nil {
+		return
+	}
+	end := weir.LoadEnd{Start: s.start, Duration: time.Since(s.start), Queued: s.queued, Err: err}
+	s.e.observe(s.m, func(o weir.Observer) { o.LoadEnd(context.WithoutCancel(s.ctx), s.info, end) })
+}
+
+// event reports the rejection of a call or stream that shares nothing.
+func (e *engine) event(ctx context.Context, m *method, err error) {
+	if e.o.Observer == nil {
+		return
+	}
+	event := weir.Event{Guard: e.nameOf(m), Kind: weir.EventRefused, Key: Key{Method: m.name}, Err: err}
+	e.observe(m, func(o weir.Observer) { o.Event(ctx, event) })
+}
+
+// nameOf returns the name of the policy of m, which its Guard has too.
+func (e *engine) nameOf(m *method) string { return e.o.Name + m.policy.pattern }
+
+// observe calls fn with the Observer, which must be set. A panic in it is ignored and
+// counted.
+func (e *engine) observe(m *method, fn func(weir.Observer)) {
+	defer func() {
+		if recover() != nil {
+			m.counts.observerPanics.Add(1)
+		}
+	}()
+	fn(e.o.Observer)
+}
