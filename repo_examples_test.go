@@ -12,7 +12,7 @@ import (
 // Example: conformance suites, whose users are tests, and packages that only
 // package embedded calls.
 var (
-	importedModules = []string{".", "gateway", "console", "jobs", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "adapter/weirgrpc", "adapter/weirredis"}
+	importedModules = []string{".", "gateway", "console", "jobs", "jobs/embedded", "jobs/outbox", "adapter/weirprom", "adapter/weirotel", "adapter/weirgrpc", "adapter/weirredis"}
 	withoutExample  = []string{"fleet/fleettest", "flight/flighttest", "plain/plaintest", "jobs/serve", "console/assets_test", "console/build"}
 )
 

@@ -37,6 +37,7 @@ var Modules = []Module{
 	{Dir: "console", Most: 6, Test: true},
 	{Dir: "jobs", Most: 12, Never: heavy, Test: true},
 	{Dir: "jobs/embedded", Most: 20},
+	{Dir: "jobs/outbox", Most: 20, Never: heavy},
 	{Dir: "adapter/weirredis", Most: 7},
 	{Dir: "adapter/weirprom", Most: 17},
 	{Dir: "adapter/weirotel", Most: 18},
