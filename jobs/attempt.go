@@ -24,6 +24,7 @@ type attempt struct {
 	id    string
 	input []byte
 	fence uint64
+	begun bool // an earlier attempt has begun, and was not snoozed
 
 	cancel context.CancelCauseFunc
 
@@ -146,6 +147,7 @@ func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 // conclude writes the outcome.
 func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 	cause := context.Cause(ctx)
+	var snooze *snoozeError
 	switch {
 	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
 		// The item is not acknowledged: it may now belong to another attempt, which
@@ -158,6 +160,9 @@ func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 			after = a.delay(err)
 		}
 		a.handBack(after)
+		return
+	case errors.As(err, &snooze) && !errors.Is(cause, ErrTimeout) && a.Snoozes < a.w.queue.o.MaxSnoozes:
+		a.snooze(snooze.d)
 		return
 	case err != nil && errors.Is(cause, ErrStopping) && !errors.As(err, new(*permanentError)) && a.w.queue.o.MaxAttempts > 1:
 		a.handBack(0)
@@ -174,6 +179,9 @@ func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 
 // failed decides what happens to a job whose attempt has failed.
 func (a *attempt) failed(err error) {
+	if errors.As(err, new(*snoozeError)) {
+		err = fmt.Errorf("%w; MaxSnoozes (%d) is reached", err, max(a.w.queue.o.MaxSnoozes, 0))
+	}
 	o, class := &a.w.queue.o, a.w.classify(err)
 	a.fail(a.w.queue.store.journal.Now(), err, class.String())
 	var unread *undecodable
@@ -196,7 +204,7 @@ func (w *Worker) classify(err error) weir.Class {
 	switch {
 	case errors.As(err, &permanent):
 		return weir.ClassPermanent
-	case errors.As(err, &in):
+	case errors.As(err, &in), errors.As(err, new(*snoozeError)):
 		return weir.ClassTransient
 	case errors.Is(err, limit.ErrLimited):
 		return weir.ClassOverload
@@ -220,6 +228,10 @@ func (a *attempt) delay(err error) time.Duration {
 	var in *retryInError
 	if errors.As(err, &in) {
 		return min(max(in.d, 0), MaxDelay)
+	}
+	var snooze *snoozeError
+	if errors.As(err, &snooze) {
+		return snooze.d
 	}
 	var limited *limit.Error
 	if errors.As(err, &limited) {
@@ -246,6 +258,20 @@ func (a *attempt) retry(after time.Duration, e AttemptEnd) {
 func (a *attempt) handBack(after time.Duration) {
 	a.Spent--
 	a.retry(after, AttemptEnd{Kind: EventHandedBack})
+}
+
+// snooze hands the job back for d. It has not begun if no earlier attempt had begun:
+// its Deadline then still applies.
+func (a *attempt) snooze(d time.Duration) {
+	a.Spent--
+	a.Snoozes++
+	a.Begun = a.begun
+	if !a.Begun && a.Deadline > 0 && a.w.queue.store.journal.Now().Sub(a.Submitted)+d > a.Deadline {
+		a.Error = ErrExpired.Error()
+		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), AttemptEnd{Kind: EventEnded, Err: ErrExpired})
+		return
+	}
+	a.retry(d, AttemptEnd{Kind: EventSnoozed})
 }
 
 // finish ends the job.

@@ -59,6 +59,12 @@ after twice as long each time, up to RetryMax; [RetryIn] and the RetryAfter of a
 [Permanent], and those that QueueOptions.Classify calls permanent or not found,
 end it at once, as [StateFailed].
 
+A handler whose job cannot run yet returns [Snooze]: the job starts again later, and
+the attempt does not count. QueueOptions.MaxSnoozes bounds that.
+
+WorkerOptions.Middleware runs around each attempt, for example for logs, traces and
+tenants.
+
 Dead jobs are kept for DeadTTL with their input and the errors of their attempts,
 and block nothing. [Store.List] lists them, [Store.Retry] queues one again once its
 cause is fixed, and [Store.Drop] deletes it.
@@ -73,6 +79,9 @@ Failed and dead jobs are kept for DeadTTL.
 
 [Job.Progress] reports the progress of an attempt, which [Handle.Status] and
 [Handle.Watch] return. Handle.Wait does not poll: the server wakes it.
+
+SubmitOptions.Headers are metadata beside the input, which the handler and operators
+can read.
 
 SubmitOptions.Delay starts a job later. After SubmitOptions.Deadline it is not started.
 

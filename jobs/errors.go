@@ -123,6 +123,21 @@ type notBegunError struct{ err error }
 func (e *notBegunError) Error() string { return e.err.Error() }
 func (e *notBegunError) Unwrap() error { return e.err }
 
+// Snooze is the error of a handler whose job cannot run yet, for example because
+// what it works on is not ready. The job is handed back and starts again after d,
+// from 0 to MaxDelay; values outside count as the nearest bound. The attempt does
+// not count, even if only one is allowed, and the snooze is no failure: it is counted in
+// Status.Snoozes, and QueueOptions.MaxSnoozes bounds it.
+//
+// SubmitOptions.Deadline still applies to a job whose attempts have all been
+// snoozed: if it cannot start again in time, it fails with ErrExpired at once. A handler
+// that returns Snooze after AttemptTimeout has timed out.
+func Snooze(d time.Duration) error { return &snoozeError{min(max(d, 0), MaxDelay)} }
+
+type snoozeError struct{ d time.Duration }
+
+func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.d) }
+
 // RetryIn returns err with the wait before the next attempt, d, which replaces the
 // one computed from QueueOptions.RetryInitial. It unwraps to err. RetryIn(nil, d) is
 // nil.

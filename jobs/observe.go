@@ -68,6 +68,8 @@ func (w *Worker) count(k EventKind, s State) {
 		} else {
 			w.stats.Failed++
 		}
+	case EventSnoozed:
+		w.stats.Snoozed++
 	case EventHandedBack:
 		w.stats.HandedBack++
 	case EventDropped:

@@ -41,8 +41,8 @@ type AttemptInfo struct {
 type AttemptEnd struct {
 	Start    time.Time
 	Duration time.Duration // until the handler returned or was abandoned
-	// Kind is EventSucceeded, EventRetried, EventEnded, EventHandedBack, EventDropped
-	// or EventUnknown.
+	// Kind is EventSucceeded, EventRetried, EventSnoozed, EventEnded, EventHandedBack,
+	// EventDropped or EventUnknown.
 	Kind EventKind
 	// State is the job's state if it is over: StateDone, StateFailed or StateDead.
 	State State
@@ -85,11 +85,13 @@ const (
 	// EventUnknown: the server did not respond before the Worker had to end. The
 	// outcome may be stored; if it is not, another attempt follows.
 	EventUnknown
+	// EventSnoozed: the handler returned Snooze. The attempt does not count.
+	EventSnoozed
 
 	eventEnd
 )
 
-var eventNames = [eventEnd]string{"", "succeeded", "retried", "ended", "handed back", "dropped", "trouble", "unknown"}
+var eventNames = [eventEnd]string{"", "succeeded", "retried", "ended", "handed back", "dropped", "trouble", "unknown", "snoozed"}
 
 // String returns the kind in lower case.
 func (k EventKind) String() string {

@@ -16,6 +16,7 @@ const (
 	DefaultLease          = 10 * time.Second
 	DefaultMaxAttempts    = 25
 	DefaultMaxCrashes     = 5
+	DefaultMaxSnoozes     = 1000
 	DefaultAttemptTimeout = time.Hour
 	DefaultRetryInitial   = time.Second
 	DefaultRetryMax       = time.Hour
@@ -27,11 +28,15 @@ const (
 	DefaultMaxResult      = 512 << 10
 	DefaultConcurrency    = 16
 
-	MaxKey      = 1 << 10              // bytes of SubmitOptions.Key, Serial, Fingerprint and Owner, and of WorkerOptions.Name
-	MaxDelay    = 30 * 24 * time.Hour  // of SubmitOptions.Delay and retries
-	MaxKeep     = 366 * 24 * time.Hour // of ResultTTL and DeadTTL
-	MaxPayload  = 31 << 20             // of MaxInput and MaxResult; JetStream accepts 32 MiB including headers
-	MaxAttempts = 1000                 // of QueueOptions.MaxAttempts
+	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, Fingerprint and Owner, and of WorkerOptions.Name
+	MaxHeaders      = 32                   // of SubmitOptions.Headers
+	MaxHeader       = 64                   // bytes of the name of a header
+	MaxHeadersBytes = 4 << 10              // of all names and values of SubmitOptions.Headers
+	MaxDelay        = 30 * 24 * time.Hour  // of SubmitOptions.Delay and retries
+	MaxKeep         = 366 * 24 * time.Hour // of ResultTTL and DeadTTL
+	MaxPayload      = 31 << 20             // of MaxInput and MaxResult; JetStream accepts 32 MiB including headers
+	MaxAttempts     = 1000                 // of QueueOptions.MaxAttempts
+	MaxSnoozes      = 1_000_000            // of QueueOptions.MaxSnoozes
 )
 
 // None, as a ResultTTL, keeps no result: the job is an event. Its record disappears
@@ -87,6 +92,12 @@ type QueueOptions struct {
 	// also kills the jobs that run with it. From 1 to MaxAttempts. Default:
 	// DefaultMaxCrashes, or MaxAttempts if that is lower.
 	MaxCrashes int
+
+	// MaxSnoozes is the number of times that a job's handler can return Snooze. From
+	// then on a Snooze is a failed attempt, so that a job that is never ready ends on
+	// the dead list. At most the constant MaxSnoozes. Default: DefaultMaxSnoozes.
+	// Negative: none, every Snooze is a failed attempt.
+	MaxSnoozes int
 
 	// AttemptTimeout bounds one attempt. After it the attempt's context ends. A
 	// handler that still does not return keeps its permit, and the job continues
@@ -170,6 +181,15 @@ type SubmitOptions struct {
 
 	// Owner is returned in the Status. At most MaxKey bytes.
 	Owner string
+
+	// Headers are metadata for the handler and for operators, such as a trace context
+	// or a tenant. They are not part of the input: a submission that joins a job does
+	// not change the job's Headers, and different Headers are no conflict. Operators can
+	// read them, so they must not hold secrets. At most MaxHeaders; a name is 1 to
+	// MaxHeader letters, digits, - . and _, and distinguishes upper and lower case; a
+	// value is UTF-8 without control characters; all together have at most
+	// MaxHeadersBytes. Programs from before Headers leave such jobs where they are.
+	Headers map[string]string
 }
 
 // WorkerOptions configure one Worker.
@@ -186,6 +206,11 @@ type WorkerOptions struct {
 	// loads it admits. A job that it refuses is handed back until its RetryAfter, and
 	// the attempt does not count. Nil: none.
 	Limiter limit.Limiter
+
+	// Middleware is called around the handler for each attempt; the first is the
+	// outermost. The input has been decoded by then, and the result is encoded
+	// afterwards. Nil: none.
+	Middleware []Middleware
 
 	// Observer is notified of attempts and of the Worker's other events. Nil: none.
 	// See [Observers] for several.

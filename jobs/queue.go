@@ -118,9 +118,11 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 	}
 	id = idOf(q.store.o.Namespace, q.name, o.Key)
 	it := item{
-		Form: formVersion, Key: o.Key, Owner: o.Owner, Serial: o.Serial, Fingerprint: o.Fingerprint,
+		Key: o.Key, Owner: o.Owner, Serial: o.Serial, Fingerprint: o.Fingerprint,
 		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
+		Headers: o.Headers,
 	}
+	it.Form = it.form()
 	if o.Key != "" && it.Fingerprint == "" {
 		it.Fingerprint = fingerprint(data)
 	}

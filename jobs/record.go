@@ -7,15 +7,22 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// formVersion is the version of the two formats below. A program refuses to read any
-// other.
-const formVersion = 1
+// The versions of the two formats below. A program refuses to read any other.
+//
+// Version 2 has fields that a program without them must not drop when it rewrites a
+// record. A record without such fields has version 1, so programs that know only that
+// one refuse no other job.
+const (
+	formFirst   = 1
+	formVersion = 2
+)
 
 // An item is the metadata of a work item, beside the input. It contains only
 // durations: the server records when the job was accepted.
@@ -30,6 +37,15 @@ type item struct {
 	Deadline    time.Duration `json:"deadline,omitempty"`
 	Keep        time.Duration `json:"keep,omitempty"` // QueueOptions.ResultTTL
 	Lease       time.Duration `json:"lease"`
+	Headers     headers       `json:"headers,omitempty"` // of version 2
+}
+
+// form returns the version of the format that it needs.
+func (it *item) form() int {
+	if len(it.Headers) > 0 {
+		return 2
+	}
+	return formFirst
 }
 
 // A record is the metadata of a state, beside the result, or the input of a job that
@@ -40,6 +56,7 @@ type record struct {
 	Of        uint64          `json:"of"`                  // the sequence of the work item
 	Attempt   int             `json:"attempt,omitempty"`   // of all attempts, from 1
 	Spent     int             `json:"spent,omitempty"`     // attempts that count
+	Snoozes   int             `json:"snoozes,omitempty"`   // attempts that returned Snooze
 	Crashes   int             `json:"crashes,omitempty"`   // attempts that lost their worker; see life.crashes
 	Unsecured bool            `json:"unsecured,omitempty"` // running, but it does not hold its locks yet; see secure
 	Begun     bool            `json:"begun,omitempty"`     // a handler has been called
@@ -145,8 +162,8 @@ func decodeMeta(m *journal.Message, into any) error {
 	case *record:
 		form = v.Form
 	}
-	if form != formVersion {
-		return fmt.Errorf("jobs: job %s of queue %q has format %d; this program reads %d", m.ID, m.Queue, form, formVersion)
+	if form < formFirst || form > formVersion {
+		return fmt.Errorf("jobs: job %s of queue %q has format %d; this program reads %d to %d", m.ID, m.Queue, form, formFirst, formVersion)
 	}
 	return nil
 }
@@ -154,8 +171,8 @@ func decodeMeta(m *journal.Message, into any) error {
 // status returns the Status of l.
 func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
-		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Durability: d,
-		Attempt: l.Attempt, Fence: l.Fence, Progress: l.Progress,
+		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Headers: maps.Clone(l.Headers), Durability: d,
+		Attempt: l.Attempt, Snoozes: l.Snoozes, Fence: l.Fence, Progress: l.Progress,
 		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
 	}
 	switch {
@@ -172,7 +189,7 @@ func (l *life) status(queue, id string, d Durability) Status {
 // next returns the record that follows l, with the given state.
 func (l *life) next(s State) record {
 	r := l.record
-	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = formVersion, s, 0, "", 0, false
+	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = r.item.form(), s, 0, "", 0, false
 	return r
 }
 

@@ -13,7 +13,8 @@ const (
 	StateQueued State = 1 + iota
 	// StateRunning: an attempt has started.
 	StateRunning
-	// StateRetrying: an attempt has failed, and the next one is waiting for its time.
+	// StateRetrying: an attempt has failed or was snoozed, and the next one is waiting
+	// for its time.
 	StateRetrying
 	// StateDone: the job has its result.
 	StateDone
@@ -67,6 +68,9 @@ type Status struct {
 	Key   string `json:"key,omitempty"`
 	Owner string `json:"owner,omitempty"`
 
+	// Headers are SubmitOptions.Headers.
+	Headers map[string]string `json:"headers,omitempty"`
+
 	// Durability is what the accepted job survives.
 	Durability Durability `json:"durability"`
 
@@ -74,6 +78,9 @@ type Status struct {
 	// Fence is the fence of that attempt.
 	Attempt int    `json:"attempt,omitempty"`
 	Fence   uint64 `json:"fence,omitempty"`
+
+	// Snoozes is how often the handler has returned Snooze.
+	Snoozes int `json:"snoozes,omitempty"`
 
 	// Progress is the latest report of the last attempt.
 	Progress *Progress `json:"progress,omitempty"`

@@ -296,7 +296,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	}
 	a := &attempt{
 		record: r, marker: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data,
-		revision: seq, shown: seq, fence: seq, renewed: began,
+		revision: seq, shown: seq, fence: seq, begun: d.Begun, renewed: began,
 	}
 	if ok, err := d.secure(a, locks); !ok {
 		permit.Release(limit.Unused)

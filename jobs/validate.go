@@ -53,6 +53,7 @@ func (o QueueOptions) withDefaults() QueueOptions {
 	orDefault(&o.Lease, DefaultLease)
 	orDefault(&o.MaxAttempts, DefaultMaxAttempts)
 	orDefault(&o.MaxCrashes, min(DefaultMaxCrashes, max(o.MaxAttempts, 1)))
+	orDefault(&o.MaxSnoozes, DefaultMaxSnoozes)
 	orDefault(&o.AttemptTimeout, DefaultAttemptTimeout)
 	orDefault(&o.RetryInitial, DefaultRetryInitial)
 	orDefault(&o.RetryMax, max(DefaultRetryMax, o.RetryInitial))
@@ -71,6 +72,7 @@ func (o QueueOptions) validate(name string) error {
 	f.between("QueueOptions.Lease", o.Lease, 100*time.Millisecond, time.Hour)
 	f.Check(1 <= o.MaxAttempts && o.MaxAttempts <= MaxAttempts, "QueueOptions.MaxAttempts", o.MaxAttempts, fmt.Sprintf("from 1 to %d", MaxAttempts))
 	f.Check(1 <= o.MaxCrashes && o.MaxCrashes <= max(o.MaxAttempts, 1), "QueueOptions.MaxCrashes", o.MaxCrashes, fmt.Sprintf("from 1 to MaxAttempts (%d)", o.MaxAttempts))
+	f.Check(o.MaxSnoozes <= MaxSnoozes, "QueueOptions.MaxSnoozes", o.MaxSnoozes, fmt.Sprintf("at most %d", MaxSnoozes))
 	f.between("QueueOptions.RetryInitial", o.RetryInitial, time.Millisecond, MaxDelay)
 	f.between("QueueOptions.RetryMax", o.RetryMax, o.RetryInitial, MaxDelay)
 	if o.ResultTTL != None {
@@ -87,7 +89,7 @@ func (o QueueOptions) validate(name string) error {
 // validate has a fast path for valid options, because it is called for each job.
 func (o *SubmitOptions) validate() error {
 	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner)) <= MaxKey &&
-		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) {
+		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) && len(o.Headers) == 0 {
 		return nil
 	}
 	f := newFaults()
@@ -98,12 +100,16 @@ func (o *SubmitOptions) validate() error {
 	}
 	f.between("SubmitOptions.Delay", o.Delay, 0, MaxDelay)
 	f.Check(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
+	headers(o.Headers).validate(f)
 	return f.Err()
 }
 
 func (o WorkerOptions) validate() error {
 	f := newFaults()
 	f.Check(1 <= o.Concurrency && o.Concurrency <= 4096, "WorkerOptions.Concurrency", o.Concurrency, "from 1 to 4096")
+	for i, m := range o.Middleware {
+		f.Check(m != nil, fmt.Sprintf("WorkerOptions.Middleware[%d]", i), "nil", "a function")
+	}
 	f.Check(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
 	return f.Err()
 }

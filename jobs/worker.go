@@ -30,8 +30,10 @@ type Handler[In, Out any] func(ctx context.Context, job *Job[In]) (Out, error)
 type Job[In any] struct {
 	ID, Queue  string
 	Key, Owner string
+	Headers    map[string]string // a copy of SubmitOptions.Headers; nil: none
 	Input      In
-	Attempt    int // from 1
+	Attempt    int // from 1; snoozed ones are included
+	Snoozes    int // how often the handler has returned Snooze for this job
 	Fence      uint64
 	Submitted  time.Time // by the server's clock
 
@@ -88,7 +90,7 @@ func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, err
 		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
 	}
 	w := &Worker{
-		queue: q.queue, o: o, consumer: c, handle: handler(q, h),
+		queue: q.queue, o: o, consumer: c, handle: handler(q, through(o.Middleware, h)),
 		slots: make(chan struct{}, o.Concurrency), attempts: make(map[string]*attempt),
 	}
 	w.stopping, w.stop = context.WithCancel(context.Background())
@@ -121,8 +123,8 @@ func handler[In, Out any](q *Queue[In, Out], h Handler[In, Out]) func(context.Co
 			return nil, &undecodable{a.Version, err}
 		}
 		out, err := h(ctx, &Job[In]{
-			ID: a.id, Queue: q.name, Key: a.Key, Owner: a.Owner, Input: in,
-			Attempt: a.Attempt, Fence: a.fence, Submitted: a.Submitted, attempt: a,
+			ID: a.id, Queue: q.name, Key: a.Key, Owner: a.Owner, Headers: maps.Clone(a.Headers), Input: in,
+			Attempt: a.Attempt, Snoozes: a.Snoozes, Fence: a.fence, Submitted: a.Submitted, attempt: a,
 		})
 		if err != nil {
 			return nil, err
@@ -272,6 +274,7 @@ type WorkerStats struct {
 	Running                                                          int
 	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
 	Failed, Dead                                                     uint64 // of Ended
+	Snoozed                                                          uint64
 }
 
 // With returns the sums of s and o.
@@ -281,6 +284,7 @@ func (s WorkerStats) With(o WorkerStats) WorkerStats {
 		Started: s.Started + o.Started, Succeeded: s.Succeeded + o.Succeeded, Retried: s.Retried + o.Retried,
 		Ended: s.Ended + o.Ended, HandedBack: s.HandedBack + o.HandedBack, Dropped: s.Dropped + o.Dropped,
 		Trouble: s.Trouble + o.Trouble, Failed: s.Failed + o.Failed, Dead: s.Dead + o.Dead,
+		Snoozed: s.Snoozed + o.Snoozed,
 	}
 }
 

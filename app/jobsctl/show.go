@@ -3,6 +3,8 @@ package jobsctl
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +43,13 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	fact("state", s.state(j))
 	fact("key", j.Key)
 	fact("owner", j.Owner)
+	for i, name := range slices.Sorted(maps.Keys(j.Headers)) {
+		title := ""
+		if i == 0 {
+			title = "headers"
+		}
+		fact(title, name+": "+j.Headers[name])
+	}
 	fact("submitted", s.instant(j.Submitted))
 	if !j.NotBefore.IsZero() && !j.State.Terminal() && j.State != jobs.StateRunning {
 		fact("not before", j.NotBefore.UTC().Format(clock)+", "+s.ahead(j.NotBefore))
@@ -53,6 +62,9 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	}
 	if j.Fence > 0 {
 		fact("fence", strconv.FormatUint(j.Fence, 10))
+	}
+	if j.Snoozes > 0 {
+		fact("snoozes", strconv.Itoa(j.Snoozes))
 	}
 	fact("error", j.Error)
 	s.history(&b, j)

@@ -57,6 +57,17 @@ func contract(t *testing.T) *contractRig { return contractOf(t, jobs.DurabilityP
 func contractOf(t *testing.T, d jobs.Durability) *contractRig {
 	t.Helper()
 	t.Parallel()
+	return contractWith(t, d)
+}
+
+// contractInOneTest starts a server for a test that needs several.
+func contractInOneTest(t *testing.T) *contractRig {
+	t.Helper()
+	return contractWith(t, jobs.DurabilityProcess)
+}
+
+func contractWith(t *testing.T, d jobs.Durability) *contractRig {
+	t.Helper()
 	r := &contractRig{T: t, o: embedded.Options{Dir: t.TempDir(), Durability: d, Listen: "127.0.0.1:0"}}
 	r.start()
 	r.addr = r.server.Addr()

@@ -14,7 +14,7 @@ import (
 var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
 
 // hidden returns v, a response about jobs, without what only their submitters should see:
-// keys, which contain URLs, owners, and the queries of URLs in errors and progress texts.
+// keys, which contain URLs, owners, headers, and the queries of URLs in errors and progress texts.
 func hidden(v any) any {
 	switch v := v.(type) {
 	case jobsctl.Page:
@@ -30,7 +30,7 @@ func hidden(v any) any {
 }
 
 func hiddenJob(j jobs.Status) jobs.Status {
-	j.Key, j.Owner, j.Error = "", "", withoutQueries(j.Error)
+	j.Key, j.Owner, j.Headers, j.Error = "", "", nil, withoutQueries(j.Error)
 	if j.Progress != nil {
 		p := *j.Progress
 		p.Note = withoutQueries(p.Note)

@@ -202,7 +202,7 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 }
 
 // formKnown is the newest format of items and states that this program reads.
-const formKnown = 1
+const formKnown = 2
 
 // holes adds the parts of block files that are not records. A hole at the end of the
 // last block may be a write that a killed process left incomplete: nothing after the
