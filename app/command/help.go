@@ -49,7 +49,11 @@ func (n *node) writeHelp(c *cobra.Command, p Program) {
 	for _, g := range groups {
 		section(w, g.heading, g.rows)
 	}
-	section(w, "Commands:", n.leaves())
+	commands := n.leaves()
+	if n.parent == nil { // cobra adds it
+		commands = append(commands, row{"completion", "Print the completion script for bash, zsh, fish or powershell."})
+	}
+	section(w, "Commands:", commands)
 	if len(n.children) > 0 {
 		fmt.Fprintf(w, "\nRun \"%s <command> --help\" for more about a command.\n", c.CommandPath())
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,10 @@ func (r *releaser) archive(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d, without shell completions: weir has no completion command", len(r.platforms)), nil
+	if !slices.Contains(r.platforms, host) {
+		return fmt.Sprintf("%d, without shell completions: no binary for %s was built", len(r.platforms), host), nil
+	}
+	return fmt.Sprintf("%d, each with completions for %d shells", len(r.platforms), len(shells)), nil
 }
 
 // folder returns the name of the folder in an archive, such as weir_0.1.0_linux_amd64.
@@ -74,7 +78,11 @@ func (r *releaser) items(ctx context.Context, p platform) ([]item, error) {
 		items = append(items, item{name, 0o644, b})
 	}
 	third, err := r.licences(ctx, r.binary(p))
-	return append(items, item{"THIRD-PARTY-LICENSES.txt", 0o644, third}), err
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := r.completions(ctx)
+	return append(append(items, item{"THIRD-PARTY-LICENSES.txt", 0o644, third}), scripts...), err
 }
 
 // isLicence matches the files that must accompany a copy of a module.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,12 +53,20 @@ func (r *releaser) deb(ctx context.Context, p platform, target string) error {
 			copyright = append(copyright, i.data...)
 		}
 	}
-	for name, data := range map[string][]byte{"weir-proxy.service": unit, "copyright": copyright} {
+	files := map[string][]byte{"weir-proxy.service": unit, "copyright": copyright}
+	scripts := []any{}
+	for _, s := range shells {
+		if i := slices.IndexFunc(items, func(i item) bool { return i.name == s.archive }); i >= 0 && s.deb != "" {
+			files[s.name] = items[i].data
+			scripts = append(scripts, r.debFile(filepath.Join(dir, s.name), s.deb, 0o644))
+		}
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
-	config, err := json.Marshal(r.debConfig(p, dir)) // JSON is YAML
+	config, err := json.Marshal(r.debConfig(p, dir, scripts)) // JSON is YAML
 	if err != nil {
 		return err
 	}
@@ -87,12 +96,16 @@ func unitOf(name string) ([]byte, error) {
 	return []byte(head + packaged + rest), nil
 }
 
-// debConfig returns the configuration for nfpm.
-func (r *releaser) debConfig(p platform, dir string) map[string]any {
-	when := r.when.Format(time.RFC3339)
-	file := func(src, dst string, mode os.FileMode) map[string]any {
-		return map[string]any{"src": src, "dst": dst, "file_info": map[string]any{"mode": mode, "mtime": when, "owner": "root", "group": "root"}}
-	}
+// debFile returns one file of a package, for nfpm.
+func (r *releaser) debFile(src, dst string, mode os.FileMode) map[string]any {
+	return map[string]any{"src": src, "dst": dst, "file_info": map[string]any{
+		"mode": mode, "mtime": r.when.Format(time.RFC3339), "owner": "root", "group": "root",
+	}}
+}
+
+// debConfig returns the configuration for nfpm. scripts are the completions.
+func (r *releaser) debConfig(p platform, dir string, scripts []any) map[string]any {
+	file := r.debFile
 	config := file(filepath.Join(r.git.dir, "deploy", "systemd", "weir.yaml"), "/etc/weir/weir.yaml", 0o644)
 	config["type"] = "config|noreplace"
 	return map[string]any{
@@ -101,13 +114,13 @@ func (r *releaser) debConfig(p platform, dir string) map[string]any {
 		"description": "gateway that keeps slow HTTP services alive under high load\n It coalesces requests, caches responses and limits concurrency.",
 		"homepage":    "https://github.com/weir-go/weir",
 		"license":     "Apache-2.0",
-		"mtime":       when,
-		"contents": []any{
+		"mtime":       r.when.Format(time.RFC3339),
+		"contents": append([]any{
 			file(r.binary(p), "/usr/bin/weir", 0o755),
 			file(filepath.Join(dir, "weir-proxy.service"), "/usr/lib/systemd/system/weir-proxy.service", 0o644),
 			config,
 			file(filepath.Join(dir, "copyright"), "/usr/share/doc/weir/copyright", 0o644),
 			file(filepath.Join(r.git.dir, "README.md"), "/usr/share/doc/weir/README.md", 0o644),
-		},
+		}, scripts...),
 	}
 }

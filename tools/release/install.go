@@ -151,7 +151,7 @@ func (r *releaser) tryArchive(ctx context.Context) (string, error) {
 	if _, err := output(ctx, dir, nil, "tar", "-xf", filepath.Join(r.files, name)); err != nil {
 		return "", err
 	}
-	for _, want := range []string{"LICENSE", "README.md", "THIRD-PARTY-LICENSES.txt"} {
+	for _, want := range []string{"LICENSE", "README.md", "THIRD-PARTY-LICENSES.txt", shells[0].archive} {
 		if _, err := os.Stat(filepath.Join(dir, r.folder(host), want)); err != nil {
 			return "", err
 		}
