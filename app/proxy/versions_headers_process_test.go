@@ -55,7 +55,7 @@ func TestJ1_VersionsKeepHeaders(t *testing.T) {
 	show := runProgram(t, before, nil, "jobs", "show", h.ID(), "--queue", "all",
 		"--nats", "nats://"+addr, "--token-file", filepath.Join(dir, "token"))
 	show.ends(1)
-	if text := show.stderr(); !strings.Contains(text, "has format 2; this program reads 1") {
+	if text := show.stderr(); !strings.Contains(text, "2; this program reads 1") { // "has format 2", earlier "has the form 2"
 		t.Errorf("the earlier program shows %q; want an error with both formats", text)
 	}
 	w.signal(syscall.SIGTERM)
