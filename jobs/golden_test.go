@@ -31,6 +31,7 @@ var (
 		History: []FailedAttempt{{Attempt: 4, Ended: goldenTime.Add(time.Minute), Error: "lost", Class: "overload", Worker: "host/2/def"}},
 		Shown:   1<<40 + 2,
 	}
+	goldenClaim = `{"v":1,"key":"nightly@2026-11-23T09:00:00Z","lease":10000000000,"state":"forgotten","of":0,"submitted":"0001-01-01T00:00:00Z","claimed":true}`
 )
 
 // goldenFiles are the stored forms. A file whose name has a second number is of the
@@ -43,6 +44,26 @@ var goldenFiles = map[string]any{
 // laterFields are the fields that the files before them do not have.
 var laterFields = map[string][]string{
 	"v1-item": {"Headers"}, "v1-record": {"Headers", "Snoozes"}, "v1.1-record": {"Headers"},
+}
+
+// P2: each version reads the claims that the previous ones have stored, and programs
+// without claims read them as no job.
+func TestP2_GoldenClaimsAreRead(t *testing.T) {
+	want := claimRecord{record{item: item{Form: 1, Key: "nightly@2026-11-23T09:00:00Z", Lease: 10 * time.Second}, State: forgotten}, true}
+	if got := string(meta(want)); got != goldenClaim {
+		t.Errorf("a claim is encoded as\n%s; want\n%s", got, goldenClaim)
+	}
+	m := &journal.Message{Meta: []byte(goldenClaim), Seq: 7}
+	if !isClaim(m) {
+		t.Errorf("%s is no claim", goldenClaim)
+	}
+	if l, there, err := read(journal.View{State: m}); err != nil || !there || l.State != forgotten || l.Key != want.Key {
+		t.Errorf("read = %+v, %t, %v; want a forgotten job", l, there, err)
+	}
+	dropped := record{item: item{Form: 1, Lease: time.Second}, State: forgotten}
+	if isClaim(&journal.Message{Meta: meta(dropped)}) {
+		t.Error("a dropped job is a claim")
+	}
 }
 
 // J1: each version reads what the previous ones have stored. A file stays as long as

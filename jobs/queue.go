@@ -113,19 +113,11 @@ func (q *Queue[In, Out]) Join(ctx context.Context, in In, o SubmitOptions) (*Han
 
 // submit accepts an encoded input.
 func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id string, joined bool, err error) {
-	if len(data) > q.o.MaxInput {
-		return "", false, fmt.Errorf("%w: the input has %d bytes; queue %q accepts %d", ErrTooLarge, len(data), q.name, q.o.MaxInput)
+	if err := q.fits(data); err != nil {
+		return "", false, err
 	}
 	id = idOf(q.store.o.Namespace, q.name, o.Key)
-	it := item{
-		Key: o.Key, Owner: o.Owner, Serial: o.Serial, Fingerprint: o.Fingerprint,
-		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
-		Headers: o.Headers,
-	}
-	it.Form = it.form()
-	if o.Key != "" && it.Fingerprint == "" {
-		it.Fingerprint = fingerprint(data)
-	}
+	it := q.item(data, o)
 	for {
 		after, dead, there, err := q.existing(ctx, id, it, o)
 		if err != nil {
@@ -161,6 +153,28 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		}
 		return "", false, outward(ctx, err)
 	}
+}
+
+// fits returns ErrTooLarge if an encoded input is too large.
+func (q *queue) fits(data []byte) error {
+	if len(data) > q.o.MaxInput {
+		return fmt.Errorf("%w: the input has %d bytes; queue %q accepts %d", ErrTooLarge, len(data), q.name, q.o.MaxInput)
+	}
+	return nil
+}
+
+// item returns the metadata of a job with an encoded input.
+func (q *queue) item(data []byte, o SubmitOptions) item {
+	it := item{
+		Key: o.Key, Owner: o.Owner, Serial: o.Serial, Fingerprint: o.Fingerprint,
+		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
+		Headers: o.Headers,
+	}
+	it.Form = it.form()
+	if o.Key != "" && it.Fingerprint == "" {
+		it.Fingerprint = fingerprint(data)
+	}
+	return it
 }
 
 // existing looks for a job that can be joined. If there is none, it returns the
