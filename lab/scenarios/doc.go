@@ -30,6 +30,7 @@ func All() []scenario.Scenario {
 		fleetCold,
 		fleetChaos,
 		jobsScenario,
+		grpcStampede,
 		library,
 		gatewayHits,
 		gatewayStampede,
