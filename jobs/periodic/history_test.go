@@ -107,6 +107,8 @@ func checkHistory(t *testing.T, seed uint64, store *fake, seen *recorder, s peri
 	t.Helper()
 	accepted := store.of(t, s.Name)
 	missed := map[time.Time]int{}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
 	for _, e := range seen.all {
 		if e.Schedule == s.Name && e.Kind == periodic.EventMissed {
 			n := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,9 +105,10 @@ func TestP6_APanicStopsNothing(t *testing.T) {
 func TestP6_AFullQueueIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, seen := newFakeView(), &recorder{}
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		v.before = func(op string) error {
-			if full && op == "claim" {
+			if full.Load() && op == "claim" {
 				return errors.New("the queue is full")
 			}
 			return nil
@@ -118,7 +120,7 @@ func TestP6_AFullQueueIsTriedAgain(t *testing.T) {
 		if seen.count(periodic.EventTrouble) == 0 || len(v.of(t, "a")) != 0 {
 			t.Fatalf("%d reports, %d jobs; want reports, and no job", seen.count(periodic.EventTrouble), len(v.of(t, "a")))
 		}
-		full = false
+		full.Store(false)
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if n := len(v.of(t, "a")); n != 1 {
