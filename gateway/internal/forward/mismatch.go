@@ -64,7 +64,7 @@ var plainRefusals = [][]byte{
 const maxRefusal = 1 << 10
 
 // refusesPlain reports whether resp means that TLS is missing. Such a response
-// must not reach the client, who would take it for an error of its own. Only a
+// must not reach the client, which would read it as its own mistake. Only a
 // short 400 that ends its connection is examined; its body can still be read.
 func refusesPlain(resp *http.Response) bool {
 	bare := resp.ProtoMinor == 0 && len(resp.Header) == 0 // Go's, which ends with the connection
