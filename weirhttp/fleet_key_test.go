@@ -1,7 +1,10 @@
 package weirhttp
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +45,39 @@ func TestFleetNamesAreTheirKeys(t *testing.T) {
 	}
 	if name, ok := nameOf(responses.Key{Target: strings.Repeat("x", fleet.MaxName)}); ok {
 		t.Errorf("nameOf of a long URL = %d bytes; want no name", len(name))
+	}
+}
+
+// H29, and instances of version N-1: variants that mean the same have one name. It is
+// the name that N-1 computes from a field in canonical form, and never one that N-1
+// computes from a field with another meaning.
+func TestH29_FleetNamesOfVariants(t *testing.T) {
+	name, _ := nameOf(responses.Key{Scheme: "http", Host: "shop.example", Target: "/"})
+	of := func(language string) string {
+		return variantOf(name, 1, []string{"Accept-Language"}, http.Header{"Accept-Language": {language}})
+	}
+	before := func(combined string) string { // N-1 compares bytes, with normalized blanks
+		b := append([]byte{15}, "Accept-Language\x00"...)
+		sum := sha256.Sum256(append(b, strconv.Itoa(len(combined))+":"+combined...))
+		return "v" + strings.Repeat("0", 15) + "1" + hex.EncodeToString(sum[:hashDigits/2]) + name
+	}
+	for _, same := range []string{"de, en;q=0.5", "en;q=0.50,DE", "de,en;q=0.5"} {
+		if of(same) != of("de, en;q=0.5") {
+			t.Errorf("the variants of %q and of %q have two names; want one", same, "de, en;q=0.5")
+		}
+	}
+	if of("EN;q=0.50,de") != before("de, en;q=0.5") {
+		t.Error("the name is not that of N-1 for the canonical form")
+	}
+	for _, other := range []string{"EN;q=0.50, de", "en;q=0.5, de", "de, en", "de", ""} {
+		if of("EN;q=0.50,de") == before(other) {
+			t.Errorf("the name is that of N-1 for %q", other)
+		}
+	}
+	for _, malformed := range []string{"de_DE", "de;q=.5", "de;q=0.1, de"} { // bytes, as before
+		if of(malformed) != before(malformed) {
+			t.Errorf("the name for %q is not that of N-1", malformed)
+		}
 	}
 }
 

@@ -203,7 +203,7 @@ func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
 	}
 	<-f.done // as in deliver
 	c.copyHead(f)
-	c.serveContent(outcome, whole.Bytes())
+	c.serveContent(outcome, f.resp.Received, whole.Bytes())
 }
 
 // errClient wraps a failed write to the client.

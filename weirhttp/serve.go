@@ -137,13 +137,31 @@ func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request,
 // body writes the status and the body of s, or the part of it that r asks for.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request, s *responses.Stored) {
 	if (q.Conditional || q.Range) && s.Status == http.StatusOK {
-		http.ServeContent(partWriter{w}, ranged(r, len(s.Body)), "", lastModified(s.Header), bytes.NewReader(s.Body))
+		content(w, r, s.Header, s.Received, s.Body)
 		return
 	}
 	w.WriteHeader(s.Status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(s.Body) // if the client has gone, the server notices
 	}
+}
+
+// content responds to r, which has a condition or a range, from a complete response
+// that was received at received with the fields h. Its fields are already in w.
+func content(w http.ResponseWriter, r *http.Request, h http.Header, received time.Time, body []byte) {
+	if rfc9111.UnchangedSince(r.Header, h, received) {
+		notModified(w)
+		return
+	}
+	http.ServeContent(partWriter{w}, ranged(r, len(body)), "", lastModified(h), bytes.NewReader(body))
+}
+
+// notModified responds with 304, without the fields that describe the body.
+func notModified(w http.ResponseWriter) {
+	for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding"} {
+		delete(w.Header(), name)
+	}
+	w.WriteHeader(http.StatusNotModified)
 }
 
 func lastModified(h http.Header) time.Time {
@@ -195,9 +213,9 @@ func (c *call) stay(err error) {
 	c.h.body(c.w, c.r, c.q, c.stale)
 }
 
-// serveContent responds to c with the part that it asks for of a complete body. The
-// header fields are already in c.w.
-func (c *call) serveContent(outcome Outcome, body []byte) {
+// serveContent responds to c with the part that it asks for of a complete body, which
+// was received at received. The header fields are already in c.w.
+func (c *call) serveContent(outcome Outcome, received time.Time, body []byte) {
 	h := c.w.Header()
 	delete(h, "Trailer")
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -206,7 +224,7 @@ func (c *call) serveContent(outcome Outcome, body []byte) {
 	}
 	c.setStatus(outcome)
 	c.report(outcome)
-	http.ServeContent(partWriter{c.w}, ranged(c.r, len(body)), "", lastModified(h), bytes.NewReader(body))
+	content(c.w, c.r, h, received, body)
 }
 
 // ranged returns r with a Range field that http.ServeContent handles as RFC 9110

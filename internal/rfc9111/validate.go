@@ -63,3 +63,16 @@ func first(h http.Header, name string) string {
 	}
 	return ""
 }
+
+// UnchangedSince reports whether the request fields h have an If-Modified-Since
+// that a stored response without Last-Modified satisfies: its Date, or the time
+// received if it has none, is not later (RFC 9111 section 4.3.2). It reports false
+// where another condition takes precedence (RFC 9110 section 13.2.2).
+func UnchangedSince(h, stored http.Header, received time.Time) bool {
+	since := h["If-Modified-Since"]
+	if len(since) != 1 || len(h["If-None-Match"]) > 0 || len(h["If-Match"]) > 0 || len(stored["Last-Modified"]) > 0 {
+		return false
+	}
+	limit, ok := httpDate(since[0], received)
+	return ok && !dateOf(stored, received).Truncate(time.Second).After(limit)
+}

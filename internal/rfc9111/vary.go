@@ -52,6 +52,9 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 // normalized, except in lines with a quote, and in Authorization and Cookie,
 // which are kept line by line. The values of a single cookie are kept one by one
 // too. Each value is preceded by its length.
+//
+// Accept, Accept-Encoding and Accept-Language are encoded by what they mean, see
+// preferences: fields that mean the same have the same encoding (H29).
 func Selecting(vary []string, h http.Header) string {
 	var b []byte
 	for _, name := range vary {
@@ -77,6 +80,13 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 			b = appendValue(b, line)
 		}
 		return append(b, '-')
+	}
+	if negotiates(name) {
+		var p preferences
+		if p.read(name, lines) {
+			var text [maxCanonical]byte
+			return appendValue(b, string(p.append(text[:0])))
+		}
 	}
 	size := -len(", ")
 	for f := (combined{lines: lines}); f.next(); {
@@ -139,6 +149,13 @@ func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 	v, s, ok := cutValue(s)
 	if !ok {
 		return s, false
+	}
+	if negotiates(name) {
+		var p preferences
+		if p.read(name, lines) {
+			var text [maxCanonical]byte
+			return s, string(p.append(text[:0])) == v // does not copy
+		}
 	}
 	for f := (combined{lines: lines}); f.next(); {
 		if f.n > 1 {
