@@ -52,6 +52,11 @@ func adjust() {
 // batch small objects without pointers into one block, and then keep them alive.
 type cycle struct{ _ *cycle }
 
+// most is the percentage at which the runtime's own minimum is Floor: it starts no
+// collection below 4 MiB * GOGC / 100 (heapMinimum in runtime/mgcpacer.go). A higher
+// percentage would move that minimum beyond Floor.
+const most = Floor * 100 / (4 << 20)
+
 // percent returns the growth, in percent of the live heap and the roots, at which the
 // heap reaches Floor. See "The GC guide", https://go.dev/doc/gc-guide: target heap =
 // live + (live + roots) * GOGC / 100.
@@ -59,5 +64,5 @@ func percent(live, roots uint64) uint64 {
 	if live >= Floor {
 		return normal
 	}
-	return max(normal, (Floor-live)*100/max(live+roots, 1<<20))
+	return min(most, max(normal, (Floor-live)*100/max(live+roots, 1)))
 }
