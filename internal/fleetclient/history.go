@@ -94,6 +94,13 @@ func (v view) contradicts(a fleet.Answer) bool {
 // lose handles lost history, discovered at the given turn: everything is
 // invalidated, here and in the engine. Nothing in memory is written back, because
 // it may have been invalidated in the lost period.
+//
+// The invalidation becomes pending in the critical section in which the lost numbers
+// are forgotten. Between the two, another call would use the engine:
+//
+//	A: sees an old fence, and forgets the lost numbers
+//	B: asks; no number contradicts the old entry, and nothing is pending
+//	A: the invalidation of everything is pending
 func (c *Client) lose(turn uint64) {
 	c.mu.Lock()
 	if c.history.turns != turn {
@@ -103,9 +110,11 @@ func (c *Client) lose(turn uint64) {
 	c.history.turns++
 	clear(c.history.keys)
 	c.lastTag, c.tagSeq, c.cleared, c.expired = 0, 0, 0, 0 // numbers of the lost history are meaningless
+	c.oweLocked(everything, false, errHistory)
+	c.scheduleLocked(c.backlog.every)
 	c.mu.Unlock()
 	c.count.histories.Add(1)
-	_ = c.owe(errHistory, false, everything)
+	c.tellPending(errHistory)
 	if c.o.Hooks.Tagged != nil {
 		c.o.Hooks.Tagged("")
 	}

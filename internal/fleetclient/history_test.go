@@ -2,6 +2,7 @@ package fleetclient_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,4 +133,45 @@ func TestT13_LeasesOfALostHistoryStoreNothing(t *testing.T) {
 		all[0].has("k", "", fleet.GrantLease)
 		settles(t, l, stored("of another history", 0), false)
 	})
+}
+
+// T13: of several calls at once, one finds out. No other uses the engine before the
+// invalidation of everything is pending.
+func TestT13_CallsAtOnceFindLostHistory(t *testing.T) {
+	n := 300
+	if testing.Short() {
+		n = 30
+	}
+	for range n {
+		synctest.Test(t, func(t *testing.T) {
+			snapshot := fleet.NewMemory(fleet.MemoryOptions{})
+			if _, err := snapshot.Write(context.Background(), fleet.Key{Namespace: "n", Name: "k"}, fleet.Write{Entry: entry("old", 0)}); err != nil {
+				t.Fatal(err)
+			}
+			all := instances(t, 1)
+			time.Sleep(time.Second)
+			all[0].writes(fleet.Write{})
+			restored(t, all, snapshot)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					s := all[0].Subscribe("k")
+					defer s.Close()
+					for range 3 {
+						a, err := s.Ask(t.Context(), fleet.Ask{})
+						if err == nil && a.Value != nil && !s.Overtaken(a.Entry.Fence) {
+							t.Errorf("Ask = %v, %q; want nothing of the snapshot", a.Grant, a.Value.Data)
+						}
+						if a.Grant == fleet.GrantLease {
+							s.Hold(a.Fence, nil).GiveUp(fleet.Outcome{})
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if t.Failed() {
+			return
+		}
+	}
 }
