@@ -83,10 +83,15 @@ func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int,
 // purgeHere is purge on this instance only.
 func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 	n := c.store.Purge(key, expire)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.detachLocked(key)
+	c.detach(key)
 	return n
+}
+
+// purgeFor invalidates key, the key of w, for the unsafe request whose response w may
+// store.
+func (c *Cache) purgeFor(key responses.Key, w *responses.Write) {
+	c.store.PurgeFor(w)
+	c.detach(key)
 }
 
 // InvalidateTags removes all responses that carry one of the tags (Surrogate-Key or
@@ -156,6 +161,13 @@ func (c *Cache) Stats() CacheStats {
 		out.Fleet = m.stats()
 	}
 	return out
+}
+
+// detach hides the flights of key from later requests.
+func (c *Cache) detach(key responses.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.detachLocked(key)
 }
 
 func (c *Cache) detachAll() {

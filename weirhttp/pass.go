@@ -70,6 +70,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	defer h.count.inFlight.Add(-1)
 	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
 	r = p.trace.begin(r.WithContext(ctx))
+	p.post = h.newPost(w, r, q)
+	defer p.post.drop()
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
@@ -122,6 +124,7 @@ type passthroughWriter struct {
 	length int64       // of the response body, as declared; -1 if unknown
 	wrote  int64       // bytes of the body written
 	final  error       // the error that ended the response
+	post   *post       // nil if the response cannot be stored
 	headed atomic.Bool // the headers have been written
 	// answered: the headers have been written, or the connection was taken over.
 	answered atomic.Bool
@@ -210,6 +213,9 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	scheme, own := p.h.scheme(p.r), *p.r
 	own.RequestURI = target(p.r) // as in the key
 	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
+		if p.post.invalidates(t) {
+			continue
+		}
 		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
 	}
 	if isStream(p.Header()) {
@@ -224,10 +230,11 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		p.ResponseWriter.WriteHeader(status)
 		return
 	}
-	p.c.writeHead(OutcomePass, status)
 	if n, err := strconv.ParseInt(p.Header().Get("Content-Length"), 10, 64); err == nil {
 		p.length = n
 	}
+	p.post.head(p.c, status, p.Header(), p.length)
+	p.c.writeHead(OutcomePass, status)
 	p.written(0)
 }
 
@@ -259,6 +266,7 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 		defer p.moved()
 	}
 	p.written(len(b))
+	p.post.data(p.ctx, b)
 	p.client.Begin(slow.Down, len(b))
 	n, err := p.ResponseWriter.Write(b)
 	p.client.End(slow.Down, n)
@@ -308,8 +316,8 @@ func (p *passthroughWriter) Fail(err error) {
 	}
 }
 
-// CloseDelimited implements [Sink]. The response is not stored in any case.
-func (p *passthroughWriter) CloseDelimited() {}
+// CloseDelimited implements [Sink].
+func (p *passthroughWriter) CloseDelimited() { p.post.drop() }
 
 // whole reports whether the complete response was written, or net/http itself would
 // detect that it was not.
@@ -333,9 +341,9 @@ func (p *passthroughWriter) end(err error) {
 	}
 	p.final = err
 	switch {
-	case err == nil && p.status == 0:
-		p.WriteHeader(http.StatusOK)
 	case err == nil:
+		p.WriteHeader(http.StatusOK) // if it was not called
+		p.post.store(p.c)
 	case p.status == 0:
 		p.c.noAnswer(err)
 		p.c.fail(err)

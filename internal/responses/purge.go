@@ -13,13 +13,22 @@ func (s *Store) Remove(k Key, r *Stored) {
 // marks the responses, and later those that the running writes store. It returns
 // the number of responses removed or marked. Once it has returned, no Get returns
 // a response whose fetch began before, or with soft, only a marked one.
-func (s *Store) Purge(k Key, soft bool) int {
+func (s *Store) Purge(k Key, soft bool) int { return s.purge(k, soft, nil) }
+
+// PurgeFor is Purge of w's key on behalf of the request whose response w may store:
+// w itself stays valid, unless an earlier invalidation has voided it.
+func (s *Store) PurgeFor(w *Write) int { return s.purge(w.key, false, w) }
+
+// purge is Purge that leaves the write except, which may be nil, as it is.
+func (s *Store) purge(k Key, soft bool, except *Write) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := s.writing[k]; w != nil; w = w.next {
-		if soft {
+		switch {
+		case w == except:
+		case soft:
 			w.soft = true
-		} else {
+		default:
 			w.void.Store(true)
 		}
 	}
