@@ -54,6 +54,7 @@ func (r Route) clone() Route {
 	for _, list := range []*[]string{
 		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
 		&r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
+		&r.Events.IncompleteTypes, &r.Events.IncompleteData,
 	} {
 		*list = slices.Clone(*list)
 	}
@@ -64,7 +65,7 @@ func (r Route) clone() Route {
 // options returns the options that r sets for its own Handler.
 func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
-		Policy:  r.Cache,
+		Policy: r.Cache, Events: r.Events,
 		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,

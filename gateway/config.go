@@ -223,6 +223,8 @@ type Route struct {
 
 	// Cache configures caching beyond what the origin's response fields ask for.
 	Cache weirhttp.Policy
+	// Events shares event streams. The zero value does not: see weirhttp.EventPolicy.
+	Events weirhttp.EventPolicy
 	// NoStore, NoCoalescing, FinishAbandoned, Observe, MaxObject, RefreshAhead:
 	// see weirhttp.Options.
 	NoStore, NoCoalescing, FinishAbandoned, Observe bool

@@ -74,16 +74,17 @@ func (c *call) run(came time.Time) {
 
 // look checks the store again, and reports whether it has responded to c.
 func (c *call) look() bool {
-	s, use := c.h.find(c.key, c.r, c.q, time.Now())
+	h := c.h
+	s, use := h.find(c.key, c.r, c.q, time.Now())
 	c.stale, c.due = s, use.due
 	switch {
 	case use.fresh:
-		c.counted = true // by hit
-		c.h.hit(c.w, c.r, c.q, c.key, s, use)
+		c.counted, c.endless = true, h.paces(s) // by hit
+		h.hit(c.w, c.r, c.q, c.key, s, use)
 		return true
 	case use.swr:
-		c.counted = true // by staleHit
-		c.h.staleHit(c.w, c.r, c.q, c.key, s, use)
+		c.counted, c.endless = true, h.paces(s) // by staleHit
+		h.staleHit(c.w, c.r, c.q, c.key, s, use)
 		return true
 	}
 	return false

@@ -34,8 +34,12 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 			late(err)
 		}
 	}
-	if h.o.HeadTimeout > 0 {
-		s.got = time.AfterFunc(h.o.HeadTimeout, func() { stop(errNoHead) })
+	wait, without := h.o.HeadTimeout, errNoHead
+	if s.streams {
+		wait, without = h.o.StreamIdleTimeout, errIdle
+	}
+	if wait > 0 {
+		s.got = time.AfterFunc(wait, func() { stop(without) })
 		defer s.got.Stop()
 	}
 	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {

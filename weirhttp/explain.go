@@ -38,13 +38,13 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 		r = r.Clone(r.Context())
 		r.Header = make(http.Header)
 	}
-	q := h.policy.ReadRequest(r.Header)
+	q := h.readRequest(r)
 	key := h.key(r)
 	e.Key = keyText(key)
 	if h.o.Observe {
 		e.say("Observe mode is on: nothing is shared, stored or rejected. The rest describes what would happen without it.")
 	}
-	if why := passes(r, q); why != "" {
+	if why := h.passes(r, q); why != "" {
 		e.Answer = "pass"
 		e.say("It bypasses the cache and is forwarded under the limits: %s.", why)
 		return e
@@ -52,8 +52,13 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 	if h.ignores && h.policy.Forward(r.Header, true) {
 		r = r.Clone(r.Context())
 		h.policy.Forward(r.Header, false)
-		q = h.policy.ReadRequest(r.Header)
+		q = h.readRequest(r)
 		e.say("The policy removes fields or cookies from it before it is compared and forwarded.")
+	}
+	if h.resumes(r) {
+		e.Answer = "pass"
+		e.say("It bypasses the cache and is forwarded under the limits: it has Last-Event-ID, and only the origin knows which events follow.")
+		return e
 	}
 	if q.Override {
 		e.Answer = "pass"
@@ -74,7 +79,7 @@ func (e *Explanation) say(format string, args ...any) {
 }
 
 // passes returns why a request bypasses the cache, or "" if it does not.
-func passes(r *http.Request, q rfc9111.Request) string {
+func (h *Handler) passes(r *http.Request, q rfc9111.Request) string {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return "its method is " + r.Method
@@ -82,7 +87,7 @@ func passes(r *http.Request, q rfc9111.Request) string {
 		return "it has a body"
 	case q.Upgrade:
 		return "it asks for an upgrade"
-	case q.Streams:
+	case q.Streams && !h.sharesEvents(r):
 		return "it asks for a stream of events, or is gRPC"
 	case q.Expect:
 		return "it has an Expect field"

@@ -34,6 +34,9 @@ func (f *flight) fly(ctx context.Context) {
 			h.background.Add(-1)
 			defer h.refreshing.Done()
 		}
+		if f.endless {
+			h.count.streams.Add(-1)
+		}
 		f.write.Drop()
 		f.close()
 		f.lookup.close()
@@ -62,7 +65,7 @@ func (f *flight) fly(ctx context.Context) {
 		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
 		})
-		t.sink = s
+		t.sink, s.streams = s, f.q.Streams
 		err = h.exchange(req, s, f.cancel, f.late)
 		t.readers.Close()
 		if t.again && err == nil {
@@ -143,8 +146,9 @@ type fetch struct {
 	readers     slow.Client // of the body, which may hold back its writer
 
 	status int
-	again  bool // the call must be repeated without conditions
-	drop   bool // no client gets the body
+	again  bool    // the call must be repeated without conditions
+	drop   bool    // no client gets the body
+	events *events // what it follows if it is a shared event stream, else nil
 	resp   rfc9111.Response
 	header http.Header
 	body   *stream.Body
@@ -179,12 +183,15 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now, f.lookup))
 		return
 	}
-	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
+	t.resp, t.events = h.readHead(f.req, f.q, status, header, t.sink.fin, t.sent, now)
+	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
-		t.resp.Storable, t.resp.Sharing, t.resp.Reason = false, rfc9111.Nobody, "event stream"
 		t.readers.Endless()
-		t.permit = h.stream(t.ctx, t.permit)
+		if t.events == nil || !h.o.Events.AsCalls {
+			t.permit = h.stream(t.ctx, t.permit)
+		}
 		f.endless = true
+		h.count.streams.Add(1)
 	}
 	if t.sink.fin && t.resp.Storable {
 		t.resp.Storable, t.resp.Reason = false, "close-delimited"
@@ -215,13 +222,14 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		// Before any caller wakes up: a caller that finds it there sends headers and
 		// body in one write.
 		t.sink.pending = nil
+		t.events.takes(first)
 		f.lookup.grown(t.sink.written)
 	}
 	if t.sink.ended && !oversize && len(t.sink.pending) == 0 {
 		// Likewise, a response that is already complete is not sent before the call
 		// is over: a client that has it finds it stored, and the permit released.
 		f.callEnded()
-		t.body.Finish(t.sink.trailers(), nil)
+		t.body.Finish(t.sink.trailers(), t.events.ends())
 	}
 	if isError(status) {
 		f.tells(status, nil) // before a caller gets the stored response and the next one arrives
@@ -232,6 +240,9 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 func (t *fetch) data(p []byte) error {
 	if t.drop {
 		return nil
+	}
+	if t.events.takes(p) {
+		t.f.detach()
 	}
 	t.readers.Begin(slow.Down, len(p))
 	n, err := t.body.Write(t.ctx, p)
@@ -278,14 +289,14 @@ func (t *fetch) finish(err error) {
 	if t.drop {
 		t.body.Release()
 	}
-	if err != nil || t.drop || !t.resp.Storable {
+	if err != nil || t.drop || !t.resp.Storable || !t.events.storable() {
 		return
 	}
 	whole, kept := t.body.Whole()
 	if !kept {
 		return
 	}
-	s := h.stored(t.resp, f.req.Header, t.header, whole)
+	s := t.events.stored(h, t.resp, f.req.Header, t.header, whole)
 	f.lookup.brings(s)
 	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; otherwise released when its last reader leaves
@@ -305,7 +316,7 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 	}
 	s := &responses.Stored{
 		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req), Header: kept, Body: body,
-		Extra: readySize(len(kept)),
+		Extra: readySize(len(kept)), Events: isStream(kept),
 	}
 	s.Refresh.Store(h.refreshFrom(s).UnixNano())
 	s.Checked.Store(resp.Received.UnixNano())
@@ -316,8 +327,9 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 // and returns the result. lookup may be nil.
 func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
-	resp := h.policy.Read(r, q, old.Status, header, sent, now)
+	resp, _ := h.readHead(r, q, old.Status, header, false, sent, now)
 	s := h.stored(resp, r.Header, header, old.Body)
+	s.Pace = old.Pace
 	lookup.head(&resp, int64(len(s.Body)))
 	lookup.brings(s)
 	if resp.Storable {

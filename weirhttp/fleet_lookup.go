@@ -182,12 +182,15 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 		return nil
 	}
 	f, h, now := l.f, l.f.group.handler, time.Now()
-	resp := h.policy.Read(f.req, f.q, r.wire.Status, r.wire.Header, now, now)
+	resp, events := h.readHead(f.req, f.q, r.wire.Status, r.wire.Header, false, now, now)
 	within := func(name string) bool { return r.level == 1 && slices.Contains(l.names, name) }
 	if !resp.Storable || resp.Validate || slices.ContainsFunc(resp.Vary, func(name string) bool { return !within(name) }) {
 		return nil
 	}
 	resp.Age = r.wire.Age + max(r.Value.TTL-r.Entry.Fresh, 0)
+	if events != nil && events.fromEnd {
+		resp.Lifetime = resp.Age + min(r.Entry.Fresh, resp.Lifetime)
+	}
 	s := h.stored(resp, f.req.Header, r.wire.Header, r.wire.Body)
 	s.Root = r.Entry.Fence
 	if r.level == 1 {

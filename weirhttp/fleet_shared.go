@@ -78,7 +78,7 @@ func (c *call) takeShared(f *flight) bool {
 	}
 	h.tellKey(c.w, c.key)
 	c.report(o)
-	h.body(c.w, c.r, c.q, s)
+	c.body(s)
 	return true
 }
 

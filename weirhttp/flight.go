@@ -70,7 +70,8 @@ type flight struct {
 	valid    *responses.Stored // the origin has validated this stored response
 	upstream int               // status of the origin
 	queued   time.Duration
-	endless  bool // the response has no end
+	endless  bool    // the response has no end
+	events   *events // the response is an event stream that is shared, or nil
 	// These are set instead of a head. shared is the response from the fleet, own
 	// reports that it is the one that was stored here, because is why it is served
 	// although it is stale, and waited reports that f has waited for it. dispersed:
@@ -254,13 +255,19 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	f.upstream = resp.Status
 	h.answered(resp.Status)
 	for _, w := range waiting {
-		w.released = !w.leader && (alone || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
+		w.released = !w.leader && (alone || f.wholeOnly(w.q) || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
 		if !w.released {
 			w.reader = body.Join()
 		}
 	}
 	close(f.headed)
 	return true
+}
+
+// wholeOnly reports whether a request would have to wait for the end of f's response,
+// which is a stream: it asks for a part, or on a condition.
+func (f *flight) wholeOnly(q rfc9111.Request) bool {
+	return f.events != nil && (q.Range || q.Conditional)
 }
 
 // validated ends f with s, the stored response that the origin has validated. It

@@ -98,7 +98,14 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 	if f.valid != nil {
 		return nil, !c.h.policy.MayShare(&f.valid.Response, f.req.Header, c.r.Header, c.q)
 	}
-	st := f.resp.At(time.Now(), c.q)
+	now, resp := time.Now(), f.resp
+	if f.wholeOnly(c.q) {
+		return nil, true
+	}
+	if f.events != nil {
+		resp.Lifetime = f.events.lifetime(&resp, now)
+	}
+	st := resp.At(now, c.q)
 	if !st.Fresh && !c.q.NoCache || !c.h.policy.MayShare(&f.resp, f.req.Header, c.r.Header, c.q) {
 		return nil, true
 	}
@@ -125,7 +132,7 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 	if c.receipt.Collapsed {
 		outcome = OutcomeJoined
 	}
-	if (c.q.Range || c.q.Conditional) && f.resp.Status == http.StatusOK && c.r.Method == http.MethodGet {
+	if (c.q.Range || c.q.Conditional) && f.events == nil && f.resp.Status == http.StatusOK && c.r.Method == http.MethodGet {
 		c.deliverPart(f, r, outcome)
 		return
 	}

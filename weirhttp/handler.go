@@ -13,6 +13,7 @@ import (
 	coalesce "github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/eventstream"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
@@ -24,15 +25,16 @@ import (
 // Create one with [New], and Close it after its server has shut down. It is safe for
 // concurrent use.
 type Handler struct {
-	next   http.Handler
-	o      Options // with defaults
-	cache  *Cache
-	policy rfc9111.Policy
-	name   string   // as in Cache-Status
-	route  string   // as in Receipts
-	vary   []string // fields and cookies that the policy adds to Vary
-	seed   maphash.Seed
-	keyed  rfc9111.Credentials // the credentials that the policy compares
+	next       http.Handler
+	o          Options // with defaults
+	cache      *Cache
+	policy     rfc9111.Policy
+	name       string            // as in Cache-Status
+	route      string            // as in Receipts
+	vary       []string          // fields and cookies that the policy adds to Vary
+	eventRules eventstream.Rules // of Options.Events
+	seed       maphash.Seed
+	keyed      rfc9111.Credentials // the credentials that the policy compares
 	// ignores: the policy removes fields or cookies from requests.
 	ignores bool
 
@@ -76,7 +78,10 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	h.hot = newHotURLs(h, o.HotKeys)
 	h.open, h.close = context.WithCancel(context.Background())
 	h.refreshes, h.rest = context.WithCancel(h.open)
-	h.vary = slices.Clone(o.Policy.Vary)
+	if h.eventRules = o.Events.rules(); o.Events.Share {
+		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
+	}
+	h.vary = slices.Clone(h.policy.Vary)
 	for _, name := range o.Policy.VaryCookies {
 		h.vary = append(h.vary, "cookie:"+name)
 	}
@@ -146,23 +151,25 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		h.newCall(w, r, q, key, s, u.due).run(came)
 		return
 	}
-	h.requests.Record(time.Since(came))
+	if !h.paces(s) {
+		h.requests.Record(time.Since(came))
+	}
 }
 
 // read returns r as the policy forwards it, and the parsed fields of r. It reports
 // false if r bypasses the cache.
 func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
 	r = endToEnd(r)
-	q := h.policy.ReadRequest(r.Header)
-	if !concerns(r) || q.Upgrade || q.Streams || q.Expect {
+	q := h.readRequest(r)
+	if !concerns(r) || q.Upgrade || q.Streams && !h.sharesEvents(r) || q.Expect {
 		return r, q, false
 	}
 	if h.ignores && h.policy.Forward(r.Header, true) {
 		r = r.Clone(r.Context())
 		h.policy.Forward(r.Header, false)
-		q = h.policy.ReadRequest(r.Header)
+		q = h.readRequest(r)
 	}
-	return r, q, !q.Override
+	return r, q, !q.Override && !h.resumes(r)
 }
 
 // newCall returns a call for r. s is the response that is stored for it and cannot be

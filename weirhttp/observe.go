@@ -82,13 +82,13 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	if h.o.ClientLimiter != nil && h.o.ClientLimiter.Admit(r, make(http.Header)) != nil {
 		s.refusedClient.Add(1)
 	}
-	q := h.policy.ReadRequest(r.Header)
+	q := h.readRequest(r)
 	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
 	defer o.over(came)
 	o.sum.SetSeed(s.seed)
 	key := h.hot.keyOf(r, o.endless)
 	h.hot.asked(key, came, turn)
-	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && !q.Streams && !q.Range && !q.Conditional && !q.NoStore && !q.Override {
+	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) && !q.Range && !q.Conditional && !q.NoStore && !q.Override {
 		o.place()
 	}
 	if o.hit == nil && o.joins == nil {
@@ -154,8 +154,9 @@ type observation struct {
 	trace   callTrace
 	err     error // the error that ended the response
 	endless bool
-	counted bool // its outcome is counted
-	lost    bool // the client no longer takes the response
+	counted bool    // its outcome is counted
+	lost    bool    // the client no longer takes the response
+	events  *events // as in a fetch
 }
 
 var _ Sink = (*observation)(nil)
@@ -167,7 +168,7 @@ func (o *observation) place() {
 	if h.ignores && h.policy.Forward(o.r.Header, true) {
 		o.asked = o.r.Clone(o.r.Context())
 		h.policy.Forward(o.asked.Header, false)
-		o.q = h.policy.ReadRequest(o.asked.Header)
+		o.q = h.readRequest(o.asked)
 	}
 	o.key = h.key(o.r)
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
@@ -227,8 +228,9 @@ func (o *observation) headed() {
 		return
 	}
 	now := time.Now()
-	resp := o.h.policy.Read(o.asked, o.q, o.status, o.Header(), o.sent, now)
-	if length, _ := strconv.ParseInt(o.Header().Get("Content-Length"), 10, 64); isStream(o.Header()) || length > h.o.MaxObject {
+	var resp rfc9111.Response
+	resp, o.events = h.readHead(o.asked, o.q, o.status, o.Header(), o.fin, o.sent, now)
+	if length, _ := strconv.ParseInt(o.Header().Get("Content-Length"), 10, 64); length > h.o.MaxObject {
 		resp.Sharing, resp.Storable = rfc9111.Nobody, false
 	}
 	resp.Storable = resp.Storable && !o.fin
@@ -246,6 +248,7 @@ func (o *observation) Write(p []byte) (int, error) {
 		o.WriteHeader(http.StatusOK)
 	}
 	_, _ = o.sum.Write(p)
+	o.events.takes(p)
 	o.size += int64(len(p))
 	n, err := o.ResponseWriter.Write(p)
 	o.lost = o.lost || isLost(err)
@@ -336,7 +339,7 @@ func (o *observation) end(returned bool) {
 	if returned && o.status == 0 && o.failed == nil {
 		o.WriteHeader(http.StatusOK)
 	}
-	whole := returned && o.failed == nil
+	whole := returned && o.failed == nil && o.events.ends() == nil
 	s, sum := o.h.shadow, o.sum.Sum64()
 	switch {
 	case o.hit != nil:
@@ -349,7 +352,7 @@ func (o *observation) end(returned bool) {
 		}
 		o.leads.sum, o.leads.ok = sum, whole
 		close(o.leads.done)
-		if whole && o.leads.resp.Storable && o.size <= o.h.o.MaxObject && !o.h.o.NoStore {
+		if whole && o.leads.resp.Storable && o.events.storable() && o.size <= o.h.o.MaxObject && !o.h.o.NoStore {
 			s.keep(o.key, o.leads)
 		}
 	case o.joins != nil:

@@ -25,6 +25,9 @@ type Options struct {
 	// Policy adds to what the origin says about storing and lifetimes.
 	Policy Policy
 
+	// Events shares event streams. The zero value does not.
+	Events EventPolicy
+
 	// NoStore stores nothing.
 	NoStore bool
 	// NoCoalescing starts a call for each miss.
@@ -162,6 +165,7 @@ func (o Options) Validate() error {
 	check(o.Cooling <= time.Hour, "Cooling", o.Cooling, "at most 1 h")
 	check(o.MaxCooling == 0 || o.MaxCooling >= cmp.Or(o.Cooling, DefaultCooling) && o.MaxCooling <= 24*time.Hour,
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
+	o.Events.check(check)
 	o.Clients.check(check)
 	f.Add(o.Fleet.Validate())
 	return f.Err()

@@ -28,7 +28,7 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 		return nil, use{}
 	}
 	s := h.cache.store.Get(key, r.Header)
-	if s == nil || q.Credentials&^s.Admits != 0 {
+	if s == nil || q.Credentials&^s.Admits != 0 || s.Events && !h.o.Events.Share || q.Streams && !fitsStreams(s) {
 		return nil, use{}
 	}
 	u := use{Standing: s.At(now, q)}
@@ -136,6 +136,10 @@ func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request,
 
 // body writes the status and the body of s, or the part of it that r asks for.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request, s *responses.Stored) {
+	if r.Method != http.MethodHead && !q.Conditional && !q.Range && h.paces(s) {
+		h.replay(w, r, s)
+		return
+	}
 	if (q.Conditional || q.Range) && s.Status == http.StatusOK {
 		content(w, r, s.Header, s.Received, s.Body)
 		return
@@ -191,6 +195,12 @@ func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 	c.fill(s, st)
 	c.setStatus(outcome)
 	c.report(outcome)
+	c.body(s)
+}
+
+// body is Handler.body for c. A response that is paced says nothing about latency.
+func (c *call) body(s *responses.Stored) {
+	c.endless = c.h.paces(s)
 	c.h.body(c.w, c.r, c.q, s)
 }
 
@@ -210,7 +220,7 @@ func (c *call) stay(err error) {
 	c.fill(c.stale, st)
 	c.setStatus(OutcomeStale)
 	c.report(OutcomeStale)
-	c.h.body(c.w, c.r, c.q, c.stale)
+	c.body(c.stale)
 }
 
 // serveContent responds to c with the part that it asks for of a complete body, which

@@ -42,6 +42,11 @@ type sink struct {
 	noBody  bool // the response has no body, whatever is written
 	ended   bool // the headers are passed on with all that follows: the handler has returned
 	fin     bool // the body ends with the connection
+	streams bool // the request asks for a stream
+
+	// whether is set by the receiver with the headers: it returns an error if the
+	// body is not complete although all of it has arrived. nil means that it is.
+	whether func() error
 
 	err  error       // of Fail, or of the receiver
 	idle *time.Timer // ends the call if it makes no progress, nil without a bound
@@ -191,6 +196,9 @@ func (s *sink) end(panicked error) error {
 	s.handOn()
 	if s.err == nil && s.length >= 0 && s.written != s.length && !s.noBody {
 		return errShort
+	}
+	if s.err == nil && s.whether != nil && !s.noBody {
+		return s.whether()
 	}
 	return s.err
 }

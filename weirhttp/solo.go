@@ -35,6 +35,9 @@ type solo struct {
 	resp    rfc9111.Response
 	header  http.Header
 	copied  *stream.Body // nil if it is not to be stored
+	events  *events      // as in a fetch
+	// streaming: the response has no end, and is counted.
+	streaming bool
 }
 
 // solo responds to c through a separate call.
@@ -55,6 +58,9 @@ func (c *call) solo() {
 	s.client.Hold(h.crowds)
 	defer func() { // for a panic, and runtime.Goexit
 		s.permit.Release(limit.Ignored)
+		if s.streaming {
+			h.count.streams.Add(-1)
+		}
 		if s.copied != nil {
 			s.forget()
 		}
@@ -72,6 +78,7 @@ func (c *call) solo() {
 		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
+		s.sink.streams = c.q.Streams
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional = false
@@ -104,12 +111,15 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		s.instead = true
 		return
 	}
-	s.resp = h.policy.Read(c.r, c.q, status, header, s.sent, now)
+	s.resp, s.events = h.readHead(c.r, c.q, status, header, s.sink.fin, s.sent, now)
+	s.sink.whether = s.events.ends
 	if isStream(header) {
-		s.resp.Storable, s.resp.Reason = false, "event stream"
 		s.client.Endless()
-		s.permit = h.stream(s.ctx, s.permit)
-		c.endless = true
+		if s.events == nil || !h.o.Events.AsCalls {
+			s.permit = h.stream(s.ctx, s.permit)
+		}
+		c.endless, s.streaming = true, true
+		h.count.streams.Add(1)
 	}
 	if c.r.Method == http.MethodGet && !c.q.Range && !c.q.Conditional {
 		h.cache.hints.learn(c.key, &s.resp, now, h.o.Relearn)
@@ -141,6 +151,7 @@ func (s *solo) data(p []byte) error {
 	if s.instead {
 		return nil
 	}
+	s.events.takes(p)
 	if s.copied != nil {
 		if _, err := s.copied.Write(s.ctx, p); err != nil {
 			s.forget() // over the limit
@@ -209,8 +220,8 @@ func (s *solo) finish(err error) {
 		return
 	}
 	s.copied.Finish(nil, nil)
-	if whole, kept := s.copied.Whole(); kept {
-		s.write.Put(c.h.stored(s.resp, c.r.Header, s.header, whole))
+	if whole, kept := s.copied.Whole(); kept && s.events.storable() {
+		s.write.Put(s.events.stored(c.h, s.resp, c.r.Header, s.header, whole))
 	}
 	s.copied.Release()
 }

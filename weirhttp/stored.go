@@ -34,7 +34,7 @@ func (h *Handler) Stored(r *http.Request) *Stored {
 	}
 	key := h.key(own)
 	entry, u := h.find(key, own, q, h.now())
-	if !u.fresh {
+	if !u.fresh || h.paces(entry) {
 		return nil
 	}
 	return &Stored{handler: h, request: own, fields: q, key: key, entry: entry, use: u}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/internal/rfc9111"
 )
@@ -19,6 +20,11 @@ type Stored struct {
 	Selected string      // rfc9111.Selecting(Vary, request fields)
 	Header   http.Header // end-to-end fields, Age and Date as received; never nil
 	Body     []byte      // a separate allocation: its capacity counts
+
+	// Events: it is an event stream. Pace, if it is not nil, is when the parts of
+	// Body arrived. Like Body, it is not modified.
+	Events bool
+	Pace   []Step
 
 	// Extra is the number of bytes that Served will hold. They count from Put on.
 	Extra int64
@@ -54,6 +60,16 @@ type Stored struct {
 	seq  uint64 // the number of invalidations by tag when its fetch began
 	size int64  // the number of bytes it counts for
 }
+
+// A Step is a part of a body: the bytes up to Until that arrived at At, counted from
+// the arrival of the first.
+type Step struct {
+	At    time.Duration
+	Until int64
+}
+
+// stepSize is the size of a Step in memory.
+const stepSize = 16
 
 // Overhead is the number of bytes counted for a response in addition to its
 // content: the Stored itself, the list that it is in, and its share of the
@@ -118,7 +134,7 @@ func (r *Stored) own(k Key) {
 	r.Vary = vary
 
 	r.size = Overhead + k.size() + max(r.Extra, 0) +
-		allocated(cap(r.Body)) + allocated(text) +
+		allocated(cap(r.Body)) + allocated(stepSize*cap(r.Pace)) + allocated(text) +
 		allocated(stringSize*(values+len(vary))+mallocHeader) + mapSize(len(header))
 	for _, name := range r.Tags {
 		r.size += tagSize(name)

@@ -31,8 +31,13 @@ const (
 // After a 304, pass the status of the stored response and the fields that
 // [Freshen] returned.
 func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, sent, received time.Time) Response {
+	return p.read(req, q, status, h, p.directives(h), false, sent, received)
+}
+
+// read is Read with the directives d. lifted means that no-cache was removed from
+// them.
+func (p *Policy) read(req *http.Request, q Request, status int, h http.Header, d directives, lifted bool, sent, received time.Time) Response {
 	r := Response{Status: status, Received: received, Age: initialAge(h, sent, received)}
-	d := p.directives(h)
 	if d.mustUnderstand {
 		// RFC 9111 section 5.2.2.3: no-store is for caches that do not understand
 		// the status.
@@ -41,7 +46,7 @@ func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, s
 	forced, brief := p.freshen(&r, &d, h)
 	p.windows(&r, &d, brief)
 	r.Validate = d.noCache && !forced
-	r.Admits = p.admits(&d, forced)
+	r.Admits = p.admits(&d, forced || lifted)
 	var readable bool
 	r.Vary, readable = p.vary(h, req.Header)
 

@@ -11,6 +11,10 @@ import (
 // field has a colon in its name.
 const cookiePrefix = "cookie:"
 
+// AcceptEvents is a name in [Response.Vary] that means whether Accept lists
+// text/event-stream, and nothing else about Accept.
+const AcceptEvents = "accept:events"
+
 // vary returns what selects a response with fields h, and whether that is known.
 // It is not if Vary has a star or an invalid field name. The result includes the
 // forwarding fields in the request fields asked: a response that the origin built
@@ -71,6 +75,9 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 		}
 		return append(b, '-')
 	}
+	if name == AcceptEvents {
+		return append(b, eventsValue(h)...)
+	}
 	lines := h[name]
 	if len(lines) == 0 {
 		return append(b, '-')
@@ -100,6 +107,14 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 		b = append(b, f.piece...)
 	}
 	return b
+}
+
+// eventsValue is the encoded value of AcceptEvents.
+func eventsValue(h http.Header) string {
+	if wantsEvents(h["Accept"]) {
+		return "1:1"
+	}
+	return "-"
 }
 
 func appendValue(b []byte, v string) []byte {
@@ -132,6 +147,9 @@ func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 			}
 		}
 		return strings.CutPrefix(s, "-")
+	}
+	if name == AcceptEvents {
+		return strings.CutPrefix(s, eventsValue(h))
 	}
 	lines := h[name]
 	if len(lines) == 0 {

@@ -8,7 +8,7 @@ var formExamples = map[string]string{
 	"host": "shop.example", "pattern": "shop.example", "path": "/healthz", "prefix": "/api", "method": "GET",
 	"field": "X-Site", "token": "session", "cookie": "session", "name": "shop", "nats": "nats://127.0.0.1:4222",
 	"folder": "/var/lib/weir", "otlp": "http://127.0.0.1:4318", "namespace": "shop", "principal": "X-User", "client": "address",
-	"route": "old-name",
+	"route": "old-name", "event data": `"[DONE]"`, "event type": "message_stop",
 }
 
 // example returns the setting as it may be written.

@@ -43,12 +43,25 @@ var forms = map[string]form{
 	"principal": {"header name or cookie:NAME", checkPrincipal},
 
 	"client": {"address or header:NAME", checkClient},
+
+	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},
+	"event type": {"event type", checkEventText(256, "\r\n", "must be one line of at most 256 bytes")},
 }
 
 var (
 	token    = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$")
 	hostname = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?$`)
 )
+
+// checkEventText returns a check of a text that is compared with those in events.
+func checkEventText(most int, without, problem string) func(string) *mistake {
+	return func(text string) *mistake {
+		if text == "" || len(text) > most || strings.ContainsAny(text, without) {
+			return &mistake{problem: problem + ", and not empty"}
+		}
+		return nil
+	}
+}
 
 func matching(re *regexp.Regexp, problem string) func(string) *mistake {
 	return func(text string) *mistake {

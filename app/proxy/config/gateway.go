@@ -126,6 +126,8 @@ var pathMatches = map[string]gateway.PathMatch{
 	"sent": gateway.MatchSent, "normalized": gateway.MatchNormalized, "caseless": gateway.MatchCaseless,
 }
 
+var replays = map[string]weirhttp.Replay{"fast": weirhttp.ReplayFast, "paced": weirhttp.ReplayPaced}
+
 var priorities = map[string]limit.Priority{
 	"background": limit.Background, "low": limit.Low, "normal": limit.Normal, "high": limit.High,
 }
@@ -151,6 +153,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		}
 		if t == reflect.TypeFor[gateway.PathMatch]() {
 			return reflect.ValueOf(pathMatches[value])
+		}
+		if t == reflect.TypeFor[weirhttp.Replay]() {
+			return reflect.ValueOf(replays[value])
 		}
 		if t == reflect.TypeFor[fleet.FailureMode]() {
 			return reflect.ValueOf(failureModes[value])

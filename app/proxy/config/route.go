@@ -9,12 +9,13 @@ type Route struct {
 	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
 	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
 
-	Cache   Cache `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
-	Share   bool  `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
-	Finish  bool  `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left finish and be stored, instead of canceling it."`
-	Fleet   bool  `yaml:"fleet" default:"true" gw:"!NoFleet" help:"Whether the route takes part in the fleet. With false, its responses and client rates belong to each proxy separately."`
-	HotKeys int   `yaml:"hot_keys" default:"100" min:"0" max:"1000" gw:"HotKeys" help:"Number of the route's busiest URLs that the console shows, by traffic and by load time. 0 disables it."`
-	Observe bool  `yaml:"observe" default:"false" gw:"Observe" help:"Observe mode for this route: nothing is shared, stored or rejected; weir counts what would have been."`
+	Cache   Cache  `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
+	Share   bool   `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
+	Events  Events `yaml:"events" help:"Sharing of event streams (text/event-stream)."`
+	Finish  bool   `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left finish and be stored, instead of canceling it."`
+	Fleet   bool   `yaml:"fleet" default:"true" gw:"!NoFleet" help:"Whether the route takes part in the fleet. With false, its responses and client rates belong to each proxy separately."`
+	HotKeys int    `yaml:"hot_keys" default:"100" min:"0" max:"1000" gw:"HotKeys" help:"Number of the route's busiest URLs that the console shows, by traffic and by load time. 0 disables it."`
+	Observe bool   `yaml:"observe" default:"false" gw:"Observe" help:"Observe mode for this route: nothing is shared, stored or rejected; weir counts what would have been."`
 
 	Concurrency Count    `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Limit on concurrent calls of this route, in addition to the upstream's."`
 	Queue       Count    `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency."`
@@ -57,6 +58,18 @@ type Cache struct {
 	Overrides    []string `yaml:"override_headers,omitempty" form:"field" gw:"Cache.Overrides" help:"Request fields by which frameworks take another URL, host or method than those of the request. A GET or HEAD with one is forwarded, and neither stored, shared, nor answered from the store, unless the field is in vary or ignore_headers. Without this setting they are X-Original-URL, X-Rewrite-URL, X-HTTP-Method-Override, X-Method-Override, X-Host and their like, see weirhttp.DefaultOverrides; [] is none."`
 	MaxObject    Size     `yaml:"max_object" default:"8MiB" min:"1KiB" max:"1TiB" gw:"MaxObject" help:"Largest body that is stored, and buffered from its first byte for requests that join. At most half of cache.memory, which is also the default of a small cache."`
 	RefreshAhead float64  `yaml:"refresh_ahead" default:"0" min:"0" max:"0.5" gw:"RefreshAhead" help:"Last part of the freshness, as a share, in which a hit on a hot response refreshes it in the background. 0 disables it."`
+}
+
+// Events configures how a route shares event streams.
+type Events struct {
+	Share           bool     `yaml:"share" default:"false" gw:"Events.Share" help:"Shares event streams: a running one with every request that may have it, from its first event, and one that ended properly from the store. Requests with Last-Event-ID are not shared. With false, each client has its own stream."`
+	TTL             Duration `yaml:"ttl" default:"none" min:"1ms" max:"8760h" none:"0" gw:"Events.TTL" help:"How long a complete stream is stored, from its end. It overrides the freshness and the no-cache that the origin sends with streams, but not no-store, private, Set-Cookie, or the rules for requests with credentials. With none, streams have the freshness of other responses."`
+	End             string   `yaml:"end,omitempty" form:"event data" gw:"Events.End" help:"Data of the terminal event, such as [DONE]. A stream whose last event is another one is broken: every client sees a broken response, and it is not stored."`
+	EndType         string   `yaml:"end_type,omitempty" form:"event type" gw:"Events.EndType" help:"Type of the terminal event, such as message_stop. If end is set too, either will do."`
+	IncompleteTypes []string `yaml:"incomplete_types,omitempty" form:"event type" gw:"Events.IncompleteTypes" help:"Event types that make a stream incomplete, such as error: it is not stored, and no further request joins it."`
+	IncompleteData  []string `yaml:"incomplete_data,omitempty" form:"event data" gw:"Events.IncompleteData" help:"Texts that make a stream incomplete if the data of an event contains one of them."`
+	AsCalls         bool     `yaml:"as_calls" default:"false" gw:"Events.AsCalls" help:"Lets a running stream keep its permit of concurrency to its end, for upstreams that bound streams like other calls. With false, a stream exchanges it for a permit of the upstream's streams when its headers arrive."`
+	Replay          string   `yaml:"replay" default:"fast" enum:"fast,paced" gw:"Events.Replay" help:"How stored streams are sent. fast: as fast as the client reads. paced: at the pace at which they arrived."`
 }
 
 // Rate limits the requests of each client.

@@ -78,6 +78,7 @@ func sections(name string) []string {
 
 // rightForms shows sections and lists in their most common form.
 var rightForms = map[string]string{
+	"events": "events: {share: true, ttl: 10m}",
 	"listen": "listen: [{address: 127.0.0.1:8080}]", "upstreams": "upstreams: [{name: shop, servers: [http://127.0.0.1:3000]}]",
 	"routes": "routes: [{name: all}]", "rate": "rate: {requests: 10, per: 1s}", "async": "async: {budget: 2s}",
 	"jobs": "jobs: {dir: jobs}", "admin": "admin: {address: 127.0.0.1:9090}", "log": "log: {level: info}",
