@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -44,6 +43,8 @@ type attempt struct {
 	shown    uint64     // guarded by turn; of its last write that was not a heartbeat
 	settled  bool       // guarded by turn; the outcome may have been written
 	marker   record     // guarded by turn; the record while the handler runs
+
+	reported func(Progress) // of package jobstest, instead of what follows; nil: none
 
 	mu       sync.Mutex
 	progress *Progress   // guarded by mu; the latest report
@@ -146,141 +147,34 @@ func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 
 // conclude writes the outcome.
 func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
-	cause := context.Cause(ctx)
-	var snooze *snoozeError
+	e := a.decide(a.w.queue.store.journal.Now(), context.Cause(ctx), a.w.stopping.Err() != nil, data, err)
 	switch {
-	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
+	case e.Kind == EventDropped:
 		// The item is not acknowledged: it may now belong to another attempt, which
 		// needs it if its worker dies.
-		a.end(AttemptEnd{Kind: EventDropped, Err: cause})
-		return
-	case errors.As(err, new(*notBegunError)) && !errors.Is(cause, ErrTimeout):
-		after := time.Duration(0)
-		if a.w.stopping.Err() == nil {
-			after = a.delay(err)
-		}
-		a.handBack(after)
-		return
-	case errors.As(err, &snooze) && !errors.Is(cause, ErrTimeout) && a.Snoozes < a.w.queue.o.MaxSnoozes:
-		a.snooze(snooze.d)
-		return
-	case err != nil && errors.Is(cause, ErrStopping) && !errors.As(err, new(*permanentError)) && a.w.queue.o.MaxAttempts > 1:
-		a.handBack(0)
-		return
-	case err != nil && errors.Is(cause, ErrTimeout):
-		err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.w.queue.o.AttemptTimeout, err)
-	}
-	if err == nil {
-		a.finish(StateDone, data, a.Keep, AttemptEnd{Kind: EventSucceeded})
-		return
-	}
-	a.failed(err)
-}
-
-// failed decides what happens to a job whose attempt has failed.
-func (a *attempt) failed(err error) {
-	if errors.As(err, new(*snoozeError)) {
-		err = fmt.Errorf("%w; MaxSnoozes (%d) is reached", err, max(a.w.queue.o.MaxSnoozes, 0))
-	}
-	o, class := &a.w.queue.o, a.w.classify(err)
-	a.fail(a.w.queue.store.journal.Now(), err, class.String())
-	var unread *undecodable
-	switch {
-	case errors.As(err, &unread):
-		a.finish(StateDead, a.input, o.DeadTTL, AttemptEnd{Kind: EventEnded, Err: err})
-	case class == weir.ClassPermanent || class == weir.ClassNotFound:
-		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), AttemptEnd{Kind: EventEnded, Err: err})
-	case a.Spent >= o.MaxAttempts:
-		a.finish(StateDead, a.input, o.DeadTTL, AttemptEnd{Kind: EventEnded, Err: err})
+		a.end(e.AttemptEnd)
+	case a.State == StateRetrying:
+		a.retry(e)
 	default:
-		a.retry(a.delay(err), AttemptEnd{Kind: EventRetried, Err: err})
+		a.finish(e)
 	}
-}
-
-// classify returns the class of a handler's error.
-func (w *Worker) classify(err error) weir.Class {
-	var permanent *permanentError
-	var in *retryInError
-	switch {
-	case errors.As(err, &permanent):
-		return weir.ClassPermanent
-	case errors.As(err, &in), errors.As(err, new(*snoozeError)):
-		return weir.ClassTransient
-	case errors.Is(err, limit.ErrLimited):
-		return weir.ClassOverload
-	case w.queue.o.Classify != nil:
-		return ask(w.queue.o.Classify, err)
-	}
-	return weir.ClassTransient
-}
-
-// ask recovers from a panic of the user's function, because the job must have an
-// outcome. No other code on this goroutine would recover.
-func ask(classify func(error) weir.Class, err error) (c weir.Class) {
-	defer func() { _ = recover() }()
-	return classify(err)
-}
-
-// delay returns the wait before the next attempt: what the error specifies, or twice
-// the previous wait, less a random share of up to a fifth. A limiter's RetryAfter is
-// a minimum, so up to a fifth is added to it at random.
-func (a *attempt) delay(err error) time.Duration {
-	var in *retryInError
-	if errors.As(err, &in) {
-		return min(max(in.d, 0), MaxDelay)
-	}
-	var snooze *snoozeError
-	if errors.As(err, &snooze) {
-		return snooze.d
-	}
-	var limited *limit.Error
-	if errors.As(err, &limited) {
-		return min(limited.RetryAfter+rand.N(limited.RetryAfter/5+1), MaxDelay)
-	}
-	o := &a.w.queue.o
-	d := o.RetryInitial
-	for n := 1; n < a.Spent && d < o.RetryMax; n++ {
-		d *= 2
-	}
-	d = min(d, o.RetryMax)
-	return d - rand.N(d/5+1)
 }
 
 // retry marks the job as waiting for its next attempt.
-func (a *attempt) retry(after time.Duration, e AttemptEnd) {
-	a.State, a.RetryIn = StateRetrying, after
-	if a.write(nil, underWayTTL, e) {
-		a.m.NakWithDelay(after)
+func (a *attempt) retry(e ending) {
+	if a.write(nil, underWayTTL, e.AttemptEnd) {
+		a.m.NakWithDelay(a.RetryIn)
 	}
 }
 
 // handBack returns the job as if this attempt had not happened.
-func (a *attempt) handBack(after time.Duration) {
-	a.Spent--
-	a.retry(after, AttemptEnd{Kind: EventHandedBack})
-}
-
-// snooze hands the job back for d. It has not begun if no earlier attempt had begun:
-// its Deadline then still applies.
-func (a *attempt) snooze(d time.Duration) {
-	a.Spent--
-	a.Snoozes++
-	a.Begun = a.begun
-	if !a.Begun && a.Deadline > 0 && a.w.queue.store.journal.Now().Sub(a.Submitted)+d > a.Deadline {
-		a.Error = ErrExpired.Error()
-		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), AttemptEnd{Kind: EventEnded, Err: ErrExpired})
-		return
-	}
-	a.retry(d, AttemptEnd{Kind: EventSnoozed})
-}
+func (a *attempt) handBack(after time.Duration) { a.retry(a.handedBack(after)) }
 
 // finish ends the job.
-func (a *attempt) finish(s State, data []byte, ttl time.Duration, e AttemptEnd) {
-	a.State = s
-	e.State = s
-	if a.write(data, a.kept(ttl), e) {
+func (a *attempt) finish(e ending) {
+	if a.write(e.data, a.kept(e.ttl), e.AttemptEnd) {
 		if a.State == StateDead {
-			a.w.mark(a.id, a.kept(ttl))
+			a.w.mark(a.id, a.kept(e.ttl))
 		}
 		a.m.Ack() // if it is lost, the item is redelivered and the job found to be over
 	}

@@ -68,6 +68,13 @@ func (b *backlog) admit(ctx context.Context, o *QueueOptions) error {
 	return nil
 }
 
+// forgo takes back jobs that admit has counted and that were not stored.
+func (b *backlog) forgo(jobs int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since -= jobs // below zero, if they are counted no longer; until the next query
+}
+
 // fullLocked returns the refusal of a queue that has to lose this many jobs before it
 // accepts one. b.mu must be held.
 func (b *backlog) fullLocked(why FullReason, jobs int) error {

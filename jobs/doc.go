@@ -49,6 +49,8 @@ unfinished, and as long as its result is kept, a Submit with the same key joins 
 Restart runs a finished job again. A job that failed, died or was canceled is run again
 in any case, unless SubmitOptions.Once is set.
 
+[Queue.SubmitMany] submits many jobs in little more time than one.
+
 SubmitOptions.Serial runs jobs one at a time that must not run together.
 
 # Retries and the dead list
@@ -98,6 +100,10 @@ service. [Worker.Close] lets jobs finish, or hands them back.
 
 If a Guard's load takes longer than its caller waits, package promote turns it into a
 job on the same key, without a second load.
+
+# Tests
+
+Package jobstest runs a handler in a test, without a server.
 
 # Two versions at once
 

@@ -169,7 +169,13 @@ func (a *attempt) report(p Progress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.progress = &p
-	if a.over || a.timer != nil {
+	switch {
+	case a.over:
+		return
+	case a.reported != nil:
+		a.reported(p)
+		return
+	case a.timer != nil:
 		return
 	}
 	a.timer = time.AfterFunc(max(0, MinProgress-time.Since(a.wrote)), a.writeProgress)

@@ -196,11 +196,18 @@ func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOption
 }
 
 // admit refuses a job that would exceed a limit.
-func (q *queue) admit(ctx context.Context, size int) error {
-	err := q.store.room.admit(ctx, q.name, size)
-	if err == nil {
-		err = q.backlog.admit(ctx, &q.o)
+func (q *queue) admit(ctx context.Context, size int) error { return q.count(q.room(ctx, size)) }
+
+// room is admit without the count of refusals.
+func (q *queue) room(ctx context.Context, size int) error {
+	if err := q.store.room.admit(ctx, q.name, size); err != nil {
+		return err
 	}
+	return q.backlog.admit(ctx, &q.o)
+}
+
+// count counts a refusal, and returns err.
+func (q *queue) count(err error) error {
 	if errors.Is(err, ErrFull) {
 		q.refused.Add(1)
 	}
