@@ -83,7 +83,7 @@ func (r Route) options() weirhttp.Options {
 // handler returns the handler for r, which calls up.
 func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	g, was := p.g, p.before.named(r.Name)
-	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError}
+	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r))}
 	trusted := trust(c.TrustedProxies)
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
@@ -147,6 +147,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		LoopID:         g.loopID,
 		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),
 		Trusted:        trusted.peer,
+		Path:           h.path,
 		SetRequest:     canonical(r.SetRequest),
 		SetResponse:    canonical(r.SetResponse),
 		RemoveRequest:  canonicalNames(r.RemoveRequest),
@@ -206,6 +207,16 @@ func (u Upstream) poolOptions() upstream.Options {
 			Backoff:  cmp.Or(r.Backoff, 25*time.Millisecond),
 		},
 	}
+	if h.Path != "" {
+		o.Health.Path = u.BasePath + h.Path
+	}
+	switch u.Host {
+	case "", PreserveHost:
+	case ServerHost:
+		o.OwnHost = true
+	default:
+		o.Host = u.Host
+	}
 	if r.On == nil {
 		o.Retry.On = []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	}
@@ -224,6 +235,7 @@ func (u Upstream) poolOptions() upstream.Options {
 func openTransport(base *url.URL, o upstream.Options) (upstream.Transport, error) {
 	t, err := forward.NewTransport(forward.Options{
 		BaseURL: base, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
+		ServerName: hostname(o.Host),
 	})
 	if err != nil {
 		return nil, err

@@ -91,6 +91,21 @@ type Upstream struct {
 	// h2c://… for HTTP/2 without TLS.
 	Servers []string
 
+	// Host is the Host of the requests to the servers: PreserveHost, ServerHost, or a host,
+	// perhaps with a port. Empty means PreserveHost. Such a host is also the name sent to
+	// https servers (SNI), which their certificates must match, unless TLS has a
+	// ServerName. Otherwise that name is the host in the server's URL.
+	//
+	// Host and BasePath, and Route.StripPrefix, apply after the cache key is computed. They
+	// depend on nothing but the configuration and the path, so requests with the same key
+	// give the same upstream request (H9). Location and other fields of responses are not
+	// rewritten; the servers get X-Forwarded-Host, -Proto and -Prefix.
+	Host string
+	// BasePath is put in front of the path of each request, of health checks too: "/v1". It
+	// is written escaped, without a slash at its end. Requests whose path has a segment
+	// "..", however it is spelled, get 400, so that no client leaves the BasePath.
+	BasePath string
+
 	// Concurrency is how many calls run at once, over all servers. 0 means 256, negative
 	// means no cap. With Adaptive it is the maximum.
 	Concurrency int
@@ -158,6 +173,14 @@ type Retry struct {
 	Backoff time.Duration
 }
 
+// Values of Upstream.Host that are not hosts.
+const (
+	// PreserveHost keeps the Host that the client sent.
+	PreserveHost = "preserve"
+	// ServerHost sends the host and port in the URL of each server.
+	ServerHost = "server"
+)
+
 // MaxPassesBound is the maximum of Config.MaxPasses.
 const MaxPassesBound = 100
 
@@ -220,6 +243,14 @@ type Route struct {
 	Methods []string
 	// Upstream is the name of an Upstream. It may be empty if there is only one.
 	Upstream string
+
+	// StripPrefix is removed from the path of forwarded requests, by whole segments: with
+	// "/api", /api/x becomes /x, and /api becomes /. It must be Path or a parent of it, and
+	// is written escaped. Spellings of the path that do not begin with it, which PathMatch
+	// may admit, get 400, and so do paths with a segment "..". MatchCaseless compares it
+	// without regard to case. The servers get it in X-Forwarded-Prefix. Empty removes
+	// nothing; a Route with Rewrite has none.
+	StripPrefix string
 
 	// Cache configures caching beyond what the origin's response fields ask for.
 	Cache weirhttp.Policy

@@ -53,6 +53,7 @@ type state struct {
 type handler struct {
 	route  Route
 	source *source
+	path   forward.Path
 	http   *weirhttp.Handler
 
 	// Kept when the route changes; nil without Concurrency, or without a Rate.
@@ -119,6 +120,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for requests that get no other name
+	if !h.maps(r) {
+		g.refuse(w, r, s, weirhttp.ErrorResponse{Status: http.StatusBadRequest, Text: forward.UnmappedText, Err: ErrRejected})
+		return
+	}
 	if s.config.Front == nil && h.route.Rewrite == nil && h.route.MaxBody == 0 {
 		h.http.ServeHTTP(w, r)
 		return
@@ -326,6 +331,11 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 			Method: r.Method,
 			Answer: "error",
 			Steps:  []string{"No route matches it: the response is 404."},
+		}
+	}
+	if !h.maps(r) {
+		return h.route.Name, weirhttp.Explanation{
+			Method: r.Method, Answer: "error", Steps: []string{"Its path cannot be mapped to one of the upstream, because it has a segment .. or does not begin with the prefix that the route strips: the response is 400."},
 		}
 	}
 	if h.route.Rewrite != nil {

@@ -32,7 +32,7 @@ func (g *Gateway) Stored(ctx context.Context, r *http.Request) (*http.Request, b
 		return r, false
 	}
 	h := s.find(r)
-	if h == nil || h.route.Rewrite != nil {
+	if h == nil || h.route.Rewrite != nil || !h.maps(r) {
 		return r, false
 	}
 	if s.config.Front != nil && s.config.Front(h.route.Name) != nil {

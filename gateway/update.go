@@ -77,7 +77,7 @@ func (p *plan) make(c Config) error {
 	var rules []route.Rule
 	for i, r := range c.Routes {
 		rules = append(rules, route.Rule{Hosts: r.Hosts, Path: r.Path, Methods: r.Methods, Match: route.Match(r.PathMatch)})
-		src := p.after.sources[cmp.Or(r.Upstream, c.Upstreams[0].Name)]
+		src := p.after.sources[c.upstream(r).Name]
 		h := p.kept(c, r, src)
 		if h == nil {
 			var err error
@@ -141,7 +141,7 @@ func (p *plan) kept(c Config, r Route, src *source) *handler {
 		return nil
 	}
 	for _, h := range p.before.handlers {
-		if h.route.Name == r.Name && h.source == src && reflect.DeepEqual(h.route, r) {
+		if h.route.Name == r.Name && h.source == src && h.path == r.path(c.upstream(r)) && reflect.DeepEqual(h.route, r) {
 			return h
 		}
 	}

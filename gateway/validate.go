@@ -105,6 +105,7 @@ func (u Upstream) validate(f *faults, at string) {
 			seen[address] = true
 		}
 	}
+	u.validateTarget(f, at)
 	if u.Adaptive {
 		f.count(at+".Concurrency", u.Concurrency, 0, adaptive)
 	} else {
@@ -156,6 +157,7 @@ func (r Route) validate(f *faults, at string) {
 	}
 	f.Check(r.Path == "" || route.ValidPath(r.Path), at+".Path", quoted(r.Path), `a path, escaped, without a query, perhaps with "=" before it`)
 	f.Check(r.PathMatch >= MatchSent && r.PathMatch <= MatchCaseless, at+".PathMatch", int(r.PathMatch), "MatchSent, MatchNormalized or MatchCaseless")
+	r.validateTarget(f, at)
 	f.methods(at+".Methods", r.Methods)
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)

@@ -33,13 +33,14 @@ const seed = 1
 
 // bounds are the variables in the flags' help.
 var bounds = map[string]string{
-	"durations": command.Durations(durationSpan),
-	"clients":   command.Numbers(clientSpan),
-	"keys":      command.Numbers(keySpan),
-	"rows":      command.Numbers(rowSpan),
-	"limits":    command.Numbers(limitSpan),
-	"states":    jobsctl.Words(jobsctl.AllStates(), "or"),
-	"minid":     strconv.Itoa(jobsctl.MinID),
+	"durations":  command.Durations(durationSpan),
+	"checktimes": command.Durations(checkSpan),
+	"clients":    command.Numbers(clientSpan),
+	"keys":       command.Numbers(keySpan),
+	"rows":       command.Numbers(rowSpan),
+	"limits":     command.Numbers(limitSpan),
+	"states":     jobsctl.Words(jobsctl.AllStates(), "or"),
+	"minid":      strconv.Itoa(jobsctl.MinID),
 }
 
 // demoCmd is weir demo.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -22,15 +23,19 @@ import (
 
 // proxyCheckCmd is weir proxy check.
 type proxyCheckCmd struct {
-	Connect bool `help:"Test each server of the upstreams: connection, TLS, and the health path."`
-	JSON    bool `name:"json" help:"Write the result as JSON."`
+	Connect bool   `help:"Test each server of the upstreams: connection, TLS, and the health path."`
+	Timeout string `default:"30s" placeholder:"TIME" help:"With --connect: limit on the whole test (${checktimes}). Servers that have not answered by then cannot be used."`
+	JSON    bool   `name:"json" help:"Write the result as JSON."`
 }
+
+// checkSpan bounds --timeout.
+var checkSpan = command.Span[time.Duration]{Least: 100 * time.Millisecond, Most: 10 * time.Minute}
 
 // Help is the longer part of weir proxy check --help.
 func (proxyCheckCmd) Help() string {
 	return `Reads a configuration as weir proxy would, with the same flags and variables, and prints all of its errors at once, or a summary. It starts nothing and opens no port.
 
-With --connect each server of each upstream gets one request, as from weir proxy: the path of its health checks or, without one, OPTIONS *, which has no effect. A table shows the results.
+With --connect each server of each upstream gets one request, as from weir proxy, with its TLS, its Host and its base path: the path of its health checks or, without one, OPTIONS *, which has no effect. A table shows the results. Each server has the timeouts of its upstream for connecting and for a health check, and --timeout limits the whole.
 
 Exit code: 0 the configuration is valid, and the servers can be used; 1 a server cannot be used; 2 the configuration is invalid.`
 }
@@ -51,6 +56,7 @@ type checkedServer struct {
 	Address     string     `json:"address,omitempty"`
 	ConnectedMS float64    `json:"connected_ms,omitempty"`
 	TLS         string     `json:"tls,omitempty"`
+	Name        string     `json:"tls_name,omitempty"` // sent to the server (SNI)
 	Expires     *time.Time `json:"certificate_expires,omitempty"`
 	Protocol    string     `json:"protocol,omitempty"`
 	Status      int        `json:"status,omitempty"`
@@ -60,6 +66,11 @@ type checkedServer struct {
 
 // Run runs the command. The flags are those of weir proxy.
 func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
+	var f command.Faults
+	within := f.Duration("timeout", c.Timeout, checkSpan)
+	if len(f) > 0 {
+		return &command.UsageError{Command: "weir proxy check", Faults: f}
+	}
 	var s proxy.Settings
 	var err error
 	if err := r.Await(func() { s, err = at.load() }); err != nil {
@@ -77,7 +88,7 @@ func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
 		proxy.Summary(r.Stdout, s, nil)
 	}
 	if c.Connect {
-		if out.Servers, err = tryServers(r, s.Gateway.Upstreams); err != nil {
+		if out.Servers, err = tryServers(r, s.Gateway.Upstreams, within); err != nil {
 			return err
 		}
 		if !c.JSON {
@@ -106,8 +117,13 @@ func unusable(all []checkedServer) error {
 	return fmt.Errorf("%d of %d servers cannot be used", bad, len(all))
 }
 
-// tryServers tests the servers of all upstreams at once.
-func tryServers(r *command.Run, all []gateway.Upstream) ([]checkedServer, error) {
+// errLate ends the test of servers that takes too long.
+var errLate = errors.New("not answered within --timeout")
+
+// tryServers tests the servers of all upstreams at once, for at most the time within.
+func tryServers(r *command.Run, all []gateway.Upstream, within time.Duration) ([]checkedServer, error) {
+	ctx, cancel := context.WithTimeoutCause(r.Context, within, errLate)
+	defer cancel()
 	total := 0
 	for _, u := range all {
 		total += len(u.Servers)
@@ -124,7 +140,7 @@ func tryServers(r *command.Run, all []gateway.Upstream) ([]checkedServer, error)
 	for i, u := range all {
 		running.Go(func() {
 			defer left.Add(-1)
-			probes[i] = u.Probe(r.Context)
+			probes[i] = u.Probe(ctx)
 		})
 	}
 	running.Wait()
@@ -134,6 +150,9 @@ func tryServers(r *command.Run, all []gateway.Upstream) ([]checkedServer, error)
 	var out []checkedServer
 	for i, u := range all {
 		for _, p := range probes[i] {
+			if errors.Is(p.Err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errLate) {
+				p.Err = errLate
+			}
 			out = append(out, checkedServerOf(u, p))
 		}
 	}
@@ -146,7 +165,7 @@ func checkedServerOf(u gateway.Upstream, p gateway.Probe) checkedServer {
 		ConnectedMS: milliseconds(p.Connected), AnsweredMS: milliseconds(p.Answered),
 	}
 	if p.TLS != nil {
-		s.TLS = tls.VersionName(p.TLS.Version)
+		s.TLS, s.Name = tls.VersionName(p.TLS.Version), p.TLS.ServerName
 		if len(p.TLS.PeerCertificates) > 0 {
 			s.Expires = &p.TLS.PeerCertificates[0].NotAfter
 		}
@@ -188,12 +207,23 @@ func (s checkedServer) connection() string {
 	return figures.Millis(s.ConnectedMS) + ", " + s.Address
 }
 
-// security describes TLS, and until when the certificate is valid.
+// soon is how long before its end a certificate is reported as expiring.
+const soon = 14 * 24 * time.Hour
+
+// security describes TLS, the name in it, and until when the certificate is valid.
 func (s checkedServer) security() string {
-	if s.Expires == nil {
-		return s.TLS
+	text := s.TLS
+	if s.Name != "" {
+		text += ", " + plain.Line(s.Name)
 	}
-	return s.TLS + ", until " + s.Expires.UTC().Format(time.DateOnly)
+	if s.Expires == nil {
+		return text
+	}
+	text += ", until " + s.Expires.UTC().Format(time.DateOnly)
+	if left := time.Until(*s.Expires); left < soon {
+		text += fmt.Sprintf(" (%d days left)", int(left/(24*time.Hour)))
+	}
+	return text
 }
 
 func (s checkedServer) answer() string {

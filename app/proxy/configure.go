@@ -91,6 +91,9 @@ func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config
 	}
 	if l.TLS != nil {
 		out.TLS = listen.KeyPair{Cert: l.TLS.Cert, Key: l.TLS.Key}
+		for _, more := range l.TLS.More {
+			out.More = append(out.More, listen.NamedPair{KeyPair: listen.KeyPair{Cert: more.Cert, Key: more.Key}, Names: more.Names})
+		}
 	}
 	if l.ProxyProtocol {
 		out.ProxyProtocol = s.Gateway.TrustedProxies

@@ -136,6 +136,9 @@ func protocolsOf(c listen.Config) string {
 	if c.TLS.Cert != "" || c.H2C {
 		protocols = "HTTP/1.1 and HTTP/2"
 	}
+	if n := len(c.More); n > 0 {
+		protocols += fmt.Sprintf(", %d certificates", n+1)
+	}
 	if len(c.ProxyProtocol) > 0 {
 		protocols += ", behind the PROXY protocol"
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/gateway"
 )
 
@@ -56,6 +59,7 @@ func (d *decoder) check(c *Config) {
 	good := len(d.faults) == 0
 	d.checkListeners(c)
 	d.checkAdmin(c)
+	d.checkErrorPages(c)
 	d.checkUpstreams(c)
 	d.checkRoutes(c)
 	d.checkFleet(c)
@@ -81,7 +85,7 @@ func (d *decoder) checkListeners(c *Config) {
 			}
 		}
 		if l.TLS != nil {
-			d.checkPair(c, path+".tls", l.TLS.Cert, l.TLS.Key)
+			d.checkCertificates(c, path+".tls", l.TLS)
 			if l.H2C {
 				d.wrong(path+".h2c", "true", "is for listeners without tls; with tls, HTTP/2 is always served", "")
 			}
@@ -92,21 +96,59 @@ func (d *decoder) checkListeners(c *Config) {
 	}
 }
 
-// checkPair checks a certificate and its key, if both are set.
-func (d *decoder) checkPair(c *Config, path, cert, key string) {
+// checkPair checks a certificate and its key, if both are set, and returns the
+// certificate if they can be used.
+func (d *decoder) checkPair(c *Config, path, cert, key string) *x509.Certificate {
 	if cert == "" || key == "" {
-		return
+		return nil
 	}
-	if _, ofKey, err := certificate(cert, key); err != nil {
+	pair, ofKey, err := certificate(cert, key)
+	if err != nil {
 		if ofKey {
 			d.complain(d.place(path+".key"), key, err)
 		} else {
 			d.complain(d.place(path+".cert"), cert, err)
 		}
-		return
+		return nil
 	}
 	if m := exposed(key); m != nil {
 		d.warn(c, path+".key", key, m.problem)
+	}
+	return pair.Leaf
+}
+
+// checkCertificates checks the certificates of a listener.
+func (d *decoder) checkCertificates(c *Config, path string, t *TLS) {
+	paths, leaves := []string{path}, []listen.Leaf{{Cert: d.checkPair(c, path, t.Cert, t.Key)}}
+	for i, more := range t.More {
+		at := fmt.Sprintf("%s.more[%d]", path, i)
+		paths = append(paths, at)
+		leaves = append(leaves, listen.Leaf{Cert: d.checkPair(c, at, more.Cert, more.Key), Names: more.Names})
+	}
+	now := time.Now()
+	for i, l := range leaves {
+		if l.Cert == nil {
+			return // the names of the others may have been meant for it
+		}
+		if end := l.Cert.NotAfter; end.Before(now) {
+			d.wrong(paths[i]+".cert", "", "expired on "+end.UTC().Format(time.DateOnly), "")
+		}
+	}
+	for _, err := range listen.CheckNames(leaves) {
+		e, ok := errors.AsType[*listen.NameError](err)
+		if !ok {
+			continue
+		}
+		at := paths[e.At] + ".cert"
+		if leaves[e.At].Names != nil {
+			k := slices.IndexFunc(leaves[e.At].Names, func(name string) bool { return strings.EqualFold(name, e.Name) })
+			at = fmt.Sprintf("%s.names[%d]", paths[e.At], k)
+		}
+		problem := e.Problem
+		if e.Other >= 0 {
+			problem += ": that of " + paths[e.Other]
+		}
+		d.wrong(at, e.Name, problem, "")
 	}
 }
 

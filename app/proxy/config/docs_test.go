@@ -30,13 +30,17 @@ func example(t testing.TB) string {
 		t.Fatal(err)
 	}
 	dir := folder(t)
-	for _, sub := range []string{"tls", "secrets"} {
+	for _, sub := range []string{"tls", "secrets", "errors"} {
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for from, to := range map[string][]string{
 		"server.pem": {"tls/server.pem", "tls/client.pem", "tls/ca.pem"},
+		"shop.pem":   {"tls/shop.pem"},
+		"shop.key":   {"tls/shop.key"},
+		"error.html": {"errors/busy.html"},
+		"error.json": {"errors/error.json"},
 		"server.key": {"tls/server.key", "tls/client.key"},
 		"good.token": {"secrets/admin.token", "secrets/search.key", "secrets/redis.password", "secrets/sentinel.password", "secrets/nats.password", "secrets/otlp.authorization"},
 	} {

@@ -8,13 +8,15 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/weir-go/weir/app/proxy/errorpage"
 	"github.com/weir-go/weir/console"
 )
 
 // Limits on files that a configuration names.
 const (
 	MaxCertBytes   = 1 << 20 // of certificates or a key
-	MaxSecretBytes = 4096    // of a token, or a header's value
+	MaxPageBytes   = errorpage.MaxBytes
+	MaxSecretBytes = 4096 // of a token, or a header's value
 	// MinTokenBytes is long enough that guessing attempts lock no operator out.
 	MinTokenBytes = console.LongToken
 )

@@ -32,6 +32,7 @@ var forms = map[string]form{
 	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
 	"cookie":  {"cookie name or *", checkCookie},
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, starting with a letter")},
+	"base":    {"path", checkBase},
 	"nats":    {"nats://host:port", checkNATS},
 	"folder":  {"path", checkFolder},
 	"otlp":    {"URL", checkOTLP},
@@ -41,6 +42,8 @@ var forms = map[string]form{
 	"route": {"name", checkRouteName},
 
 	"principal": {"header name or cookie:NAME", checkPrincipal},
+
+	"hostfield": {"preserve, server, or host", checkHostField},
 
 	"client": {"address or header:NAME", checkClient},
 
@@ -142,7 +145,7 @@ func checkServer(text string) *mistake {
 			return &mistake{problem: want + ", with a port from 1 to 65535"}
 		}
 		if bare := u.Scheme + "://" + u.Host; bare != text && bare+"/" != text {
-			return &mistake{want + ", without a path", bare}
+			return &mistake{want + ", without a path; base_path of the upstream can add one", bare}
 		}
 		return nil
 	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkServer("http://"+text) == nil:
@@ -240,6 +243,38 @@ func checkPrefix(text string) *mistake {
 	}
 	if bare = "/" + strings.TrimPrefix(bare, "/"); !exact && text != "" && isPath(bare) {
 		m.suggestion = bare
+	}
+	return m
+}
+
+// checkBase checks a path in front of other paths.
+func checkBase(text string) *mistake {
+	bare := strings.TrimRight(text, "/")
+	if isPath(text) && bare == text && !strings.ContainsAny(text, "?*") && !strings.HasPrefix(text, "//") {
+		return nil
+	}
+	m := &mistake{problem: "must be a path that begins with / and does not end with it, without ? and *"}
+	if bare = "/" + strings.TrimLeft(bare, "/"); bare != "/" && bare != text && checkBase(bare) == nil {
+		m.suggestion = bare
+	}
+	return m
+}
+
+// checkHostField checks what is sent as Host.
+func checkHostField(text string) *mistake {
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil && isPort(port) && port != "0" {
+		host = h
+	}
+	if near := nearest(text, []string{"preserve", "server"}); near != "" && near != text && !strings.ContainsAny(text, ".:") {
+		return &mistake{"must be preserve, server, or a host, perhaps with a port", near}
+	}
+	if isHost(host) && (host != text || !strings.Contains(text, ":") || strings.HasPrefix(text, "[")) {
+		return nil
+	}
+	m := &mistake{problem: "must be preserve, server, or a host, perhaps with a port"}
+	if u, err := url.Parse(text); err == nil && u.Host != "" && checkHostField(u.Host) == nil {
+		m.suggestion = u.Host
 	}
 	return m
 }

@@ -60,6 +60,9 @@ func (c *Config) gateway() (gateway.Config, error) {
 			g.Routes[i].SetRequest[name] = []string{value}
 		}
 	}
+	g.ErrorHandler = c.errorPages(func(page int, setting, value string, err error) {
+		errs = append(errs, fmt.Errorf("error_pages[%d].%s: %s %w", page, setting, value, err))
+	}).Handler()
 	for _, text := range c.TrustedProxies {
 		p, err := parseNetwork(text)
 		if err != nil {

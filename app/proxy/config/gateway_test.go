@@ -65,9 +65,12 @@ name: edge
 trusted_proxies: [10.0.0.1, "fd00::/8"]
 server: {max_drain: 1KiB}
 upstreams:
-  - {name: a, servers: ["http://127.0.0.1:1"], concurrency: none, queue: none, health: {failures: none, path: /up}}
+  - {name: a, servers: ["http://127.0.0.1:1"], concurrency: none, queue: none, host: "api.internal:8080", base_path: /v1, health: {failures: none, path: /up}}
+error_pages: [{html: ../error.html}]
 routes:
   - name: r
+    path: /api/v1
+    strip_prefix: /api
     path_match: caseless
     timeout: none
     idle_timeout: 5s
@@ -100,6 +103,10 @@ routes:
 		{"Queue", u.Queue, -1},
 		{"Health.Failures", u.Health.Failures, -1},
 		{"Health.Path", u.Health.Path, "/up"},
+		{"Host", u.Host, "api.internal:8080"},
+		{"BasePath", u.BasePath, "/v1"},
+		{"StripPrefix", r.StripPrefix, "/api"},
+		{"ErrorHandler", got.ErrorHandler != nil, true},
 		{"Upstream", r.Upstream, "a"},
 		{"PathMatch", r.PathMatch, gateway.MatchCaseless},
 		{"Timeout", r.Timeout, time.Duration(-1)},

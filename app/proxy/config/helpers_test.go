@@ -31,8 +31,12 @@ func folder(t testing.TB) string {
 	}
 	cert, key := pair(t)
 	_, other := pair(t)
+	shop, shopKey := pairFor(t, time.Unix(1<<33, 0), "shop.example", "*.shop.example")
+	old, oldKey := pairFor(t, time.Unix(1<<30, 0), "old.example")
 	for name, text := range map[string]string{
 		"server.pem": cert, "server.key": key, "other.key": other,
+		"shop.pem": shop, "shop.key": shopKey, "old.pem": old, "old.key": oldKey,
+		"error.html": "<p>{{status}}</p>", "error.json": `{"status": {{status}}}`, "bad.html": "{{host}}", "bad.json": `{"id": {{request_id}}}`,
 		"short.token": "sesame\n", "good.token": "0123456789abcdef\n", "empty": "", "two-lines": "a\nb\n",
 	} {
 		write(t, filepath.Join(dir, name), text)
@@ -57,13 +61,18 @@ func write(t testing.TB, name, text string) {
 // pair creates a certificate and its key.
 func pair(t testing.TB) (certPEM, keyPEM string) {
 	t.Helper()
+	return pairFor(t, time.Unix(1<<33, 0), "weir.example")
+}
+
+func pairFor(t testing.TB, expires time.Time, names ...string) (certPEM, keyPEM string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "weir"}, DNSNames: []string{"weir.example"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "weir"}, DNSNames: names,
+		NotBefore: time.Unix(0, 0), NotAfter: expires, IsCA: true, BasicConstraintsValid: true,
 	}, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "weir"}}, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

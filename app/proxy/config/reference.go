@@ -24,7 +24,7 @@ func Reference() []byte {
 		fmt.Fprintf(&b, "| `--%s %s` | `%s` | `%s` | %s |\n",
 			tag.Get("name"), tag.Get("placeholder"), EnvName(tag.Get("name")), tag.Get("path"), cell(tag.Get("help")))
 	}
-	fmt.Fprintf(&b, referenceLimits, Size(MaxFileBytes), MaxValues, MaxFaults, Size(MaxCertBytes), Size(MaxSecretBytes), MinTokenBytes)
+	fmt.Fprintf(&b, referenceLimits, Size(MaxFileBytes), MaxValues, MaxFaults, Size(MaxCertBytes), Size(MaxPageBytes), Size(MaxSecretBytes), MinTokenBytes)
 	return []byte(b.String())
 }
 
@@ -114,6 +114,7 @@ const referenceLimits = `
 | ` + "`MaxValues`" + `: values in it, aliases written out | %d |
 | ` + "`MaxFaults`" + `: errors that are reported | %d |
 | ` + "`MaxCertBytes`" + `: size of a file with certificates or a key | %v |
+| ` + "`MaxPageBytes`" + `: size of a file of error_pages | %v |
 | ` + "`MaxSecretBytes`" + `: size of a file with a token or a header's value | %v |
 | ` + "`MinTokenBytes`" + `: length of a token | %d |
 `

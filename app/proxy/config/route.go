@@ -9,6 +9,8 @@ type Route struct {
 	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
 	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
 
+	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
+
 	Cache   Cache  `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
 	Share   bool   `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
 	Events  Events `yaml:"events" help:"Sharing of event streams (text/event-stream)."`

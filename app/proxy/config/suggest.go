@@ -86,6 +86,7 @@ var rightForms = map[string]string{
 	"fleet": "fleet: {redis: {addresses: [127.0.0.1:6379]}}", "redis": "redis: {addresses: [127.0.0.1:6379]}",
 	"telemetry": "telemetry: {otlp: {endpoint: http://127.0.0.1:4318}}", "otlp": "otlp: {endpoint: http://127.0.0.1:4318}",
 	"tls": "tls: {cert: server.pem, key: server.key}", "health": "health: {path: /healthz}", "retry": "retry: {attempts: 2}",
+	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
 	"jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",

@@ -4,6 +4,8 @@ package config
 type Upstream struct {
 	Name        string       `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name that routes use."`
 	Servers     []string     `yaml:"servers" required:"true" least:"1" form:"server" gw:"Servers" help:"Base URLs without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS."`
+	Host        string       `yaml:"host" default:"preserve" form:"hostfield" gw:"Host" help:"Host field of requests to the servers. preserve: as the client sent it. server: host and port of the server's URL. Or a host, perhaps with a port, which is then also the name sent to https servers (SNI), and their certificates must match it, unless tls.server_name is set. It is not part of the cache key. Location and other response fields are not rewritten."`
+	BasePath    string       `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
 	Concurrency Count        `yaml:"concurrency" default:"256" min:"1" max:"1000000" none:"-1" gw:"Concurrency" help:"Limit on concurrent calls over all servers. With adaptive it is the upper bound, at most 10000."`
 	Adaptive    bool         `yaml:"adaptive" default:"false" gw:"Adaptive" help:"Finds the limit from the measured latency."`
 	Queue       Count        `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. With none, requests beyond the limit get 503 at once."`
@@ -22,7 +24,7 @@ type UpstreamTLS struct {
 	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
 	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate, for servers that ask for one. Needs key."`
 	Key        string `yaml:"key,omitempty" form:"file" help:"PEM file with its private key. Needs cert."`
-	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the host in the URL."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the upstream's host, if that is a name, or the host in the URL."`
 }
 
 // Health configures how unhealthy servers are detected.

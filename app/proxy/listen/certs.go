@@ -3,6 +3,7 @@ package listen
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -31,8 +32,7 @@ type Certificate struct {
 // LoadCertificate reads a KeyPair.
 func LoadCertificate(files KeyPair) (*Certificate, error) {
 	c := &Certificate{files: files}
-	_, err := c.Reload()
-	if c.current.Load() == nil {
+	if _, err := c.Reload(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -43,14 +43,22 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Load(), nil
 }
 
+// leaf returns the certificate that is in use.
+func (c *Certificate) leaf() *x509.Certificate { return c.current.Load().Leaf }
+
 // Expires returns when the certificate expires.
-func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
+func (c *Certificate) Expires() time.Time { return c.leaf().NotAfter }
 
 // Reload reads the files, and reports whether there is a new certificate. A bad pair is
 // an error, but only once: it is not reported again until the files change again. The
 // old certificate is then kept. A pair is also bad if it has expired and the old one
 // has not.
 func (c *Certificate) Reload() (bool, error) {
+	return c.reload(func(*x509.Certificate) error { return nil })
+}
+
+// reload is Reload for a certificate that must also pass check.
+func (c *Certificate) reload(check func(*x509.Certificate) error) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cert, certErr := bounded.File(c.files.Cert, maxPEM)
@@ -70,6 +78,9 @@ func (c *Certificate) Reload() (bool, error) {
 	old, now := c.current.Load(), time.Now()
 	if end := pair.Leaf.NotAfter; old != nil && end.Before(now) && old.Leaf.NotAfter.After(now) {
 		return false, fmt.Errorf("%s: the certificate expired on %s", c.files.Cert, end.UTC().Format(time.DateOnly))
+	}
+	if err := check(pair.Leaf); err != nil {
+		return false, fmt.Errorf("%s: %w", c.files.Cert, err)
 	}
 	c.current.Store(&pair)
 	return true, nil

@@ -58,6 +58,9 @@ type Config struct {
 	Address string
 	// TLS is the certificate. Empty file names mean no TLS.
 	TLS KeyPair
+	// More are further certificates, for clients that ask for their names. TLS is for all
+	// others.
+	More []NamedPair
 	// H2C lets clients use HTTP/2 without TLS, by prior knowledge.
 	H2C bool
 	// ProxyProtocol lists the peers that send a PROXY header. nil means none.
@@ -69,7 +72,7 @@ type Config struct {
 
 // Equal reports whether a and b are the same.
 func (a Config) Equal(b Config) bool {
-	return a.Address == b.Address && a.TLS == b.TLS && a.H2C == b.H2C &&
+	return a.Address == b.Address && a.TLS == b.TLS && a.H2C == b.H2C && slices.EqualFunc(a.More, b.More, NamedPair.equal) &&
 		a.Limits == b.Limits && a.FastHits == b.FastHits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
 }
 
@@ -107,7 +110,7 @@ type Server struct {
 	options Options
 	socket  *net.TCPListener
 	http    http.Server
-	cert    *Certificate // nil without TLS
+	cert    *Certificates // nil without TLS
 	quit    chan struct{}
 	once    sync.Once
 	running sync.WaitGroup // Serve, and watchFiles
@@ -132,7 +135,7 @@ func Open(c Config, o Options, old *Server) (*Server, error) {
 	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
 	if c.TLS.Cert != "" {
 		var err error
-		if s.cert, err = LoadCertificate(c.TLS); err != nil {
+		if s.cert, err = LoadCertificates(c.TLS, c.More); err != nil {
 			return nil, fmt.Errorf("listen on %s: %w", c.Address, err)
 		}
 	}
@@ -257,9 +260,6 @@ func (s *Server) Config() Config { return s.config }
 // Address returns the listening address, with the actual port if port 0 was configured.
 func (s *Server) Address() string { return s.socket.Addr().String() }
 
-// Certificate returns the TLS certificate, nil without TLS.
-func (s *Server) Certificate() *Certificate { return s.cert }
-
 // Serve starts accepting connections, in the background, until the Server is closed. It
 // calls failed if it ends for any other reason.
 func (s *Server) Serve(failed func(error)) { s.serve(s.slots, failed) }
@@ -309,11 +309,11 @@ func (s *Server) ReloadCertificate() {
 		return
 	}
 	fresh, err := s.cert.Reload()
-	switch {
-	case err != nil:
+	if err != nil {
 		s.options.Logger.Error("the new certificate is bad, the old one stays in use", "listener", s.config.Address, "error", err)
-	case fresh:
-		s.options.Logger.Info("certificate replaced", "listener", s.config.Address, "expires", s.cert.Expires().UTC())
+	}
+	for _, c := range fresh {
+		s.options.Logger.Info("certificate replaced", "listener", s.config.Address, "file", c.files.Cert, "expires", c.Expires().UTC())
 	}
 }
 

@@ -36,6 +36,9 @@ type Forwarder struct {
 	// Trusted reports whether the peer's X-Forwarded-For, -Proto, -Host and
 	// Forwarded are trusted. nil trusts no peer.
 	Trusted func(*http.Request) bool
+	// Path maps the path of a request to that of the servers. What it cannot map gets 400.
+	// If it strips a prefix, X-Forwarded-Prefix names that.
+	Path Path
 	// RemoveRequest and then SetRequest change the fields of the request, and
 	// RemoveResponse and then SetResponse those of the response.
 	SetRequest, SetResponse       http.Header
@@ -95,6 +98,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.watch.stop()
 
 	out, upgrade := x.request()
+	if out.URL == nil {
+		refuse(w, r, http.StatusBadRequest, UnmappedText)
+		return
+	}
 	if !sendable(out.Header) {
 		refuse(w, r, http.StatusBadRequest, "a field cannot be forwarded")
 		return

@@ -14,14 +14,14 @@ import (
 )
 
 // request returns the request to send to the server, and the protocols that it
-// offers to switch to.
+// offers to switch to. Its URL is nil if the path cannot be mapped.
 func (x *relay) request() (out *http.Request, upgrade []string) {
 	r := x.r
 	trusted := x.f.Trusted != nil && x.f.Trusted(r)
 	upgrade = upgradeOf(r)
 	out = (&http.Request{
 		Method:     r.Method,
-		URL:        outgoingURL(r),
+		URL:        x.f.outgoingURL(r),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
@@ -79,6 +79,10 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	}
 	h["Via"] = append(slices.Clip(h["Via"]), f.via(r.ProtoMajor, r.ProtoMinor))
 	setForwarded(h, r, trusted)
+	if f.Path.Strip != "" {
+		outer := slices.Clip(h["X-Forwarded-Prefix"]) // of trusted proxies
+		h["X-Forwarded-Prefix"] = []string{strings.Join(append(outer, f.Path.Strip), ", ")}
+	}
 	if id := h["X-Request-Id"]; len(id) != 1 || !saneID(id[0]) {
 		h["X-Request-Id"] = []string{newID()}
 	}
@@ -149,20 +153,41 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
+// UnmappedText tells a client that its path cannot be mapped to one of the servers.
+const UnmappedText = "this spelling of the path cannot be forwarded"
+
+// Maps reports whether the path of r, which a server has received, can be mapped.
+func (p Path) Maps(r *http.Request) bool {
+	path, ok := targetPath(r)
+	if !ok {
+		path = r.URL.EscapedPath() // not a server's request
+	}
+	rest, ok := p.rest(path)
+	if ok && p.Base == "" && p.Strip != "" && strings.HasPrefix(rest, "//") {
+		return sanePath(rest) // as in targetPath
+	}
+	return ok
+}
+
 // outgoingURL returns a URL that net/http writes as the target of r, byte for
-// byte, in origin form. The path is that of the request line. The query is that
-// of r.URL, from which a cache may have removed parameters.
+// byte, in origin form, or nil if Path cannot map the path. The path is that of the
+// request line. The query is that of r.URL, from which a cache may have removed
+// parameters.
 //
 // The scheme and host are the client's; RoundTrip replaces them.
-func outgoingURL(r *http.Request) *url.URL {
+func (f *Forwarder) outgoingURL(r *http.Request) *url.URL {
 	u := &url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	if r.TLS != nil {
 		u.Scheme = "https"
+	}
+	if !f.Path.Maps(r) {
+		return nil
 	}
 	path, ok := targetPath(r)
 	if !ok {
 		path = r.URL.EscapedPath() // not a server's request
 	}
+	path, _ = f.Path.Of(path)
 	if strings.HasPrefix(path, "//") {
 		// net/http would parse such an opaque part as a host. It writes these
 		// paths unchanged: see sanePath.

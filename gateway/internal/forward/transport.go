@@ -32,6 +32,9 @@ type Options struct {
 	MaxIdleConns int
 	// TLS configures https. nil means the system's root certificates.
 	TLS *tls.Config
+	// ServerName is the name sent to the server (SNI), which its certificate
+	// must match, unless TLS has one. Empty means BaseURL's host.
+	ServerName string
 	// MaxHeader bounds the header section of a response, in bytes. 0 means 1 MiB.
 	MaxHeader int64
 	// Dial opens connections. nil means TCP.
@@ -199,6 +202,9 @@ func (t *Transport) config(address string, two bool) *tls.Config {
 	config := new(tls.Config)
 	if t.o.TLS != nil {
 		config = t.o.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName = t.o.ServerName
 	}
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)

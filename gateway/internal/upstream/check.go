@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -32,14 +33,15 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 func (s *server) check(ctx context.Context, h Health) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	resp, err := ask(ctx, s.transport, s.url, http.MethodGet, h.Path)
+	resp, err := ask(ctx, s.transport, s.url, s.key.as, http.MethodGet, h.Path)
 	return err == nil && healthy(resp.StatusCode)
 }
 
 func healthy(status int) bool { return status >= 200 && status < 400 }
 
-// ask sends a health check to a server and returns the head of the response.
-func ask(ctx context.Context, t Transport, server *url.URL, method, target string) (*http.Response, error) {
+// ask sends a health check to a server and returns the head of the response. host is the
+// Host of the request; empty means the server's.
+func ask(ctx context.Context, t Transport, server *url.URL, host, method, target string) (*http.Response, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,7 @@ func ask(ctx context.Context, t Transport, server *url.URL, method, target strin
 	r := (&http.Request{
 		Method:     method,
 		URL:        u,
-		Host:       server.Host,
+		Host:       cmp.Or(host, server.Host),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,

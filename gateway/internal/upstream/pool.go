@@ -22,8 +22,11 @@ type Options struct {
 	IdleConn       time.Duration
 	MaxIdleConns   int
 	TLS            *tls.Config // compared by pointer
-	Health         Health
-	Retry          Retry
+	// Host replaces the Host of requests. OwnHost replaces it with that of each server.
+	Host    string
+	OwnHost bool
+	Health  Health
+	Retry   Retry
 }
 
 // Health is gateway.Health, with defaults applied.
@@ -71,7 +74,6 @@ type Surroundings struct {
 //
 // One mutex guards everything that the choice of a server depends on. The longest
 // work under it is a loop over the servers.
-// under it is a loop over the servers.
 type Pool struct {
 	env Surroundings
 
@@ -94,8 +96,8 @@ func New(o Options, env Surroundings) (*Pool, error) {
 	return p, nil
 }
 
-// RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, and the
-// body.
+// RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
+// Host, and the body.
 // A call that cannot connect moves on to the next server at once, until each has
 // been tried. No server has seen any of it, so that is not a retry. Options.Retry
 // decides about all other retries.
@@ -167,6 +169,9 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 		}
 	}()
 	r.URL.Scheme, r.URL.Host = s.scheme, s.url.Host
+	if s.key.as != "" {
+		r.Host = s.key.as
+	}
 	resp, err := s.transport.RoundTrip(r)
 	if err != nil {
 		end = blame(r.Context(), err, r.Body)

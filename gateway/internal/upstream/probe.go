@@ -47,7 +47,7 @@ func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url
 		mu.Lock()
 		defer mu.Unlock()
 		address, connected = info.Conn.RemoteAddr().String(), time.Since(began)
-	}}), t, server, p.Method, p.Target)
+	}}), t, server, keyOf(server, o).as, p.Method, p.Target)
 	mu.Lock()
 	defer mu.Unlock()
 	p.Address, p.Connected, p.Err = address, connected, err

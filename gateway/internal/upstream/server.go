@@ -34,13 +34,18 @@ type server struct {
 // A key identifies a server: if it stays the same, the connections are kept.
 type key struct {
 	scheme, host  string
+	as            string // the Host of requests; empty keeps the client's
 	connect, idle time.Duration
 	maxIdle       int
 	tls           *tls.Config
 }
 
 func keyOf(u *url.URL, o Options) key {
-	return key{u.Scheme, u.Host, o.ConnectTimeout, o.IdleConn, o.MaxIdleConns, o.TLS}
+	as := o.Host
+	if o.OwnHost {
+		as = u.Host
+	}
+	return key{u.Scheme, u.Host, as, o.ConnectTimeout, o.IdleConn, o.MaxIdleConns, o.TLS}
 }
 
 func newServer(u *url.URL, o Options, t Transport) *server {
