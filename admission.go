@@ -109,6 +109,7 @@ func (r *run[K, V]) reportRefusal() {
 	default:
 		l.End(nil)
 		g.count.refusals.Add(1)
+		g.count.costRefused.Add(uint64(r.cost()))
 		g.event(l, EventRefused, l.Flights()[0].Key, r.err)
 	}
 }
@@ -134,10 +135,17 @@ func (a *admission[K, V]) DemandLocked() (admit.Demand, bool) {
 	return a.g.demandLocked(a.l), true
 }
 
-func (a *admission[K, V]) Ask(ctx context.Context) (limit.Permit, error) { return a.g.acquire(ctx) }
+func (a *admission[K, V]) Ask(ctx context.Context) (limit.Permit, error) {
+	r := (*run[K, V])(a)
+	r.estimate()
+	return a.g.acquire(ctx, r.cost())
+}
 
 func (a *admission[K, V]) RefusedLocked(err error) {
 	a.err, a.class = err, ClassOverload
+	if tooMany(err) {
+		a.class = ClassPermanent
+	}
 	a.unwanted = a.background && a.l.JoinersLocked() == 0
 	if a.refused = a.l.FailLocked(err); a.refused { // otherwise another load may have the key by now
 		a.g.retryLaterLocked(a.l)

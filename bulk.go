@@ -22,6 +22,7 @@ func (r *run[K, V]) callMany() {
 		if held != nil {
 			before = held[i]
 		}
+		r.costing(i, in.Cost)
 		r.many[i] = r.answer(f.Key, in, before, says.of(f.Key, ok))
 	}
 }

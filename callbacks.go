@@ -14,11 +14,11 @@ import (
 //   - On the goroutine of the caller (Clone, Weigh in Set, BatchScope, KeyString
 //     in Set and Invalidate) it happens to the caller, as in any function that
 //     the caller calls.
-//   - On a load's goroutine (LoadContext, KeyString, Weigh, Limiter.Acquire, Clone
-//     of a previous value) it ends the load, as it would in the load function: the
+//   - On a load's goroutine (LoadContext, KeyString, Weigh, Cost, Limiter.Acquire,
+//     Clone of a previous value) it ends the load, as it would in the load function: the
 //     callers get a *PanicError or ErrGoexit.
 //   - A panic of Classify means ClassTransient. A panic of the Observer, of a
-//     permit's release, or of BatchScope for a background refresh is ignored. All
+//     permit's Settle or Release, or of BatchScope for a background refresh is ignored. All
 //     of them are counted. If they exit instead, the goroutine ends, a load's
 //     only after its callers have their answer.
 //   - A Tier that panics or exits is unavailable: see package fleetclient.
@@ -65,9 +65,21 @@ func (g *Guard[K, V]) loadContext(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// acquire gets a permit from the Limiter, which must be set.
-func (g *Guard[K, V]) acquire(ctx context.Context) (limit.Permit, error) {
+// costOf is Source.Cost, which must be set.
+func (g *Guard[K, V]) costOf(key K) int { return g.src.Cost(key) }
+
+// acquire gets a permit from the Limiter, which must be set: for one call, or with
+// units above 0 for that many units.
+func (g *Guard[K, V]) acquire(ctx context.Context, units int) (limit.Permit, error) {
+	if units > 0 {
+		return limit.AcquireN(ctx, g.o.Limiter, units)
+	}
 	return g.o.Limiter.Acquire(ctx)
+}
+
+// settle corrects the units of a permit.
+func (g *Guard[K, V]) settle(p limit.Permit, units int) {
+	survive(&g.count.panics, func() { p.Settle(units) })
 }
 
 // release gives a permit back.

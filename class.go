@@ -57,6 +57,8 @@ func classify(user func(error) Class, err error) Class {
 		return ClassTransient
 	case errors.As(err, &remote):
 		return classNamed(remote.Kind)
+	case tooMany(err):
+		return ClassPermanent
 	case errors.Is(err, limit.ErrLimited), errors.Is(err, ErrStuck):
 		return ClassOverload
 	case errors.Is(err, context.Canceled):
@@ -79,6 +81,13 @@ func (g *Guard[K, V]) Classify(err error) Class {
 		return ClassNotFound // this Guard's own answer, through any other Guard
 	}
 	return classify(g.o.Classify, err)
+}
+
+// tooMany reports whether err is the rejection of a call that costs more than the whole
+// limit.
+func tooMany(err error) bool {
+	var refused *limit.Error
+	return errors.As(err, &refused) && refused.Reason == limit.TooMany
 }
 
 // handed is a not-found that a Guard gave to a load as the answer to a call. Only

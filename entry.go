@@ -61,6 +61,7 @@ type extra struct {
 	tags    []*tag
 	seq     uint64 // with tags: the count of invalidations when the load began
 	version string
+	cost    int32         // of its load, in the unit of Source.Cost; 0: not counted
 	fence   uint64        // of the fleet's lease or write that made it; 0: none
 	err     error         // of a negative entry
 	due     *atomic.Int64 // of a negative entry: its refreshFrom; nil: it is not refreshed

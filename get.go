@@ -22,6 +22,9 @@ func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := g.store.GetIfPresent(key); ok {
 		if now := g.clock(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
 			n := g.count.hits.add(now)
+			if e.extra != nil {
+				g.count.costHits.addN(now, e.cost())
+			}
 			if g.hot != nil {
 				g.asked(key, n, now)
 			}
@@ -104,6 +107,9 @@ func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now in
 		return Result[V]{}, false
 	}
 	failing := e.failing(now)
+	if e.extra != nil && !counted && (fresh || now < e.staleUntil) {
+		g.count.costHits.addN(now, e.cost())
+	}
 	switch {
 	case fresh && e.kind == kindNegative:
 		once(&g.count.negativeHits, counted)

@@ -91,6 +91,9 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 		tags:     make(map[string]*tag),
 		tagSweep: minTagSweep,
 	}
+	if s.Cost != nil {
+		g.count.costHits = newStriped()
+	}
 	bound.OnAtomicDeletion = g.deleted
 	if o.ReportEvictions && o.Observer != nil {
 		bound.OnDeletion = g.reportEviction

@@ -10,7 +10,7 @@ import (
 // callbacks.go may call, each with the selector in front of it. Other code may
 // read them, to compare one with nil or to pass it on.
 var guardedHooks = map[string]string{
-	"Clone": "src", "Weigh": "src", "BatchScope": "src", "LoadContext": "src", "KeyString": "src",
+	"Clone": "src", "Weigh": "src", "Cost": "src", "Settle": "permit", "BatchScope": "src", "LoadContext": "src", "KeyString": "src",
 	"name":     "names", // KeyString
 	"Classify": "o", "Acquire": "Limiter", "Release": "permit",
 	"LoadStart": "Observer", "LoadEnd": "Observer", "Waited": "Observer", "Event": "Observer",
@@ -51,7 +51,7 @@ func TestRepoHooksAreCalledInOnePlace(t *testing.T) {
 			return true
 		})
 	}
-	for _, hook := range []string{"Clone", "Weigh", "BatchScope", "LoadContext", "name", "Acquire", "Unmarshal"} {
+	for _, hook := range []string{"Clone", "Weigh", "Cost", "BatchScope", "LoadContext", "name", "Acquire", "Unmarshal"} {
 		if !found[hook] {
 			t.Errorf("callbacks.go does not call %s; is it called by another name?", hook)
 		}

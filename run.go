@@ -26,8 +26,9 @@ type run[K comparable, V any] struct {
 	background bool
 
 	permit   limit.Permit
-	refused  bool // the limiter's refusal has ended the load
-	unwanted bool // it was a refresh without a waiting caller
+	costs    []int // of each flight: the estimate, then what it has cost; nil if cost is not counted
+	refused  bool  // the limiter's refusal has ended the load
+	unwanted bool  // it was a refresh without a waiting caller
 	timer    *time.Timer
 	ctx      context.Context // the context of the function; nil if it was not called
 	done     bool            // nothing panicked
@@ -109,6 +110,7 @@ func (r *run[K, V]) arm() {
 // prepare makes the function's context.
 func (r *run[K, V]) prepare() {
 	g, l := r.g, r.l
+	r.settleEstimate()
 	l.SetValues(g.loadContext(l.Values()))
 	if g.fleet != nil {
 		r.tagSeq = g.fleet.TagSeq()
@@ -137,6 +139,7 @@ func (r *run[K, V]) call() {
 		held := r.held(0)
 		in, err := g.src.LoadEntry(r.ctx, f.Key, r.previous(held))
 		r.returned()
+		r.costing(0, in.Cost)
 		r.one = r.answer(f.Key, in, held, err)
 	default:
 		v, err := g.src.Load(r.ctx, f.Key)
@@ -242,7 +245,10 @@ func (r *run[K, V]) end() {
 }
 
 // release gives the permit back.
-func (r *run[K, V]) release() { r.g.release(r.permit, r.permitOutcome()) }
+func (r *run[K, V]) release() {
+	defer r.g.release(r.permit, r.permitOutcome())
+	r.settleCost()
+}
 
 // finish makes the result final and wakes the callers that wait, unless the load was
 // given up before. It returns false if it was.
@@ -311,6 +317,9 @@ func (r *run[K, V]) commit() bool {
 			}
 		}
 	}
+	for i, f := range l.Flights() {
+		r.countJoinsLocked(i, f.Joined())
+	}
 	if g.o.Observer != nil {
 		g.telling++
 	}
@@ -361,6 +370,9 @@ func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answ
 	}
 	if a.heavy {
 		g.count.tooHeavy.Add(1)
+	}
+	if i < len(r.costs) {
+		a.entry.setCost(r.costs[i])
 	}
 	// Callers may have come between an invalidation by tag and a later one that
 	// took the flight off the table, so the tags are looked at in any case.

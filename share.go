@@ -137,6 +137,10 @@ func (r *run[K, V]) servesStale(e *entry[V]) bool {
 func (r *run[K, V]) answerFromTier(e *entry[V]) {
 	r.l.Return()
 	r.ended = r.g.clock()
+	if cost := r.g.estimate(r.l.Flights()[0].Key); cost > 0 {
+		r.g.count.costFleet.Add(uint64(cost))
+		r.costs = []int{cost}
+	}
 	a := answer[V]{entry: e, tags: tagNames(e.extra.tags), fromTier: true}
 	e.extra.tags = nil
 	a.keep = e.kind == kindValue && r.ended < e.errorUntil || r.ended < e.freshUntil

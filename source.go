@@ -74,6 +74,16 @@ type Source[K comparable, V any] struct {
 	// A weight of 0 counts as 1.
 	Weigh func(K, V) uint32
 
+	// Cost estimates what loading a key costs, in units of your choice: tokens,
+	// rows, cents. Options.Limiter then counts units instead of calls, if it is a
+	// [limit.UnitLimiter]; what the estimate had in excess is given back after the
+	// load, and what it lacked is owed (Entry.Cost). Stats.Cost counts units. 0 or
+	// less counts as 1, and more than limit.MaxUnits as MaxUnits. A load of
+	// several keys costs the sum, for which it has one permit. It is called on the
+	// load's goroutine and must not block. Nil: cost is not counted, and the Limiter
+	// counts calls.
+	Cost func(K) int
+
 	// KeyString names a key for the fleet, see Options.Fleet. It must be
 	// injective: two keys with the same name would get each other's values. Nil:
 	// strings and integers are their own names, and keys of other types cannot
@@ -113,6 +123,11 @@ type Entry[V any] struct {
 	// Weight is the entry's weight, in the unit of Options.MaxWeight. Zero: the
 	// result of Source.Weigh.
 	Weight uint32
+
+	// Cost is what the load really cost, in the unit of Source.Cost, also if the
+	// load returns an error. Zero: the estimate stands, for a failed load too.
+	// Negative: it cost nothing. Without Source.Cost it is ignored.
+	Cost int
 
 	// Version is passed to the next load of the key, for example an ETag or a
 	// row version.

@@ -51,6 +51,9 @@ type Stats struct {
 	Evicted          uint64 // entries removed because memory was full
 	ObserverPanics   uint64
 
+	// Cost counts units of Source.Cost.
+	Cost CostStats
+
 	// Fleet has the counts of the fleet.
 	Fleet FleetStats
 
@@ -152,6 +155,7 @@ func (g *Guard[K, V]) Stats() Stats {
 		TooHeavy:         c.tooHeavy.Load(),
 		Evicted:          c.evicted.Load(),
 		ObserverPanics:   c.observerPanics.Load(),
+		Cost:             g.costStats(),
 		Fleet:            g.fleetStats(),
 		Entries:          g.store.EstimatedSize(),
 	}
@@ -168,8 +172,10 @@ func (g *Guard[K, V]) Stats() Stats {
 // counters are the counts behind Stats. Hits are striped because a shared
 // counter would slow them down.
 type counters struct {
-	hits striped
+	hits     striped
+	costHits striped // without a Source.Cost it has no cells
 
+	costSpent, costJoins, costFleet, costRefused                 atomic.Uint64
 	staleHits, staleOnError, negativeHits, memoHits, joins       atomic.Uint64
 	loads, refreshes, loadFailures, notFound, notModified        atomic.Uint64
 	loadTimeouts, panics, superseded                             atomic.Uint64
@@ -208,6 +214,14 @@ func newStriped() striped {
 func (s *striped) add(now instant) uint64 {
 	const golden = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads near numbers (Knuth, TAOCP 3, section 6.4)
 	return s.cells[uint64(now)*golden>>s.shift].n.Add(1)
+}
+
+// addN counts n, if there are cells.
+func (s *striped) addN(now instant, n uint64) {
+	const golden = 0x9E3779B97F4A7C15 // as in add
+	if n > 0 && len(s.cells) > 0 {
+		s.cells[uint64(now)*golden>>s.shift].n.Add(n)
+	}
 }
 
 func (s *striped) sum() uint64 {

@@ -67,14 +67,16 @@ func (a *Adaptive) Name() string { return a.pool.name }
 // Acquire is [Concurrency.Acquire] with the current limit. A Background caller leaves
 // a tenth of it free, rounded down, and at least 1, unless the limit is 1. In a dry
 // run Acquire rejects no caller, and returns an error only if ctx is done.
-func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.acquire(ctx, 1) }
+func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.acquire(ctx, 1, false) }
 
 // AcquireN is [Concurrency.AcquireN], with Max instead of Limit. While the limit is
 // below n, the call is admitted only when no other runs. It is measured as n calls
-// of its length.
+// of its length. So use it for calls that put as much load on the source as a few
+// others. Tokens, bytes and money say little about the latency of a call: for those,
+// wrap the Adaptive in [PerCall].
 func (a *Adaptive) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
-	return a.pool.acquire(ctx, n)
+	return a.pool.acquire(ctx, n, true)
 }
 
 // TryAcquire is Acquire for a Normal caller that does not wait: where Acquire would

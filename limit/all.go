@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -15,6 +16,9 @@ import (
 // So put a RateLimiter before a Concurrency: a token loses nothing by waiting, while
 // a permit that waits for a token is withheld from other callers and measured as a
 // slow call.
+//
+// Its AcquireN acquires n units from each UnitLimiter; wrap those that count calls in
+// [PerCall].
 //
 // Without limiters, every caller is admitted. All panics if a Limiter is nil. It
 // copies limiters.
@@ -40,6 +44,9 @@ func Parts(l Limiter) []Limiter {
 	case l == nil:
 		return nil
 	case !ok:
+		if p, ok := l.(perCall); ok {
+			return Parts(p.Limiter)
+		}
 		return []Limiter{l}
 	}
 	var parts []Limiter
@@ -57,13 +64,24 @@ type all struct {
 // A bundle holds the permits behind one permit of an all. Bundles are reused; turn
 // distinguishes the current permit from copies of earlier ones.
 type bundle struct {
-	turn    atomic.Uint64 // not a mutex: the release that increments it owns the rest until the bundle is pooled
+	turn    atomic.Uint64 // not under mu: Acquire reads it; the release that increments it owns the rest until the bundle is pooled
+	mu      sync.Mutex    // held while a release increments turn, so that a settle does not meet permits of a later turn
 	permits []Permit
 	pool    *sync.Pool
 }
 
 // Acquire implements Limiter.
 func (a *all) Acquire(ctx context.Context) (Permit, error) {
+	return a.acquire(ctx, Limiter.Acquire)
+}
+
+// AcquireN implements UnitLimiter: each limiter counts n units, if it can.
+func (a *all) AcquireN(ctx context.Context, n int) (Permit, error) {
+	mustBePositive(n)
+	return a.acquire(ctx, func(l Limiter, ctx context.Context) (Permit, error) { return AcquireN(ctx, l, n) })
+}
+
+func (a *all) acquire(ctx context.Context, from func(Limiter, context.Context) (Permit, error)) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
@@ -79,7 +97,7 @@ func (a *all) Acquire(ctx context.Context) (Permit, error) {
 		}
 	}()
 	for _, l := range a.limiters {
-		q, err := l.Acquire(ctx)
+		q, err := from(l, ctx)
 		if err != nil {
 			return Permit{}, err
 		}
@@ -91,10 +109,27 @@ func (a *all) Acquire(ctx context.Context) (Permit, error) {
 
 // release implements releaser.
 func (b *bundle) release(turn uint64, o Outcome) {
-	if !b.turn.CompareAndSwap(turn, turn+1) {
+	b.mu.Lock()
+	first := b.turn.CompareAndSwap(turn, turn+1)
+	b.mu.Unlock()
+	if first {
+		b.releaseLast(o)
+	}
+}
+
+// settle implements releaser. It copies the permits under the lock: a release cannot
+// begin to take them apart meanwhile, and afterwards they ignore a Settle.
+func (b *bundle) settle(turn uint64, units int) {
+	b.mu.Lock()
+	if b.turn.Load() != turn {
+		b.mu.Unlock()
 		return
 	}
-	b.releaseLast(o)
+	permits := slices.Clone(b.permits)
+	b.mu.Unlock()
+	for _, p := range permits {
+		p.Settle(units)
+	}
 }
 
 // releaseLast releases all permits, the latest first. It defers the release of the

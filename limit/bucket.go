@@ -22,6 +22,9 @@ type bucket struct {
 	taken uint64 // tokens taken so far; the newest one has this number
 	spilt uint64 // tokens up to this number cannot come back: the bucket was full since
 	back  [maxBack / 64]uint64
+
+	refunded int64  // tokens returned by refund
+	era      uint64 // changes of rate and size so far
 }
 
 // maxBack is how many of the latest tokens can be returned. bucket.back has one bit
@@ -57,6 +60,7 @@ func (b *bucket) change(t time.Time, perSecond float64, burst int) {
 		b.lim.SetLimitAt(t, rate.Limit(perSecond))
 		b.lim.SetBurstAt(t, burst)
 	}
+	b.era++
 	b.perSecond, b.burst, b.tolerance = perSecond, burst, tolerance(burst)
 }
 
@@ -82,8 +86,8 @@ func (b *bucket) book(t time.Time, n int) (token uint64) {
 		b.lim.ReserveN(t, n)
 	}
 	b.taken += uint64(n)
-	for i := range uint64(min(n, maxBack)) {
-		word, bit := b.place(b.taken - i)
+	if n == 1 { // the tokens of a permit for several are returned by refund
+		word, bit := b.place(b.taken)
 		*word &^= bit
 	}
 	return b.taken
@@ -109,8 +113,43 @@ func (b *bucket) putBack(t time.Time, token uint64) bool {
 		return false
 	}
 	*word |= bit
-	b.lim.AllowN(t, -1)
+	b.lim.ReserveN(t, -1) // AllowN would do nothing while tokens are owed
 	return true
+}
+
+// unspent returns the tokens that were taken and have not come back yet, at t, and net
+// how many were taken less those that refund returned. What comes back belongs to the
+// tokens that were taken first: so those up to net−unspent have come back.
+func (b *bucket) unspent(t time.Time) (unspent float64, net int64) {
+	return float64(b.burst) - b.tokens(t), int64(b.taken) - b.refunded
+}
+
+// refund returns n tokens to the bucket at t. See counter.refundLocked for how many may
+// be returned.
+func (b *bucket) refund(t time.Time, n int) {
+	b.lim.ReserveN(t, -n) // as in putBack
+	b.refunded += int64(n)
+}
+
+// owe takes n tokens at t that the bucket need not have, until it owes most. It
+// returns how many it took.
+func (b *bucket) owe(t time.Time, n, most int) int {
+	if b.unlimited() {
+		return n
+	}
+	have := b.tokens(t)
+	if have >= float64(b.burst) {
+		b.spilt = b.taken
+	}
+	n = min(n, int(math.Floor(have+b.tolerance))+most)
+	if n <= 0 {
+		return 0
+	}
+	b.lim.SetBurstAt(t, max(b.burst, n)) // ReserveN refuses more than the burst
+	b.lim.ReserveN(t, n)
+	b.lim.SetBurstAt(t, b.burst)
+	b.taken += uint64(n)
+	return n
 }
 
 // place returns the location of the token's bit.

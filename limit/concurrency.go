@@ -62,15 +62,22 @@ func (c *Concurrency) Name() string { return c.pool.name }
 // was free or was granted at the same instant; that permit goes to the next caller
 // in the queue. Acquire reads the deadline, the [Priority] and the [Place] of ctx
 // once, when it is called.
-func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) { return c.pool.acquire(ctx, 1) }
+func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) {
+	return c.pool.acquire(ctx, 1, false)
+}
 
 // AcquireN is Acquire for a call that counts as n: its Permit stands for n of the
 // Limit units. A caller keeps its turn until all n are free, and no other passes it,
 // so calls of one unit cannot starve it. It is rejected with TooMany if n is above
 // Limit. AcquireN panics if n is below 1.
+//
+// Its Permit can be settled: units in excess are free at once, and units that the
+// estimate lacked are in use from then on, even if they were not free. So more than
+// Limit units can be in use: as many as the running calls lacked, for each of them at
+// most Limit less its estimate. Nothing is owed after Release.
 func (c *Concurrency) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
-	return c.pool.acquire(ctx, n)
+	return c.pool.acquire(ctx, n, true)
 }
 
 // TryAcquire is Acquire for a Normal caller that does not wait: where Acquire would

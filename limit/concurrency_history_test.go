@@ -197,6 +197,14 @@ func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
 	m.letIn()
 }
 
+// settle corrects the units of c to n.
+func (m *concurrencyModel) settle(c *caller, n int) {
+	n = min(n, max(c.units, cmp.Or(m.most, m.o.Limit)))
+	m.inUse += n - c.units
+	c.units = n
+	m.letIn()
+}
+
 // end returns when c is out of the queue at the latest, and whether it then leaves or
 // is rejected. Without a bound, that is far in the future.
 func (c *caller) end() (at time.Time, leaves bool) {
@@ -340,7 +348,13 @@ var unitsOf = []int{1, 1, 1, 2, 3, 4}
 var classesOf = []limit.Priority{limit.Normal, limit.Normal, limit.Low, limit.High, limit.Background}
 
 func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
-	switch s.next(12) {
+	switch s.next(14) {
+	case 12, 13:
+		if p := s.pick(m.callers, in); p != nil && !p.plain {
+			n := 1 + s.next(8)
+			p.call.permit.Settle(n)
+			m.settle(p, n)
+		}
 	case 0, 1, 2:
 		time.Sleep(time.Nanosecond) // no two callers arrive, and so none leave, at the same instant
 		m.pass()

@@ -28,13 +28,20 @@ type Error struct {
 	// measured drain rate, between 10 ms and a minute, and 1 s until something
 	// has been measured.
 	RetryAfter time.Duration
+
+	// Units and Most are set with TooMany: the units that the call requested, and the
+	// most that a call can have.
+	Units, Most int
 }
 
-// Error names the limiter, the reason and the time to wait.
+// Error names the limiter, the reason and the time to wait, or with TooMany the units.
 func (e *Error) Error() string {
 	who := ""
 	if e.Limiter != "" {
 		who = strconv.Quote(e.Limiter) + ": "
+	}
+	if e.Reason == TooMany {
+		return fmt.Sprintf("limit: %s%v: the call costs %d units, and the limit is %d", who, e.Reason, e.Units, e.Most)
 	}
 	return fmt.Sprintf("limit: %s%v, retry after %v", who, e.Reason, e.RetryAfter)
 }
@@ -67,7 +74,8 @@ const (
 	// reserved for callers of other classes.
 	NoSpare
 	// TooMany: AcquireN requests more units than Limit, Max or Burst allows in
-	// total. Retrying does not help, whatever RetryAfter says.
+	// total. The rejection is permanent: retrying does not help, whatever RetryAfter
+	// says.
 	TooMany
 
 	reasonEnd // one past the last

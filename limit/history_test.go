@@ -56,6 +56,7 @@ type caller struct {
 	place limit.Place
 	class limit.Priority // the highest one it had in the queue
 	units int
+	plain bool      // from TryAcquire: it cannot be settled
 	until time.Time // in the queue; zero: forever
 
 	want     fate
@@ -95,7 +96,7 @@ func join(t *testing.T, l acquirer, ctx context.Context, d time.Duration, n int)
 
 // tried returns a caller with the result of TryAcquire.
 func tried(p limit.Permit, err error) *caller {
-	c := &caller{arrived: time.Now(), units: 1, call: &call{permit: p, err: err}}
+	c := &caller{arrived: time.Now(), units: 1, plain: true, call: &call{permit: p, err: err}}
 	c.call.back.Store(true)
 	return c
 }

@@ -35,7 +35,7 @@ type Limiter interface {
 //	err = call(ctx)
 //	p.Release(outcome(err))
 //
-// The zero Permit is valid and belongs to no limiter: Release does nothing.
+// The zero Permit is valid and belongs to no limiter: Release and Settle do nothing.
 type Permit struct {
 	from releaser
 	id   uint64 // its meaning is private to from
@@ -45,6 +45,7 @@ type Permit struct {
 // that has already been released.
 type releaser interface {
 	release(id uint64, o Outcome)
+	settle(id uint64, units int)
 }
 
 // NewPermit returns a Permit for a Limiter outside this package. The first call of
@@ -66,13 +67,20 @@ func (p Permit) Release(o Outcome) {
 }
 
 type onceReleaser struct {
-	done atomic.Bool // not a mutex: there is nothing to guard but this flag, which is set once
-	fn   func(Outcome)
+	done   atomic.Bool // not a mutex: there is nothing to guard but this flag, which is set once
+	fn     func(Outcome)
+	counts func(units int) // nil: its units cannot be settled
 }
 
 func (r *onceReleaser) release(_ uint64, o Outcome) {
 	if r.done.CompareAndSwap(false, true) {
 		r.fn(o)
+	}
+}
+
+func (r *onceReleaser) settle(_ uint64, units int) {
+	if r.counts != nil && !r.done.Load() {
+		r.counts(units)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 // maxBurst, a float64 represents the tokens to within a thousandth of a token.
 const (
 	maxLimit    = math.MaxInt32
-	maxBurst    = 1 << 30
+	maxBurst    = MaxUnits
 	maxAdaptive = 10_000 // a curve has distinct cells to beyond this
 )
 
@@ -174,6 +174,11 @@ type RateOptions struct {
 	// MaxWait bounds the wait: a caller that would wait longer is rejected at once.
 	// 0 means 10 s, negative means that only the caller's deadline counts.
 	MaxWait time.Duration
+	// MaxDebt is how many tokens the bucket may owe, after calls of AcquireN that cost
+	// more than their estimate. Later callers wait until they have come; what goes
+	// beyond MaxDebt is forgiven. 0 means Burst, negative means that nothing is owed.
+	// At most 2^30.
+	MaxDebt int
 }
 
 func (o RateOptions) validate() error {
@@ -181,6 +186,7 @@ func (o RateOptions) validate() error {
 	f.Check(o.PerSecond > 0, "RateOptions.PerSecond", o.PerSecond, "above 0") // NaN is not
 	f.Check(o.Burst >= 0, "RateOptions.Burst", o.Burst, "at least 1, or 0 for the default")
 	f.Check(o.Burst <= maxBurst, "RateOptions.Burst", o.Burst, "at most 1073741824")
+	f.Check(o.MaxDebt <= maxBurst, "RateOptions.MaxDebt", o.MaxDebt, "at most 1073741824")
 	return f.Err()
 }
 
@@ -191,6 +197,10 @@ func (o RateOptions) withDefaults() RateOptions {
 	}
 	o.Queue = queueOrDefault(o.Queue)
 	o.MaxWait = waitOrDefault(o.MaxWait)
+	if o.MaxDebt == 0 {
+		o.MaxDebt = o.Burst
+	}
+	o.MaxDebt = max(0, o.MaxDebt)
 	return o
 }
 

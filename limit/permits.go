@@ -14,6 +14,7 @@ type slot struct {
 	stood time.Duration // how long the source had stood still by then, as counted by the tuner
 
 	units  int        // that the permit counts for; 0 for a loan
+	counts bool       // the units can be settled
 	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
 	from   *lend.Call // of a loan: the call that holds that permit
 	lent   bool       // a loan of it is in use
@@ -24,29 +25,29 @@ type slot struct {
 
 // admitLocked issues a permit for n units to a caller that did not wait. The units
 // must be free. c.mu must be held.
-func (c *pool) admitLocked(now time.Duration, n int) Permit {
+func (c *pool) admitLocked(now time.Duration, n int, counted bool) Permit {
 	c.admitted++
-	return Permit{from: c, id: c.takeLocked(now, n)}
+	return Permit{from: c, id: c.takeLocked(now, n, counted)}
 }
 
 // admitDryLocked is admitLocked for a caller that is admitted only because of the
 // dry run. It would have been rejected with reason, or queued if reason is 0. c.mu
 // must be held.
-func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int) Permit {
+func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int, counted bool) Permit {
 	if reason == 0 {
 		c.wouldQ++
 	} else {
 		c.would[reason]++
 	}
-	return c.admitLocked(now, n)
+	return c.admitLocked(now, n, counted)
 }
 
 // takeLocked puts a permit for n units into a slot and returns its id, which has the
 // slot in the upper half and the turn in the lower. The tuner counts it as n calls.
 // c.mu must be held.
-func (c *pool) takeLocked(now time.Duration, n int) (id uint64) {
+func (c *pool) takeLocked(now time.Duration, n int, counted bool) (id uint64) {
 	i := c.slotLocked()
-	c.slots[i].since, c.slots[i].units = now, n
+	c.slots[i].since, c.slots[i].units, c.slots[i].counts = now, n, counted
 	if c.tuner != nil {
 		for range n {
 			c.slots[i].stood = c.tuner.began(now)
@@ -87,6 +88,31 @@ func (c *pool) release(id uint64, o Outcome) {
 	var g grants
 	c.mu.Lock()
 	c.takeBackLocked(id, o, now, &g)
+	c.mu.Unlock()
+	g.wake()
+}
+
+// settle implements releaser. Units that are given back go to waiting callers. Units
+// that were missing are in use from now on, even beyond the limit, as after the limit
+// has shrunk.
+func (c *pool) settle(id uint64, units int) {
+	now := c.now()
+	var g grants
+	c.mu.Lock()
+	if s := c.atLocked(id); s != nil && s.counts {
+		more := min(units, max(c.mostLocked(), s.units)) - s.units
+		s.units += more
+		c.inUse += more
+		if c.tuner != nil {
+			for range more {
+				c.tuner.began(now)
+			}
+			for range -more {
+				c.tuner.ended(now, 0, 0, Unused)
+			}
+		}
+		c.letInLocked(now, &g)
+	}
 	c.mu.Unlock()
 	g.wake()
 }
@@ -161,7 +187,7 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 		c.q.remove(w)
 		c.admitted++
 		c.waited++
-		g.add(w, c.takeLocked(now, w.units))
+		g.add(w, c.takeLocked(now, w.units, w.counted))
 	}
 }
 

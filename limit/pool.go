@@ -40,8 +40,8 @@ type pool struct {
 	wouldQ   uint64   // callers of a dry run that would have queued
 }
 
-// acquire is AcquireN of Concurrency and Adaptive.
-func (c *pool) acquire(ctx context.Context, n int) (Permit, error) {
+// acquire is Acquire, and with counted AcquireN, of Concurrency and Adaptive.
+func (c *pool) acquire(ctx context.Context, n int, counted bool) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
@@ -55,12 +55,12 @@ func (c *pool) acquire(ctx context.Context, n int) (Permit, error) {
 	// If n units and the reserve are free, there is room for every class, so the
 	// priority in ctx does not matter.
 	if c.q.n == 0 && c.inUse+n+c.reserveLocked() <= c.limit {
-		p := c.admitLocked(now, n)
+		p := c.admitLocked(now, n, counted)
 		c.mu.Unlock()
 		return p, nil
 	}
 	c.mu.Unlock()
-	return c.acquireSlow(ctx, n)
+	return c.acquireSlow(ctx, n, counted)
 }
 
 // A request describes a caller of a pool that is short of permits.
@@ -89,28 +89,31 @@ func ask(ctx context.Context, n int) request {
 //     displacing a waiter of a lower class or one that would be served later.
 //  3. Wait for the first of grant, displacement, end of ctx and MaxWait.
 //  4. Determine under the lock which of them it was.
-func (c *pool) acquireSlow(ctx context.Context, n int) (Permit, error) {
+func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, error) {
 	r := ask(ctx, n)
 	now := c.now()
 
 	c.mu.Lock()
 	if c.roomLocked(r) {
-		p := c.admitLocked(now, n)
+		p := c.admitLocked(now, n, counted)
 		c.mu.Unlock()
 		return p, nil
 	}
 	reason, victim := c.judgeLocked(r, now)
 	if c.dry {
-		p := c.admitDryLocked(reason, now, n)
+		p := c.admitDryLocked(reason, now, n, counted)
 		c.mu.Unlock()
 		return p, nil
 	}
 	if reason != 0 {
-		retry := c.refuseLocked(reason, now)
+		e := &Error{Limiter: c.name, Reason: reason, RetryAfter: c.refuseLocked(reason, now)}
+		if reason == TooMany {
+			e.Units, e.Most = n, c.mostLocked()
+		}
 		c.mu.Unlock()
-		return Permit{}, &Error{Limiter: c.name, Reason: reason, RetryAfter: retry}
+		return Permit{}, e
 	}
-	w := &waiter{ready: make(chan struct{}), units: n}
+	w := &waiter{ready: make(chan struct{}), units: n, counted: counted}
 	g := c.joinLocked(w, r.class, victim, now)
 	c.q.move(w, r.place.set(c, w))
 	c.letInLocked(now, &g) // w may now be first, and fit where the previous first waiter does not
@@ -228,7 +231,7 @@ func (c *pool) reserveLocked() int {
 // expelLocked removes w from the queue and rejects it for the given reason. Its
 // RetryAfter is that of a newcomer. c.mu must be held.
 func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
-	w.refused, w.retry = r, c.refuseLocked(r, now)
+	w.refused, w.retry, w.most = r, c.refuseLocked(r, now), c.mostLocked()
 	c.q.remove(w)
 	g.link(w)
 }
@@ -267,7 +270,7 @@ func (c *pool) outcome(w *waiter) (Permit, error) {
 	if w.granted {
 		return Permit{from: c, id: w.id}, nil
 	}
-	return Permit{}, &Error{Limiter: c.name, Reason: w.refused, RetryAfter: w.retry}
+	return Permit{}, w.refusal(c.name)
 }
 
 // leave removes w, whose context is done, from the queue. A permit can be granted
@@ -326,9 +329,9 @@ func (c *pool) tryAcquire() (Permit, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.q.n == 0 && c.inUse < c.limit:
-		return c.admitLocked(now, 1), nil
+		return c.admitLocked(now, 1, false), nil
 	case c.dry:
-		return c.admitDryLocked(QueueFull, now, 1), nil
+		return c.admitDryLocked(QueueFull, now, 1, false), nil
 	}
 	return Permit{}, &Error{Limiter: c.name, Reason: QueueFull, RetryAfter: c.refuseLocked(QueueFull, now)}
 }

@@ -17,13 +17,25 @@ type waiter struct {
 	id      uint64        // of the permit, with granted
 	refused Reason        // Displaced by another caller, or TooMany after an Update
 	retry   time.Duration // with refused
+	most    int           // with TooMany: the most units that a caller may request
 
 	units      int                // requested, 1 or more
+	counted    bool               // of a pool, by AcquireN: the permit can be settled
+	counter    *counter           // of a RateLimiter, by AcquireN
 	class      int                // in classes
 	since      [classCount]uint64 // in classes: its turn in each class up to class
 	loan       bool               // granted by another caller, not by the limiter
 	queued     bool               // whether it is in a queue
 	prev, next *waiter
+}
+
+// refusal returns the error for w, which was rejected by the limiter of that name.
+func (w *waiter) refusal(limiter string) *Error {
+	e := &Error{Limiter: limiter, Reason: w.refused, RetryAfter: max(1, w.retry)}
+	if w.refused == TooMany {
+		e.Units, e.Most = w.units, w.most
+	}
+	return e
 }
 
 // A queue holds waiting callers in order of arrival. remove takes constant time at

@@ -28,6 +28,7 @@ type RateLimiter struct {
 	mu       sync.Mutex
 	places   int           // guarded by mu; in the queue
 	maxWait  time.Duration // guarded by mu; forever if unbounded
+	maxDebt  int           // guarded by mu; how many tokens the bucket may owe
 	bucket   bucket        // guarded by mu
 	q        queue         // guarded by mu
 	due      time.Time     // guarded by mu; when the tokens for the head of q are available, if q is not empty
@@ -36,7 +37,10 @@ type RateLimiter struct {
 	waited   uint64
 	left     uint64
 	returned uint64
+	owed     uint64
+	forgiven uint64
 	refused  Refusals
+	counters counters // of the permits of AcquireN whose tokens could be returned
 }
 
 // NewRateLimiter returns a RateLimiter with a full bucket, or an error that joins an
@@ -50,6 +54,7 @@ func NewRateLimiter(o RateOptions) (*RateLimiter, error) {
 		name:    o.Name,
 		places:  o.Queue,
 		maxWait: o.MaxWait,
+		maxDebt: o.MaxDebt,
 		bucket:  newBucket(o.PerSecond, o.Burst),
 	}, nil
 }
@@ -72,31 +77,44 @@ func (l *RateLimiter) Name() string { return l.name }
 // If ctx is done, Acquire returns context.Cause(ctx) and no token, even if one became
 // available at the same instant. Acquire reads the deadline and the Priority of ctx
 // once, when it is called.
-func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) { return l.AcquireN(ctx, 1) }
+func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) { return l.acquire(ctx, 1, nil) }
 
 // AcquireN is Acquire for n tokens at once. A caller keeps its turn until all n are
 // available, and no other passes it. It is rejected with TooMany if n is above Burst.
-// Releasing with Unused returns up to about a thousand of the tokens. AcquireN panics
-// if n is below 1.
+// AcquireN panics if n is below 1.
+//
+// Its Permit can be settled. Tokens that the estimate had in excess go back into the
+// bucket, less those that have come back since: what comes back belongs to the tokens
+// that were taken first. Releasing with Unused returns all tokens, with
+// the same exception, and so do both after an Update that changed the rate or Burst.
+// Tokens that the estimate lacked are owed, up to MaxDebt; what
+// goes beyond that is forgiven, and counted in RateStats. So what calls take in a
+// window of any length w, without what is forgiven, is at most PerSecond·w + Burst +
+// MaxDebt.
 func (l *RateLimiter) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
+	return l.acquire(ctx, n, &counter{l: l, n: n})
+}
+
+// acquire is Acquire, and AcquireN with the counter of its permit.
+func (l *RateLimiter) acquire(ctx context.Context, n int, c *counter) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
 	l.mu.Lock()
 	// With this many tokens there is room for every class, so the priority in ctx
 	// does not matter.
-	token, ok := l.takeLocked(time.Now(), n, l.spareLocked(n))
+	token, ok := l.takeLocked(time.Now(), n, l.spareLocked(n), c)
 	l.mu.Unlock()
 	if ok {
-		return l.permit(token, n), nil
+		return l.permit(token, c), nil
 	}
-	return l.acquireSlow(ctx, n)
+	return l.acquireSlow(ctx, n, c)
 }
 
-// acquireSlow is AcquireN when tokens are short. It reads ctx outside the lock,
+// acquireSlow is acquire when tokens are short. It reads ctx outside the lock,
 // because ctx may be the user's code.
-func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
+func (l *RateLimiter) acquireSlow(ctx context.Context, n int, c *counter) (Permit, error) {
 	background := PriorityOf(ctx) < Low
 	deadline, bounded := ctx.Deadline()
 	place := placeOf(ctx)
@@ -107,10 +125,11 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	if background {
 		spare = l.spareLocked(n)
 	}
-	if token, ok := l.takeLocked(now, n, spare); ok {
+	if token, ok := l.takeLocked(now, n, spare, c); ok {
 		l.mu.Unlock()
-		return l.permit(token, n), nil
+		return l.permit(token, c), nil
 	}
+	burst := l.bucket.burst
 	wait := l.waitLocked(now, n+spare)
 	var reason Reason
 	switch {
@@ -123,7 +142,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	case bounded && wait >= deadline.Sub(now): // a token at the deadline itself is too late
 		reason = WaitTooLong
 	default:
-		w := &waiter{ready: make(chan struct{}), units: n}
+		w := &waiter{ready: make(chan struct{}), units: n, counter: c}
 		l.joinLocked(w, now)
 		place.set(l, w)
 		l.mu.Unlock()
@@ -131,7 +150,11 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	}
 	l.refused[reason]++
 	l.mu.Unlock()
-	return Permit{}, l.refusal(reason, wait)
+	e := l.refusal(reason, wait)
+	if reason == TooMany {
+		e.Units, e.Most = n, burst
+	}
+	return Permit{}, e
 }
 
 // TryAcquire takes a token for a Normal caller if one is available and no caller
@@ -139,7 +162,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 func (l *RateLimiter) TryAcquire() (Permit, error) {
 	l.mu.Lock()
 	now := time.Now()
-	token, ok := l.takeLocked(now, 1, 0)
+	token, ok := l.takeLocked(now, 1, 0, nil)
 	if ok {
 		l.mu.Unlock()
 		return Permit{from: l, id: token}, nil
@@ -160,31 +183,24 @@ func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
 func (l *RateLimiter) spareLocked(n int) int { return max(0, min(1, l.bucket.burst-n)) }
 
 // release implements releaser.
-func (l *RateLimiter) release(token uint64, o Outcome) { l.giveBack(token, 1, o) }
-
-func (l *RateLimiter) giveBack(token uint64, n int, o Outcome) {
+func (l *RateLimiter) release(token uint64, o Outcome) {
 	if o != Unused {
 		return
 	}
 	var g grants
 	l.mu.Lock()
-	l.putBackLocked(token, n, &g)
+	l.putBackLocked(token, &g)
 	l.mu.Unlock()
 	g.wake()
 }
 
-// permit returns a permit for n tokens, of which token is the last.
-func (l *RateLimiter) permit(token uint64, n int) Permit {
-	if n == 1 {
+// settle implements releaser: a permit of Acquire is for one token.
+func (l *RateLimiter) settle(uint64, int) {}
+
+// permit returns a permit for one token, or that of AcquireN, which has a counter.
+func (l *RateLimiter) permit(token uint64, c *counter) Permit {
+	if c == nil {
 		return Permit{from: l, id: token}
 	}
-	return Permit{from: &several{l, n}, id: token}
+	return Permit{from: c}
 }
-
-// A several is the releaser of a permit for more than one token.
-type several struct {
-	l *RateLimiter
-	n int
-}
-
-func (s *several) release(token uint64, o Outcome) { s.l.giveBack(token, s.n, o) }

@@ -1,7 +1,9 @@
 package limit_test
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -28,7 +30,28 @@ type rateModel struct {
 	token                 map[*caller]int // number of the last token it took
 	taken, spilt          int
 	refused               limit.Refusals
-	left                  uint64
+	left, owed, forgiven  uint64
+	lacks                 map[*caller]int
+	stack                 []*stake // of tokens that have not come back
+}
+
+// A stake is a part of the bucket that was taken and has not come back. What comes back
+// belongs to the first stake.
+type stake struct {
+	c    *caller // nil: it cannot be returned
+	left time.Duration
+}
+
+// comeBack lets d of the stakes come back.
+func (m *rateModel) comeBack(d time.Duration) {
+	for d > 0 && len(m.stack) > 0 {
+		s := m.stack[0]
+		now := min(d, s.left)
+		s.left -= now
+		if d -= now; s.left == 0 {
+			m.stack = m.stack[1:]
+		}
+	}
 }
 
 // pass is passTo now. It also removes callers whose deadlines come before their
@@ -57,18 +80,22 @@ func (m *rateModel) pass() {
 
 // passTo fills the bucket up to now and admits the callers whose tokens are due.
 func (m *rateModel) passTo(now time.Time) {
-	level := m.level + now.Sub(m.at)
-	for len(m.queue) > 0 && level >= m.need(m.queue[0]) {
-		level -= m.need(m.queue[0])
-		m.admit(m.queue[0])
+	for len(m.queue) > 0 && m.level+now.Sub(m.at) >= m.need(m.queue[0]) {
+		c := m.queue[0]
+		d := max(0, m.need(c)-m.level)
+		m.comeBack(d)
+		m.at = m.at.Add(d)
+		m.level += d - m.need(c)
+		m.admit(c)
 		m.queue = m.queue[1:]
 	}
-	m.level, m.at = min(level, m.size), now
+	m.comeBack(now.Sub(m.at))
+	m.level, m.at = min(m.level+now.Sub(m.at), m.size), now
 }
 
 // blurred reports whether something happens close to d from now.
 func (m *rateModel) blurred(d time.Duration) bool {
-	off := (m.level + d + near) % m.interval
+	off := ((m.level+d+near)%m.interval + m.interval) % m.interval // the level may be negative
 	return off <= 2*near
 }
 
@@ -76,6 +103,7 @@ func (m *rateModel) admit(c *caller) {
 	c.want = in
 	m.taken += c.units
 	m.token[c] = m.taken
+	m.stack = append(m.stack, &stake{c, m.need(c)})
 }
 
 // need returns how much of the bucket the tokens of c take.
@@ -110,6 +138,7 @@ func (m *rateModel) update(t *testing.T, l *limit.RateLimiter, s *script) {
 	if m.level > m.size {
 		m.level = m.size
 	}
+	m.stack = []*stake{{nil, m.size - m.level}}
 	m.pass()
 }
 
@@ -155,13 +184,52 @@ func (m *rateModel) leave(c *caller) {
 // unused returns the tokens of c.
 func (m *rateModel) unused(c *caller) {
 	c.want = out
-	for i := range c.units {
-		if m.token[c]-i > m.spilt {
-			m.level += m.interval
+	m.refund(c, c.units)
+}
+
+// refund returns n tokens of c, if they have not come back.
+func (m *rateModel) refund(c *caller, n int) {
+	if c.plain {
+		if m.token[c] > m.spilt {
+			m.comeBack(m.interval)
+			m.level = min(m.level+m.interval, m.size)
+		}
+		m.pass()
+		return
+	}
+	for _, s := range m.stack {
+		if s.c == c {
+			n = min(n, int(s.left/m.interval))
+			s.left -= m.interval * time.Duration(n)
+			c.units -= n
+			m.level += m.interval * time.Duration(n)
 		}
 	}
-	m.level = min(m.level, m.size)
 	m.pass()
+}
+
+// settle corrects the cost of c to n.
+func (m *rateModel) settle(c *caller, n int) {
+	more := n - c.units
+	defer func() {
+		lacks := max(0, n-c.units)
+		m.forgiven += uint64(lacks - m.lacks[c])
+		m.lacks[c] = lacks
+	}()
+	if more <= 0 {
+		m.refund(c, -more)
+		return
+	}
+	if m.level == m.size {
+		m.spilt = m.taken
+	}
+	most := int(math.Floor(float64(m.level)/float64(m.interval))) + cmp.Or(m.o.MaxDebt, m.o.Burst)
+	took := max(0, min(more, most))
+	m.owed += uint64(took)
+	c.units += took
+	m.taken += took
+	m.level -= m.interval * time.Duration(took)
+	m.stack = append(m.stack, &stake{nil, m.interval * time.Duration(took)})
 }
 
 var perSeconds = []int{1, 2, 4, 5, 10, 100}
@@ -174,7 +242,7 @@ func rateHistory(t *testing.T, s script) {
 		PerSecond: float64(perSecond), Burst: burst, Queue: 1 + s.next(5), MaxWait: time.Duration(1+s.next(3))*time.Second + 7*near,
 	}
 	l := newRate(t, o)
-	m := &rateModel{interval: time.Second / time.Duration(perSecond), at: time.Now(), o: o, token: map[*caller]int{}}
+	m := &rateModel{interval: time.Second / time.Duration(perSecond), at: time.Now(), o: o, token: map[*caller]int{}, lacks: map[*caller]int{}}
 	m.size = m.interval * time.Duration(burst)
 	m.level = m.size
 	for step := 0; len(s) > 0; step++ {
@@ -186,6 +254,12 @@ func rateHistory(t *testing.T, s script) {
 		compare(t, step, m.callers)
 		l.Check(t)
 		m.places(t, step)
+		if st := l.Stats(); math.Abs(st.Tokens-float64(m.level)/float64(m.interval)) > 1e-3 {
+			t.Fatalf("step %d: Stats = %+v; want %v tokens", step, st, float64(m.level)/float64(m.interval))
+		}
+		if st := l.Stats(); st.Owed != m.owed || st.Forgiven != m.forgiven {
+			t.Fatalf("step %d: Stats = %+v; want %d owed, %d forgiven", step, st, m.owed, m.forgiven)
+		}
 		if st := l.Stats(); st.Queued != len(m.queue) || st.Refused != m.refused || st.Left != m.left {
 			t.Fatalf("step %d: Stats = %+v; want %d queued, %d left, refused %v", step, st, len(m.queue), m.left, m.refused)
 		}
@@ -222,7 +296,13 @@ func (m *rateModel) places(t *testing.T, step int) {
 }
 
 func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
-	switch s.next(12) {
+	switch s.next(14) {
+	case 12, 13:
+		if p := s.pick(m.callers, in); p != nil && !p.plain {
+			n := s.next(8)
+			p.call.permit.Settle(n)
+			m.settle(p, n)
+		}
 	case 11:
 		m.update(t, l, s)
 	case 0, 1:

@@ -12,14 +12,17 @@ import (
 const catchUp = 100 * time.Millisecond
 
 // takeLocked takes n tokens if no caller waits and the bucket has at least n+spare.
-// l.mu must be held.
-func (l *RateLimiter) takeLocked(now time.Time, n, spare int) (token uint64, ok bool) {
+// c is the counter of AcquireN, or nil. l.mu must be held.
+func (l *RateLimiter) takeLocked(now time.Time, n, spare int, c *counter) (token uint64, ok bool) {
 	if l.q.n > 0 {
 		return 0, false
 	}
 	token, ok = l.bucket.take(now, n, spare)
 	if ok {
 		l.admitted++
+		if c != nil {
+			c.tookLocked(now)
+		}
 	}
 	return token, ok
 }
@@ -92,6 +95,9 @@ func (l *RateLimiter) grantLocked(now time.Time, g *grants) {
 		l.waited++
 		w := l.q.pop()
 		g.add(w, l.bucket.book(l.due, w.units))
+		if w.counter != nil {
+			w.counter.tookLocked(l.due)
+		}
 		if l.q.n > 0 {
 			l.due = l.due.Add(l.bucket.until(l.due, l.q.head.units))
 		}
@@ -118,9 +124,9 @@ func (l *RateLimiter) await(ctx context.Context, w *waiter) (Permit, error) {
 		switch {
 		case ctx.Err() != nil:
 		case w.granted:
-			return l.permit(w.id, w.units), nil
+			return l.permit(w.id, w.counter), nil
 		default:
-			return Permit{}, l.refusal(w.refused, w.retry)
+			return Permit{}, w.refusal(l.name)
 		}
 	case <-ctx.Done():
 	}
@@ -138,7 +144,12 @@ func (l *RateLimiter) leave(w *waiter) {
 	case w.granted:
 		l.admitted--
 		l.waited--
-		l.putBackLocked(w.id, w.units, &g)
+		if w.counter != nil {
+			w.counter.refundLocked(w.units, &g)
+			l.counters.remove(w.counter)
+		} else {
+			l.putBackLocked(w.id, &g)
+		}
 	case w.refused != 0:
 		l.refused[w.refused]--
 	default:
@@ -172,19 +183,14 @@ func (l *RateLimiter) againLocked(now time.Time, g *grants) {
 	l.grantLocked(now, g)
 }
 
-// putBackLocked returns n tokens, of which token is the last, to the bucket or to
-// the head of the queue. Overdue tokens are handed out first, because the bucket is
-// about to be advanced to now and may be too small to hold them. l.mu must be held.
-func (l *RateLimiter) putBackLocked(token uint64, n int, g *grants) {
+// putBackLocked returns a token to the bucket or to the head of the queue. Overdue
+// tokens are handed out first, because the bucket is about to be advanced to now and
+// may be too small to hold them. l.mu must be held.
+func (l *RateLimiter) putBackLocked(token uint64, g *grants) {
 	now := time.Now()
 	l.grantLocked(now, g)
-	before := l.returned
-	for i := range uint64(min(n, maxBack)) {
-		if l.bucket.putBack(now, token-i) {
-			l.returned++
-		}
-	}
-	if l.returned > before {
+	if l.bucket.putBack(now, token) {
+		l.returned++
 		l.againLocked(now, g)
 	}
 }

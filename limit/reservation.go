@@ -21,7 +21,7 @@ func (l *RateLimiter) Reserve() (*Reservation, error) {
 	now := time.Now()
 	r := &Reservation{l: l, at: now}
 	r.w.units = 1
-	if token, ok := l.takeLocked(now, 1, 0); ok {
+	if token, ok := l.takeLocked(now, 1, 0, nil); ok {
 		r.w.granted, r.w.id = true, token
 		l.mu.Unlock()
 		return r, nil
@@ -57,7 +57,7 @@ func (r *Reservation) Cancel() {
 	var g grants
 	r.l.mu.Lock()
 	if r.w.granted {
-		r.l.putBackLocked(r.w.id, 1, &g)
+		r.l.putBackLocked(r.w.id, &g)
 	} else if r.l.dropLocked(&r.w, &g) {
 		r.l.left++
 	}

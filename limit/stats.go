@@ -104,13 +104,15 @@ func (a *Adaptive) Stats() AdaptiveStats {
 type RateStats struct {
 	PerSecond float64
 	Burst     int
-	Tokens    float64 // in the bucket, up to Burst; +Inf without a limit
+	Tokens    float64 // in the bucket, up to Burst; negative if some are owed; +Inf without a limit
 	Queued    int     // callers and reservations that wait
 
 	Admitted uint64   // callers and reservations that got a token, at once or after a wait
 	Waited   uint64   // of those, the ones that queued
 	Left     uint64   // callers whose context ended, and reservations canceled, in the queue
-	Returned uint64   // tokens returned unused
+	Returned uint64   // tokens returned: of calls that did not start, and of estimates that were too high
+	Owed     uint64   // tokens taken after the call, because the estimate was too low
+	Forgiven uint64   // tokens that were not taken after the call, because of MaxDebt
 	Refused  Refusals // callers that were rejected
 }
 
@@ -127,6 +129,8 @@ func (l *RateLimiter) Stats() RateStats {
 		Waited:    l.waited,
 		Left:      l.left,
 		Returned:  l.returned,
+		Owed:      l.owed,
+		Forgiven:  l.forgiven,
 		Refused:   l.refused,
 	}
 }

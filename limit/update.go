@@ -69,13 +69,13 @@ func (l *RateLimiter) Update(o RateOptions) error {
 	now := time.Now()
 	l.grantLocked(now, &g) // tokens due by now are granted at the old rate
 	l.bucket.change(now, o.PerSecond, o.Burst)
-	l.places, l.maxWait = o.Queue, o.MaxWait
+	l.places, l.maxWait, l.maxDebt = o.Queue, o.MaxWait, o.MaxDebt
 	for w := l.q.head; w != nil; {
 		next := w.next
 		if w.units > o.Burst {
 			l.q.remove(w)
 			l.refused[TooMany]++
-			w.refused, w.retry = TooMany, l.waitLocked(now, 1)
+			w.refused, w.retry, w.most = TooMany, l.waitLocked(now, 1), o.Burst
 			g.link(w)
 		}
 		w = next
