@@ -1,11 +1,13 @@
 package weirhttp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/disk"
 	"github.com/weir-go/weir/internal/responses"
 )
 
@@ -17,7 +19,7 @@ const MinCacheBytes = 1 << 20
 
 // A Cache stores responses and tracks flights. Handlers for the same URLs share one,
 // so that a PUT through one of them invalidates what another has stored. It is safe
-// for concurrent use. Without a fleet there is nothing to close.
+// for concurrent use. Without a fleet and a folder there is nothing to close.
 type Cache struct {
 	bytes int64
 	store *responses.Store
@@ -28,7 +30,10 @@ type Cache struct {
 
 	ahead budget // for the bodies that are read before admission
 
-	joining sync.Mutex // held by JoinFleet and Close
+	// folder is nil without a folder. It is atomic because each miss reads it.
+	folder atomic.Pointer[disk.Store]
+
+	joining sync.Mutex // held by JoinFleet, OpenFolder and Close
 	// fleet is nil without a fleet. It is atomic because each hit reads it.
 	fleet atomic.Pointer[fleetClient]
 }
@@ -59,8 +64,9 @@ func NewCache(bytes int64) (*Cache, error) {
 // invalidation is done here but not everywhere. If the error is a
 // *fleet.PendingError, the invalidation is queued until the Tier acknowledges it.
 // Until then c takes no responses from the fleet that it affects, and others may
-// serve their copies until they expire. ctx is for the Tier; without a fleet there is
-// no error.
+// serve their copies until they expire. With a folder, it is durable there as well; an
+// error that does not match a *fleet.PendingError can mean that it is not. ctx is for
+// the Tier and the folder; without both there is no error.
 func (c *Cache) Invalidate(ctx context.Context, scheme, host, target string) (int, error) {
 	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, false)
 }
@@ -74,10 +80,11 @@ func (c *Cache) Expire(ctx context.Context, scheme, host, target string) (int, e
 
 func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int, error) {
 	n := c.purgeHere(key, expire)
+	var err error
 	if m := c.fleet.Load(); m != nil {
-		return n, m.purge(ctx, key, expire)
+		err = m.purge(ctx, key, expire)
 	}
-	return n, nil
+	return n, cmp.Or(err, c.durable(ctx))
 }
 
 // purgeHere is purge on this instance only.
@@ -92,6 +99,7 @@ func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 func (c *Cache) purgeFor(key responses.Key, w *responses.Write) {
 	c.store.PurgeFor(w)
 	c.detach(key)
+	_ = c.durable(context.Background()) // the folder counts an error
 }
 
 // InvalidateTags removes all responses that carry one of the tags (Surrogate-Key or
@@ -113,29 +121,27 @@ func (c *Cache) purgeTags(ctx context.Context, expire bool, tags []string) error
 	if len(tags) == 0 {
 		return nil
 	}
+	return c.purgeTagged(ctx, expire, tags...)
+}
+
+// purgeTagged is purgeTags; a single "" means everything.
+func (c *Cache) purgeTagged(ctx context.Context, expire bool, tags ...string) error {
 	c.purgeTagsHere(expire, tags...)
+	var err error
 	if m := c.fleet.Load(); m != nil {
-		return m.purgeTags(ctx, expire, tags...)
+		err = m.purgeTags(ctx, expire, tags...)
 	}
-	return nil
+	return cmp.Or(err, c.durable(ctx))
 }
 
 // InvalidateAll removes everything, here and in the fleet. The error is that of
 // [Cache.Invalidate].
-func (c *Cache) InvalidateAll(ctx context.Context) error { return c.purgeAll(ctx, false) }
+func (c *Cache) InvalidateAll(ctx context.Context) error { return c.purgeTagged(ctx, false, "") }
 
 // ExpireAll makes everything stale, here and in the fleet, and keeps the
 // stale-if-error windows. It visits every response. The error is that of
 // [Cache.Invalidate].
-func (c *Cache) ExpireAll(ctx context.Context) error { return c.purgeAll(ctx, true) }
-
-func (c *Cache) purgeAll(ctx context.Context, expire bool) error {
-	c.purgeTagsHere(expire, "")
-	if m := c.fleet.Load(); m != nil {
-		return m.purgeTags(ctx, expire, "")
-	}
-	return nil
-}
+func (c *Cache) ExpireAll(ctx context.Context) error { return c.purgeTagged(ctx, true, "") }
 
 // purgeTagsHere is purgeTags on this instance only; a single "" means everything.
 func (c *Cache) purgeTagsHere(expire bool, tags ...string) {
@@ -160,6 +166,7 @@ func (c *Cache) Stats() CacheStats {
 	if m := c.fleet.Load(); m != nil {
 		out.Fleet = m.stats()
 	}
+	out.Folder = c.folderStats()
 	return out
 }
 

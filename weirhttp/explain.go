@@ -114,6 +114,8 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		e.say("Storing is disabled.")
 	case c.q.NoStore:
 		e.say("It has no-store, so the store is not consulted, and its response is not stored.")
+	case len(e.Stored) == 0 && h.cache.mayBeInFolder(c.key):
+		e.say("Memory has nothing for its URL, but the folder does: a request reads it there, and may use it.")
 	case len(e.Stored) == 0:
 		e.say("Nothing is stored for its URL.")
 	case selected == nil:

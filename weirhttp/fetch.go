@@ -316,7 +316,10 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 	}
 	s := &responses.Stored{
 		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req), Header: kept, Body: body,
-		Extra: readySize(len(kept)), Events: isStream(kept),
+		Extra: readySize(len(kept)), Events: isStream(kept), Rules: h.rulesFor(&resp, req),
+	}
+	if s.Events {
+		s.Rules = 0 // the folder has no event streams
 	}
 	s.Refresh.Store(h.refreshFrom(s).UnixNano())
 	s.Checked.Store(resp.Received.UnixNano())

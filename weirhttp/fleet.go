@@ -119,20 +119,24 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	return m, true, nil
 }
 
-// Close leaves the fleet. It sends purges that the Tier has not acknowledged one last
+// Close leaves the fleet and closes the folder. It sends purges that the Tier has not acknowledged one last
 // time, and waits until ctx ends for that and for leases that are being released.
 // Stored responses stay, and are served. If purges are still not acknowledged, the
 // error is a *fleet.PendingError: they are lost, and other instances serve what was
-// purged until it expires. Without a fleet Close does nothing. It may be called
-// again.
+// purged until it expires. The queue of the folder is written until ctx
+// ends. Without a fleet and a folder Close does nothing. It may be called again.
 func (c *Cache) Close(ctx context.Context) error {
 	c.joining.Lock()
-	m := c.fleet.Swap(nil)
+	m, d := c.fleet.Swap(nil), c.folder.Load()
 	c.joining.Unlock()
-	if m == nil {
-		return nil
+	var err error
+	if m != nil {
+		err = m.client.Close(ctx)
 	}
-	return m.client.Close(ctx)
+	if d != nil { // last: what is purged until then is durable
+		err = cmp.Or(err, d.Close(ctx))
+	}
+	return err
 }
 
 // changed implements fleetclient.Hooks.

@@ -356,12 +356,13 @@ func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored,
 }
 
 // unavailable continues without the Tier. A known response that is fresh, or stale
-// within stale-while-revalidate, is served, as it would be without a fleet. If it had
-// been checked since the last reset, it is not checked again for one second.
+// within stale-while-revalidate, is served, as it would be without a fleet; one from the
+// folder is not, because it is not confirmed. If it had been checked since the last
+// reset, it is not checked again for one second.
 func (l *fleetLookup) unavailable() bool {
 	f := l.f
 	k := f.known
-	if k == nil || f.pinned || f.q.NoCache || k.Marked.Load() {
+	if k == nil || f.pinned || f.q.NoCache || k.Marked.Load() || k.Checked.Load() == responses.Unproved {
 		return l.alone()
 	}
 	switch st := k.At(time.Now(), f.q); {

@@ -35,6 +35,7 @@ type Handler struct {
 	eventRules eventstream.Rules // of Options.Events
 	seed       maphash.Seed
 	keyed      rfc9111.Credentials // the credentials that the policy compares
+	rules      uint64              // stands for policy, see rulesOf
 	// ignores: the policy removes fields or cookies from requests.
 	ignores bool
 
@@ -86,7 +87,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		h.vary = append(h.vary, "cookie:"+name)
 	}
 	slices.Sort(h.vary)
-	h.keyed = h.policy.Apart()
+	h.keyed, h.rules = h.policy.Apart(), rulesOf(h.policy)
 	if o.Observe {
 		h.shadow = newShadow()
 	}
@@ -142,6 +143,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 	key := h.key(r)
 	h.hot.asked(key, came, turn)
 	s, u := h.find(key, r, q, came)
+	if s == nil {
+		if s, u = h.findInFolder(key, r, q, came); s != nil && s.Large != nil {
+			defer s.Large.Close()
+		}
+	}
 	switch {
 	case u.fresh:
 		h.hit(w, r, q, key, s, u)

@@ -103,7 +103,9 @@ func (p *post) store(c *call) {
 	p.body.Finish(nil, nil)
 	whole, kept := p.body.Whole()
 	if kept && p.h.cache.store.Get(p.key, p.request.Header) == nil {
-		p.write.Put(p.h.stored(p.resp, p.request.Header, p.header, whole))
+		s := p.h.stored(p.resp, p.request.Header, p.header, whole)
+		s.Rules = 0 // in the folder it would be judged as the response to a GET
+		p.write.Put(s)
 	}
 	p.drop()
 }

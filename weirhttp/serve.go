@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,6 +32,11 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 	if s == nil || q.Credentials&^s.Admits != 0 || s.Events && !h.o.Events.Share || q.Streams && !fitsStreams(s) {
 		return nil, use{}
 	}
+	return s, h.uses(s, key, r, q, now)
+}
+
+// uses returns how s may be used for r, which may see it.
+func (h *Handler) uses(s *responses.Stored, key responses.Key, r *http.Request, q rfc9111.Request, now time.Time) use {
 	u := use{Standing: s.At(now, q)}
 	if !q.NoCache && !s.Marked.Load() {
 		u.fresh, u.swr = u.Fresh, u.SWR
@@ -43,7 +49,7 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 		// the background.
 		u.swr = u.swr && s.Checked.Load() >= 0
 	}
-	return s, u
+	return u
 }
 
 // served is the part of a hit that is prepared once for all requests.
@@ -72,7 +78,7 @@ func ready(s *responses.Stored) *served {
 	if v := s.Served.Load(); v != nil {
 		return (*v).(*served)
 	}
-	v := &served{length: []string{strconv.Itoa(len(s.Body))}}
+	v := &served{length: []string{strconv.FormatInt(s.Size(), 10)}}
 	typed := false
 	for name, values := range s.Header {
 		switch name {
@@ -128,7 +134,7 @@ func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request,
 	h.fill(w.Header(), s, u.Standing)
 	h.tellKey(w, key)
 	h.report(w, Receipt{Outcome: OutcomeHit, TTL: u.TTL})
-	if h.o.RefreshAhead > 0 {
+	if h.o.RefreshAhead > 0 && s.Large == nil {
 		h.refreshAhead(key, r, q, s)
 	}
 	h.body(w, r, q, s)
@@ -140,8 +146,12 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		h.replay(w, r, s)
 		return
 	}
+	if s.Large != nil {
+		h.sendLarge(w, r, q, s)
+		return
+	}
 	if (q.Conditional || q.Range) && s.Status == http.StatusOK {
-		content(w, r, s.Header, s.Received, s.Body)
+		content(w, r, s.Header, s.Received, s.Size(), bytes.NewReader(s.Body))
 		return
 	}
 	w.WriteHeader(s.Status)
@@ -151,13 +161,14 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 }
 
 // content responds to r, which has a condition or a range, from a complete response
-// that was received at received with the fields h. Its fields are already in w.
-func content(w http.ResponseWriter, r *http.Request, h http.Header, received time.Time, body []byte) {
+// that was received at received with the fields h, and has a body of that size. Its
+// fields are already in w.
+func content(w http.ResponseWriter, r *http.Request, h http.Header, received time.Time, size int64, body io.ReadSeeker) {
 	if rfc9111.UnchangedSince(r.Header, h, received) {
 		notModified(w)
 		return
 	}
-	http.ServeContent(partWriter{w}, ranged(r, len(body)), "", lastModified(h), bytes.NewReader(body))
+	http.ServeContent(partWriter{w}, ranged(r, size), "", lastModified(h), body)
 }
 
 // notModified responds with 304, without the fields that describe the body.
@@ -234,14 +245,14 @@ func (c *call) serveContent(outcome Outcome, received time.Time, body []byte) {
 	}
 	c.setStatus(outcome)
 	c.report(outcome)
-	content(c.w, c.r, h, received, body)
+	content(c.w, c.r, h, received, int64(len(body)), bytes.NewReader(body))
 }
 
 // ranged returns r with a Range field that http.ServeContent handles as RFC 9110
 // requires, for a body of that size. ServeContent rejects ranges that should be
 // ignored, and serves every one of thousands of ranges. Methods other than GET have
 // no ranges (section 14.2).
-func ranged(r *http.Request, size int) *http.Request {
+func ranged(r *http.Request, size int64) *http.Request {
 	lines := r.Header["Range"]
 	if len(lines) == 0 {
 		return r
@@ -252,9 +263,9 @@ func ranged(r *http.Request, size int) *http.Request {
 	if r.Method != http.MethodGet {
 		return &out
 	}
-	switch value, ok := rfc9111.Ranges(lines, int64(size)); {
+	switch value, ok := rfc9111.Ranges(lines, size); {
 	case !ok:
-		out.Header["Range"] = []string{"bytes=" + strconv.Itoa(size) + "-"} // beyond the end: 416
+		out.Header["Range"] = []string{"bytes=" + strconv.FormatInt(size, 10) + "-"} // beyond the end: 416
 	case value != "":
 		out.Header["Range"] = []string{value}
 	}

@@ -115,6 +115,8 @@ type CacheStats struct {
 	Purged    uint64 `json:"purged"`
 	// Fleet is nil without a fleet.
 	Fleet *FleetStats `json:"fleet,omitempty"`
+	// Folder is nil without a folder.
+	Folder *FolderStats `json:"folder,omitempty"`
 }
 
 // FleetStats count the requests of a Cache to its fleet, and the replies.

@@ -71,6 +71,15 @@ weir_cache_responses
 weir_cache_evictions_total
 weir_cache_purges_total
 weir_cache_too_big_total
+weir_folder_bytes
+weir_folder_limit_bytes
+weir_folder_responses
+weir_folder_hits_total
+weir_folder_written_total
+weir_folder_evictions_total
+weir_folder_dropped_total
+weir_folder_errors_total
+weir_folder_damaged_total
 weir_limit_permits limit
 weir_limit_in_use limit
 weir_limit_queued limit
@@ -156,7 +165,15 @@ func everything(t *testing.T) *weirprom.Collector {
 
 // shop returns a Gateway with two routes to two upstreams.
 func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
+	cache, err := weirhttp.NewCache(weirhttp.MinCacheBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.OpenFolder(weirhttp.FolderOptions{Folder: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
 	return opened(t, gateway.Config{
+		Cache: cache,
 		Upstreams: []gateway.Upstream{
 			{Name: "front", Servers: []string{url}, Adaptive: true},
 			{Name: "back", Servers: []string{url, "http://127.0.0.1:1"}},

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/access"
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // Configure turns a configuration into Settings. It reads the files that the
@@ -37,6 +38,7 @@ func Configure(c *config.Config) (Settings, error) {
 	s := Settings{
 		Source:         c,
 		Gateway:        g,
+		Folder:         weirhttp.FolderOptions{Folder: c.Cache.Dir, Bytes: int64(c.Cache.DirSize)},
 		Fleet:          shared,
 		Jobs:           later,
 		Telemetry:      sent,
@@ -56,11 +58,13 @@ func Configure(c *config.Config) (Settings, error) {
 		DrainDelay:   time.Duration(c.Drain.Delay),
 		DrainTimeout: time.Duration(c.Drain.Timeout),
 		Fixed: map[string]string{
-			"cache.memory": c.Cache.Memory.String(),
-			"log.format":   c.Log.Format,
-			"fleet":        fixedFleet(c.Fleet),
-			"jobs":         fixedJobs(c.Jobs),
-			"telemetry":    fixedTelemetry(c.Telemetry, sent),
+			"cache.memory":   c.Cache.Memory.String(),
+			"cache.dir":      c.Cache.Dir,
+			"cache.dir_size": c.Cache.DirSize.String(),
+			"log.format":     c.Log.Format,
+			"fleet":          fixedFleet(c.Fleet),
+			"jobs":           fixedJobs(c.Jobs),
+			"telemetry":      fixedTelemetry(c.Telemetry, sent),
 		},
 	}
 	for _, l := range c.Listen {

@@ -214,8 +214,12 @@ func (p *proxy) buildGateway(ctx context.Context, s Settings) error {
 	if err != nil {
 		return err
 	}
+	if err := p.openFolder(s); err != nil {
+		return &ConfigError{err}
+	}
 	g, err := p.o.New(p.gatewayConfig(s))
 	if err != nil {
+		p.closeFolder(s)
 		return &ConfigError{err}
 	}
 	p.gateway = g

@@ -13,11 +13,14 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // Settings are a configuration that has been read and checked.
 type Settings struct {
 	Gateway gateway.Config
+	// Folder has the second tier of Gateway.Cache. Its Folder is empty without one.
+	Folder weirhttp.FolderOptions
 	// Fleet configures the Tier of Gateway.Fleet, which is created from it. nil means
 	// no fleet.
 	Fleet *weirredis.Options

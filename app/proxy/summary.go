@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/console/build"
@@ -97,6 +98,9 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 		if a.Console {
 			section("console")(consoleAddress(addresses[len(s.Listen)]), keyDisplay(a))
 		}
+	}
+	if s.Folder.Folder != "" {
+		section("cache")("in "+s.Folder.Folder, "up to "+config.Size(s.Folder.Bytes).String())
 	}
 	if s.Telemetry != nil {
 		section("telemetry")(telemetrySummary(s.Telemetry))

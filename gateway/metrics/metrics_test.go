@@ -23,7 +23,8 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	})
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
-		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9}},
+		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
+			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
 			Retries: 10, NoBudget: 11,
 			Limit: gateway.LimitStats{
@@ -38,6 +39,8 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		Pending: 32, Blocked: true, Queued: 33, Replayed: 34,
 	})
 	want := map[string]float64{
+		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
+		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
 		"upstream.retries main": 10, "upstream.retries_refused main": 11,

@@ -36,6 +36,16 @@ var (
 	cacheEvictions = declare(Counter, "cache.evictions", "{response}", "Responses evicted to make room for others.")
 	cachePurges    = declare(Counter, "cache.purges", "{response}", "Responses that were purged.")
 	cacheTooBig    = declare(Counter, "cache.too_big", "{response}", "Responses that were too large to be stored.")
+
+	folderSize      = declare(Amount, "folder.size", "By", "Size of the files in the cache folder.").named("weir_folder_bytes")
+	folderLimit     = declare(Amount, "folder.limit", "By", "Maximum size of the files in the cache folder.")
+	folderResponses = declare(Amount, "folder.responses", "{response}", "Responses in the cache folder.")
+	folderHits      = declare(Counter, "folder.hits", "{response}", "Responses found in the cache folder, because memory did not have them.")
+	folderWritten   = declare(Counter, "folder.written", "{response}", "Responses written to the cache folder.")
+	folderEvictions = declare(Counter, "folder.evictions", "{response}", "Responses evicted from the cache folder to make room for others.")
+	folderDropped   = declare(Counter, "folder.dropped", "{response}", "Responses not written to the cache folder: the queue was full, writing paused after an error, or they were too large.")
+	folderErrors    = declare(Counter, "folder.errors", "{error}", "Failed operations on files of the cache folder.")
+	folderDamaged   = declare(Counter, "folder.damaged", "{response}", "Responses and files of the cache folder with a wrong checksum.")
 )
 
 // Requests of a Guard or a cache to the fleet's tier. The label is empty for a response

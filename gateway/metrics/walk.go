@@ -75,6 +75,17 @@ func (w *Walk) Cache(st weirhttp.CacheStats) {
 	put(w, cacheEvictions, st.Evicted)
 	put(w, cachePurges, st.Purged)
 	put(w, cacheTooBig, st.TooBig)
+	if f := st.Folder; f != nil {
+		put(w, folderSize, f.Bytes)
+		put(w, folderLimit, f.Bound)
+		put(w, folderResponses, f.Responses)
+		put(w, folderHits, f.Hits)
+		put(w, folderWritten, f.Written)
+		put(w, folderEvictions, f.Evicted)
+		put(w, folderDropped, f.Dropped)
+		put(w, folderErrors, f.Errors)
+		put(w, folderDamaged, f.Damaged)
+	}
 	if st.Fleet != nil {
 		w.fleet("", *st.Fleet)
 	}

@@ -11,4 +11,8 @@
 // and recency). It does not enforce the bound: it evicts on a separate goroutine,
 // and a burst outruns it. So the store keeps a count of its own, and admits
 // nothing that the bound does not cover; see [Store.Reserve] and room.go.
+//
+// With a disk ([Store.AttachDisk]), every decision about what is stored also goes to
+// the disk, under the same lock and so in the same order. Get does not look there: the
+// caller does, once it has found nothing here; see [Store.OnDisk] and [Write.Promote].
 package responses

@@ -64,3 +64,12 @@ func (s *Store) Tags() int {
 	defer s.mu.Unlock()
 	return len(s.tags.byName)
 }
+
+// HeadOf returns what the disk has of r besides its body.
+func HeadOf(r *Stored, k Key) []byte {
+	rec, ok := r.record(k)
+	if !ok {
+		return nil
+	}
+	return rec.Head
+}

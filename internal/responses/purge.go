@@ -7,12 +7,16 @@ func (s *Store) Remove(k Key, r *Stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepLocked(k, func(v *Stored) bool { return v != r })
+	if s.disk != nil {
+		s.waitLocked(s.disk.Remove(k.diskKey(), r.variantKey()))
+	}
 }
 
 // Purge removes all responses of k and voids running writes to k. With soft, it
 // marks the responses, and later those that the running writes store. It returns
-// the number of responses removed or marked. Once it has returned, no Get returns
-// a response whose fetch began before, or with soft, only a marked one.
+// the number of responses removed or marked, here or only on the disk. Once it has
+// returned, no Get returns a response whose fetch began before, or with soft, only a
+// marked one.
 func (s *Store) Purge(k Key, soft bool) int { return s.purge(k, soft, nil) }
 
 // PurgeFor is Purge of w's key on behalf of the request whose response w may store:
@@ -42,7 +46,13 @@ func (s *Store) purge(k Key, soft bool, except *Write) int {
 		}
 	}
 	s.counts.purged += uint64(len(all))
-	return len(all)
+	n := len(all)
+	if s.disk != nil {
+		more, t := s.disk.Purge(k.diskKey(), soft)
+		s.waitLocked(t)
+		n = max(n, more)
+	}
+	return n
 }
 
 // Supersede handles a change of k in the fleet, made under the given fence. If
@@ -62,11 +72,17 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 		before := len(s.space.Load().peek(k).all)
 		s.keepLocked(k, func(v *Stored) bool { return v.Root >= fence })
 		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only the holder of the lock adds
+		if s.disk != nil {                                                  // it does not compare fences; it loses newer ones as well
+			_, t := s.disk.Purge(k.diskKey(), false)
+			s.waitLocked(t)
+		}
 		return
 	}
 	for _, v := range s.space.Load().peek(k).all {
 		if place == 0 && v.Root < fence || place != 0 && v.Place == place && v.Fence.Load() < fence {
-			v.Checked.Store(-1)
+			if at := v.Checked.Load(); at != Unproved {
+				v.Checked.CompareAndSwap(at, -1)
+			}
 		}
 	}
 }
@@ -79,6 +95,9 @@ func (s *Store) PurgeTags(soft bool, tags ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tags.purge(soft, tags, len(s.writing) > 0)
+	if s.disk != nil {
+		s.waitLocked(s.disk.PurgeTags(soft, tags...))
+	}
 }
 
 // ExpireAll marks all responses, and those that running writes will store.
@@ -96,6 +115,9 @@ func (s *Store) ExpireAll() {
 		}
 		s.counts.purged += uint64(len(l.all))
 	}
+	if s.disk != nil {
+		s.waitLocked(s.disk.PurgeAll(true))
+	}
 }
 
 // Clear removes all responses and voids all running writes.
@@ -112,6 +134,9 @@ func (s *Store) Clear() {
 	s.counts.purged += uint64(old.responses.Load())
 	s.counts.evicted += old.evicted.Load()
 	s.tags.init()
+	if s.disk != nil {
+		s.waitLocked(s.disk.PurgeAll(false))
+	}
 }
 
 // pruneLocked removes the responses of k that tags have outdated. s.mu must be

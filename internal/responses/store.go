@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/disk"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
@@ -47,6 +48,9 @@ type Store struct {
 	writing  map[Key]*Write // guarded by mu: running writes, one linked list per key
 	tags     tagTable       // guarded by mu
 	counts   counts         // guarded by mu
+	hasDisk  atomic.Bool
+	disk     *disk.Store // guarded by mu: the second tier, or nil; see hasDisk
+	ticket   disk.Ticket // guarded by mu: of the last purge on the disk
 }
 
 // counts holds the counters of Stats. Evictions are also counted outside the

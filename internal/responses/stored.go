@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/disk"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
@@ -28,6 +29,11 @@ type Stored struct {
 
 	// Extra is the number of bytes that Served will hold. They count from Put on.
 	Extra int64
+	// Rules stands for the policy that stored it. 0: it is not for the disk.
+	Rules uint64
+	// Large has the body, which is then not in Body, of a response that is read from
+	// the disk while it is served. Such a response is not stored here.
+	Large *disk.Entry
 
 	// Marked is set by a soft purge: the response counts as stale, but keeps its
 	// stale-if-error window.
@@ -75,6 +81,14 @@ const stepSize = 16
 // content: the Stored itself, the list that it is in, and its share of the
 // underlying cache (node, table and sketch).
 const Overhead = 608
+
+// Size returns the size of the body.
+func (r *Stored) Size() int64 {
+	if r.Large != nil {
+		return r.Large.Size
+	}
+	return int64(len(r.Body))
+}
 
 // outdated reports whether one of r's tags was invalidated after its fetch
 // began.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/disk"
 )
 
 // A Write is the right to store the response of a fetch that has begun. An
@@ -16,6 +18,9 @@ type Write struct {
 	key  Key
 	root uint64      // of BeginUnder
 	void atomic.Bool // set with s.mu held, read without
+
+	promotes bool // it stores a response from the disk
+	refused  bool // an invalidation by tag prevented that
 
 	// Guarded by s.mu.
 	seq        uint64 // the number of invalidations by tag when the write began
@@ -101,6 +106,11 @@ func (w *Write) finish(old, r *Stored) bool {
 		r.own(w.key)
 		big = r.size > s.half
 	}
+	var rec disk.Record
+	var forDisk bool
+	if s.hasDisk.Load() && !w.promotes && !big && !w.Void() {
+		rec, forDisk = r.record(w.key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !w.leaveLocked() {
@@ -116,17 +126,23 @@ func (w *Write) finish(old, r *Stored) bool {
 	}
 	if !s.tags.take(r, w.seq) {
 		s.counts.overtaken++
+		w.refused = true
 		return false
 	}
 	if w.soft {
 		r.Marked.Store(true)
 	}
-	if s.putLocked(w.key, old, r) {
-		s.counts.stored++
-		return true
+	stored := s.putLocked(w.key, old, r)
+	if rec.Key != "" && (stored || old == nil) { // the disk can have room when memory has none
+		rec.Soft = r.Marked.Load()
+		s.toDiskLocked(rec, forDisk)
 	}
-	release(r.tags)
-	return false
+	if !stored {
+		release(r.tags)
+	} else if !w.promotes {
+		s.counts.stored++
+	}
+	return stored
 }
 
 // putLocked stores r under k. s.mu must be held. The steps are:

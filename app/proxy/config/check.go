@@ -60,6 +60,7 @@ func (d *decoder) check(c *Config) {
 	d.checkListeners(c)
 	d.checkAdmin(c)
 	d.checkErrorPages(c)
+	d.checkFolder(c)
 	d.checkUpstreams(c)
 	d.checkRoutes(c)
 	d.checkFleet(c)

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // told maps metrics of the page to their OpenTelemetry names, if those do not follow
@@ -43,6 +44,8 @@ var told = map[string]string{
 	"weir_http_wait_duration_seconds":    "weir.wait.duration",
 	"weir_cache_bytes":                   "weir.cache.size",
 	"weir_cache_limit_bytes":             "weir.cache.limit",
+	"weir_folder_bytes":                  "weir.folder.size",
+	"weir_folder_limit_bytes":            "weir.folder.limit",
 	"weir_build_info":                    "", // the resource: service.version
 	"weir_ready":                         "weir.ready",
 	"weir_connections":                   "weir.connections",
@@ -107,6 +110,7 @@ func collected(t *testing.T) map[string]bool {
 	origin := httptest.NewServer(http.NotFoundHandler())
 	defer origin.Close()
 	gw, err := gateway.New(gateway.Config{
+		Cache:     cacheWithFolder(t),
 		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}}}, Routes: []gateway.Route{{Name: "shop"}}, Observer: tel.HTTP(),
 	})
 	if err != nil {
@@ -178,4 +182,17 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v; want %v", got, want)
 	}
+}
+
+// cacheWithFolder returns a cache whose folder reports metrics, too.
+func cacheWithFolder(t *testing.T) *weirhttp.Cache {
+	t.Helper()
+	cache, err := weirhttp.NewCache(weirhttp.MinCacheBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.OpenFolder(weirhttp.FolderOptions{Folder: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	return cache
 }

@@ -103,6 +103,7 @@ func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	origin := httptest.NewServer(cacheable{})
 	t.Cleanup(origin.Close)
 	g, err := gateway.New(gateway.Config{
+		Cache:     cacheWithFolder(t),
 		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true}},
 		Routes:    []gateway.Route{{Name: "shop", Path: "/shop"}},
 		Fleet:     &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},

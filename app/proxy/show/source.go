@@ -87,7 +87,7 @@ func (s *Source) Snapshot() console.Snapshot {
 	st := s.o.Gateway.Stats()
 	out := console.Snapshot{
 		At:      time.Now(),
-		Stores:  []console.Store{store(st.Cache)},
+		Stores:  stores(st.Cache),
 		Tier:    tier(st.Cache.Fleet),
 		Queues:  s.o.Queues(),
 		Process: s.o.Process(),
@@ -190,11 +190,15 @@ func limitOf(name string, st gateway.LimitStats) console.Limit {
 	}
 }
 
-func store(st weirhttp.CacheStats) console.Store {
-	return console.Store{
+func stores(st weirhttp.CacheStats) []console.Store {
+	all := []console.Store{{
 		Name: "cache", Entries: st.Responses, Used: st.Used, Bytes: st.Bytes,
 		Evicted: st.Evicted, TooBig: st.TooBig, Purged: st.Purged,
+	}}
+	if f := st.Folder; f != nil {
+		all = append(all, console.Store{Name: "folder", Entries: f.Responses, Used: f.Bytes, Bytes: f.Bound, Evicted: f.Evicted})
 	}
+	return all
 }
 
 func tier(st *weirhttp.FleetStats) *console.Tier {
