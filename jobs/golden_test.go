@@ -35,15 +35,17 @@ var (
 )
 
 // goldenFiles are the stored forms. A file whose name has a second number is of the
-// same form with optional fields, which programs without them ignore (decision 0067).
+// same form with optional fields, which programs without them ignore (decisions 0067 and 0081).
 var goldenFiles = map[string]any{
 	"v1-item": goldenItem, "v1-record": goldenRecord, "v1.1-record": goldenSnoozed,
+	"v1.2-item": goldenLabeledItem, "v1.2-record": goldenLabeled,
 	"v2-item": goldenHeadersItem, "v2-record": goldenHeaders,
 }
 
 // laterFields are the fields that the files before them do not have.
 var laterFields = map[string][]string{
-	"v1-item": {"Headers"}, "v1-record": {"Headers", "Snoozes"}, "v1.1-record": {"Headers"},
+	"v1-item": {"Headers", "Label"}, "v1-record": {"Headers", "Label", "Snoozes"}, "v1.1-record": {"Headers", "Label"},
+	"v1.2-item": {"Headers"}, "v1.2-record": {"Headers"}, "v2-item": {"Label"}, "v2-record": {"Label"},
 }
 
 // P2: each version reads the claims that the previous ones have stored, and programs
@@ -113,6 +115,18 @@ func everyField(t *testing.T, name string, v reflect.Value) {
 var goldenSnoozed = func() record {
 	r := goldenRecord
 	r.Snoozes = 4
+	return r
+}()
+
+var goldenLabeledItem = func() item {
+	it := goldenItem
+	it.Label = "POST /reports/ü"
+	return it
+}()
+
+var goldenLabeled = func() record {
+	r := goldenSnoozed
+	r.item = goldenLabeledItem
 	return r
 }()
 

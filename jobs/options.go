@@ -29,6 +29,7 @@ const (
 	DefaultConcurrency    = 16
 
 	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, Fingerprint and Owner, and of WorkerOptions.Name
+	MaxLabel        = 256                  // bytes of SubmitOptions.Label
 	MaxHeaders      = 32                   // of SubmitOptions.Headers
 	MaxHeader       = 64                   // bytes of the name of a header
 	MaxHeadersBytes = 4 << 10              // of all names and values of SubmitOptions.Headers
@@ -181,6 +182,12 @@ type SubmitOptions struct {
 
 	// Owner is returned in the Status. At most MaxKey bytes.
 	Owner string
+
+	// Label says in a few words what the job does, for lists of jobs: "POST /reports".
+	// It identifies nothing, and it must not be secret. At most MaxLabel bytes of UTF-8
+	// without control characters. Programs from before Label show none, and a job that
+	// they retry has lost it.
+	Label string
 
 	// Headers are metadata for the handler and for operators, such as a trace context
 	// or a tenant. They are not part of the input: a submission that joins a job does

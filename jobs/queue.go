@@ -166,7 +166,7 @@ func (q *queue) fits(data []byte) error {
 // item returns the metadata of a job with an encoded input.
 func (q *queue) item(data []byte, o SubmitOptions) item {
 	it := item{
-		Key: o.Key, Owner: o.Owner, Serial: o.Serial, Fingerprint: o.Fingerprint,
+		Key: o.Key, Owner: o.Owner, Label: o.Label, Serial: o.Serial, Fingerprint: o.Fingerprint,
 		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
 		Headers: o.Headers,
 	}

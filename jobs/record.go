@@ -30,6 +30,7 @@ type item struct {
 	Form        int           `json:"v"`
 	Key         string        `json:"key,omitempty"`
 	Owner       string        `json:"owner,omitempty"`
+	Label       string        `json:"label,omitempty"`
 	Serial      string        `json:"serial,omitempty"`
 	Fingerprint string        `json:"print,omitempty"`
 	Version     int           `json:"in,omitempty"` // of the input's format
@@ -171,7 +172,7 @@ func decodeMeta(m *journal.Message, into any) error {
 // status returns the Status of l.
 func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
-		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Headers: maps.Clone(l.Headers), Durability: d,
+		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Label: l.Label, Headers: maps.Clone(l.Headers), Durability: d,
 		Attempt: l.Attempt, Snoozes: l.Snoozes, Fence: l.Fence, Progress: l.Progress,
 		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
 	}

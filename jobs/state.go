@@ -64,9 +64,10 @@ type Status struct {
 	Queue string `json:"queue"`
 	State State  `json:"state"`
 
-	// Key and Owner are from SubmitOptions.
+	// Key, Owner and Label are from SubmitOptions.
 	Key   string `json:"key,omitempty"`
 	Owner string `json:"owner,omitempty"`
+	Label string `json:"label,omitempty"`
 
 	// Headers are SubmitOptions.Headers.
 	Headers map[string]string `json:"headers,omitempty"`

@@ -3,7 +3,10 @@ package jobs
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weir-go/weir/option"
 )
@@ -89,7 +92,7 @@ func (o QueueOptions) validate(name string) error {
 // validate has a fast path for valid options, because it is called for each job.
 func (o *SubmitOptions) validate() error {
 	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner)) <= MaxKey &&
-		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) && len(o.Headers) == 0 {
+		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) && len(o.Headers) == 0 && validLabel(o.Label) {
 		return nil
 	}
 	f := newFaults()
@@ -100,8 +103,13 @@ func (o *SubmitOptions) validate() error {
 	}
 	f.between("SubmitOptions.Delay", o.Delay, 0, MaxDelay)
 	f.Check(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
+	f.Check(validLabel(o.Label), "SubmitOptions.Label", fmt.Sprintf("%d bytes long", len(o.Label)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", MaxLabel))
 	headers(o.Headers).validate(f)
 	return f.Err()
+}
+
+func validLabel(s string) bool {
+	return len(s) <= MaxLabel && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
 func (o WorkerOptions) validate() error {

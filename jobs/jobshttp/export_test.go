@@ -33,3 +33,6 @@ func RetryAfter(lines ...string) time.Duration {
 
 // missing is what RetryAfter returns if the field cannot be parsed.
 const missing = -time.Second
+
+// LabelOf returns the label of the job of a request.
+func LabelOf(method, target string) string { return Request{Method: method, Target: target}.label() }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
@@ -101,6 +103,23 @@ func (q Request) keyOf(idempotency, principal string, own bool) string {
 		return q.Method + " " + strings.ToValidUTF8(path, "?") + " " + d.sum()
 	}
 	return ""
+}
+
+// label returns the method and the path of q, for lists of jobs. A query may be secret,
+// so it is not included; nor is the authority of a target in absolute form, which may
+// contain a password.
+func (q Request) label() string {
+	path, _, _ := strings.Cut(q.Target, "?")
+	if scheme, rest, absolute := strings.Cut(path, "://"); absolute && !strings.Contains(scheme, "/") {
+		_, path, _ = strings.Cut(rest, "/")
+		path = "/" + path
+	}
+	text := plain.Line(q.Method + " " + path)
+	if len(text) > jobs.MaxLabel {
+		const more = "…"
+		text = strings.ToValidUTF8(text[:jobs.MaxLabel-len(more)], "") + more
+	}
+	return text
 }
 
 // A digest hashes parts unambiguously: each is preceded by its length.

@@ -183,3 +183,22 @@ func FuzzRetryAfter(f *testing.F) {
 		}
 	})
 }
+
+// The label of a job is its method and path: lists of jobs show it, so it has no query, no
+// user and no hidden characters, and it is bounded.
+func TestC4_LabelsAreMethodAndPath(t *testing.T) {
+	for target, want := range map[string]string{
+		"/reports/2026?token=secret":     "POST /reports/2026",
+		"http://ada:secret@h.test/a/b?c": "POST /a/b",
+		"http://h.test":                  "POST /",
+		"/redirect/http://h.test/x":      "POST /redirect/http://h.test/x",
+		"/a\x1b[31m":                     `POST /a\x1b[31m`,
+		"/" + strings.Repeat("ü", 200):   "POST /" + strings.Repeat("ü", 123) + "…",
+		"*":                              "POST *",
+	} {
+		got := jobshttp.LabelOf("POST", target)
+		if got != want || len(got) > jobs.MaxLabel {
+			t.Errorf("label of %q = %q (%d bytes); want %q", target, got, len(got), want)
+		}
+	}
+}

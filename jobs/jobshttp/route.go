@@ -235,7 +235,7 @@ func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jo
 	// The stored request may lack the credentials, so check the received one.
 	credentials := len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0
 	own := owner == anonymous && (credentials || !rt.o.ShareAnonymous)
-	o := jobs.SubmitOptions{Key: in.keyOf(key, owner, own), Owner: owner, Fingerprint: in.fingerprint()}
+	o := jobs.SubmitOptions{Key: in.keyOf(key, owner, own), Owner: owner, Label: in.label(), Fingerprint: in.fingerprint()}
 	if key != "" && owner != anonymous {
 		o.Fingerprint = in.without("Cookie").fingerprint() // the principal is known; other cookies may change
 	}
