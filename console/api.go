@@ -1,15 +1,18 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/inspect"
 )
 
 const (
@@ -87,6 +90,10 @@ func (c *Console) hot(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if !q.Has("unit") {
+		answer(w, http.StatusOK, c.hotOfAll(n))
+		return
+	}
 	hot, ok := c.o.Source.HotKeys(q.Get("unit"), n)
 	if !ok {
 		fail(w, http.StatusNotFound, "there is no unit of that name")
@@ -100,6 +107,47 @@ func (c *Console) hot(w http.ResponseWriter, r *http.Request) {
 		ByTraffic:  c.keys.hot(hot.ByTraffic, hot.Requests),
 		ByLoadTime: c.keys.hot(hot.ByLoadTime, hot.LoadTime),
 	})
+}
+
+// hotOfAll returns the hot keys of all units together. Shares are of all units that count
+// hot keys.
+func (c *Console) hotOfAll(n int) Hot {
+	var all Hot
+	for _, u := range c.sampler.latest().Units {
+		hot, ok := c.o.Source.HotKeys(u.Name, n)
+		if !ok || hot.Window <= 0 {
+			continue
+		}
+		all.Enabled = true
+		all.Window = max(all.Window, hot.Window)
+		all.Requests += hot.Requests
+		all.LoadTime += hot.LoadTime
+		for _, list := range []struct {
+			to   *[]HotKey
+			from []inspect.HotKey
+		}{{&all.ByTraffic, hot.ByTraffic}, {&all.ByLoadTime, hot.ByLoadTime}} {
+			keys := c.keys.hot(list.from[:min(len(list.from), n)], 0)
+			for i := range keys {
+				keys[i].Unit = u.Name
+			}
+			*list.to = append(*list.to, keys...)
+		}
+	}
+	all.ByTraffic = hottest(all.ByTraffic, n, all.Requests)
+	all.ByLoadTime = hottest(all.ByLoadTime, n, all.LoadTime)
+	return all
+}
+
+// hottest returns the first n of keys by rate, with their shares of total.
+func hottest(keys []HotKey, n int, total float64) []HotKey {
+	slices.SortStableFunc(keys, func(a, b HotKey) int { return cmp.Compare(b.Rate, a.Rate) })
+	keys = append([]HotKey{}, keys[:min(len(keys), n)]...) // not null in JSON
+	for i := range keys {
+		if total > 0 {
+			keys[i].Share = min(keys[i].Rate/total, 1)
+		}
+	}
+	return keys
 }
 
 // A roster queries the fleet's instances, at most once per reuse interval.

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/inspect"
@@ -85,11 +87,52 @@ func TestHot(t *testing.T) {
 			t.Errorf("%q: %d keys; want %d", query, len(h.ByTraffic), want)
 		}
 	}
-	for query, want := range map[string]int{"?unit=rows&n=0": 400, "?unit=rows&n=101": 400, "?unit=rows&n=x": 400, "?unit=rows&n=-1": 400, "?unit=none": 404, "": 404} {
+	for query, want := range map[string]int{"?unit=rows&n=0": 400, "?unit=rows&n=101": 400, "?unit=rows&n=x": 400, "?unit=rows&n=-1": 400, "?unit=none": 404, "?unit=": 404, "?n=0": 400} {
 		if got := get("/api/hot" + query).on(c); got.Code != want || !strings.Contains(got.Body.String(), `"error"`) {
 			t.Errorf("%q: %d %s; want %d and an error", query, got.Code, got.Body, want)
 		}
 	}
+}
+
+// Without a unit the list is of all units, and shares are of all of them: the only hot key of
+// a quiet unit is not 100 %.
+func TestC11_HotKeysOfAllUnits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := func(name string) *weir.Guard[string, string] {
+			return weir.Must(weir.New(func(_ context.Context, k string) (string, error) {
+				time.Sleep(30 * time.Millisecond)
+				return k, nil
+			}, weir.Options{Name: name, TTL: time.Hour, HotKeys: 10}))
+		}
+		busy, quiet := g("busy"), g("quiet")
+		source, err := console.Guards(busy, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newConsole(t, console.Options{Source: source})
+		for i := range 9 {
+			busy.Get(t.Context(), strconv.Itoa(i))
+		}
+		quiet.Get(t.Context(), "only")
+		h := into[console.Hot](t, get("/api/hot?n=5").on(c))
+		if !h.Enabled || len(h.ByLoadTime) != 5 {
+			t.Fatalf("%+v; want five keys", h)
+		}
+		all := into[console.Hot](t, get("/api/hot?n=100").on(c))
+		sum := 0.0
+		for _, k := range all.ByLoadTime {
+			if k.Unit == "quiet" && (k.Share < 0.05 || k.Share > 0.15) {
+				t.Errorf("%+v; want a tenth of all load time", k)
+			}
+			sum += k.Share
+		}
+		if len(all.ByLoadTime) != 10 || sum < 0.99 || sum > 1.01 {
+			t.Errorf("%d keys with shares of %v in all; want 10, and 1", len(all.ByLoadTime), sum)
+		}
+		busy.Close(t.Context())
+		quiet.Close(t.Context())
+		c.Close(t.Context())
+	})
 }
 
 // A memory is scanned at most once per second, however many clients request it.

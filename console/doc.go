@@ -9,7 +9,7 @@
 //	                           "tick" with a Tick each second
 //	GET  ./api/snapshot        a Snapshot
 //	GET  ./api/units/NAME      a Detail
-//	GET  ./api/hot?unit=NAME&n=20   Hot, of that unit
+//	GET  ./api/hot?unit=NAME&n=20   Hot, of that unit; without one, of all units
 //	GET  ./api/fleet           a Fleet, if there is one
 //	POST ./api/purge           {"unit": "…", "tags": ["…"]} or {"unit": "…", "all": true};
 //	                           with Options.Purge, its own format

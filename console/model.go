@@ -52,6 +52,9 @@ type Snapshot struct {
 	Tier    *Tier     `json:"tier,omitempty"`
 	Queues  []Queue   `json:"queues,omitempty"` // of jobs
 	Process Process   `json:"process"`
+	// Unrouted are the responses that belong to no unit, such as 404 because no route
+	// matched. nil means that responses are not counted.
+	Unrouted *Responses `json:"unrouted,omitempty"`
 	// Omitted is the number of units and limits beyond MaxUnits. A Source leaves it
 	// 0.
 	Omitted int `json:"omitted,omitempty"`
@@ -62,6 +65,11 @@ type Unit struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`            // "guard" or "route"
 	Limit string `json:"limit,omitempty"` // the name of its Limit
+	// Upstream is the Upstream of its Servers, so that a fault of those is shown once.
+	Upstream string `json:"upstream,omitempty"`
+
+	// Responses are what clients received. nil means not counted, as for a Guard.
+	Responses *Responses `json:"responses,omitempty"`
 
 	// Requests are all requests of a route, or a Guard's calls for a key; see Guards.
 	//
@@ -72,6 +80,15 @@ type Unit struct {
 	Requests uint64  `json:"requests"`
 	Avoided  Avoided `json:"avoided"`
 	Refused  Refused `json:"refused"`
+
+	// The other ways in which a route's requests end, so that Requests is the sum of
+	// Avoided, Refused, these, and the requests in progress. Missed were served by their
+	// own call, MissedErrors is the part of these with a status of 500 or more, Unanswered
+	// got an error from weir, and Left had gone. A Guard has none of them.
+	Missed       uint64 `json:"missed"`
+	MissedErrors uint64 `json:"missed_errors"`
+	Unanswered   uint64 `json:"unanswered"`
+	Left         uint64 `json:"left"`
 
 	Calls        uint64 `json:"calls"`          // of the source: loads
 	Refreshes    uint64 `json:"refreshes"`      // of Calls: in the background
@@ -115,6 +132,17 @@ type Refused struct {
 	Limit  uint64 `json:"limit"`
 	Client uint64 `json:"client"` // a client exceeded its rate
 	Stuck  uint64 `json:"stuck"`
+}
+
+// Responses counts what clients received. Each request is counted once, when it has ended.
+type Responses struct {
+	Switched    uint64 `json:"1xx"` // upgrades to another protocol
+	Success     uint64 `json:"2xx"`
+	Redirect    uint64 `json:"3xx"`
+	ClientError uint64 `json:"4xx"`
+	ServerError uint64 `json:"5xx"`
+	Broken      uint64 `json:"broken"` // responses that broke off, or did not come
+	Left        uint64 `json:"left"`   // clients that left, or were too slow
 }
 
 // A Limit is the state of a limiter.
@@ -240,6 +268,7 @@ type Hot struct {
 // A HotKey is a hot key for display; Name is formatted as that of a Flight.
 type HotKey struct {
 	Name   string  `json:"key"`
+	Unit   string  `json:"unit,omitempty"` // if the list is of all units
 	Rate   float64 `json:"rate"`
 	Excess float64 `json:"excess"`
 	Share  float64 `json:"share"` // of all, from 0 to 1
@@ -296,7 +325,9 @@ type Point map[string]float64
 //
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
-//	calls refreshes failed refused stale_on_error     each per second
+//	calls refreshes failed refused refused_client stale_on_error     each per second
+//	missed missed_errors unanswered gone                             each per second
+//	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second
 //	request_p50 request_p99 wait_p50 wait_p99 call_p50 call_p99    in seconds, null where nothing was timed
 //	flights running waiting stuck entries             as they stood
 //

@@ -16,10 +16,15 @@ func (t timings) and(other timings) timings {
 
 // counts returns the counts of u, in the order of unitColumns up to firstQuantile.
 func counts(u *Unit) [firstQuantile]uint64 {
-	a := &u.Avoided
+	a, to := &u.Avoided, Responses{}
+	if u.Responses != nil {
+		to = *u.Responses
+	}
 	return [...]uint64{
 		u.Requests, a.Hits, a.Stale, a.Negative, a.Failures, a.Joined, a.Validated, a.Fleet,
-		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Client + u.Refused.Stuck, u.StaleOnError,
+		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Stuck, u.Refused.Client, u.StaleOnError,
+		u.Missed, u.MissedErrors, u.Unanswered, u.Left,
+		to.Switched, to.Success, to.Redirect, to.ClientError, to.ServerError, to.Broken, to.Left,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxUnits is how many units, and how many limits, a Console shows, by name. At the
-// default history, their charts use at most 6 MB.
+// default history, their charts use at most 9 MB.
 const MaxUnits = 100
 
 // A sampler samples a Source at an interval, and keeps the history.
@@ -136,6 +136,11 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 		before[s.now.Units[i].Name] = &s.now.Units[i]
 	}
 	all := newSum()
+	if s.now.Unrouted != nil && now.Unrouted != nil {
+		was, is := &Unit{Responses: s.now.Unrouted}, &Unit{Responses: now.Unrouted}
+		r, took, known := unitRow(was, is, between)
+		all.add(r, took, known)
+	}
 	kept := make(map[string]*ring, len(now.Units))
 	for i := range now.Units {
 		u := &now.Units[i]

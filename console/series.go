@@ -14,7 +14,9 @@ import (
 var (
 	unitColumns = [...]string{
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
-		"calls", "refreshes", "failed", "refused", "stale_on_error",
+		"calls", "refreshes", "failed", "refused", "refused_client", "stale_on_error",
+		"missed", "missed_errors", "unanswered", "gone",
+		"http_1xx", "http_2xx", "http_3xx", "http_4xx", "http_5xx", "http_broken", "http_left",
 		"request_p50", "request_p99", "wait_p50", "wait_p99", "call_p50", "call_p99",
 		"flights", "running", "waiting", "stuck", "entries",
 	}
@@ -23,8 +25,8 @@ var (
 
 // Indexes in unitColumns where the kinds of columns start.
 const (
-	firstQuantile = 13
-	firstGauge    = 19
+	firstQuantile = 25
+	firstGauge    = 31
 )
 
 // A row is a point, in the order of the columns.

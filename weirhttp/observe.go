@@ -204,6 +204,9 @@ func (o *observation) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		o.status = status
+		if status >= 500 && !o.counted {
+			o.h.count.missedErrors.Add(1)
+		}
 		o.counts(&o.h.count.missed)
 		o.trace.head(status)
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())

@@ -64,6 +64,9 @@ func TestH11_ServerErrorsAreCounted(t *testing.T) {
 				}
 				synctest.Wait()
 				s.wantCalls(row.calls)
+				if st := s.handler.Stats(); st.MissedErrors != row.want {
+					t.Errorf("MissedErrors = %d; want %d: one for each call that a request waited for", st.MissedErrors, row.want)
+				}
 				if st := s.handler.Stats(); st.ServerErrors != row.want || st.Failed != 0 || st.Calls != uint64(row.calls) {
 					t.Errorf("ServerErrors, Failed, Calls = %d, %d, %d; want %d, 0, %d", st.ServerErrors, st.Failed, st.Calls, row.want, row.calls)
 				}

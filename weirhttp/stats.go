@@ -29,6 +29,8 @@ type Stats struct {
 	// Missed counts the requests that were served by their own call, for the cache or
 	// bypassing it. In observe mode it counts every request that got a response.
 	Missed uint64 `json:"missed"`
+	// MissedErrors is the part of Missed whose response had a status of 500 or above.
+	MissedErrors uint64 `json:"missed_errors"`
 	// Unanswered counts the requests that got an error from us other than a
 	// rejection: their call failed, or they accepted only stored responses and there
 	// was none.
@@ -170,7 +172,7 @@ type counters struct {
 	calls, refreshes, failed, broken, abandoned            atomic.Uint64
 	released, left, lagged, refusedClient, refused, queued atomic.Uint64
 	fleetStale, serverErrors, staleOnError, observerPanics atomic.Uint64
-	missed, unanswered, leftMidway                         atomic.Uint64
+	missed, missedErrors, unanswered, leftMidway           atomic.Uint64
 	readAhead, noMemory                                    atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
@@ -196,7 +198,7 @@ func (h *Handler) Stats() Stats {
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(), ObserverPanics: c.observerPanics.Load(),
-		Missed: c.missed.Load(), Unanswered: c.unanswered.Load(),
+		Missed: c.missed.Load(), MissedErrors: c.missedErrors.Load(), Unanswered: c.unanswered.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(),
 		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),

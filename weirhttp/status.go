@@ -15,6 +15,9 @@ import (
 // already in c.w.
 func (c *call) writeHead(o Outcome, status int) {
 	c.setStatus(o)
+	if status >= 500 && !c.counted && (o == OutcomeMiss || o == OutcomePass) {
+		c.h.count.missedErrors.Add(1)
+	}
 	c.report(o)
 	h := c.w.Header()
 	if _, ok := h["Content-Type"]; !ok {

@@ -14,6 +14,7 @@ type grammar struct {
 	Demo   demoCmd   `cmd:"" help:"Demonstrate Weir: real work under load, with one level of protection after another."`
 	Proxy  proxyCmd  `cmd:"" help:"Protect a slow HTTP service: coalescing, cache, limits."`
 	Worker workerCmd `cmd:"" help:"Run the jobs that a proxy has accepted, in a separate process."`
+	Top    topCmd    `cmd:"" help:"Show the overview of a running proxy in the terminal."`
 	Jobs   jobsCmd   `cmd:"" help:"Manage jobs: list, show, retry, cancel, drop."`
 
 	VersionCmd versionCmd `cmd:"" name:"version" help:"Print the version."`

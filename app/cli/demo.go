@@ -38,6 +38,7 @@ var bounds = map[string]string{
 	"clients":    command.Numbers(clientSpan),
 	"keys":       command.Numbers(keySpan),
 	"rows":       command.Numbers(rowSpan),
+	"intervals":  command.Durations(topSpan),
 	"limits":     command.Numbers(limitSpan),
 	"states":     jobsctl.Words(jobsctl.AllStates(), "or"),
 	"minid":      strconv.Itoa(jobsctl.MinID),

@@ -3,6 +3,7 @@ package jobsctl
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,10 @@ const (
 	mostQueue    = 20
 	narrowQueue  = 12
 	narrowerThan = 100
+
+	narrowestQueue = 8 // beside labels
+	narrowLabel    = 24
+	wideLabel      = 40
 )
 
 var (
@@ -37,13 +42,46 @@ func WriteList(w io.Writer, p Page, q Query, s Style) error {
 		return put(w, "No jobs"+q.words()+".\n")
 	}
 	columns := []column{idColumn, stateColumn, s.queueColumn(), attemptColumn,
-		{head: "age", right: true}, {head: "when"}, {head: "error or progress"}}
+		{head: "age", right: true}, {head: "when"}, {head: "job"}, {head: "error or progress"}}
 	rows := make([][]string, len(p.Jobs))
+	labels := false
 	for i, j := range p.Jobs {
+		labels = labels || j.Label != ""
 		rows[i] = []string{s.id(j.ID), j.State.String(), plain.Line(j.Queue), count(j.Attempt),
-			s.since(j.Submitted), s.when(j), remark(j)}
+			s.since(j.Submitted), s.when(j), s.label(j), remark(j)}
+	}
+	switch narrow := s.Width > 0 && s.Width < narrowerThan; {
+	case !labels:
+		columns, rows = without(columns, rows, "job")
+	case narrow:
+		columns, rows = without(columns, rows, "age") // when says more
+		columns[2].most = narrowestQueue
 	}
 	return put(w, s.table(columns, rows)+p.footer())
+}
+
+// label returns a job's label, shortened in its middle: both ends of a path matter.
+func (s Style) label(j jobs.Status) string {
+	text := plain.Line(j.Label)
+	most := wideLabel
+	if s.Width < narrowerThan {
+		most = narrowLabel
+	}
+	runes := []rune(text)
+	if s.Width == 0 || len(runes) <= most {
+		return text
+	}
+	end := most / 2
+	return string(runes[:most-1-end]) + "…" + string(runes[len(runes)-end:])
+}
+
+// without removes the column with that head.
+func without(columns []column, rows [][]string, head string) ([]column, [][]string) {
+	at := slices.IndexFunc(columns, func(c column) bool { return c.head == head })
+	for i := range rows {
+		rows[i] = slices.Delete(rows[i], at, at+1)
+	}
+	return slices.Delete(columns, at, at+1), rows
 }
 
 // WriteDead writes the dead list: how often each job was tried, when it died, and why.

@@ -83,6 +83,9 @@ func (r *remote) List(ctx context.Context, q Query) (Page, error) {
 	if q.ID != "" {
 		v.Set("id", q.ID)
 	}
+	if q.Counts {
+		v.Set("counts", "true")
+	}
 	for _, s := range q.States {
 		v.Add("state", s.String())
 	}

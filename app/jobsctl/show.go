@@ -39,6 +39,7 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 			b.WriteString(strings.TrimRight(fmt.Sprintf("  %s  %s", figures.Pad(name, -nameWidth), line), " ") + "\n")
 		}
 	}
+	fact("label", j.Label)
 	fact("queue", j.Queue)
 	fact("state", s.state(j))
 	fact("key", j.Key)

@@ -44,12 +44,17 @@ type Query struct {
 	States []jobs.State // none: in every state
 	ID     string       // the id, or the beginning of it; empty: whichever
 	Limit  int          // at most MaxLimit; 0: DefaultLimit
+	Counts bool         // count the jobs of the queue by state, too
 }
 
 // A Page is an answer to a Query.
 type Page struct {
 	Jobs []jobs.Status `json:"jobs"`
 	More bool          `json:"more"` // there are more than the limit
+
+	// Counts are the jobs of the queue by state, whatever the Query's States; at most
+	// MaxLimit jobs are counted. nil: the Query did not ask for them.
+	Counts map[string]int `json:"counts,omitempty"`
 }
 
 // A Verb is what can be done to a job.

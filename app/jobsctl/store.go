@@ -27,24 +27,30 @@ func (s storeSource) List(ctx context.Context, q Query) (Page, error) {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	ask := min(limit, MaxLimit) + 1
+	ask := jobs.Filter{Queue: q.Queue, States: q.States, Limit: min(limit, MaxLimit) + 1}
 	if q.ID != "" {
-		ask = MaxLimit // because jobs without the prefix are filtered out here
+		ask.Limit = MaxLimit // because jobs without the prefix are filtered out here
 	}
-	all, err := s.Store.List(ctx, jobs.Filter{Queue: q.Queue, States: q.States, Limit: ask})
+	page := Page{Jobs: []jobs.Status{}} // not null in JSON
+	if q.Counts {
+		ask.States, ask.Limit = nil, MaxLimit // one reading for both
+		page.Counts = map[string]int{}
+	}
+	all, err := s.Store.List(ctx, ask)
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Jobs: []jobs.Status{}} // not null in JSON
 	for _, j := range all {
-		if !strings.HasPrefix(j.ID, q.ID) {
-			continue
+		if q.Counts {
+			page.Counts[j.State.String()]++
 		}
-		if len(page.Jobs) == limit {
+		switch {
+		case !strings.HasPrefix(j.ID, q.ID) || !wanted(j, q.States):
+		case len(page.Jobs) == limit:
 			page.More = true
-			break
+		default:
+			page.Jobs = append(page.Jobs, j)
 		}
-		page.Jobs = append(page.Jobs, j)
 	}
 	return page, nil
 }

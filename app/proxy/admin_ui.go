@@ -41,8 +41,8 @@ func (p *proxy) openAdmin() error {
 	}
 	u.board = show.NewBoard(keeper, p.logger)
 	p.adminUI = u
-	u.source = show.New(show.Options{Gateway: p.gateway, Queues: u.queues, Process: u.process})
-	o := metrics.Options{Queues: u.board.Queues, Program: u.program, Logger: p.logger}
+	u.source = show.New(show.Options{Gateway: p.gateway, Queues: u.queues, Process: u.process, Responses: p.tally.Counts})
+	o := metrics.Options{Queues: u.board.Queues, Program: u.program, Responses: p.tally.Counts, Logger: p.logger}
 	if g, ok := p.gateway.(*gateway.Gateway); ok { // or a fake in tests
 		c, err := weirprom.New(weirprom.Options{Gateway: g})
 		if err != nil {

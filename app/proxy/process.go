@@ -5,7 +5,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/console/build"
+	"github.com/weir-go/weir/gateway"
 )
 
 // A processInfo is the process's part of /stats.
@@ -22,6 +24,10 @@ type processInfo struct {
 	Upgrades    int64      `json:"upgrades"`    // that are open
 	LinesLeft   uint64     `json:"log_lines_left_out"`
 	Reloads     reloadInfo `json:"reloads"`
+
+	// Responses counts what clients received, by route and by class. The empty name has
+	// the responses that belong to no route.
+	Responses map[string]map[string]uint64 `json:"responses"`
 
 	Jobs map[string]routeJobsInfo `json:"jobs,omitempty"` // by route
 }
@@ -45,6 +51,24 @@ func (p *proxy) process() processInfo {
 		Upgrades:    p.public.upgrades.Load(),
 		LinesLeft:   p.access.Load().LeftOut(),
 		Reloads:     p.reloads.get(),
+		Responses:   responses(p.tally.Counts()),
 		Jobs:        p.jobs.info(),
 	}
+}
+
+func responses(all map[string]tally.Counts) map[string]map[string]uint64 {
+	out := make(map[string]map[string]uint64, len(all))
+	for route, counts := range all {
+		out[route] = counts.Map()
+	}
+	return out
+}
+
+// routeNames returns the names of the routes of c.
+func routeNames(c gateway.Config) []string {
+	var names []string
+	for _, r := range c.Routes {
+		names = append(names, r.Name)
+	}
+	return names
 }

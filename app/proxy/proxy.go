@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/heap"
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/notify"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -83,6 +84,7 @@ type proxy struct {
 	failed        chan error             // of a listener
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
+	tally         tally.Tally // of what clients received
 
 	base      context.Context // of all requests; ends when they are cut
 	cut       context.CancelFunc
@@ -246,6 +248,8 @@ func (p *proxy) activate(s Settings, c change) {
 	ao.Out, ao.Logger = p.o.Stdout, p.logger
 	trusted := s.Gateway.TrustedProxies
 	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
+	ao.Tally = &p.tally
+	p.tally.Routes(routeNames(s.Gateway))
 	log := access.New(ao)
 	p.access.Store(log)
 	p.public.set(log.Handler(p.telemetry.with(p.jobs.with(p.gateway))))
@@ -319,5 +323,5 @@ func (p *proxy) ready() error {
 
 // status returns a line for the service manager.
 func (p *proxy) status() string {
-	return fmt.Sprintf("serving %d routes on %d listeners", len(p.settings.Gateway.Routes), len(p.settings.Listen))
+	return fmt.Sprintf("serving %s on %s", counted(len(p.settings.Gateway.Routes), "route", "routes"), counted(len(p.settings.Listen), "listener", "listeners"))
 }

@@ -64,7 +64,7 @@ func (t *telemetry) watch(g Gateway, s *adminUI) error {
 		return nil
 	}
 	if m := t.exporter.MeterProvider(); m != nil {
-		if err := metrics.Observe(m.Meter(meterName), metrics.Options{Queues: s.board.Queues, Program: s.program}); err != nil {
+		if err := metrics.Observe(m.Meter(meterName), metrics.Options{Queues: s.board.Queues, Responses: s.p.tally.Counts, Program: s.program}); err != nil {
 			return err
 		}
 	}

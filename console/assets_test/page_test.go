@@ -10,6 +10,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,28 @@ func TestC3_PagesKeepToTheirPolicy(t *testing.T) {
 				t.Errorf("%s contains %q: %s", name, m, r.why)
 			}
 		}
+	}
+}
+
+// C12: the series of charts have no green in either theme, and during an outage the colours
+// of what is good are those of plain text.
+func TestC12_NothingIsGreenInAnOutage(t *testing.T) {
+	css := own(t)["css/base.css"]
+	series := regexp.MustCompile(`(--c-[a-z0-9-]+): #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2});`).FindAllStringSubmatch(css, -1)
+	if len(series) < 30 {
+		t.Fatalf("%d colours of series; want those of both themes", len(series))
+	}
+	for _, m := range series {
+		var rgb [3]int64
+		for i := range rgb {
+			rgb[i], _ = strconv.ParseInt(m[i+2], 16, 32)
+		}
+		if r, g, b := rgb[0], rgb[1], rgb[2]; g > r+r/4 && g > b+b/8 {
+			t.Errorf("%s is green: #%s%s%s", m[1], m[2], m[3], m[4])
+		}
+	}
+	if !strings.Contains(css, "body.is-outage { --good: var(--ink-2); --good-bg: var(--sunk); }") {
+		t.Error("base.css does not replace --good and --good-bg during an outage")
 	}
 }
 

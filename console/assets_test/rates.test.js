@@ -1,5 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import * as r from '../assets/js/rates.js';
 
 test('means leave out what is not there', () => {
@@ -16,19 +17,37 @@ test('the last value is one of the last points', () => {
 });
 
 test('what a unit does now', () => {
-  const now = r.now({ t: [1], requests: [100], hits: [70], joined: [20], calls: [10], refreshes: [2], failed: [5], refused: [3], stale_on_error: [1] }, 10);
-  assert.equal(now.avoided, 90);
-  assert.equal(now.saved, 0.9);
+  const now = r.now({ t: [1], requests: [100], hits: [60], joined: [20], calls: [20], refreshes: [2], failed: [10], refused: [3], stale_on_error: [1] }, 10);
+  assert.equal(now.avoided, 80);
   assert.equal(now.failing, 0.5);
   assert.equal(now.refusing, 0.03);
   assert.equal(now.of, 'call');
 });
 
-test('what was validated is an answer of its own, and no call that was avoided', () => {
-  const now = r.now({ t: [1], requests: [100], hits: [50], validated: [40], calls: [60], refreshes: [10] }, 10);
-  assert.equal(now.avoided, 50);
-  assert.equal(now.kinds.validated + r.own(now.calls, now.refreshes, now.kinds.validated) + now.avoided, 100);
-  assert.equal(r.own(1, 0, 5), 0, 'several share a call that validates');
+const parts = (now) => Object.values(now.kinds).reduce((a, b) => a + b, 0);
+
+test('C11: the parts of the savings add up to all requests, and the saved ones to the headline', () => {
+  const route = r.now({ t: [1], requests: [120], hits: [50], validated: [10], joined: [5], calls: [60], missed: [30], missed_errors: [8], unanswered: [4], refused: [6], refused_client: [7], gone: [8], http_2xx: [87] }, 10);
+  assert.equal(route.kinds.own, 22, 'an answer that failed is no own call');
+  assert.equal(route.kinds.errors, 12);
+  assert.equal(parts(route), 112, 'all but those whose clients had left');
+  assert.equal(route.ended, 112);
+  assert.equal(route.avoided, 55, 'a validated response needed a call');
+  assert.equal(route.saved, 55 / 112);
+  const guard = r.now({ t: [1], requests: [100], hits: [70], joined: [10], calls: [15], failed: [6], stale_on_error: [2], refused: [5] }, 10);
+  assert.equal(guard.kinds.own, 11);
+  assert.equal(guard.kinds.errors, 4, 'a failed load with a stale value is no error');
+  assert.equal(parts(guard), 100);
+  const idle = r.now({ t: [1], requests: [3], hits: [0], http_2xx: [1] }, 10);
+  assert.equal(idle.kinds.own, 0, 'requests of a route that are still in progress are no own calls');
+});
+
+test('C11: the classes add up to the responses, and errors are 5xx and broken', () => {
+  const now = r.now({ t: [1], http_1xx: [1], http_2xx: [50], http_3xx: [20], http_4xx: [9], http_5xx: [15], http_broken: [5], http_left: [7] }, 10);
+  assert.equal(now.responses, 100);
+  assert.equal(now.errors, 20);
+  assert.equal(now.erring, 0.2);
+  assert.equal(now.left, 7, 'which is not in the responses');
 });
 
 test('a share of nothing is none', () => {
@@ -58,4 +77,14 @@ test('a counter that began anew has no negative rate', () => {
 
 test('avoided since the start', () => {
   assert.equal(r.avoidedSince({ hits: 1, stale: 2, negative: 3, failures: 4, joined: 5, validated: 6, fleet: 7 }), 22, 'validated requests needed a call');
+});
+
+test('C11: weir top shows the same numbers', () => {
+  const { cases } = JSON.parse(readFileSync(new URL('./testdata/rates.json', import.meta.url), 'utf8'));
+  const known = (x) => (Number.isFinite(x) ? x : null);
+  for (const c of cases) {
+    const n = r.now(c.series, 10, r.timed([{ kind: c.kind }]));
+    assert.deepEqual({ responses: n.responses, errors: known(n.erring), requests: n.requests, saved: known(n.saved), calls: n.calls, failed: n.failed,
+      refused: n.refused, over_rate: n.refusedClient, stale: n.staleOnError, p99: known(n.p99) }, c.want, c.name);
+  }
 });

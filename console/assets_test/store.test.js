@@ -69,9 +69,11 @@ test('an empty hello is no trouble', () => {
 
 test('addresses hold any name', () => {
   for (const name of ['a', 'a/b', 'ä ?#%&', '..', '%2F', 'x'.repeat(300)]) {
-    assert.deepEqual(parse(link('unit', name)), { page: 'unit', args: [name] }, name);
+    assert.deepEqual(parse(link('unit', name)), { page: 'unit', args: [name], query: {} }, name);
   }
-  assert.deepEqual(parse(link('overview')), { page: 'overview', args: [] });
-  assert.deepEqual(parse(''), { page: 'overview', args: [] });
-  assert.deepEqual(parse('#/unit/%'), { page: 'unit', args: ['%'] });
+  assert.deepEqual(parse(link('overview')), { page: 'overview', args: [], query: {} });
+  assert.deepEqual(parse(''), { page: 'overview', args: [], query: {} });
+  assert.deepEqual(parse('#/jobs?state=dead,failed&queue=a%2Fb'), { page: 'jobs', args: [], query: { state: 'dead,failed', queue: 'a/b' } });
+  assert.deepEqual(parse(link('jobs', 'mail', '3f9a')), { page: 'jobs', args: ['mail', '3f9a'], query: {} });
+  assert.deepEqual(parse('#/unit/%'), { page: 'unit', args: ['%'], query: {} });
 });

@@ -33,11 +33,11 @@ func listed(state string) string {
 
 const asks = `document.querySelector("dialog[open]")`
 
-// act opens the only job in the list and presses its action button twice. It first
+// act opens the page of the only job in the list and presses its action button twice. It first
 // answers no, with the keyboard, and then yes. The page must then show the outcome.
 func (s *house) act(p *browser.Page, id, button, did string) {
 	s.t.Helper()
-	must(s.t, p.Click(`button.job`), p.Until(fmt.Sprintf(`document.querySelector(".actions button").innerText == %q`, button)),
+	must(s.t, p.Click(`a.job`), p.Until(`location.hash.startsWith("#/jobs/")`), p.Until(fmt.Sprintf(`document.querySelector(".actions button").innerText == %q`, button)),
 		p.Click(`.actions button`), p.Until(asks+` && `+asks+`.innerText.includes(`+fmt.Sprintf("%q", id)+`)`),
 		p.Type("\x1b"), p.Until("!"+asks))
 	if told, err := browser.Eval[bool](p, `!!document.querySelector(".result")`); told || err != nil {
@@ -58,7 +58,7 @@ func TestConsoleRetriesAJob(t *testing.T) {
 	s.broken.Store(false)
 	before := s.calls.Load()
 	s.act(p, id, "Retry it", "was queued again")
-	must(t, p.Until(listed("done")), p.Until(`!document.querySelector(".actions button")`))
+	must(t, p.Until(`document.querySelector(".page-head .badge").innerText == "done"`), p.Until(`!document.querySelector(".actions button")`))
 	if n := s.calls.Load() - before; n != 1 {
 		t.Errorf("%d calls to the service; want one, after the yes and not after the no", n)
 	}
@@ -73,11 +73,79 @@ func TestConsoleCancelsAJob(t *testing.T) {
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800, Dark: true})
 	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(listed("running")))
 	s.act(p, id, "Cancel it", "was canceled")
-	must(t, p.Until(listed("canceled")), p.Until(`document.querySelector(".actions button").innerText == "Retry it"`))
+	must(t, p.Until(`document.querySelector(".page-head .badge").innerText == "canceled"`), p.Until(`document.querySelector(".actions button").innerText == "Retry it"`))
 	select {
 	case <-s.left:
 	case <-time.After(30 * time.Second):
 		t.Error("the service is still working on the job 30 s after it was canceled")
+	}
+	s.quiet(p)
+}
+
+// The list names jobs by method and, with show_keys, by path; a job and a filter have their
+// own addresses. Many jobs are retried at once: the filter counts them, the page asks for
+// confirmation with that count, and nothing happens after a no, or if the count is not right
+// any more.
+func TestC7_ConsoleRetriesManyJobs(t *testing.T) {
+	s := openWith(t, "", "show_keys: true")
+	s.broken.Store(true)
+	for i := range 3 {
+		s.submit(http.MethodPost, fmt.Sprintf("/reports/2026/quarter-%d?secret=swordfish", i))
+	}
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(`document.querySelectorAll("a.job").length == 3`))
+	const bulk = `[...document.querySelectorAll(".actions button:not([hidden])")].map(b => b.innerText).join()`
+	const dead = `[...document.querySelectorAll(".states button")].find(b => b.innerText.startsWith("dead"))`
+	must(t, p.Until(dead+`.innerText.replaceAll(/\s+/g, " ") == "dead 3"`), p.Until(bulk+` == ""`))
+	names, err := browser.Eval[string](p, `[...document.querySelectorAll("a.job")].map(a => a.innerText).sort().join()`)
+	if want := "POST /reports/2026/quarter-0,POST /reports/2026/quarter-1,POST /reports/2026/quarter-2"; names != want || err != nil {
+		t.Errorf("the jobs are called %q, %v; want %q", names, err, want)
+	}
+	if cut, err := browser.Eval[bool](p, `[...document.querySelectorAll("a.job")].some(a => a.scrollWidth > a.clientWidth + 1 && getComputedStyle(a).overflow != "visible")`); cut || err != nil {
+		t.Errorf("a path is cut off: %v, %v", cut, err)
+	}
+	must(t, p.Click(`.states button:nth-child(6)`), p.Until(bulk+` == "Retry 3 dead jobs…"`), p.Until(`location.hash == "#/jobs?state=dead"`))
+	retry := func() {
+		t.Helper()
+		must(t, p.Click(`.actions button:not([hidden])`), p.Until(asks+` && `+asks+`.innerText.includes("Retry 3 dead jobs?")`))
+	}
+	calls := s.calls.Load()
+	retry()
+	must(t, p.Type("\x1b"), p.Until("!"+asks))
+	if n := s.calls.Load(); n != calls {
+		t.Errorf("%d calls after a no; want %d", n, calls)
+	}
+	retry() // and meanwhile the number changes
+	s.submit(http.MethodPost, "/reports/late")
+	must(t, p.Until(`fetch("api/jobs?state=dead&limit=10").then(r => r.json()).then(x => x.jobs.length == 4)`))
+	must(t, p.Click(`dialog[open] button[value=yes]`), p.Until(`document.querySelector(".result[data-level=bad]").innerText.includes("3 jobs were confirmed, and there are 4 now: nothing was done.")`))
+	s.broken.Store(false)
+	must(t, p.Until(bulk+` == "Retry 4 dead jobs…"`), p.Click(`.actions button:not([hidden])`), p.Until(asks), p.Click(`dialog[open] button[value=yes]`),
+		p.Until(`document.querySelector(".result[data-level=good]").innerText == "4 jobs were queued again."`),
+		p.Until(dead+`.innerText.replaceAll(/\s+/g, " ") == "dead 0"`))
+	s.quietBut(p, "409")
+}
+
+// Ticked jobs are canceled together, and only those.
+func TestC7_ConsoleCancelsTickedJobs(t *testing.T) {
+	s := open(t, "")
+	for _, query := range []string{"1", "2"} {
+		id := s.submit(http.MethodGet, "/reports/slow?"+query)
+		t.Cleanup(func() { // or weir would wait for it at the end
+			if resp, err := http.Post(s.admin+"/jobs/reports/"+id+"/cancel", "", nil); err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+	p := s.tab(chromium(t), browser.View{Width: 1000, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(`document.querySelectorAll("td .badge").length == 2 && [...document.querySelectorAll("td .badge")].every(b => b.innerText == "running")`),
+		p.Click(`td input[type=checkbox], th input[type=checkbox]`))
+	must(t, p.Click(`.actions button:not([hidden])`), p.Until(asks+` && `+asks+`.innerText.includes("Cancel 1 selected job?")`), p.Click(`dialog[open] button[value=yes]`),
+		p.Until(`document.querySelector(".result[data-level=good]").innerText == "1 job was canceled."`),
+		p.Until(`[...document.querySelectorAll("td .badge")].map(b => b.innerText).sort().join() == "canceled,running"`))
+	text, err := browser.Eval[string](p, `document.documentElement.outerHTML`)
+	if strings.Contains(text, "/reports/slow") || !strings.Contains(text, ">GET<") || err != nil {
+		t.Errorf("without show_keys the list shows a path, or no method: %v", err)
 	}
 	s.quiet(p)
 }

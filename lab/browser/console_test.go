@@ -46,6 +46,16 @@ func (s *house) quiet(p *browser.Page) {
 	}
 }
 
+// quietBut is quiet, with messages about responses of that status.
+func (s *house) quietBut(p *browser.Page, status string) {
+	s.t.Helper()
+	for _, said := range p.Messages() {
+		if !strings.Contains(said, "status of "+status) {
+			s.t.Errorf("the browser's console has %q; want only responses with %s", said, status)
+		}
+	}
+}
+
 // painted is true if the canvases of the page are not empty.
 const painted = `[...document.querySelectorAll("canvas")].filter(c => {
 	const d = c.width && c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
@@ -87,7 +97,7 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 	if u.Requests != st.Requests || u.Calls != st.Calls || u.Avoided.Hits != st.Hits || u.Avoided.Stale != st.Stale || u.Avoided.Joined != st.Joined {
 		t.Errorf("the snapshot has %+v; want the numbers of /stats, %+v", u, st)
 	}
-	must(t, p.Until(fmt.Sprintf(`document.body.innerText.replaceAll(/[^0-9a-z\s]/g, "").includes("%d in all")`, st.Requests)))
+	must(t, p.Until(fmt.Sprintf(`document.body.innerText.replaceAll(/[^0-9a-z\s]/g, "").includes("%d since the start")`, st.Requests)))
 	for _, page := range pages {
 		must(t, p.Goto(s.admin+"/console/"+page), p.Until(`document.querySelector("main h1")`))
 		text, err := browser.Eval[string](p, `document.documentElement.outerHTML`)

@@ -15,12 +15,30 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	must(t, p.Goto(s.admin+"/console/#/unit/pages"))
 	defer s.busy()()
 	const head = `document.querySelector(".page-head").innerText`
-	must(t, p.Until(head+`.includes("well") && !document.querySelector(".banner")`))
+	must(t, p.Until(head+`.includes("healthy") && !document.querySelector(".banner")`))
 	s.broken.Store(true)
 	must(t, p.Until(head+`.includes("source failing")`),
-		p.Until(`/calls of the source fail; stale responses are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
-	must(t, p.Goto(s.admin+"/console/#/"), p.Until(`document.querySelector(".banner[data-level=bad] a").innerText == "pages"`),
-		p.Until(`document.querySelector("td .badge[data-level=bad]").innerText == "source failing"`))
+		p.Until(`/calls of the source fail.*stale responses are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
+	must(t, p.Goto(s.admin+"/console/#/"), p.Until(`document.querySelector(".banner[data-level=bad] b").innerText == "shop"`),
+		p.Until(`[...document.querySelectorAll("td .badge[data-level=bad]")].some(b => b.innerText == "source failing")`))
+	// One incident is one banner with the next step, what clients get comes first, and
+	// nothing is green (C12).
+	for what, expression := range map[string]string{
+		"banners":                       `document.querySelectorAll(".banner").length == 1`,
+		"no next step":                  `document.querySelector(".banner .next").innerText.startsWith("Next: Check http://")`,
+		"something above the responses": `document.querySelector(".panel h2").innerText == "What clients received"`,
+		"something green": `![...document.querySelectorAll("body, body *")].some(e => {
+			const s = getComputedStyle(e);
+			return e.getClientRects().length && [s.color, s.backgroundColor, s.borderTopColor, s.fill, s.stroke].some(c => {
+				const [r, g, b] = (c.match(/\d+(\.\d+)?/g) || []).map(Number);
+				return g > 40 && g > 1.25 * r && g > 1.15 * b;
+			});
+		})`,
+	} {
+		if right, err := browser.Eval[bool](p, expression); !right || err != nil {
+			t.Errorf("in the outage: %s, %v", what, err)
+		}
+	}
 	s.broken.Store(false)
 	must(t, p.Until(`!document.querySelector(".banner[data-level=bad]")`))
 	s.quiet(p)

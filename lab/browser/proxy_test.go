@@ -48,17 +48,26 @@ type house struct {
 // open starts a house. token is the console's token, empty for none.
 func open(t *testing.T, token string) *house {
 	t.Helper()
+	return openWith(t, token, "")
+}
+
+// openWith is open with one more setting of the section admin.
+func openWith(t *testing.T, token, admin string) *house {
+	t.Helper()
 	s := &house{t: t, left: make(chan struct{}, 100), stopped: make(chan struct{})}
 	service := httptest.NewServer(s)
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
 	config, access := filepath.Join(dir, "weir.yaml"), ""
+	if admin != "" {
+		access = ", " + admin
+	}
 	if token != "" {
 		file := filepath.Join(dir, "token")
 		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		access = ", token_file: '" + file + "'"
+		access += ", token_file: '" + file + "'"
 	}
 	text := fmt.Sprintf(`
 listen: [{address: '127.0.0.1:0'}]

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/app/proxy/metrics"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
@@ -113,10 +114,11 @@ func page() (string, error) {
 		return "", err
 	}
 	h, err := metrics.Handler(metrics.Options{
-		Gateway: c,
-		Queues:  func() []jobs.QueueStatus { return []jobs.QueueStatus{{Queue: "reports", Waiting: 1}} },
-		Program: func() metrics.Program { return metrics.Program{Version: "1.0.0", Ready: true} },
-		Logger:  slog.New(slog.DiscardHandler),
+		Gateway:   c,
+		Queues:    func() []jobs.QueueStatus { return []jobs.QueueStatus{{Queue: "reports", Waiting: 1}} },
+		Responses: func() map[string]tally.Counts { return map[string]tally.Counts{"shop": {tally.Success: 1}} },
+		Program:   func() metrics.Program { return metrics.Program{Version: "1.0.0", Ready: true} },
+		Logger:    slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return "", err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/access"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -153,6 +154,66 @@ func TestCombined(t *testing.T) {
 			t.Errorf("without an answer logged %s; want %s", line, want)
 		}
 	})
+}
+
+// What clients received is counted whatever is logged: complete responses by class, what
+// broke off, and what the client did not wait for. Each request is in one class.
+func TestC11_ResponsesAreCounted(t *testing.T) {
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	status := func(n int) http.HandlerFunc { return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(n) } }
+	receipt := func(h http.HandlerFunc, rc weirhttp.Receipt) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			rc.Route = "pages"
+			weirhttp.SetReceipt(w, rc)
+			h(w, r)
+		}
+	}
+	breaks := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "half"); panic(http.ErrAbortHandler) }
+	resets := func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }
+	nothing := func(w http.ResponseWriter, r *http.Request) {}
+	for _, what := range []access.What{access.Off, access.Errors, access.All} {
+		var n tally.Tally
+		n.Routes([]string{"pages"})
+		o := access.Options{What: what, Tally: &n, Logger: slog.New(slog.DiscardHandler)}
+		for range 2 { // the second time with the pooled writer
+			for _, row := range []struct {
+				h    http.HandlerFunc
+				ctx  context.Context
+				want tally.Class
+			}{
+				{status(101), t.Context(), tally.Switched},
+				{status(204), t.Context(), tally.Success},
+				{nothing, t.Context(), tally.Success}, // net/http sends 200
+				{status(304), t.Context(), tally.Redirect},
+				{status(429), t.Context(), tally.ClientError},
+				{status(503), t.Context(), tally.ServerError},
+				{breaks, t.Context(), tally.Broken},
+				{resets, t.Context(), tally.Broken},
+				{breaks, gone, tally.Left},
+				{status(499), gone, tally.Left},
+				{nothing, gone, tally.Left},
+				{status(200), gone, tally.Success}, // it was complete before the client left
+			} {
+				before := n.Counts()["pages"]
+				ask(t, o, request("/").WithContext(row.ctx), receipt(row.h, weirhttp.Receipt{}))
+				after := n.Counts()["pages"]
+				before[row.want]++
+				if after != before {
+					t.Errorf("%s, %s: counts %v; want %v", what, row.want, after, before)
+				}
+			}
+			before := n.Counts()["pages"]
+			ask(t, o, request("/"), receipt(breaks, weirhttp.Receipt{Err: weirhttp.ErrSlowClient}))
+			if before[tally.Left]++; n.Counts()["pages"] != before {
+				t.Errorf("%s, a client that was too slow: counts %v; want %v", what, n.Counts()["pages"], before)
+			}
+		}
+		ask(t, o, request("/"), status(404))
+		if got := n.Counts()[""]; got != (tally.Counts{tally.ClientError: 1}) {
+			t.Errorf("%s, without a route: counts %v; want one 4xx", what, got)
+		}
+	}
 }
 
 func TestLinesAreBoundedInAnOutage(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Client returns the client's address. nil means the address of the connection.
 	Client func(*http.Request) string
+	// Tally counts the responses, whatever is logged. nil means that nothing is counted.
+	Tally *tally.Tally
 }
 
 // A Log writes the access log. It is safe for concurrent use and has nothing to
@@ -110,7 +113,7 @@ func (l *Log) LeftOut() uint64 { return l.lines.total.Load() }
 
 // Handler returns next with its requests logged.
 func (l *Log) Handler(next http.Handler) http.Handler {
-	if l.o.What == Off {
+	if l.o.What == Off && l.o.Tally == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,6 +133,12 @@ func (l *Log) Handler(next http.Handler) http.Handler {
 
 // done logs the request if it is of interest.
 func (l *Log) done(w *writer, r *http.Request) {
+	if l.o.Tally != nil {
+		l.o.Tally.Count(w.receipt.Route, w.class(r))
+	}
+	if l.o.What == Off {
+		return
+	}
 	now := time.Now()
 	wait := now.Sub(w.start)
 	if !w.first.IsZero() {
@@ -173,6 +182,24 @@ func (w *writer) failed(r *http.Request) bool {
 		return w.receipt.Err != nil && w.status < 400 // a stale response instead of a failure
 	}
 }
+
+// class returns what the client received. A client that left, or was disconnected because
+// it was too slow, did not receive the whole response; a broken response is the fault of
+// weir or of the upstream.
+func (w *writer) class(r *http.Request) tally.Class {
+	switch {
+	case (w.broken || w.status == 0 || w.status == statusLeft) && r.Context().Err() != nil, w.broken && errors.Is(w.receipt.Err, weirhttp.ErrSlowClient):
+		return tally.Left
+	case w.broken:
+		return tally.Broken
+	case w.status == 0:
+		return tally.Success // net/http sends 200
+	}
+	return tally.Of(w.status)
+}
+
+// statusLeft is the status with which weirhttp marks requests whose client has left.
+const statusLeft = 499
 
 // A throttle allows a number of lines per second.
 type throttle struct {

@@ -134,7 +134,8 @@ GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
 POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
 POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "expire": true makes stale
-GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=
+GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=, counts=
+POST /jobs               {"verb": "retry", "queue": "…", "states": ["dead"], "count": 12}; or {"verb": "cancel", "jobs": […]}
 GET  /jobs/queues        how many jobs each queue has that are not over
 GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it
 POST /jobs/QUEUE/ID/VERB retry or cancel

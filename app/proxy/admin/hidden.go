@@ -3,6 +3,7 @@ package admin
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/jobs"
@@ -18,7 +19,7 @@ var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
 func hidden(v any) any {
 	switch v := v.(type) {
 	case jobsctl.Page:
-		page := jobsctl.Page{Jobs: make([]jobs.Status, len(v.Jobs)), More: v.More}
+		page := jobsctl.Page{Jobs: make([]jobs.Status, len(v.Jobs)), More: v.More, Counts: v.Counts}
 		for i, j := range v.Jobs {
 			page.Jobs[i] = hiddenJob(j)
 		}
@@ -30,7 +31,7 @@ func hidden(v any) any {
 }
 
 func hiddenJob(j jobs.Status) jobs.Status {
-	j.Key, j.Owner, j.Headers, j.Error = "", "", nil, withoutQueries(j.Error)
+	j.Key, j.Owner, j.Label, j.Headers, j.Error = "", "", methodOf(j.Label), nil, withoutQueries(j.Error)
 	if j.Progress != nil {
 		p := *j.Progress
 		p.Note = withoutQueries(p.Note)
@@ -41,6 +42,16 @@ func hiddenJob(j jobs.Status) jobs.Status {
 		j.History[i].Error = withoutQueries(j.History[i].Error)
 	}
 	return j
+}
+
+// methodOf returns the method in the label of a request, "POST /reports", because the path
+// is part of a key. Of other labels nothing is left.
+func methodOf(label string) string {
+	method, path, found := strings.Cut(label, " ")
+	if !found || !strings.HasPrefix(path, "/") || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return ""
+	}
+	return method
 }
 
 // withoutQueries returns a text without the queries, fragments and passwords of the URLs in

@@ -19,6 +19,7 @@ func (s *server) handleJobs(mux *http.ServeMux) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.jobs(w, r, h) })
 	}
 	handle("GET /jobs", listJobs)
+	handle("POST /jobs", s.onMany)
 	handle("GET /jobs/queues", listQueues)
 	handle("GET /jobs/{queue}/{id}", showJob)
 	handle("POST /jobs/{queue}/{id}/retry", s.onJob(jobsctl.Retry))
@@ -88,8 +89,10 @@ func readQuery(raw string) (q jobsctl.Query, err error) {
 			if err != nil || q.Limit < 1 || q.Limit > jobsctl.MaxLimit {
 				err = fmt.Errorf("%q: want a number from 1 to %d", value, jobsctl.MaxLimit)
 			}
+		case "counts":
+			q.Counts, err = strconv.ParseBool(value)
 		default:
-			err = fmt.Errorf("there are queue, state, id and limit")
+			err = fmt.Errorf("there are queue, state, id, limit and counts")
 		}
 		if err != nil {
 			return q, fmt.Errorf("%s: %w", name, err)

@@ -188,7 +188,7 @@ func TestJobsQueriesThatCannotBeRead(t *testing.T) {
 		"limit=100001":        "want a number from 1 to 100000",
 		"id=12345":            "is no id",
 		"id=xyzxyz":           "is no id",
-		"qeue=mail":           "there are queue, state, id and limit",
+		"qeue=mail":           "there are queue, state, id, limit and counts",
 		"queue=%zz":           "invalid URL escape",
 		"state=done&state=xx": "is no state",
 	} {
@@ -294,7 +294,7 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 		return "", &url.Error{Op: "Get", URL: "https://a.example/price?token=" + secret, Err: errors.New("connection refused")}
 	}, jobs.WorkerOptions{})
 	check(t, err)
-	h, err := q.Submit(t.Context(), "in", jobs.SubmitOptions{Key: "GET https://a.example/price?token=" + secret, Owner: secret})
+	h, err := q.Submit(t.Context(), "in", jobs.SubmitOptions{Key: "GET https://a.example/price?token=" + secret, Owner: secret, Label: "POST /price/" + secret})
 	check(t, err)
 	_, err = h.Wait(t.Context())
 	if err == nil {
@@ -309,6 +309,9 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 			body := got.Body.String()
 			if n := strings.Count(body, secret); (n == 0) != hide || got.Code != 200 {
 				t.Errorf("%s, hiding keys: %v, is %d and has the secret %d times: %s", target, hide, got.Code, n, body)
+			}
+			if label := map[bool]string{false: "POST /price/" + secret, true: "POST"}[hide]; !strings.Contains(body, `"label": "`+label+`"`) {
+				t.Errorf("%s, hiding keys: %v, is %s; want the label %q", target, hide, body, label)
 			}
 			if !strings.Contains(body, h.ID()) || !strings.Contains(body, "https://a.example/price?") || !strings.Contains(body, "connection refused") {
 				t.Errorf("%s, hiding keys: %v, is %s; want the job, and why it died", target, hide, body)

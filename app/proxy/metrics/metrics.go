@@ -21,6 +21,7 @@ import (
 
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/plain"
 )
@@ -39,6 +40,8 @@ type Options struct {
 	Gateway prometheus.Collector
 	// Queues returns the queues of jobs, without waiting. nil means none.
 	Queues func() []jobs.QueueStatus
+	// Responses returns what clients received, by route. nil means nothing.
+	Responses func() map[string]tally.Counts
 	// Program returns the state of the program, without waiting. Required.
 	Program func() Program
 	// Logger logs errors in collecting metrics, one line per minute. Required.
@@ -117,6 +120,8 @@ var (
 	jobsDead    = gauge("weir_jobs_dead", "Jobs on the dead list.", "queue")
 	jobsOldest  = gauge("weir_jobs_oldest_seconds", "How long the oldest job that no worker has taken has waited.", "queue")
 
+	responses = counter("weir_responses_total", "What clients received: complete responses by the class of their status (1xx, for upgrades, to 5xx), responses that broke off (broken), and requests whose client left or was too slow (left). The route is empty for requests that no route matched.", "route", "class")
+
 	buildInfo      = gauge("weir_build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	ready          = gauge("weir_ready", "1 if the proxy wants traffic, 0 while it starts or drains.")
 	connections    = gauge("weir_connections", "Connections of clients.")
@@ -173,6 +178,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		put(jobsRunning, float64(q.Taken), q.Queue)
 		put(jobsDead, float64(q.Dead), q.Queue)
 		put(jobsOldest, q.Oldest.Seconds(), q.Queue)
+	}
+	if c.o.Responses != nil {
+		for route, counts := range c.o.Responses() {
+			for class, n := range counts {
+				put(responses, float64(n), strings.ToValidUTF8(route, "\uFFFD"), tally.Names[class])
+			}
+		}
 	}
 	p := c.o.Program()
 	put(buildInfo, 1, p.Version, runtime.Version())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/app/proxy/metrics"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -48,6 +49,9 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 		Queues: func() []jobs.QueueStatus {
 			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Oldest: 4500 * time.Millisecond}}
 		},
+		Responses: func() map[string]tally.Counts {
+			return map[string]tally.Counts{"": {tally.ClientError: 2}, "pages": {tally.Success: 41, tally.Broken: 1}}
+		},
 		Program: func() metrics.Program {
 			return metrics.Program{Version: "v1", Ready: true, Connections: 5, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
 		},
@@ -74,6 +78,13 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 		if m.Type != strings.ToLower(f.GetType().String()) || m.Help != f.GetHelp() || len(m.Labels) != len(f.Metric[0].Label) {
 			t.Errorf("All contains %+v; the page %v", m, f)
 		}
+	}
+	received := map[string]float64{}
+	for _, m := range all["weir_responses_total"].GetMetric() {
+		received[m.Label[1].GetValue()+" "+m.Label[0].GetValue()] = m.GetCounter().GetValue()
+	}
+	if len(received) != 14 || received[" 4xx"] != 2 || received["pages 2xx"] != 41 || received["pages broken"] != 1 || received["pages 5xx"] != 0 {
+		t.Errorf("weir_responses_total = %v; want all classes of both, with those counts", received)
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
 		if all[name] == nil {

@@ -8,15 +8,22 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	otelmetric "go.opentelemetry.io/otel/metric"
 
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/jobs"
 )
 
 // queueKey is the attribute that names a queue of jobs.
 const queueKey = attribute.Key("weir.queue")
 
+// routeKey and classKey are the attributes of weir.responses.
+const (
+	routeKey = attribute.Key("weir.route")
+	classKey = attribute.Key("weir.class")
+)
+
 // Observe exports the metrics of the jobs and of the program to OpenTelemetry, for
 // users without Prometheus. The version is not included, because the resource contains
-// it. Only Queues and Program of o are used.
+// it. Only Queues, Responses and Program of o are used.
 func Observe(of otelmetric.Meter, o Options) error {
 	var faults []error
 	var all []otelmetric.Observable
@@ -34,8 +41,8 @@ func Observe(of otelmetric.Meter, o Options) error {
 		made(one, err)
 		return one
 	}
-	count := func(name, text string) otelmetric.Int64Observable {
-		one, err := of.Int64ObservableCounter(name, otelmetric.WithUnit("{reload}"), otelmetric.WithDescription(text))
+	count := func(name, unit, text string) otelmetric.Int64Observable {
+		one, err := of.Int64ObservableCounter(name, otelmetric.WithUnit(unit), otelmetric.WithDescription(text))
 		made(one, err)
 		return one
 	}
@@ -44,7 +51,8 @@ func Observe(of otelmetric.Meter, o Options) error {
 	oldest, err := of.Float64ObservableGauge("weir.jobs.oldest", otelmetric.WithUnit("s"), otelmetric.WithDescription(jobsOldest.Help))
 	made(oldest, err)
 	wants, open := state("weir.ready", ready.Help), amount("weir.connections", "{connection}", connections.Help)
-	done, failed := count("weir.config.reloads", reloads.Help), count("weir.config.reload_failures", reloadFailures.Help)
+	done, failed := count("weir.config.reloads", "{reload}", reloads.Help), count("weir.config.reload_failures", "{reload}", reloadFailures.Help)
+	received := count("weir.responses", "{response}", responses.Help)
 	last := state("weir.config.last_reload_ok", lastReloadOK.Help)
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -56,6 +64,13 @@ func Observe(of otelmetric.Meter, o Options) error {
 			to.ObserveInt64(running, int64(q.Taken), queue)
 			to.ObserveInt64(dead, int64(q.Dead), queue)
 			to.ObserveFloat64(oldest, q.Oldest.Seconds(), queue)
+		}
+		if o.Responses != nil {
+			for route, counts := range o.Responses() {
+				for class, n := range counts {
+					to.ObserveInt64(received, int64(n), otelmetric.WithAttributes(routeKey.String(route), classKey.String(tally.Names[class]))) //nolint:gosec // it takes centuries to overflow
+				}
+			}
 		}
 		p := o.Program()
 		to.ObserveInt64(wants, int64(truth(p.Ready)))

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirotel"
 	"github.com/weir-go/weir/app/proxy/metrics"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
@@ -49,6 +50,7 @@ var told = map[string]string{
 	"weir_build_info":                    "", // the resource: service.version
 	"weir_ready":                         "weir.ready",
 	"weir_connections":                   "weir.connections",
+	"weir_responses_total":               "weir.responses",
 }
 
 // otelName returns the OpenTelemetry name of a metric of the page.
@@ -118,8 +120,9 @@ func collected(t *testing.T) map[string]bool {
 	}
 	defer gw.Close(context.Background())
 	err = metrics.Observe(provider.Meter("test"), metrics.Options{
-		Queues:  func() []jobs.QueueStatus { return []jobs.QueueStatus{{Queue: "reports"}} },
-		Program: func() metrics.Program { return metrics.Program{} },
+		Queues:    func() []jobs.QueueStatus { return []jobs.QueueStatus{{Queue: "reports"}} },
+		Responses: func() map[string]tally.Counts { return map[string]tally.Counts{"pages": {}} },
+		Program:   func() metrics.Program { return metrics.Program{} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +156,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 		Queues: func() []jobs.QueueStatus {
 			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Oldest: 4500 * time.Millisecond}}
 		},
+		Responses: func() map[string]tally.Counts { return map[string]tally.Counts{"pages": {8, 8, 8, 8, 8, 8, 8}} },
 		Program: func() metrics.Program {
 			return metrics.Program{Ready: true, Connections: 5, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
 		},
@@ -178,6 +182,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	want := map[string]float64{
 		"weir.jobs.waiting": 1, "weir.jobs.running": 2, "weir.jobs.dead": 3, "weir.jobs.oldest": 4.5, "weir.ready": 1,
 		"weir.connections": 5, "weir.config.reloads": 6, "weir.config.reload_failures": 7, "weir.config.last_reload_ok": 0,
+		"weir.responses": 8,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v; want %v", got, want)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/inspect"
@@ -40,6 +41,9 @@ type Options struct {
 	// Process returns the state of the program, without waiting. nil means an empty
 	// one.
 	Process func() console.Process
+	// Responses returns what clients received, by route; the empty name has what belongs
+	// to no route. nil means that this is not counted.
+	Responses func() map[string]tally.Counts
 }
 
 // A Source provides the state of a gateway. Create it with New. It is safe for
@@ -84,17 +88,21 @@ func (s *Source) Configure(c gateway.Config) {
 
 // Snapshot implements [console.Source].
 func (s *Source) Snapshot() console.Snapshot {
-	st := s.o.Gateway.Stats()
+	st, received := s.o.Gateway.Stats(), s.received()
 	out := console.Snapshot{
 		At:      time.Now(),
 		Stores:  stores(st.Cache),
 		Tier:    tier(st.Cache.Fleet),
 		Queues:  s.o.Queues(),
 		Process: s.o.Process(),
+
+		Unrouted: responses(received, ""),
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Routes)) {
 		h, _ := s.o.Gateway.Handler(name) // nil if a reload has removed it
-		out.Units = append(out.Units, s.unit(name, st, flights(h, st.Routes[name])))
+		u := s.unit(name, st, flights(h, st.Routes[name]))
+		u.Responses = responses(received, name)
+		out.Units = append(out.Units, u)
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Upstreams)) {
 		u := st.Upstreams[name]
@@ -122,6 +130,7 @@ func (s *Source) Detail(name string, most int) (console.Detail, bool) {
 	all := flights(h, st.Routes[name])
 	entries := s.entries.get()
 	d := console.Detail{Unit: s.unit(name, st, all), Entries: &entries, Flights: []console.Flight{}}
+	d.Unit.Responses = responses(s.received(), name)
 	for _, f := range all[:min(most, len(all))] {
 		d.Flights = append(d.Flights, console.Flight{Flight: f})
 	}
@@ -157,6 +166,10 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
 		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
+		Missed:       st.Missed,
+		MissedErrors: st.MissedErrors,
+		Unanswered:   st.Unanswered,
+		Left:         st.Left,
 		Calls:        st.Calls,
 		Refreshes:    st.Refreshes,
 		Failed:       st.Failed + st.Broken + st.ServerErrors, // each call is in exactly one of them
@@ -169,8 +182,9 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		WaitTime:     took.Waits,
 		CallTime:     took.Calls,
 	}
-	if upstream := (*s.limits.Load())[name]; all.Upstreams[upstream].Limit.Limit > 0 {
-		u.Limit = upstream
+	u.Upstream = (*s.limits.Load())[name]
+	if all.Upstreams[u.Upstream].Limit.Limit > 0 {
+		u.Limit = u.Upstream
 	}
 	for _, f := range flights {
 		if f.State == inspect.FlightStuck {
@@ -180,6 +194,26 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		}
 	}
 	return u
+}
+
+// received returns what clients received, nil if that is not counted.
+func (s *Source) received() map[string]tally.Counts {
+	if s.o.Responses == nil {
+		return nil
+	}
+	return s.o.Responses()
+}
+
+// responses returns the counts of a route; nil if they are not counted.
+func responses(all map[string]tally.Counts, route string) *console.Responses {
+	if all == nil {
+		return nil
+	}
+	n := all[route]
+	return &console.Responses{
+		Switched: n[tally.Switched], Success: n[tally.Success], Redirect: n[tally.Redirect], ClientError: n[tally.ClientError],
+		ServerError: n[tally.ServerError], Broken: n[tally.Broken], Left: n[tally.Left],
+	}
 }
 
 func limitOf(name string, st gateway.LimitStats) console.Limit {

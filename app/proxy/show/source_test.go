@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/proxy/show"
+	"github.com/weir-go/weir/app/proxy/tally"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/inspect"
@@ -71,6 +72,9 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Gateway: g,
 		Queues:  func() []console.Queue { return []console.Queue{{Name: "q"}} },
 		Process: func() console.Process { return console.Process{PID: 7} },
+		Responses: func() map[string]tally.Counts {
+			return map[string]tally.Counts{"": {tally.ClientError: 9}, "b": {1, 2, 3, 4, 5, 6, 7}}
+		},
 	})
 	s.Configure(gateway.Config{
 		Upstreams: []gateway.Upstream{{Name: "shop"}, {Name: "unlimited"}},
@@ -81,13 +85,18 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		t.Fatalf("units = %+v; want a, without a limit, and b", got.Units)
 	}
 	if want := (console.Unit{
-		Name: "b", Kind: "route", Limit: "shop", Requests: route.Requests,
+		Name: "b", Kind: "route", Limit: "shop", Upstream: "shop", Requests: route.Requests,
+		Responses: &console.Responses{Switched: 1, Success: 2, Redirect: 3, ClientError: 4, ServerError: 5, Broken: 6, Left: 7},
+		Missed:    route.Missed, MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
 		Refused: console.Refused{Limit: route.Refused, Client: route.RefusedClient},
 		Calls:   route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
 		StaleOnError: route.StaleOnError, Running: route.InFlight, Waiting: route.Waiting, RequestTime: took.Requests,
 	}); !reflect.DeepEqual(got.Units[1], want) {
 		t.Errorf("unit = %+v; want %+v", got.Units[1], want)
+	}
+	if got.Unrouted == nil || *got.Unrouted != (console.Responses{ClientError: 9}) {
+		t.Errorf("unrouted = %+v; want the responses without a route", got.Unrouted)
 	}
 	l := up.Limit
 	if want := []console.Limit{{

@@ -1,5 +1,7 @@
 // Requests to the console's own endpoints, all relative to the page.
 
+import { sentence } from './sentences.js';
+
 // The server's error when it refused a request.
 export class Refusal extends Error {
   constructor(status, words, body) {
@@ -39,7 +41,7 @@ export async function ask(path, { method = 'GET', body, signal } = {}) {
   try { value = raw ? JSON.parse(raw) : null; } catch { /* not JSON: the text is the message */ }
   if (!response.ok) {
     const words = (value && value.error) || raw.trim().slice(0, 300) || response.statusText;
-    throw new Refusal(response.status, words || 'It responded with status ' + response.status + '.', value);
+    throw new Refusal(response.status, words ? sentence(words) : 'It responded with status ' + response.status + '.', value);
   }
   return value;
 }

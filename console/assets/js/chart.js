@@ -19,6 +19,7 @@ export class Chart {
     this.plot = h('div.plot');
     this.none = h('p.nothing', { hidden: true }, h('span', null, spec.nothing));
     this.values = new Map();
+    this.rare = new Map(); // entries of the legend that are shown once they have a value
     this.el = h('figure.chart.panel.live', null,
       h('figcaption', null, h('h2', null, spec.title), spec.hint ? h('span.hint', null, spec.hint) : null, this.time),
       this.plot, this.legend());
@@ -35,7 +36,9 @@ export class Chart {
       const key = h(this.spec.stacked ? 'i.swatch' : 'i.stroke' + (l.dash ? (l.dash[0] < 3 ? '.dotted' : '.dashed') : ''), { 'aria-hidden': 'true' });
       if (this.spec.stacked) key.style.background = `var(${l.color})`;
       else key.style.borderTopColor = `var(${l.color})`;
-      return h('li', { title: l.says }, key, l.label, ' ', value);
+      const li = h('li', { title: l.says, hidden: Boolean(l.rare) }, key, l.label, ' ', value);
+      if (l.rare) this.rare.set(l.name, li);
+      return li;
     }));
   }
 
@@ -123,6 +126,7 @@ export class Chart {
       const v = this.raw[n][i];
       const words = v === null || v === undefined ? none : (l.value || this.spec.value)(v);
       text(this.values.get(l.name), words);
+      if (l.rare && v > 0) attr(this.rare.get(l.name), 'hidden', false);
       return l.label + ' ' + words;
     });
     if (this.canvas) attr(this.canvas, 'aria-label', `${this.spec.title}, over ${age(this.range[1] - this.range[0])}. ${hovered ? 'At ' + clock(this.t[i]) : 'Now'}: ${said.join(', ')}.`);

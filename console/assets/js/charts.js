@@ -1,28 +1,22 @@
 // The charts that the overview and the unit pages share.
 import { Chart } from './chart.js';
-import { kinds, own } from './rates.js';
+import { classes, kinds, rest, columnOf } from './rates.js';
 import { rate, duration, axisDurations, si } from './format.js';
 
-const column = (s, name) => s[name] || new Array(s.t.length).fill(null);
-
-function waited(s) {
-  const refreshes = column(s, 'refreshes');
-  const validated = column(s, 'validated');
-  return column(s, 'calls').map((v, i) => (v === null ? null : own(v, refreshes[i] || 0, validated[i] || 0)));
-}
+export const received = () => new Chart({
+  title: 'What clients received', hint: 'responses per second', stacked: true, value: rate,
+  nothing: 'No responses in this time.',
+  lines: classes.map((c) => ({ ...c, name: c.column })),
+});
 
 export const answered = () => new Chart({
   title: 'How requests were answered', hint: 'per second', stacked: true, value: rate,
   nothing: 'No requests in this time.',
-  lines: [
-    ...kinds,
-    { name: 'waited', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it', of: waited },
-    { name: 'refused', label: 'Refused', color: '--c-refused', says: 'rejected' },
-  ],
+  lines: [...kinds, ...rest].map((k) => ({ ...k, of: (s) => columnOf(s, k) })),
 });
 
 export const saved = () => new Chart({
-  title: 'What weir saves', hint: 'the area between the lines, per second', value: rate,
+  title: 'Requests and calls', hint: 'per second; the area between them was saved', value: rate,
   nothing: 'No requests in this time.',
   lines: [
     { name: 'requests', label: 'Requests', color: '--c-hits', fill: true, width: 1.8 },
@@ -32,10 +26,11 @@ export const saved = () => new Chart({
 });
 
 export const troubles = () => new Chart({
-  title: 'What went wrong', hint: 'per second', value: rate,
+  title: 'Failures and refusals', hint: 'per second', value: rate,
   nothing: 'Nothing was refused, and nothing failed.',
   lines: [
-    { name: 'refused', label: 'Refused', color: '--c-refused', fill: true },
+    { name: 'refused', label: 'Refused', color: '--c-refused', fill: true, says: 'by a limit of weir: 503' },
+    { name: 'refused_client', label: 'Over their rate', color: '--c-requests', dash: [6, 3], says: 'clients that sent more than their rate allows: 429' },
     { name: 'failed', label: 'Calls failed', color: '--c-failed', dash: [6, 3], says: 'of the source, including timeouts and panics' },
     { name: 'stale_on_error', label: 'Stale on error', color: '--c-stale', dash: [2, 3], width: 2, says: 'stale responses instead of errors or long waits' },
   ],
@@ -49,7 +44,7 @@ export function times(of) {
     lines.push({ name: 'request_p50', label: 'p50', color: '--c-p50', dash: [6, 3] });
     lines.push({ name: 'call_p50', label: 'Calls of the source p50', color: '--c-calls', dash: [2, 3], width: 1.8 });
   } else {
-    lines.push({ name: 'call_p99', label: 'Calls p99', color: '--c-p99', width: 1.8 });
+    lines.push({ name: 'call_p99', label: 'Calls of the source p99', color: '--c-p99', width: 1.8 });
     lines.push({ name: 'call_p50', label: 'p50', color: '--c-p50', dash: [6, 3] });
     lines.push({ name: 'wait_p99', label: 'Waits p99', says: 'of callers, for their own or another call', color: '--c-fleet', dash: [2, 3], width: 1.8 });
   }

@@ -3,6 +3,7 @@ import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { poll } from './poll.js';
 import { ask } from './api.js';
+import { sentence } from './sentences.js';
 import { count, age, between, instant, many, none, words } from './format.js';
 
 const pause = 3000;
@@ -40,7 +41,7 @@ export class Fleet {
     this.last = f.instances;
     attr(this.table, 'hidden', Boolean(f.error) && !f.instances.length); // an empty table would say that there are no instances
     attr(this.problem, 'hidden', !f.error);
-    text(this.problem, f.error ? 'The instances of the fleet are not known at the moment: ' + f.error : '');
+    text(this.problem, f.error ? 'The instances of the fleet are not known at the moment. ' + sentence(f.error) : '');
     this.drawInstances(f);
   }
 
@@ -66,7 +67,7 @@ export class Fleet {
     if (!t) return;
     swap(this.state, String(t.open), () => (t.open
       ? [h('span.badge', { 'data-level': 'bad' }, 'unavailable'), ' The store does not respond. This instance works independently: it makes calls that others may make too, and retries the store periodically.']
-      : [h('span.badge', { 'data-level': 'good' }, 'well'), ' The store responds.']));
+      : [h('span.badge', { 'data-level': 'good' }, 'healthy'), ' The store responds.']));
     const pending = t.pending || 0;
     attr(this.pending, 'hidden', pending === 0);
     swap(this.pending, `${pending} ${t.blocked}`, () => (pending === 0 ? [] : [h('span.badge', { 'data-level': 'warn' }, many(pending, 'invalidation') + ' pending'),

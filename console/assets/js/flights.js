@@ -1,5 +1,6 @@
 // The flights in progress.
-import { h, panel, text, attr, swap } from './dom.js';
+import { h, panel, text, swap } from './dom.js';
+import { keyCell, drawKey } from './parts.js';
 import { Table } from './table.js';
 import { count, nanos, many } from './format.js';
 
@@ -15,8 +16,8 @@ export class Flights {
   constructor(keysAreShown) {
     this.table = new Table({
       caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'Nothing is in flight: no call of the source is running or waiting.', columns: [
-        { name: 'key', head: keysAreShown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.more = h('span.sub-name'); td.append(td.key, td.more); },
-          draw: (td, r) => { text(td.key, r.key); attr(td.key, 'title', r.key); text(td.more, r.keys > 1 ? `and ${r.keys - 1} more keys` : ''); } },
+        { name: 'key', head: keysAreShown ? 'Key' : 'Key, as a digest', loose: true, make: (td) => { keyCell(td); td.more = h('span.sub-name'); td.append(td.more); },
+          draw: (td, r) => { drawKey(td, r.key); text(td.more, r.keys > 1 ? `and ${r.keys - 1} more keys` : ''); } },
         { name: 'state', head: 'State', sort: (r) => r.state, draw: state },
         { name: 'age', head: 'Age', num: true, sort: (r) => r.age_ns, cell: (r) => nanos(r.age_ns) },
         { name: 'joiners', head: 'Joiners', num: true, says: 'requests that wait for it now', sort: (r) => r.joiners, cell: (r) => count(r.joiners), tone: (r) => (r.joiners ? '' : 'zero') },

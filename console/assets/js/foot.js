@@ -11,7 +11,7 @@ export class Foot {
     const p = store.snapshot.process;
     const facts = [
       ['version', p.version], ['', p.go], ['process', p.pid], ['up', age(between(p.started, store.snapshot.at))],
-      ['state', p.state || 'ready'], ['goroutines', count(p.goroutines)], ['heap', bytes(p.memory)],
+      ['state', p.state && p.state !== 'ready' ? 'not ready' : 'ready'], ['goroutines', count(p.goroutines)], ['heap', bytes(p.memory)],
     ].filter(([, v]) => v);
     swap(this.el, facts.length, () => facts.map(([k]) => h('span', null, k ? k + ' ' : '', h('b'))));
     facts.forEach(([, v], i) => text(this.el.children[i].lastChild, v));

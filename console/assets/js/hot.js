@@ -1,11 +1,11 @@
 // The keys with the most requests, and those with the most load time.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
-import { meter } from './parts.js';
+import { meter, keyCell, drawKey } from './parts.js';
 import { link } from './router.js';
 import { poll } from './poll.js';
 import { ask, part } from './api.js';
-import { perSecond, percent, duration, age, none } from './format.js';
+import { perSecond, rate, percent, duration, age, none } from './format.js';
 
 const rows = 20;
 const pause = 2000;
@@ -18,8 +18,8 @@ export class Hot {
     this.name = name || (units[0] && units[0].name) || '';
     const shown = app.store.hello.features.keys;
     this.select = h('select', { id: 'hot-unit', onchange: () => { location.hash = link('hot', this.select.value); } });
-    this.traffic = list('By traffic', 'calls per second', shown, false, (k) => perSecond(k.rate), (k) => perSecond(k.rate - k.excess));
-    this.loads = list('By load time', 'load time per second', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
+    this.traffic = list('By traffic', 'requests per second, and shares of this route or Guard', shown, false, (k) => rate(k.rate), (k) => rate(k.rate - k.excess));
+    this.loads = list('By load time', 'load time per second, and shares of this route or Guard', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
     this.sum = h('p.sub');
     this.said = h('div');
     this.two = h('div.two.live', null, this.traffic.el, this.loads.el);
@@ -80,11 +80,10 @@ export class Hot {
 function list(title, hint, shown, warm, much, least) {
   const table = new Table({
     caption: title, key: (k) => k.id, nothing: 'None.', columns: [
-      { name: 'key', head: shown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.append(td.key); },
-        draw: (td, k) => { text(td.key, k.key); attr(td.key, 'title', k.key); } },
+      { name: 'key', head: shown ? 'Key' : 'Key, as a digest', loose: true, make: keyCell, draw: (td, k) => drawKey(td, k.key) },
       { name: 'share', head: 'Share', num: true, cell: (k) => percent(k.share) },
       { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), draw: (td, k) => meter(td, k.share, warm) },
-      { name: 'rate', head: warm ? 'Time/s' : 'Calls', num: true, cell: (k) => much(k) },
+      { name: 'rate', head: warm ? 'Load time/s' : 'Requests/s', num: true, cell: (k) => much(k) },
       { name: 'least', head: 'At least', num: true, roomy: true, says: 'there are fewer counters than keys: the true value is between both', cell: (k) => (k.excess > k.rate / 50 ? least(k) : none), tone: () => 'zero' },
     ],
   });

@@ -1,9 +1,12 @@
-// Jobs: the queues, a list by state, and the details of one job.
+// Jobs: the queues, and a list by state with actions on many jobs at once. Each job has a
+// page, see job.js.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { result } from './parts.js';
-import { Job, stateBadge, lastOf } from './job.js';
+import { stateBadge, lastOf, verbs, nameOf } from './job.js';
+import { confirm } from './dialog.js';
 import { poll } from './poll.js';
+import { link } from './router.js';
 import { ask, part } from './api.js';
 import { count, age, between, nanos, none, words, many } from './format.js';
 
@@ -15,19 +18,22 @@ export class Jobs {
   constructor(app) {
     this.app = app;
     this.title = 'Jobs';
-    this.wanted = new Set(); // states; none: all
-    this.queue = '';
+    const { state = '', queue = '' } = app.query || {};
+    this.wanted = new Set(state.split(',').filter((s) => states.includes(s))); // none: all
+    this.queue = queue;
+    this.chosen = new Map(); // jobs with a tick, by key
     this.queues = queues();
-    this.select = h('select', { 'aria-label': 'Queue', onchange: () => { this.queue = this.select.value; this.poll.now(); } });
-    this.buttons = states.map((s) => h('button', { type: 'button', 'aria-pressed': 'false', onclick: () => this.want(s) }, s));
+    this.select = h('select', { 'aria-label': 'Queue', onchange: () => { this.queue = this.select.value; this.filter(); } });
+    this.buttons = states.map((s) => h('button', { type: 'button', 'aria-pressed': String(this.wanted.has(s)), onclick: () => this.want(s) }, s, ' ', h('span.count')));
     this.said = h('div');
-    this.table = list((job) => this.show(job));
+    this.acts = Object.keys(verbs).map((verb) => h(verb === 'retry' ? 'button.primary' : 'button', { type: 'button', hidden: true, onclick: () => this.act(verb) }));
+    this.hint = h('span.hint');
+    this.table = list((j, on) => this.choose(j, on), (j) => this.chosen.has(keyOf(j)), app.store.hello.features.keys);
     this.more = h('p.hint', { hidden: true });
-    this.job = new Job(app, (words, level) => { this.said.replaceChildren(result(level, words)); this.poll.now(); });
     const filter = h('div.row', null, h('div.segments.states', { role: 'group', 'aria-label': 'States to show; none pressed shows all' }, this.buttons), this.select);
-    this.list = panel('List', 'most recently changed first', filter, h('div.gap', null, this.table.el), this.more);
+    this.list = panel('List', 'most recently changed first', filter, h('div.actions.gap', null, this.acts, this.hint), h('div.gap.jobs', null, this.table.el), this.more);
     this.none = h('div', { hidden: true }, empty('This program has no jobs.', 'A gateway has them if its configuration has a jobs section: it can then accept requests and respond later.'));
-    this.body = h('div.stack', null, this.queues.el, this.said, this.job.el, this.list);
+    this.body = h('div.stack', null, this.queues.el, this.said, this.list);
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Jobs')), this.none, this.body);
     const there = app.store.hello.features.jobs;
     attr(this.none, 'hidden', there);
@@ -38,22 +44,42 @@ export class Jobs {
   want(s) {
     if (!this.wanted.delete(s)) this.wanted.add(s);
     this.buttons.forEach((b, i) => attr(b, 'aria-pressed', String(this.wanted.has(states[i]))));
+    this.filter();
+  }
+
+  // The filter is part of the address, so that it can be shared.
+  filter() {
+    this.chosen.clear();
+    const query = new URLSearchParams();
+    if (this.wanted.size) query.set('state', [...this.wanted].join(','));
+    if (this.queue) query.set('queue', this.queue);
+    history.replaceState(null, '', link('jobs') + (query.size ? '?' + query : ''));
     this.poll.now();
   }
 
+  choose(j, on) {
+    if (on) this.chosen.set(keyOf(j), j);
+    else this.chosen.delete(keyOf(j));
+    this.drawActs();
+  }
+
   async load(signal) {
-    const query = [`limit=${most}`];
+    const query = [`limit=${most}`, 'counts=true'];
     if (this.queue) query.push('queue=' + part(this.queue));
     if (this.wanted.size) query.push('state=' + [...this.wanted].join(','));
     const asked = query.join('&');
     try {
       const [page, all] = await Promise.all([ask('api/jobs?' + asked, { signal }), ask('api/jobs/queues', { signal })]);
       this.known = all.queues || [];
-      this.table.draw(page.jobs || []);
+      this.counts = page.counts || {};
+      this.jobs = page.jobs || [];
+      const there = new Map(this.jobs.map((j) => [keyOf(j), j]));
+      for (const key of [...this.chosen.keys()]) there.has(key) ? this.chosen.set(key, there.get(key)) : this.chosen.delete(key);
+      this.table.draw(this.jobs);
       const which = words([...this.wanted], 'or');
       text(this.table.none, this.queue || which ? `No job${this.queue ? ' in ' + this.queue : ''}${which ? ' is ' + which : ''}.` : 'There are no jobs.');
       attr(this.more, 'hidden', !page.more);
-      text(this.more, `${many(page.jobs.length, 'job')} shown, and there are more: select a state or a queue.`);
+      text(this.more, `${many(this.jobs.length, 'job')} shown, and there are more: select a state or a queue.`);
       this.problem('');
     } catch (err) {
       if (err.name === 'AbortError') throw err;
@@ -70,9 +96,48 @@ export class Jobs {
     this.said.dataset.problem = what ? 'yes' : '';
   }
 
-  show(job) {
-    this.said.replaceChildren();
-    this.job.open(job);
+  // What a verb would act on: the jobs with a tick, or else all in the selected states.
+  target(verb) {
+    const can = verbs[verb].states;
+    if (this.chosen.size) {
+      const jobs = [...this.chosen.values()].filter((j) => can.includes(j.state));
+      return { n: jobs.length, body: { verb, jobs: jobs.map((j) => ({ queue: j.queue, id: j.id })) }, words: many(jobs.length, 'selected job') };
+    }
+    const of = can.filter((s) => this.wanted.has(s) && (this.counts || {})[s] > 0);
+    const n = of.reduce((sum, s) => sum + this.counts[s], 0);
+    return { n, body: { verb, queue: this.queue, states: of, count: n }, words: `${count(n)} ${words(of, 'and')} ${n === 1 ? 'job' : 'jobs'}${this.queue ? ' of ' + this.queue : ''}` };
+  }
+
+  drawActs() {
+    let any = false;
+    Object.keys(verbs).forEach((verb, i) => {
+      const { n, words: what } = this.target(verb);
+      attr(this.acts[i], 'hidden', n === 0);
+      text(this.acts[i], `${verbs[verb].name} ${what}…`);
+      any = any || n > 0;
+    });
+    const waits = (this.jobs || []).length > 0 && !any;
+    attr(this.hint, 'hidden', !waits);
+    text(this.hint, 'To retry or cancel many jobs at once, select a state above, or tick jobs in the list.');
+  }
+
+  async act(verb) {
+    const { n, body, words: what } = this.target(verb);
+    const v = verbs[verb];
+    const yes = await confirm({ title: `${v.name} ${what}?`, action: `${v.name} ${count(n)}`, danger: verb === 'cancel', lines: [
+      verb === 'retry' ? `${n === 1 ? 'It' : 'Each of them'} will be queued again, and start over from its first attempt.`
+        : `${n === 1 ? 'It' : 'None of them'} will ${n === 1 ? 'not ' : ''}start again. Attempts that run are canceled; what they have already done is not undone. Canceled jobs can be retried.`,
+      ...(this.chosen.size ? [] : ['If their number has changed in the meantime, nothing is done.'])] });
+    if (!yes) return;
+    try {
+      const r = await ask('api/jobs', { method: 'POST', body });
+      const failed = r.failed ? ` ${many(r.failed, 'job')} ${r.failed === 1 ? 'was' : 'were'} not: ${(r.errors || []).join('; ')}.` : '';
+      this.said.replaceChildren(result(r.failed ? 'warn' : 'good', `${many(r.done, 'job')} ${r.done === 1 ? 'was' : 'were'} ${r.did}.${failed}`));
+      this.chosen.clear();
+    } catch (err) {
+      this.said.replaceChildren(result('bad', `${err.status === 0 ? 'It is not known whether anything was done' : `${what} ${n === 1 ? 'was' : 'were'} not ${v.past}`}: ${err.message}`));
+    }
+    this.poll.now();
   }
 
   draw() {
@@ -82,14 +147,17 @@ export class Jobs {
     }
     const all = [...told.values()];
     this.queues.draw(all);
+    states.forEach((s, i) => text(this.buttons[i].querySelector('.count'), this.counts ? count(this.counts[s] || 0) : ''));
+    this.drawActs();
     swap(this.select, all.map((q) => q.name).join('\n'), () => [h('option', { value: '' }, 'All queues'), ...all.map((q) => h('option', { value: q.name, selected: q.name === this.queue }, q.name))]);
   }
 
   destroy() {
     this.poll.stop();
-    this.job.close();
   }
 }
+
+const keyOf = (j) => j.queue + ' ' + j.id;
 
 function queues() {
   const table = new Table({
@@ -107,15 +175,28 @@ function queues() {
   return { el, draw: (all) => table.draw(all) };
 }
 
-function list(open) {
+function list(choose, chosen, keysAreShown) {
   const when = (j) => {
     const t = lastOf(j);
     return t ? between(t, new Date().toISOString()) : NaN;
   };
   return new Table({
-    caption: 'Jobs', key: (j) => j.queue + ' ' + j.id, nothing: 'There are no jobs.', columns: [
-      { name: 'id', head: 'Job', make: (td) => { td.b = h('button.quiet.mono.job', { type: 'button', onclick: () => open(td.job) }); td.append(td.b); },
-        draw: (td, j) => { td.job = j; text(td.b, j.id.slice(0, 12)); attr(td.b, 'title', 'Show ' + j.id); } },
+    caption: 'Jobs', key: keyOf, nothing: 'There are no jobs.', columns: [
+      { name: 'job', head: keysAreShown ? 'Job' : 'Job (paths are hidden)', loose: true, sort: nameOf, make: (td) => {
+        td.box = h('input', { type: 'checkbox', onchange: () => choose(td.job, td.box.checked) });
+        td.a = h('a.job.mono');
+        td.short = h('span.sub-name.mono');
+        td.append(td.box, ' ', td.a, td.short);
+      },
+      draw: (td, j) => {
+        td.job = j;
+        td.box.checked = chosen(j);
+        attr(td.box, 'aria-label', `Select job ${j.id.slice(0, 8)}`);
+        text(td.a, nameOf(j));
+        td.a.href = link('jobs', j.queue, j.id);
+        attr(td.a, 'title', 'Show ' + j.id);
+        text(td.short, j.label ? j.id.slice(0, 8) : '');
+      } },
       { name: 'state', head: 'State', sort: (j) => j.state, draw: (td, j) => stateBadge(td, j.state) },
       { name: 'queue', head: 'Queue', sort: (j) => j.queue, cell: (j) => j.queue },
       { name: 'attempt', head: 'Try', num: true, sort: (j) => j.attempt || 0, cell: (j) => count(j.attempt || 0) },

@@ -3,7 +3,7 @@ import { h, panel, text, attr } from './dom.js';
 import { Table } from './table.js';
 import { badges, meter } from './parts.js';
 import { difference, share } from './rates.js';
-import { si, rate, count, nanos, percent, bytes, none } from './format.js';
+import { si, rate, count, many, percent, bytes, none } from './format.js';
 
 export class Limits {
   constructor() {
@@ -34,33 +34,39 @@ export class Limits {
 export class Servers {
   constructor() {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
-      { name: 'url', head: 'Server', make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
+      { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
-      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s, r.failing), r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' }) },
+      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s, r.failing, r.down && (r.d.calls > 0 || r.s.in_flight > 0)), r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
-      { name: 'calls', head: 'Calls/s', num: true, cell: (r) => rate(r.d.calls) },
+      { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
       { name: 'failed', head: 'Failed', num: true, cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
     ] });
-    this.el = panel('Servers', 'of all upstreams', this.table.el);
+    this.el = panel('Upstream servers', ' ', this.table.el);
+    this.hint = this.el.head.querySelector('.hint');
   }
 
-  draw(store) {
-    const all = store.snapshot.servers || [];
+  // found are the findings; upstream selects the servers, without it all are shown.
+  draw(store, found, upstream) {
+    const all = (store.snapshot.servers || []).filter((s) => upstream === undefined || s.upstream === upstream);
+    const down = (s) => found.some((f) => f.level === 'bad' && f.badge === 'source failing' && (f.sources || []).includes(s.upstream));
+    const out = all.filter((s) => s.ejected || !s.healthy || down(s)).length;
+    text(this.hint, out ? `${out} of ${many(all.length, 'server')} ${out === 1 ? 'has' : 'have'} trouble` : `${many(all.length, 'server')}, all in use`);
     this.el.hidden = !all.length;
     const { snapshot, seconds } = store.before();
     this.table.draw(all.map((s) => {
       const then = (snapshot.servers || []).find((x) => x.upstream === s.upstream && x.url === s.url);
       const d = then ? difference(s, then, seconds) : {};
-      return { s, d, failing: share(d.failures, d.calls) };
+      return { s, d, failing: share(d.failures, d.calls), down: down(s) };
     }));
   }
 }
 
-function wrongs(s, failing) {
+function wrongs(s, failing, down) {
   const out = [];
   if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
   if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no response.' });
+  else if (!out.length && down) out.push({ level: 'bad', badge: 'calls fail', text: 'It is not ejected, but most calls of this upstream fail: it answers with errors.' });
   return out;
 }
 

@@ -9,6 +9,7 @@ import { Unit } from './unit.js';
 import { Hot } from './hot.js';
 import { Fleet } from './fleet.js';
 import { Jobs } from './jobs.js';
+import { Job } from './job.js';
 import { Explain } from './explain.js';
 import { Purge } from './purge.js';
 import { Nowhere } from './nowhere.js';
@@ -67,10 +68,11 @@ class App {
   // Opens the page in the address.
   open(moved) {
     if (!this.store.hello) return;
-    const { page, args } = parse(location.hash);
+    const { page, args, query } = parse(location.hash);
     if (this.page) this.page.destroy();
     this.at = page;
-    this.page = Object.hasOwn(all, page) ? new all[page](this, ...args) : new Nowhere(page);
+    this.query = query;
+    this.page = !Object.hasOwn(all, page) ? new Nowhere(page) : page === 'jobs' && args.length === 2 ? new Job(this, ...args) : new all[page](this, ...args);
     this.main.replaceChildren(this.page.el);
     document.title = visible(`${this.page.title} · ${this.store.hello.title || 'weir'}`);
     this.bar.draw(this.store.hello, this.at);
@@ -105,6 +107,7 @@ class App {
 
   draw() {
     this.found = attention(this.store);
+    document.body.classList.toggle('is-outage', this.found.some((f) => f.level === 'bad')); // then nothing is green
     this.bar.draw(this.store.hello, this.at);
     this.page.draw();
     this.foot.draw(this.store);
@@ -116,7 +119,7 @@ class App {
     const urgent = this.found.filter((f) => f.level !== 'note');
     const fresh = urgent.filter((f) => !this.announced.has(f.key));
     if (fresh.length) {
-      text(document.getElementById('announce'), fresh.slice(0, 3).map((f) => `${f.unit || f.subject || f.limit}: ${f.text}`).join(' '));
+      text(document.getElementById('announce'), fresh.slice(0, 3).map((f) => `${f.subject}: ${f.text}`).join(' '));
     }
     this.announced = new Set(urgent.map((f) => f.key));
   }

@@ -1,46 +1,50 @@
-// The big numbers of all units, or of one.
-import { h, text } from './dom.js';
-import { Tile, Mix } from './parts.js';
-import { avoidedSince, share, difference } from './rates.js';
-import { percent, rate, duration, count, si } from './format.js';
+// What weir saves, and the calls of the source: the big numbers of all units, or of one.
+import { h, panel, text } from './dom.js';
+import { Tile, bars } from './parts.js';
+import { kinds, rest, avoidedSince, endedSince, share, difference } from './rates.js';
+import { percent, rate, duration, count, si, perSecond } from './format.js';
 
 export class Numbers {
   constructor() {
     this.big = h('p.big', null, '–');
     this.note = h('p.note');
-    this.mix = new Mix();
-    const hero = h('section.tile.hero.live', { 'aria-label': 'Calls of the source avoided' },
-      h('p.name', null, 'Calls of the source avoided'), this.big, this.note, this.mix.el);
+    this.bar = h('div.mix-bar', { 'aria-hidden': 'true' });
+    this.key = h('ul.mix-key');
+    const hero = h('div.tile.hero', { 'aria-label': 'Answered without a call of their own' },
+      h('p.name', null, 'Answered without a call of their own'), this.big, this.note, h('div.mix', null, this.bar, this.key));
     this.tiles = {
       requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
-      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; mean of the last 10 seconds' }),
-      refused: new Tile('Refused', 'refused', { says: 'by a limit, by the client limiter, or because calls are stuck' }),
+      calls: new Tile('Calls of the source', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
-      times: new Tile('p50 / p99', 'p99', { pair: true }),
+      refused: new Tile('Refused', 'refused', { says: 'by a limit, or because calls are stuck: 503' }),
+      times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls of the source' }),
     };
-    this.el = h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el));
+    this.el = panel('What weir saves', 'requests, and calls of the source', h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el)));
+    this.el.classList.add('live', 'savings');
   }
 
   // r are the rates of series; wanted selects their units.
   draw(r, series, range, store, wanted) {
     const units = (s) => (s.units || []).filter(wanted);
     const sum = (f) => units(store.snapshot).reduce((n, u) => n + f(u), 0);
-    this.drawSaved(r, sum((u) => avoidedSince(u.avoided)), sum((u) => u.calls));
+    this.drawSaved(r, share(sum((u) => avoidedSince(u.avoided)), sum(endedSince)));
     const line = (name) => (series[name] || []).slice(-range / store.interval);
     const t = this.tiles;
-    t.requests.draw(rate(r.requests), '/s', count(sum((u) => u.requests)) + ' in all', line('requests'));
-    t.calls.draw(rate(r.calls), '/s', r.refreshes > 0 ? rate(r.refreshes) + '/s refreshes' : count(sum((u) => u.calls)) + ' in all', line('calls'));
-    t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => refusals(u.refused))) + ' in all',
-      line('refused'), r.refusing >= 0.1 ? 'bad' : r.refused > 0 ? 'warn' : null);
-    t.failed.draw(rate(r.failed), '/s', r.failed > 0 ? percent(r.failing) + ' of calls' : count(sum((u) => u.failed)) + ' in all',
+    t.requests.draw(rate(r.requests), '/s', count(sum((u) => u.requests)) + ' since the start', line('requests'));
+    t.calls.draw(rate(r.calls), '/s', r.refreshes > 0 ? rate(r.refreshes) + '/s refreshes' : count(sum((u) => u.calls)) + ' since the start', line('calls'));
+    t.failed.draw(rate(r.failed), '/s', r.failed > 0 ? percent(r.failing) + ' of calls' : count(sum((u) => u.failed)) + ' since the start',
       line('failed'), r.failing >= 0.5 ? 'bad' : r.failed > 0 ? 'warn' : null);
-    t.times.draw(duration(r.p50), ' / ' + duration(r.p99), r.of === 'request' ? 'of requests' : 'of calls of the source', line(r.of + '_p99'));
+    t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => u.refused.limit + u.refused.stuck)) + ' since the start',
+      line('refused'), r.refusing >= 0.1 ? 'bad' : r.refused > 0 ? 'warn' : null);
+    const calls = (q) => line('call_' + q).findLast((v) => v !== null && v !== undefined);
+    t.times.draw(duration(calls('p50')), ' / ' + duration(calls('p99')), 'to the response headers', line('call_p99'));
   }
 
-  drawSaved(r, avoided, calls) {
+  drawSaved(r, since) {
     text(this.big, percent(r.saved));
-    text(this.note, inWords(r) + (avoided + calls > 0 ? ` ${percent(share(avoided, avoided + calls))} since the start.` : ''));
-    this.mix.draw(r);
+    text(this.note, inWords(r) + (Number.isFinite(since) ? ` ${percent(since)} since the start.` : ''));
+    const all = [...kinds, ...rest].map((k) => ({ ...k, value: r.kinds[k.name] }));
+    bars(this.bar, this.key, all.filter((k) => k.value > r.ended / 5000), r.ended, (k) => percent(share(k.value, r.ended)), (k) => `${k.says}, ${perSecond(k.value)}`);
   }
 }
 
@@ -48,18 +52,17 @@ export class Numbers {
 function inWords(r) {
   if (r.calls < 0.01) return r.requests > 0 ? 'No calls of the source now.' : 'No requests now.';
   if (r.saved < 0.03) return 'Each request makes a call now.';
-  const each = si((r.requests - r.refused) / r.calls);
+  const each = si((r.requests - r.refused - r.refusedClient) / r.calls);
   return each === '1' ? 'About one call per request now.' : `One call per ${each} requests now.`;
 }
 
-export const refusals = (refused) => refused.limit + refused.client + refused.stuck;
-const names = { limit: 'by limits', client: "by clients' rates", stuck: 'as stuck' };
+const names = { limit: 'by limits', stuck: 'as stuck' };
 
 // The recent refusals by kind.
 function reasons(store, units) {
   const { snapshot, seconds } = store.before();
   const sum = (s) => {
-    const out = { limit: 0, client: 0, stuck: 0 };
+    const out = { limit: 0, stuck: 0 };
     for (const u of units(s)) for (const k of Object.keys(out)) out[k] += u.refused[k];
     return out;
   };

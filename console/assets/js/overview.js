@@ -1,13 +1,14 @@
-// The overview: savings, refusals, and the most expensive keys.
+// The overview: what clients received and how the upstreams are, then what weir saves.
 import { h, empty, attr } from './dom.js';
 import { Banners } from './parts.js';
+import { Received } from './received.js';
 import { Numbers } from './numbers.js';
 import { Hurting } from './hurting.js';
 import { Units } from './units.js';
 import { Limits, Servers, Stores } from './machinery.js';
-import { answered, saved, troubles, times } from './charts.js';
+import { received, answered, saved, troubles, times } from './charts.js';
 import { quiet } from './attention.js';
-import { now, pointsOf, timed } from './rates.js';
+import { now, pointsOf, timed, counted } from './rates.js';
 
 export class Overview {
   constructor(app) {
@@ -15,51 +16,59 @@ export class Overview {
     this.title = 'Overview';
     this.banners = new Banners('Nothing needs attention.');
     this.waiting = h('div');
+    this.received = new Received();
     this.numbers = new Numbers();
     this.hurting = new Hurting(app);
-    this.charts = [answered(), saved(), troubles()];
-    this.grid = h('div.two.even', null, this.charts.map((c) => c.el), this.hurting.el);
-    this.grid.classList.toggle('odd', !this.hurting.el.hidden);
+    this.servers = new Servers();
     this.units = new Units(app);
     this.limits = new Limits();
-    this.servers = new Servers();
     this.stores = new Stores();
+    this.head = h('div.two.even');
+    this.grid = h('div.two.even');
+    this.body = h('div.stack', null, this.head, this.numbers.el, this.grid, this.units.el,
+      h('div.two', null, h('div.stack', null, this.limits.el), h('div.stack', null, this.stores.el)));
     this.el = h('div.stack', null, h('h1.unseen', { id: 'title' }, 'Overview'),
-      h('div', null, this.banners.el, this.waiting, this.numbers.el),
-      this.grid, this.units.el, h('div.two', null, h('div.stack', null, this.limits.el), h('div.stack', null, this.servers.el, this.stores.el)));
+      h('div.stack', null, this.banners.el, this.waiting), this.body);
+    this.charts = [];
   }
 
   draw() {
     const { store, seconds } = this.app;
+    const { units = [] } = store.snapshot;
     const total = store.total;
-    const r = now(total, pointsOf(store), timed(store.snapshot.units));
+    const r = now(total, pointsOf(store), timed(units));
     const idle = quiet(store);
     this.banners.draw(this.app.found, idle);
     this.drawEmpty(store, idle);
+    this.lay(r.of, counted(units), (store.snapshot.servers || []).length > 0);
+    this.received.draw(r, total, seconds, store, [...units, { responses: store.snapshot.unrouted }]);
     this.numbers.draw(r, total, seconds, store, () => true);
-    if (this.of !== r.of) this.addTimes(r.of);
     for (const c of this.charts) c.draw(total, seconds, store.end());
     this.units.draw();
     this.limits.draw(store);
-    this.servers.draw(store);
+    this.servers.draw(store, this.app.found);
     this.stores.draw(store);
   }
 
-  // A reload can add the first route, whose requests are timed: then the chart is
-  // replaced.
-  addTimes(of) {
-    if (this.of) this.charts.pop().destroy();
-    this.of = of;
-    const c = times(of);
-    this.charts.push(c);
-    if (this.grid.children.length > 4) this.grid.lastChild.remove();
-    this.grid.append(c.el);
+  // What there is depends on the units: a reload can add the first route.
+  lay(of, counts, servers) {
+    const key = [of, counts, servers].join();
+    if (this.laid === key) return;
+    this.laid = key;
+    for (const c of this.charts) c.destroy();
+    const time = times(of);
+    const first = counts ? received() : null;
+    const rest = [answered(), saved(), troubles()];
+    this.charts = [first, time, ...rest].filter(Boolean);
+    this.head.replaceChildren(...(counts ? [this.received.el, servers ? this.servers.el : time.el, first.el, ...(servers ? [time.el] : [])] : []));
+    this.grid.replaceChildren(...rest.map((c) => c.el), ...(counts ? [] : [time.el, ...(servers ? [this.servers.el] : [])]), ...(this.hurting.el.hidden ? [] : [this.hurting.el]));
+    for (const e of [this.head, this.grid]) e.classList.toggle('odd', e.children.length % 2 === 1);
   }
 
   drawEmpty(store, idle) {
     const none = !(store.snapshot.units || []).length;
     attr(this.waiting, 'hidden', !(none || idle));
-    for (const e of [this.numbers.el, this.grid]) attr(e, 'hidden', none);
+    for (const e of [this.head, this.numbers.el, this.grid]) attr(e, 'hidden', none);
     const key = none ? 'none' : 'quiet';
     if (this.waiting.dataset.key === key) return;
     this.waiting.dataset.key = key;

@@ -2,31 +2,32 @@
 import { h, text, attr, swap, each } from './dom.js';
 import { link } from './router.js';
 import { spark } from './spark.js';
-import { kinds, share, own } from './rates.js';
-import { percent, rate } from './format.js';
 
-const signs = { bad: 'Act', warn: 'Watch', note: 'Note', good: 'Well' };
+const signs = { bad: 'Act', warn: 'Watch', note: 'Note', good: 'OK' };
 const most = 4;
 
-// The findings that need attention, in words; without any, a line that reports that.
+// The incidents that need attention, in words, with the next step; without any, a line that
+// reports that.
 export class Banners {
-  constructor(well) {
-    this.well = well;
+  constructor(calm) {
+    this.calm = calm;
     this.list = h('ul.banners');
     this.most = most;
     this.more = h('button.quiet.more-banners', { type: 'button', hidden: true, onclick: () => this.toggle() });
     this.el = h('section.live', { 'aria-label': 'What needs attention' }, this.list, this.more);
   }
 
-  // With quiet there is no traffic, so the line that all is well is left out.
+  // With quiet there is no traffic, so the line that nothing is wrong is left out.
   draw(found, quiet) {
     this.found = found;
     const shown = found.slice(0, this.most);
-    const items = shown.length ? shown : this.well && !quiet ? [{ key: 'well', level: 'good', text: this.well }] : [];
+    const items = shown.length ? shown : this.calm && !quiet ? [{ key: 'calm', level: 'good', text: this.calm }] : [];
     each(this.list, items, (f) => f.key, (f) => this.make(f), (li, f) => {
       attr(li, 'data-level', f.level);
       text(li.firstChild, signs[f.level]);
       text(li.words, f.text);
+      text(li.next, f.next ? 'Next: ' + f.next : '');
+      attr(li.next, 'hidden', !f.next);
     });
     attr(this.list, 'hidden', items.length === 0);
     attr(this.more, 'hidden', found.length <= most);
@@ -41,11 +42,13 @@ export class Banners {
 
   make(f) {
     const words = h('span');
-    const who = f.unit || f.subject || f.limit;
-    const href = f.unit ? link('unit', f.unit) : f.page;
+    const who = f.subject;
+    const href = f.page || (f.units && f.units.length === 1 ? link('unit', f.units[0]) : '');
+    const next = h('p.next');
     const p = h('p', null, who ? [href ? h('a', { href }, who) : h('b', null, who), ': '] : null, words);
-    const li = h('li.banner', null, h('span.sign'), p);
+    const li = h('li.banner', null, h('span.sign'), h('div', null, p, next));
     li.words = words;
+    li.next = next;
     return li;
   }
 }
@@ -74,21 +77,6 @@ export class Tile {
   }
 }
 
-// How requests are answered now, as one bar with its key.
-export class Mix {
-  constructor() {
-    this.bar = h('div.mix-bar', { 'aria-hidden': 'true' });
-    this.key = h('ul.mix-key');
-    this.el = h('div.mix', null, this.bar, this.key);
-  }
-
-  draw(r) {
-    const all = [...kinds.map((k) => ({ ...k, value: r.kinds[k.name] })), { name: 'own', label: 'Own call', color: '--c-calls', value: own(r.calls, r.refreshes, r.kinds.validated) }, { name: 'refused', label: 'Refused', color: '--c-refused', value: r.refused }];
-    const sum = all.reduce((s, k) => s + k.value, 0);
-    bars(this.bar, this.key, all.filter((k) => k.value > sum / 2000), sum, (k) => percent(share(k.value, sum)), (k) => `${k.says || ''} ${rate(k.value)}/s`);
-  }
-}
-
 // Fills a bar and its key: items have name, label, color and value.
 export function bars(bar, key, items, sum, say, title) {
   each(bar, items, (k) => k.name, () => h('i'), (i, k) => {
@@ -106,6 +94,26 @@ export function bars(bar, key, items, sum, say, title) {
   });
 }
 
+// Fills a bar and its key, which is a list with the rate and the share of each item, also
+// of those that are zero: one that is missing would look like an oversight.
+export function shares(bar, key, items, sum, rateOf, shareOf) {
+  each(bar, items.filter((k) => k.value > 0), (k) => k.name, () => h('i'), (i, k) => {
+    i.style.flexGrow = String(k.value / (sum || 1));
+    i.style.background = `var(${k.color})`;
+  });
+  each(key, items, (k) => k.name, (k) => {
+    const mark = h('i.swatch', { 'aria-hidden': 'true' });
+    mark.style.background = `var(${k.color})`;
+    return h('li', { title: k.says, 'data-class': k.name }, mark, h('span.name', null, k.label), h('b'), h('span.share'), h('small'));
+  }, (li, k) => {
+    const [, , value, part, note] = li.children;
+    text(value, rateOf(k));
+    text(part, shareOf(k));
+    text(note, k.note || '');
+    li.classList.toggle('zero', !(k.value > 0));
+  });
+}
+
 // A share as a separate bar.
 export function meter(td, value, warm) {
   if (!td.meter) {
@@ -116,3 +124,18 @@ export function meter(td, value, warm) {
 }
 
 export const result = (level, ...words) => h('div.result', { 'data-level': level, role: level === 'bad' ? 'alert' : 'status' }, ...words);
+
+// A key in a cell. The path of a URL is what distinguishes it, so the path comes first, and
+// the host is beside it.
+export function keyCell(td) {
+  td.key = h('span.key.mono');
+  td.host = h('span.sub-name');
+  td.append(td.key, td.host);
+}
+
+export function drawKey(td, key) {
+  const m = /^([a-z]+:\/\/[^/?#]+)(\/.*)$/.exec(key);
+  text(td.key, m ? m[2] : key);
+  text(td.host, m ? m[1] : '');
+  attr(td.key, 'title', key);
+}

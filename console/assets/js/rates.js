@@ -1,6 +1,18 @@
 // Arithmetic on series: columns of equal length with a point per second, null where
-// there is no value.
+// there is no value. Every number of the console is defined here once, and /metrics counts
+// the same.
 
+// What clients received: each response is in one class.
+export const classes = [
+  { name: '1xx', column: 'http_1xx', label: '1xx', color: '--c-1xx', says: 'upgrades to another protocol', rare: true },
+  { name: '2xx', column: 'http_2xx', label: '2xx', color: '--c-2xx', says: 'success' },
+  { name: '3xx', column: 'http_3xx', label: '3xx', color: '--c-3xx', says: 'redirects, and 304 for what the client has already' },
+  { name: '4xx', column: 'http_4xx', label: '4xx', color: '--c-4xx', says: 'the request was wrong, or one too many' },
+  { name: '5xx', column: 'http_5xx', label: '5xx', color: '--c-5xx', says: 'errors of the service or of weir' },
+  { name: 'broken', column: 'http_broken', label: 'Broken', color: '--c-broken', says: 'responses that broke off, or did not come' },
+];
+
+// How requests were answered without an error and without a call of their own.
 export const kinds = [
   { name: 'hits', label: 'Hits', color: '--c-hits', says: 'found in memory, and fresh' },
   { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served stale at once, and refreshed in the background' },
@@ -10,6 +22,35 @@ export const kinds = [
   { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source confirmed that the stored response is current', asked: true },
   { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the value' },
 ];
+
+// The other ways, so that the parts add up to all requests that have ended, except those
+// whose clients had left.
+export const rest = [
+  { name: 'own', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it, and succeeded', of: (s, i) => others(s, i).own },
+  { name: 'errors', label: 'Errors', color: '--c-failed', says: 'its call failed, or was answered with 500 or more', of: (s, i) => others(s, i).errors },
+  { name: 'refused', label: 'Refused', color: '--c-refused', says: 'by a limit of weir: 503' },
+  { name: 'refused_client', label: 'Over their rate', color: '--c-requests', says: 'the client sent more than its rate allows: 429' },
+];
+
+const at = (s, name, i) => (s[name] && s[name][i]) || 0;
+
+// What became of the requests at point i that were not answered by a kind. A route counts
+// it. A Guard does not: what is left of its requests made a load of their own, and a load
+// that failed and had no stale value was an error.
+function others(s, i) {
+  if (['missed', 'unanswered', 'gone', ...classes.map((c) => c.column)].some((name) => at(s, name, i) > 0)) {
+    return { own: Math.max(0, at(s, 'missed', i) - at(s, 'missed_errors', i)), errors: at(s, 'missed_errors', i) + at(s, 'unanswered', i) };
+  }
+  const left = kinds.reduce((n, k) => n - at(s, k.name, i), at(s, 'requests', i) - at(s, 'refused', i));
+  const errors = Math.max(0, Math.min(left, at(s, 'failed', i) - at(s, 'stale_on_error', i)));
+  return { own: Math.max(0, left - errors), errors };
+}
+
+// The column of one of kinds or rest.
+export function columnOf(s, part) {
+  if (!part.of) return s[part.name] || new Array(s.t.length).fill(null);
+  return (s.requests || []).map((v, i) => (v === null ? null : part.of(s, i)));
+}
 
 // The mean of the values in the last n points of a column; NaN if there are none.
 export function mean(column, n) {
@@ -46,14 +87,23 @@ export const pointsOf = (store) => Math.max(2, Math.round(present / (store.inter
 export function now(series, n, of) {
   const m = (name) => orZero(mean(series[name], n));
   const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
-    refused: m('refused'), staleOnError: m('stale_on_error'), avoided: 0, kinds: {} };
-  for (const k of kinds) {
-    r.kinds[k.name] = m(k.name);
-    if (!k.asked) r.avoided += r.kinds[k.name];
+    refused: m('refused'), refusedClient: m('refused_client'), staleOnError: m('stale_on_error'),
+    avoided: 0, ended: 0, kinds: {}, received: {}, responses: 0, left: m('http_left') };
+  for (const c of classes) {
+    r.received[c.name] = m(c.column);
+    r.responses += r.received[c.name];
   }
-  r.saved = share(r.avoided, r.avoided + r.calls);
+  r.errors = r.received['5xx'] + r.received.broken;
+  r.erring = share(r.errors, r.responses);
+  for (const k of [...kinds, ...rest]) {
+    r.kinds[k.name] = orZero(mean(columnOf({ t: [], ...series }, k), n));
+    r.ended += r.kinds[k.name];
+  }
+  for (const k of kinds) if (!k.asked) r.avoided += r.kinds[k.name];
+  r.saved = share(r.avoided, r.ended);
   r.failing = share(r.failed, r.calls);
   r.refusing = share(r.refused, Math.max(r.requests, r.refused));
+  r.overRate = share(r.refusedClient, Math.max(r.requests, r.refusedClient));
   return { ...r, ...quickness(series, of) };
 }
 
@@ -61,17 +111,21 @@ export function now(series, n, of) {
 // Guards, whose hits are not timed, calls of the source.
 export const timed = (units) => ((units || []).some((u) => u.kind === 'route') ? 'request' : 'call');
 
+// Whether responses are counted, for one of the units at least.
+export const counted = (units) => (units || []).some((u) => u.responses);
+
 // The last quantiles of what is timed.
 export function quickness(series, of = 'call') {
   return { of, p50: last(series[of + '_p50']), p99: last(series[of + '_p99']) };
 }
 
-// How many calls of the source were avoided since the start.
+// How many requests were answered without a call since the start, and how many have ended.
 export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (k.asked ? 0 : avoided[k.name] || 0), 0);
 
-// Calls whose result was the response to a request. No request waits for a refresh,
-// and validated responses have a separate kind.
-export const own = (calls, refreshes, validated) => Math.max(0, calls - refreshes - validated);
+export function endedSince(u) {
+  if (u.kind === 'guard') return u.requests;
+  return avoidedSince(u.avoided) + (u.avoided.validated || 0) + (u.missed || 0) + (u.unanswered || 0) + u.refused.limit + u.refused.client + u.refused.stuck;
+}
 
 // Rates of counters, from two snapshots that are n seconds apart.
 export function difference(now, then, seconds) {

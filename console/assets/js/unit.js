@@ -1,12 +1,14 @@
 // One unit: a Guard or a route.
 import { h, empty, text, attr } from './dom.js';
 import { Banners, badges } from './parts.js';
+import { Received } from './received.js';
 import { Numbers } from './numbers.js';
+import { Servers } from './machinery.js';
 import { Flights } from './flights.js';
 import { Counts, Entries, LimitFacts } from './facts.js';
-import { answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
+import { received, answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
 import { attentionOf, calm } from './attention.js';
-import { now, pointsOf, timed } from './rates.js';
+import { now, pointsOf, timed, counted } from './rates.js';
 import { link } from './router.js';
 import { poll } from './poll.js';
 import { ask, part } from './api.js';
@@ -21,14 +23,17 @@ export class Unit {
     this.state = h('span.live');
     this.kind = h('span.sub');
     this.banners = new Banners();
+    this.received = new Received();
+    this.servers = new Servers();
     this.numbers = new Numbers();
-    this.charts = [answered(), saved(), troubles()];
-    this.grid = h('div.two.even', null, this.charts.map((c) => c.el));
+    this.charts = [];
+    this.head = h('div.two.even');
+    this.grid = h('div.two.even');
     this.flights = new Flights(app.store.hello.features.keys);
     this.counts = new Counts();
     this.entries = new Entries();
     this.limit = new LimitFacts();
-    this.body = h('div.stack', null, h('div', null, this.banners.el, this.numbers.el), this.grid, this.flights.el,
+    this.body = h('div.stack', null, this.banners.el, this.head, this.numbers.el, this.grid, this.flights.el,
       h('div.two', null, this.entries.el, this.limit.el), this.counts.el);
     this.none = h('div', { hidden: true }, empty(`There is no unit “${name}” now.`, 'It may have been removed from the configuration. The overview lists all units.'));
     this.el = h('div', null, h('div.page-head', null, h('a', { href: link('overview') }, 'Overview'), h('span.sub', { 'aria-hidden': 'true' }, '/'),
@@ -62,31 +67,34 @@ export class Unit {
     text(this.kind, u.kind);
     badges(this.state, mine, calm(u, r));
     this.banners.draw(mine);
-    this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
     const l = u.limit && (store.snapshot.limits || []).find((x) => x.name === u.limit);
-    this.addCharts(r.of, l);
+    this.servers.draw(store, found, u.upstream || '');
+    this.lay(r.of, counted([u]), !this.servers.el.hidden, l);
+    this.received.draw(r, series, seconds, store, [u]);
+    this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
     for (const c of this.charts) c.draw(c.ofLimit ? store.limits.get(u.limit) || { t: [] } : series, seconds, store.end());
     this.counts.draw(u);
     this.limit.draw(l, store, u.limit);
   }
 
-  // Adds the charts that depend on the unit and its limit.
-  addCharts(of, l) {
-    const wanted = of + (l ? l.kind : '');
-    if (this.wanted === wanted) return;
-    this.wanted = wanted;
-    for (const c of this.charts.splice(3)) {
-      c.destroy();
-      c.el.remove();
-    }
-    this.charts.push(times(of));
+  // What there is depends on the unit and its limit.
+  lay(of, counts, servers, l) {
+    const key = [of, counts, servers, l ? l.kind : ''].join();
+    if (this.laid === key) return;
+    this.laid = key;
+    for (const c of this.charts) c.destroy();
+    const time = times(of);
+    const first = counts ? received() : null;
+    const rest = [answered(), saved(), troubles()];
     if (l) {
       const c = l.kind === 'adaptive' ? limit() : fixedLimit();
       c.ofLimit = true;
-      this.charts.push(c);
+      rest.push(c);
     }
-    this.grid.append(...this.charts.slice(3).map((c) => c.el));
-    this.grid.classList.toggle('odd', this.charts.length % 2 === 1);
+    this.charts = [first, time, ...rest].filter(Boolean);
+    this.head.replaceChildren(...(counts ? [this.received.el, servers ? this.servers.el : time.el, first.el, ...(servers ? [time.el] : [])] : []));
+    this.grid.replaceChildren(...rest.map((c) => c.el), ...(counts ? [] : [time.el]));
+    for (const e of [this.head, this.grid]) e.classList.toggle('odd', e.children.length % 2 === 1);
   }
 
   destroy() {

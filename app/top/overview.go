@@ -1,0 +1,273 @@
+package top
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/console"
+)
+
+// present is how long "now" is: the console's numbers are means over the same time.
+const present = 10 * time.Second
+
+// An Overview is what weir top shows at one moment, and with --json writes.
+type Overview struct {
+	At      time.Time `json:"at"`
+	Title   string    `json:"title"`
+	Version string    `json:"version,omitempty"`
+	Up      float64   `json:"up_s"`
+	State   string    `json:"state"`
+
+	Incidents []Incident `json:"incidents"`
+	Total     Rates      `json:"total"`
+	Routes    []Route    `json:"routes"` // by requests, most first
+	Servers   []Server   `json:"servers,omitempty"`
+	Limits    []Limit    `json:"limits,omitempty"`
+	Queues    []Queue    `json:"queues,omitempty"`
+}
+
+// An Incident is what needs attention.
+type Incident struct {
+	Level   string `json:"level"` // "bad", "warn" or "note"
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+// Rates are per second, as means over the last ten seconds, with the definitions of the
+// console (decision 0081). Shares are from 0 to 1. NaN, which is null in JSON, is unknown.
+type Rates struct {
+	Responses map[string]float64 `json:"responses,omitempty"` // by class; nil: not counted
+	Received  float64            `json:"received"`            // the sum of Responses, without those that left
+	Errors    number             `json:"errors_share"`        // 5xx and broken, of Received
+	Requests  float64            `json:"requests"`
+	Saved     number             `json:"saved_share"` // answered without a call of their own
+	Calls     float64            `json:"calls"`       // of the source
+	Failed    float64            `json:"failed"`      // of Calls
+	Refused   float64            `json:"refused"`     // by a limit
+	OverRate  float64            `json:"over_rate"`   // clients over their rate
+	Stale     float64            `json:"stale_on_error"`
+	P50       number             `json:"p50_s"`
+	P99       number             `json:"p99_s"`
+}
+
+// A Route is a route or a Guard.
+type Route struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"`
+	Upstream string `json:"upstream,omitempty"`
+	Rates
+	InFlight int `json:"in_flight"`
+	Stuck    int `json:"stuck,omitempty"`
+}
+
+// A Server is a server of an upstream.
+type Server struct {
+	Upstream string `json:"upstream"`
+	URL      string `json:"url"`
+	State    string `json:"state"` // "healthy", "ejected" or "unhealthy"
+	InFlight int    `json:"in_flight"`
+}
+
+// A Limit is a limiter.
+type Limit struct {
+	Name   string  `json:"name"`
+	Kind   string  `json:"kind"`
+	Limit  float64 `json:"limit"`
+	InUse  int     `json:"in_use"`
+	Queued int     `json:"queued"`
+}
+
+// A Queue is a queue of jobs.
+type Queue struct {
+	Name    string `json:"name"`
+	Waiting int    `json:"waiting"`
+	Taken   int    `json:"taken"`
+	Dead    int    `json:"dead"`
+}
+
+// number is a number that can be unknown.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// A Model keeps what the console has sent. It is not safe for concurrent use.
+type Model struct {
+	title    string
+	interval time.Duration
+	now      console.Snapshot
+	total    []console.Point
+	units    map[string][]console.Point
+}
+
+// Hello takes the console's first event.
+func (m *Model) Hello(h *console.Hello) {
+	*m = Model{title: h.Title, interval: h.Interval, now: h.Snapshot, units: map[string][]console.Point{}}
+	m.total = points(h.Total, m.points())
+	for name, s := range h.Units {
+		m.units[name] = points(s, m.points())
+	}
+}
+
+// Tick takes one of the events that follow.
+func (m *Model) Tick(t *console.Tick) {
+	m.now = t.Snapshot
+	m.total = last(append(m.total, t.Total), m.points())
+	for name := range m.units {
+		if _, there := t.Units[name]; !there {
+			delete(m.units, name)
+		}
+	}
+	for name, p := range t.Units {
+		m.units[name] = last(append(m.units[name], p), m.points())
+	}
+}
+
+// points returns how many points "now" has.
+func (m *Model) points() int {
+	return max(2, int(math.Round(float64(present)/float64(max(m.interval, 1)))))
+}
+
+func last(all []console.Point, n int) []console.Point {
+	return slices.Clone(all[max(0, len(all)-n):])
+}
+
+// points returns the last n points of a series.
+func points(s console.Series, n int) []console.Point {
+	size := len(s["t"])
+	var all []console.Point
+	for i := max(0, size-n); i < size; i++ {
+		p := console.Point{}
+		for name, column := range s {
+			if i < len(column) {
+				p[name] = column[i]
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// Overview returns the current state.
+func (m *Model) Overview() Overview {
+	s := m.now
+	o := Overview{
+		At: s.At, Title: m.title, Version: s.Process.Version, State: s.Process.State, Incidents: []Incident{}, Routes: []Route{},
+		Up: s.At.Sub(s.Process.Started).Seconds(),
+	}
+	timed, counted := "call", s.Unrouted != nil
+	for _, u := range s.Units {
+		if u.Kind == "route" {
+			timed = "request"
+		}
+		counted = counted || u.Responses != nil
+	}
+	o.Total = rates(m.total, timed, counted)
+	for _, u := range s.Units {
+		of := "call"
+		if u.Kind == "route" {
+			of = "request"
+		}
+		o.Routes = append(o.Routes, Route{
+			Name: u.Name, Kind: u.Kind, Upstream: u.Upstream, Rates: rates(m.units[u.Name], of, u.Responses != nil),
+			InFlight: u.Running, Stuck: u.Stuck,
+		})
+	}
+	slices.SortStableFunc(o.Routes, func(a, b Route) int {
+		if a.Requests != b.Requests {
+			return int(math.Copysign(1, b.Requests-a.Requests))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for _, one := range s.Servers {
+		state := "healthy"
+		switch {
+		case one.Ejected:
+			state = "ejected"
+		case !one.Healthy:
+			state = "unhealthy"
+		}
+		o.Servers = append(o.Servers, Server{one.Upstream, one.URL, state, one.InFlight})
+	}
+	for _, l := range s.Limits {
+		o.Limits = append(o.Limits, Limit{l.Name, l.Kind, l.Limit, l.InUse, l.Queued})
+	}
+	for _, q := range s.Queues {
+		o.Queues = append(o.Queues, Queue{q.Name, q.Waiting, q.Running, q.Dead})
+	}
+	o.Incidents = append(o.Incidents, incidents(o, s)...)
+	return o
+}
+
+// classes are the classes of responses, in order.
+var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx", "broken"}
+
+// avoided are the columns of requests that were answered without a call of their own, and
+// ended those of the others.
+var avoided, ended = []string{"hits", "stale", "negative", "failures", "joined", "fleet"}, []string{"validated", "missed", "unanswered", "refused", "refused_client"}
+
+// rates returns the means of points. of is what is timed.
+func rates(all []console.Point, of string, counted bool) Rates {
+	m := func(name string) float64 { return mean(all, name) }
+	r := Rates{
+		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"),
+		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()),
+	}
+	saved, sum := 0.0, 0.0
+	for _, name := range avoided {
+		saved += m(name)
+	}
+	for _, name := range ended {
+		sum += m(name)
+	}
+	if sum += saved; !counted {
+		sum = max(sum, r.Requests) // what is left of a Guard's requests made a load of their own
+	}
+	if sum > 0 {
+		r.Saved = number(min(saved/sum, 1))
+	}
+	if !counted {
+		return r
+	}
+	r.Responses = map[string]float64{"left": m("http_left")}
+	for _, class := range classes {
+		r.Responses[class] = m("http_" + class)
+		r.Received += r.Responses[class]
+	}
+	if r.Received > 0 {
+		r.Errors = number((r.Responses["5xx"] + r.Responses["broken"]) / r.Received)
+	}
+	return r
+}
+
+// mean returns the mean of the known values, 0 if there are none.
+func mean(all []console.Point, name string) float64 {
+	sum, n := 0.0, 0
+	for _, p := range all {
+		if v, ok := p[name]; ok && !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// latest returns the last known value.
+func latest(all []console.Point, name string) number {
+	for _, p := range slices.Backward(all) {
+		if v, ok := p[name]; ok && !math.IsNaN(v) {
+			return number(v)
+		}
+	}
+	return number(math.NaN())
+}
