@@ -32,13 +32,6 @@ func openCache(t *testing.T, folder string) *weirhttp.Cache {
 	return c
 }
 
-// warm opens a site whose cache has a folder. Its origin is the same after a restart.
-func warm(t *testing.T, folder string, o weirhttp.Options, origin http.HandlerFunc) *site {
-	t.Helper()
-	o.Cache = openCache(t, folder)
-	return open(t, h1, o, origin)
-}
-
 // stop ends the process of s: in order, or by kill -9, which leaves the files as they
 // are at this moment. It returns the folder for the next process.
 func (s *site) stop(t *testing.T, c *weirhttp.Cache, folder string, kill bool) string {
