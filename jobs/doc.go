@@ -52,6 +52,8 @@ in any case, unless SubmitOptions.Once is set.
 [Queue.SubmitMany] submits many jobs in little more time than one.
 
 SubmitOptions.Serial runs jobs one at a time that must not run together.
+QueueOptions.KeyLimit bounds how many jobs of one SubmitOptions.LimitKey run at once and
+start per second, in the whole fleet.
 
 # Retries and the dead list
 
@@ -120,7 +122,7 @@ holds on your own server only if it is configured with sync_interval: always; by
 a server flushes every two minutes. Everything of a namespace NS is one stream,
 WEIR_JOBS_1_NS, with a consumer per queue. A user of the server needs the rights to
 JetStream's requests about these, and to the subjects weir.jobs.1.NS.>,
-weir.jobs-changed.1.NS.>, weir.jobs-canceled.1.NS.*, and weir.jobs-flush.1.
+weir.jobs-changed.1.NS.>, weir.jobs-canceled.1.NS.*, weir.jobs-free.1.NS.*, and weir.jobs-flush.1.
 
 # Errors, and calls after Close
 

@@ -44,8 +44,8 @@ var goldenFiles = map[string]any{
 
 // laterFields are the fields that the files before them do not have.
 var laterFields = map[string][]string{
-	"v1-item": {"Headers", "Label"}, "v1-record": {"Headers", "Label", "Snoozes"}, "v1.1-record": {"Headers", "Label"},
-	"v1.2-item": {"Headers"}, "v1.2-record": {"Headers"}, "v2-item": {"Label"}, "v2-record": {"Label"},
+	"v1-item": {"Headers", "Label", "LimitKey"}, "v1-record": {"Headers", "Label", "LimitKey", "Snoozes"}, "v1.1-record": {"Headers", "Label", "LimitKey"},
+	"v1.2-item": {"Headers", "LimitKey"}, "v1.2-record": {"Headers", "LimitKey"}, "v2-item": {"Label"}, "v2-record": {"Label"},
 }
 
 // P2: each version reads the claims that the previous ones have stored, and programs
@@ -133,6 +133,7 @@ var goldenLabeled = func() record {
 var goldenHeadersItem = func() item {
 	it := goldenItem
 	it.Form = 2
+	it.LimitKey = "tenant ü"
 	it.Headers = headers{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "state": `"state":"done" ü`}
 	return it
 }()
@@ -155,5 +156,24 @@ func TestJ1OtherFormsAreRefused(t *testing.T) {
 		if want := fmt.Sprintf("has format %d; this program reads %d to %d", form, formFirst, formVersion); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("format %d: %v; want an error with %q", form, err, want)
 		}
+	}
+}
+
+// J27: each version reads the gates that the previous ones have stored, and refuses
+// those of a later one.
+func TestJ27_GoldenGatesAreRead(t *testing.T) {
+	const golden = `{"v":1,"holders":[{"job":"0123456789abcdef0123456789abcdef","attempt":2,"after":7,"at":"2026-11-23T09:00:00.0000005Z"}],"full":"2026-11-23T09:01:00.0000005Z"}`
+	want := gate{
+		Form: 1, Full: goldenTime.Add(time.Minute),
+		Holders: []gateHolder{{Job: "0123456789abcdef0123456789abcdef", Attempt: 2, After: 7, At: goldenTime}},
+	}
+	if got := string(encode(want)); got != golden {
+		t.Errorf("a gate is encoded as\n%s; want\n%s", got, golden)
+	}
+	if got, err := decodeGate([]byte(golden)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("decodeGate = %+v, %v; want %+v", got, err, want)
+	}
+	if _, err := decodeGate([]byte(`{"v":2}`)); err == nil || !strings.Contains(err.Error(), "has format 2; this program reads 1") {
+		t.Errorf("decodeGate of format 2 = %v; want both numbers", err)
 	}
 }

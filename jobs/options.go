@@ -28,7 +28,7 @@ const (
 	DefaultMaxResult      = 512 << 10
 	DefaultConcurrency    = 16
 
-	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, Fingerprint and Owner, and of WorkerOptions.Name
+	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, LimitKey, Fingerprint and Owner, and of WorkerOptions.Name
 	MaxLabel        = 256                  // bytes of SubmitOptions.Label
 	MaxHeaders      = 32                   // of SubmitOptions.Headers
 	MaxHeader       = 64                   // bytes of the name of a header
@@ -143,6 +143,14 @@ type QueueOptions struct {
 	// DefaultMaxInput, DefaultMaxResult.
 	MaxInput, MaxResult int
 
+	// KeyLimit bounds the jobs with one SubmitOptions.LimitKey, for example those of a
+	// tenant, over all Workers of the fleet. KeyLimits has other limits for single
+	// keys, at most MaxKeyLimits. A running job whose lease was lost, and a handler that
+	// does not return after its context has ended, can run beside the next one. Default:
+	// no bound.
+	KeyLimit  KeyLimit
+	KeyLimits map[string]KeyLimit
+
 	// Version is the version of the input's format. A worker decodes jobs of lower
 	// versions, and hands those of higher versions back to a newer worker. From 0.
 	Version int
@@ -174,6 +182,11 @@ type SubmitOptions struct {
 	// Serial, if not empty, makes the jobs of the queue with the same Serial run one
 	// at a time, in no particular order. At most MaxKey bytes.
 	Serial string
+
+	// LimitKey, if not empty, counts the job for the QueueOptions.KeyLimit of that key,
+	// for example a tenant. At most MaxKey bytes. Programs from before LimitKey leave such
+	// jobs where they are.
+	LimitKey string
 
 	// Fingerprint, with a Key, decides which inputs are the same: a job with the same
 	// Key and a different Fingerprint is refused with ErrConflict. Empty: a hash of

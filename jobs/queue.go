@@ -168,7 +168,7 @@ func (q *queue) item(data []byte, o SubmitOptions) item {
 	it := item{
 		Key: o.Key, Owner: o.Owner, Label: o.Label, Serial: o.Serial, Fingerprint: o.Fingerprint,
 		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
-		Headers: o.Headers,
+		LimitKey: o.LimitKey, Headers: o.Headers,
 	}
 	it.Form = it.form()
 	if o.Key != "" && it.Fingerprint == "" {

@@ -38,12 +38,13 @@ type item struct {
 	Deadline    time.Duration `json:"deadline,omitempty"`
 	Keep        time.Duration `json:"keep,omitempty"` // QueueOptions.ResultTTL
 	Lease       time.Duration `json:"lease"`
+	LimitKey    string        `json:"limit,omitempty"`   // of version 2
 	Headers     headers       `json:"headers,omitempty"` // of version 2
 }
 
 // form returns the version of the format that it needs.
 func (it *item) form() int {
-	if len(it.Headers) > 0 {
+	if len(it.Headers) > 0 || it.LimitKey != "" {
 		return 2
 	}
 	return formFirst
@@ -172,7 +173,7 @@ func decodeMeta(m *journal.Message, into any) error {
 // status returns the Status of l.
 func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
-		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Label: l.Label, Headers: maps.Clone(l.Headers), Durability: d,
+		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, LimitKey: l.LimitKey, Label: l.Label, Headers: maps.Clone(l.Headers), Durability: d,
 		Attempt: l.Attempt, Snoozes: l.Snoozes, Fence: l.Fence, Progress: l.Progress,
 		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
 	}

@@ -69,6 +69,9 @@ type Status struct {
 	Owner string `json:"owner,omitempty"`
 	Label string `json:"label,omitempty"`
 
+	// LimitKey is SubmitOptions.LimitKey.
+	LimitKey string `json:"limit_key,omitempty"`
+
 	// Headers are SubmitOptions.Headers.
 	Headers map[string]string `json:"headers,omitempty"`
 

@@ -117,6 +117,11 @@ func (d *delivery) begin() (again bool, err error) {
 	if err := d.unfit(); err != nil {
 		return d.giveUp(err)
 	}
+	all := d.locks()
+	busy, gens := all.known(d.w, d.work.ID)
+	if busy != nil {
+		return false, d.park(busy)
+	}
 	permit, err := d.permit()
 	if err != nil {
 		return false, err
@@ -128,7 +133,17 @@ func (d *delivery) begin() (again bool, err error) {
 		permit.Release(limit.Unused)
 		return d.giveUp(err)
 	}
-	return d.run(*permit)
+	if len(all) > 0 {
+		busy, err := all.look(d.w.hurry, d.w, gens)
+		if busy != nil || err != nil {
+			permit.Release(limit.Unused)
+			if err == nil {
+				err = d.park(busy)
+			}
+			return false, err
+		}
+	}
+	return d.run(*permit, all)
 }
 
 // newerDelay is the average delay of an input that is too new for this worker. The
@@ -257,16 +272,8 @@ func (d *delivery) keep() (stop func()) {
 
 // run writes the running marker and runs the attempt. The permit is released
 // when the handler has returned.
-func (d *delivery) run(permit limit.Permit) (again bool, err error) {
+func (d *delivery) run(permit limit.Permit, locks locks) (again bool, err error) {
 	q := d.w.queue
-	locks, wait, err := d.lock()
-	if err != nil || wait > 0 {
-		permit.Release(limit.Unused)
-		if err == nil {
-			err = d.m.NakWithDelay(wait)
-		}
-		return false, err
-	}
 	r := d.next(StateRunning)
 	if d.State == StateRunning {
 		r.fail(q.store.journal.Now(), errWorkerLost, "")
@@ -288,6 +295,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	})
 	if err != nil {
 		permit.Release(limit.Unused)
+		locks.drop()
 		return errors.Is(err, journal.ErrStale), err
 	}
 	r.Fence, r.Started = seq, q.store.journal.Now()
@@ -302,6 +310,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 		permit.Release(limit.Unused)
 		return errors.Is(err, journal.ErrStale), err
 	}
+	locks.pass(d.w)
 	a.run(permit)
 	locks.drop()
 	return false, nil

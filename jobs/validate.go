@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -66,6 +67,7 @@ func (o QueueOptions) withDefaults() QueueOptions {
 	orDefault(&o.MaxAge, DefaultMaxAge)
 	orDefault(&o.MaxInput, DefaultMaxInput)
 	orDefault(&o.MaxResult, DefaultMaxResult)
+	o.KeyLimits = maps.Clone(o.KeyLimits)
 	return o
 }
 
@@ -86,18 +88,23 @@ func (o QueueOptions) validate(name string) error {
 	f.Check(1 <= o.MaxInput && o.MaxInput <= MaxPayload, "QueueOptions.MaxInput", o.MaxInput, fmt.Sprintf("from 1 to %d", MaxPayload))
 	f.Check(1 <= o.MaxResult && o.MaxResult <= MaxPayload, "QueueOptions.MaxResult", o.MaxResult, fmt.Sprintf("from 1 to %d", MaxPayload))
 	f.Check(o.Version >= 0, "QueueOptions.Version", o.Version, "0 or more")
+	o.KeyLimit.validate(f, "QueueOptions.KeyLimit")
+	f.Check(len(o.KeyLimits) <= MaxKeyLimits, "QueueOptions.KeyLimits", fmt.Sprintf("%d keys", len(o.KeyLimits)), fmt.Sprintf("at most %d", MaxKeyLimits))
+	for key, l := range o.KeyLimits {
+		l.validate(f, fmt.Sprintf("QueueOptions.KeyLimits[%q]", clip(key)))
+	}
 	return f.Err()
 }
 
 // validate has a fast path for valid options, because it is called for each job.
 func (o *SubmitOptions) validate() error {
-	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner)) <= MaxKey &&
+	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner), len(o.LimitKey)) <= MaxKey &&
 		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) && len(o.Headers) == 0 && validLabel(o.Label) {
 		return nil
 	}
 	f := newFaults()
 	for _, s := range [...]struct{ field, value string }{
-		{"Key", o.Key}, {"Serial", o.Serial}, {"Fingerprint", o.Fingerprint}, {"Owner", o.Owner},
+		{"Key", o.Key}, {"Serial", o.Serial}, {"Fingerprint", o.Fingerprint}, {"Owner", o.Owner}, {"LimitKey", o.LimitKey},
 	} {
 		f.Check(len(s.value) <= MaxKey, "SubmitOptions."+s.field, fmt.Sprintf("%d bytes long", len(s.value)), fmt.Sprintf("at most %d", MaxKey))
 	}

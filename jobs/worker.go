@@ -67,6 +67,8 @@ type Worker struct {
 	end      context.CancelCauseFunc // end what is running
 	pulling  sync.WaitGroup          // goroutines that take jobs, and the attempts
 	unhear   func()
+	unfree   func()
+	lots     lots
 
 	mu       sync.Mutex
 	round    time.Time           // guarded by mu; when the open requests expire
@@ -96,6 +98,10 @@ func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, err
 	w.stopping, w.stop = context.WithCancel(context.Background())
 	w.hurry, w.end = context.WithCancelCause(context.Background())
 	if w.unhear, err = q.store.journal.Canceled(q.name, w.canceled); err != nil {
+		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
+	}
+	if w.unfree, err = q.store.journal.Freed(q.name, w.freed); err != nil {
+		w.unhear()
 		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
 	}
 	for range o.Concurrency {
@@ -253,6 +259,7 @@ func (w *Worker) Close(ctx context.Context) error {
 		<-done
 	}
 	w.unhear()
+	w.unfree()
 	w.queue.store.dismiss(w)
 	return err
 }
@@ -275,6 +282,7 @@ type WorkerStats struct {
 	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
 	Failed, Dead                                                     uint64 // of Ended
 	Snoozed                                                          uint64
+	Parked                                                           uint64 // handed back to wait for a KeyLimit or a Serial
 }
 
 // With returns the sums of s and o.
@@ -284,7 +292,7 @@ func (s WorkerStats) With(o WorkerStats) WorkerStats {
 		Started: s.Started + o.Started, Succeeded: s.Succeeded + o.Succeeded, Retried: s.Retried + o.Retried,
 		Ended: s.Ended + o.Ended, HandedBack: s.HandedBack + o.HandedBack, Dropped: s.Dropped + o.Dropped,
 		Trouble: s.Trouble + o.Trouble, Failed: s.Failed + o.Failed, Dead: s.Dead + o.Dead,
-		Snoozed: s.Snoozed + o.Snoozed,
+		Snoozed: s.Snoozed + o.Snoozed, Parked: s.Parked + o.Parked,
 	}
 }
 

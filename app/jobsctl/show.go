@@ -44,6 +44,7 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	fact("state", s.state(j))
 	fact("key", j.Key)
 	fact("owner", j.Owner)
+	fact("limit key", j.LimitKey)
 	for i, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		title := ""
 		if i == 0 {

@@ -300,12 +300,13 @@ type contractChild struct {
 
 // A childTask says what the child does.
 type childTask struct {
-	Do         string // "work", "wait" or "serve"
+	Do         string // "work", "limited", "wait" or "serve"
 	Server     embedded.Options
 	Addr       string
 	ID         string // of the job to wait for
 	Durability jobs.Durability
 	Lease      time.Duration
+	KeyLimit   jobs.KeyLimit
 }
 
 const childVariable = "WEIR_JOBS_CONTRACT"
@@ -341,7 +342,10 @@ func (task childTask) run() error {
 		return err
 	}
 	defer end()
-	q, err := jobs.NewQueue[string, string](context.Background(), store, "q", jobs.QueueOptions{Lease: task.Lease, RetryInitial: 10 * time.Millisecond})
+	if task.Do == "limited" {
+		return task.workLimited(store)
+	}
+	q, err := jobs.NewQueue[string, string](context.Background(), store, "q", jobs.QueueOptions{Lease: task.Lease, RetryInitial: 10 * time.Millisecond, KeyLimit: task.KeyLimit})
 	if err != nil {
 		return err
 	}

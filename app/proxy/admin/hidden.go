@@ -31,7 +31,7 @@ func hidden(v any) any {
 }
 
 func hiddenJob(j jobs.Status) jobs.Status {
-	j.Key, j.Owner, j.Label, j.Headers, j.Error = "", "", methodOf(j.Label), nil, withoutQueries(j.Error)
+	j.Key, j.Owner, j.LimitKey, j.Label, j.Headers, j.Error = "", "", "", methodOf(j.Label), nil, withoutQueries(j.Error)
 	if j.Progress != nil {
 		p := *j.Progress
 		p.Note = withoutQueries(p.Note)

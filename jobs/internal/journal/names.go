@@ -39,6 +39,11 @@ func (n names) canceled(queue string) string {
 	return "weir.jobs-canceled." + version + "." + n.namespace + "." + queue
 }
 
+// free is where it is announced that a queue's lock or gate may be free.
+func (n names) free(queue string) string {
+	return "weir.jobs-free." + version + "." + n.namespace + "." + queue
+}
+
 // parse splits a subject.
 func (n names) parse(subject string) (queue, id string, k Kind, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix())

@@ -91,6 +91,27 @@ func (j *Journal) TellCanceled(queue, id string) {
 	j.nc.Publish(j.canceled(queue), []byte(id)) // if it is lost, the next heartbeat notices
 }
 
+// TellFree notifies the workers of a queue that a lock or gate may be free. The message
+// is a hint and can be lost.
+func (j *Journal) TellFree(queue, id string) {
+	j.nc.Publish(j.free(queue), []byte(id)) // if it is lost, the delays of the waiting jobs end
+}
+
+// Freed calls f with the IDs of a queue's locks and gates that may be free.
+func (j *Journal) Freed(queue string, f func(id string)) (stop func(), err error) {
+	sub, err := j.nc.Subscribe(j.free(queue), func(m *nats.Msg) { f(string(m.Data)) })
+	if err != nil {
+		return nil, j.mapError(err)
+	}
+	return func() { sub.Unsubscribe() }, nil
+}
+
+// HandBack hands a work item back without a delay, given the reply subject of any of its
+// deliveries.
+func (j *Journal) HandBack(reply string) {
+	j.nc.Publish(reply, []byte("-NAK")) // if it is lost, the item's delay ends
+}
+
 // Canceled calls f with the IDs of a queue's jobs as they are canceled.
 func (j *Journal) Canceled(queue string, f func(id string)) (stop func(), err error) {
 	sub, err := j.nc.Subscribe(j.canceled(queue), func(m *nats.Msg) { f(string(m.Data)) })
