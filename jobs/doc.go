@@ -73,6 +73,8 @@ Dead jobs are kept for DeadTTL with their input and the errors of their attempts
 and block nothing. [Store.List] lists them, [Store.Retry] queues one again once its
 cause is fixed, and [Store.Drop] deletes it.
 
+[Store.Pause] stops a queue in all programs, until [Store.Resume].
+
 # Fire and forget
 
 With a ResultTTL of [None], a Queue keeps no results: a job disappears soon after it

@@ -83,6 +83,8 @@ type QueueStatus struct {
 	// whose acknowledgement has not reached the server.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
+	// Paused reports whether the queue is paused, see Store.Pause.
+	Paused bool `json:"paused,omitempty"`
 	// Dead counts the dead list, for people and alerts. If a program dies while it
 	// retries or drops a dead job, the count can be one too high until that job would
 	// have expired. Jobs that died under a version of weir without this count are not
@@ -116,7 +118,7 @@ func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 		if err != nil {
 			return nil, outward(ctx, err)
 		}
-		all = append(all, QueueStatus{Queue: name, Waiting: b.Waiting, Taken: b.Taken, Dead: dead, Oldest: age})
+		all = append(all, QueueStatus{Queue: name, Waiting: b.Waiting, Taken: b.Taken, Paused: b.Paused, Dead: dead, Oldest: age})
 	}
 	return all, nil
 }

@@ -23,6 +23,8 @@ type jobsCmd struct {
 	Show   jobsShowCmd   `cmd:"" help:"Show everything about a job, or follow it until it ends."`
 	Dead   jobsDeadCmd   `cmd:"" help:"List dead jobs: those that used up their attempts, with the last error of each."`
 	Queues jobsQueuesCmd `cmd:"" help:"Count the unfinished jobs of each queue."`
+	Pause  jobsPauseCmd  `cmd:"" help:"Pause a queue: none of its jobs starts, in any program."`
+	Resume jobsResumeCmd `cmd:"" help:"Resume a paused queue."`
 	Retry  jobsRetryCmd  `cmd:"" help:"Queue failed, dead or canceled jobs again."`
 	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no further attempt starts, and no result is kept."`
 	Drop   jobsDropCmd   `cmd:"" help:"Delete finished jobs."`

@@ -111,7 +111,11 @@ func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
 		if q.Waiting > 0 {
 			oldest = Span(q.Oldest)
 		}
-		rows[i] = []string{plain.Line(q.Queue), figures.Count(int64(q.Waiting)), oldest,
+		name := plain.Line(q.Queue)
+		if q.Paused {
+			name = "(paused) " + name
+		}
+		rows[i] = []string{name, figures.Count(int64(q.Waiting)), oldest,
 			figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))}
 	}
 	return put(w, s.table([]column{{head: "queue", most: max(narrowQueue, s.Width-countColumns)}, {head: "waiting", right: true}, {head: "oldest", right: true},

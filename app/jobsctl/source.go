@@ -33,6 +33,7 @@ type Source interface {
 	Queues(ctx context.Context) ([]jobs.QueueStatus, error)
 	Status(ctx context.Context, queue, id string) (jobs.Status, error)
 	Do(ctx context.Context, v Verb, queue, id string) error
+	SetPaused(ctx context.Context, queue string, paused bool) error
 	// Close ends the connection to it.
 	Close()
 }

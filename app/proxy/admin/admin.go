@@ -137,6 +137,7 @@ POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "ex
 GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=, counts=
 POST /jobs               {"verb": "retry", "queue": "…", "states": ["dead"], "count": 12}; or {"verb": "cancel", "jobs": […]}
 GET  /jobs/queues        how many jobs each queue has that are not over
+POST /jobs/queues/QUEUE/pause   no job of the queue starts; resume ends that
 GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it
 POST /jobs/QUEUE/ID/VERB retry or cancel
 GET  /debug/pprof/       profiles

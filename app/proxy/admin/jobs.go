@@ -21,6 +21,8 @@ func (s *server) handleJobs(mux *http.ServeMux) {
 	handle("GET /jobs", listJobs)
 	handle("POST /jobs", s.onMany)
 	handle("GET /jobs/queues", listQueues)
+	handle("POST /jobs/queues/{queue}/pause", s.setPaused(true))
+	handle("POST /jobs/queues/{queue}/resume", s.setPaused(false))
 	handle("GET /jobs/{queue}/{id}", showJob)
 	handle("POST /jobs/{queue}/{id}/retry", s.onJob(jobsctl.Retry))
 	handle("POST /jobs/{queue}/{id}/cancel", s.onJob(jobsctl.Cancel))
@@ -123,5 +125,18 @@ func (s *server) onJob(v jobsctl.Verb) func(*http.Request, jobsctl.Source) (any,
 		}
 		s.o.Logger.Info("job "+v.Past(), "client", r.RemoteAddr, "queue", queue, "id", id)
 		return jobsctl.Outcome{Queue: queue, ID: id, Did: v.Past()}, nil
+	}
+}
+
+// setPaused pauses or resumes the queue in the path.
+func (s *server) setPaused(paused bool) func(*http.Request, jobsctl.Source) (any, error) {
+	return func(r *http.Request, jobs jobsctl.Source) (any, error) {
+		queue := r.PathValue("queue")
+		if err := jobs.SetPaused(context.WithoutCancel(r.Context()), queue, paused); err != nil {
+			return nil, err
+		}
+		o := jobsctl.PauseOutcome(queue, paused)
+		s.o.Logger.Info("queue "+o.Did, "client", r.RemoteAddr, "queue", queue)
+		return o, nil
 	}
 }

@@ -160,6 +160,11 @@ func TestJobsOrders(t *testing.T) {
 		{post(queued+"/cancel", ""), 200, `"did": "canceled"`, "job canceled"},
 		{del(queued), 200, `"did": "dropped"`, "job dropped"},
 		{get(queued), 404, `"reason": "not_found"`, ""},
+		{post("/jobs/queues/mail/pause", ""), 200, `"did": "paused"`, "queue paused"},
+		{get("/jobs/queues"), 200, `"paused": true`, ""},
+		{post("/jobs/queues/mail/resume", ""), 200, `"did": "resumed"`, "queue resumed"},
+		{post("/jobs/queues/unknown/pause", ""), 404, `"reason": "not_found"`, ""},
+		{get("/jobs/queues/mail/pause"), 405, "", ""},
 		{post(done, ""), 405, "", ""},
 		{post(done+"/drop", ""), 404, "", ""},
 		{get(done + "/retry"), 405, "", ""},
@@ -215,7 +220,8 @@ func TestJobsOfAProxyThatKeepsNone(t *testing.T) {
 func TestH20_JobsAreGuarded(t *testing.T) {
 	store, ids := newStore(t)
 	path := "/jobs/mail/" + ids["failed"]
-	all := []call{get("/jobs"), get("/jobs/queues"), get(path), post(path+"/retry", ""), post(path+"/cancel", ""), del(path)}
+	all := []call{get("/jobs"), get("/jobs/queues"), get(path), post(path+"/retry", ""), post(path+"/cancel", ""), del(path),
+		post("/jobs/queues/mail/pause", ""), post("/jobs/queues/mail/resume", "")}
 	token := admin.New(newFake(t), admin.Options{Jobs: store, Token: "correct horse"})
 	open := admin.New(newFake(t), admin.Options{Jobs: store})
 	for _, c := range all {

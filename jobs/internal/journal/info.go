@@ -49,6 +49,7 @@ type Backlog struct {
 	Waiting int    // not taken by any worker
 	Taken   int    // taken and unfinished
 	Acked   uint64 // acknowledged deliveries, up to the first that is not; only grows
+	Paused  bool   // see Pause
 
 	next uint64 // the lowest sequence that no worker has taken
 }
@@ -63,8 +64,26 @@ func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	}
 	info := c.CachedInfo()
 	return Backlog{
-		Waiting: int(info.NumPending), Taken: info.NumAckPending, Acked: info.AckFloor.Consumer, next: info.Delivered.Stream + 1,
+		Waiting: int(info.NumPending), Taken: info.NumAckPending, Acked: info.AckFloor.Consumer, Paused: info.Paused,
+		next: info.Delivered.Stream + 1,
 	}, nil
+}
+
+// Pause stops the delivery of a queue's work items until the given time; the zero time
+// resumes it. The error is ErrNoQueue if there is no such queue.
+func (j *Journal) Pause(ctx context.Context, queue string, until time.Time) error {
+	return j.patiently(ctx, func(ctx context.Context) error {
+		var err error
+		if until.IsZero() {
+			_, err = j.js.ResumeConsumer(ctx, j.names.stream(), queue)
+		} else {
+			_, err = j.js.PauseConsumer(ctx, j.names.stream(), queue, until)
+		}
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return ErrNoQueue
+		}
+		return j.mapError(err)
+	})
 }
 
 // Age returns how long the oldest job that no worker has taken has waited. The server

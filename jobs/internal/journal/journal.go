@@ -35,6 +35,8 @@ var (
 	ErrTooLarge = errors.New("message too large for the server")
 	// ErrUnavailable: the server did not respond. The request may have taken effect.
 	ErrUnavailable = errors.New("no response from the server")
+	// ErrNoQueue: the queue has no consumer.
+	ErrNoQueue = errors.New("no such queue")
 	// ErrClosed: the Journal is closed.
 	ErrClosed = errors.New("closed")
 )
