@@ -65,21 +65,14 @@ func isGRPC(h http.Header) bool {
 // waiting. If the memory is used up, the new body consists of the part that was read,
 // followed by the rest of the original body. The memory is held until giveBack.
 func (p *passthroughWriter) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
-	body := aheadReader{p: p, src: r.Body, n: int(r.ContentLength)}
-	read, whole, err := body.read()
-	switch {
-	case err == nil:
-	case p.client.Err() != nil:
-		return nil, p.client.Err()
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, err
-	case isTimeout(err), errors.Is(err, io.ErrUnexpectedEOF), ctx.Err() == nil:
-		return nil, &bodyError{err}
-	default:
-		return nil, err
+	p.mem = memory{budget: &p.h.cache.ahead, most: p.h.o.Clients.ReadAheadMemory}
+	body := aheadReader{client: &p.client, mem: &p.mem, src: r.Body, n: int(r.ContentLength)}
+	read, got, err := body.read()
+	if err != nil {
+		return nil, readFailure(ctx, &p.client, err)
 	}
 	out := *r
-	if whole {
+	if got == gotAll {
 		p.h.count.readAhead.Add(1)
 		out.Body = newReadBody(read)
 		return &out, nil
@@ -95,46 +88,52 @@ type begunBody struct {
 	io.Closer
 }
 
-// giveBack returns the memory of the body that was read ahead.
-func (p *passthroughWriter) giveBack() {
-	p.h.cache.ahead.used.Add(-p.took)
-	p.took = 0
-}
-
-// An aheadReader reads a body of n bytes.
+// An aheadReader reads a body of n bytes, or one of unknown length with at most n.
 type aheadReader struct {
-	p   *passthroughWriter
-	src io.Reader
-	n   int
-	buf []byte
+	client *slow.Client
+	mem    *memory
+	src    io.Reader
+	n      int
+	open   bool // its length is unknown
+	buf    []byte
 }
 
-// read returns what it has read, and whether that is the whole body. If not, memory
-// ran out.
-func (a *aheadReader) read() (read []byte, whole bool, err error) {
+// What an aheadReader has got.
+type got uint8
+
+const (
+	gotAll     got = iota
+	gotPart        // memory ran out
+	gotTooMuch     // the body has more than n bytes
+)
+
+// read returns what it has read.
+func (a *aheadReader) read() (read []byte, what got, err error) {
 	for len(a.buf) < a.n {
 		if len(a.buf) == cap(a.buf) && !a.grow() {
-			return a.buf, false, nil
+			return a.buf, gotPart, nil
 		}
 		m, err := a.step(a.buf[len(a.buf):cap(a.buf)])
 		a.buf = a.buf[:len(a.buf)+m]
 		switch {
-		case err == io.EOF && len(a.buf) == a.n:
-			return a.buf, true, nil
+		case err == io.EOF && (a.open || len(a.buf) == a.n):
+			return a.buf, gotAll, nil
 		case err == io.EOF:
-			return nil, false, io.ErrUnexpectedEOF
+			return nil, 0, io.ErrUnexpectedEOF
 		case err != nil:
-			return nil, false, err
+			return nil, 0, err
 		}
 	}
 	var one [1]byte // the end is still to come, with the trailers
 	switch m, err := a.step(one[:]); {
+	case m > 0 && a.open:
+		return append(a.buf, one[0]), gotTooMuch, nil
 	case m > 0:
-		return nil, false, http.ErrContentLength
+		return nil, 0, http.ErrContentLength
 	case err != nil && err != io.EOF:
-		return nil, false, err
+		return nil, 0, err
 	}
-	return a.buf, true, nil
+	return a.buf, gotAll, nil
 }
 
 // step is one Read, during which we wait for the client.
@@ -143,9 +142,9 @@ func (a *aheadReader) step(b []byte) (n int, err error) {
 		if tries == 100 {
 			return 0, io.ErrNoProgress
 		}
-		a.p.client.Begin(slow.Up, 0)
+		a.client.Begin(slow.Up, 0)
 		n, err = a.src.Read(b)
-		a.p.client.End(slow.Up, n)
+		a.client.End(slow.Up, n)
 	}
 	return n, err
 }
@@ -153,11 +152,9 @@ func (a *aheadReader) step(b []byte) (n int, err error) {
 // grow enlarges the buffer, and reports whether there was memory for it.
 func (a *aheadReader) grow() bool {
 	size := min(a.n, max(firstAhead, 4*cap(a.buf)))
-	more := int64(size - cap(a.buf))
-	if !a.p.h.cache.ahead.take(more, a.p.h.o.Clients.ReadAheadMemory) {
+	if !a.mem.take(int64(size - cap(a.buf))) {
 		return false
 	}
-	a.p.took += more
 	buf := make([]byte, len(a.buf), size)
 	copy(buf, a.buf)
 	a.buf = buf

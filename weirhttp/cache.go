@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -28,7 +29,10 @@ type Cache struct {
 	mu      sync.Mutex
 	flights map[responses.Key][]*flight // guarded by mu; the flights that can be joined
 
-	ahead budget // for the bodies that are read before admission
+	ahead budget      // for the bodies that are read before admission, and those of reads
+	reads atomic.Bool // a read with a body was looked up, so a purge has to look for more of them
+	// readsInFleet: responses to reads with a body may be in the fleet.
+	readsInFleet atomic.Bool
 
 	// folder is nil without a folder. It is atomic because each miss reads it.
 	folder atomic.Pointer[disk.Store]
@@ -53,7 +57,7 @@ func NewCache(bytes int64) (*Cache, error) {
 	}, nil
 }
 
-// Invalidate removes the responses of one URL, with all variants, here and in the
+// Invalidate removes the responses of one URL, with all variants and for all bodies, here and in the
 // fleet of c, and returns how many there were here. A running call for the URL stores
 // nothing, and no request joins it any more. scheme is "http" or "https"; host is as
 // clients send it, and each spelling is a separate entry (decision 0026); target is
@@ -90,6 +94,7 @@ func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int,
 // purgeHere is purge on this instance only.
 func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 	n := c.store.Purge(key, expire)
+	c.purgeReadsHere(key, expire)
 	c.detach(key)
 	return n
 }
@@ -98,8 +103,31 @@ func (c *Cache) purgeHere(key responses.Key, expire bool) int {
 // store.
 func (c *Cache) purgeFor(key responses.Key, w *responses.Write) {
 	c.store.PurgeFor(w)
+	c.purgeReadsHere(key, false)
 	c.detach(key)
 	_ = c.durable(context.Background()) // the folder counts an error
+}
+
+// purgeReadsHere purges the responses to reads with a body of a URL. They carry its tag
+// (readTag).
+func (c *Cache) purgeReadsHere(url responses.Key, expire bool) {
+	if !c.reads.Load() {
+		return // a read that begins from here on sees what the purge is about
+	}
+	tag := readTag(url)
+	c.store.PurgeReads(expire, tag)
+	c.detachReads(tag)
+}
+
+// detachReads hides the flights of reads with a body that carry the tag.
+func (c *Cache) detachReads(tag string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.flights {
+		if key.Body != "" && readTag(key) == tag {
+			c.detachLocked(key)
+		}
+	}
 }
 
 // InvalidateTags removes all responses that carry one of the tags (Surrogate-Key or
@@ -146,6 +174,10 @@ func (c *Cache) ExpireAll(ctx context.Context) error { return c.purgeTagged(ctx,
 // purgeTagsHere is purgeTags on this instance only; a single "" means everything.
 func (c *Cache) purgeTagsHere(expire bool, tags ...string) {
 	switch {
+	case len(tags) == 1 && strings.HasPrefix(tags[0], readTagMark):
+		c.store.PurgeReads(expire, tags[0])
+		c.detachReads(tags[0])
+		return
 	case len(tags) != 1 || tags[0] != "":
 		c.store.PurgeTags(expire, tags...)
 	case expire:

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// A call is one GET or HEAD request that could not be served from the store at once.
+// A call is one GET or HEAD request, or a read with a body, that could not be served from the store at once.
 type call struct {
 	h *Handler
 	w http.ResponseWriter
@@ -112,13 +112,16 @@ func (c *call) alone() bool {
 
 // leads reports whether c may start a flight.
 func (c *call) leads() bool {
-	return c.r.Method == http.MethodGet && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.due || c.validates())
+	return c.gets() && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.due || c.validates())
 }
+
+// gets reports whether c asks for a whole response, with its body.
+func (c *call) gets() bool { return c.r.Method != http.MethodHead }
 
 // validates reports whether a call for c revalidates the stored response. It does so
 // if that has a validator.
 func (c *call) validates() bool {
-	return c.stale != nil && !c.q.NoStore && c.r.Method == http.MethodGet && validatable(c.stale)
+	return c.stale != nil && !c.q.NoStore && c.gets() && validatable(c.stale)
 }
 
 // validatable reports whether s has a validator.
@@ -127,13 +130,16 @@ func validatable(s *responses.Stored) bool {
 }
 
 // stores reports whether the response to a call for c may be stored.
-func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.r.Method == http.MethodGet }
+func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.gets() }
 
 // group returns the group of requests that c waits with.
 func (c *call) group() group {
 	h := c.h
 	hint := h.cache.hints.of(c.key)
 	g := group{handler: h, reload: c.q.NoCache, hops: cdnloop.Hops(c.r.Header)}
+	if c.q.Read {
+		g.proof = proofOf(c.r)
+	}
 	names := hint.vary
 	if names == nil {
 		names = h.vary
@@ -228,7 +234,11 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 func (f *flight) start(r *http.Request) {
 	ctx, cancel := context.WithCancelCause(lend.Context(context.WithoutCancel(r.Context()), &f.nested))
 	f.req = r.Clone(ctx)
-	f.req.Body = http.NoBody // the client's body ends with its request
+	if held := heldBy(r); held != nil {
+		f.held = held.retain()
+	} else {
+		f.req.Body = http.NoBody // the client's body ends with its request
+	}
 	for _, k := range clientConditions {
 		delete(f.req.Header, k)
 	}

@@ -80,6 +80,12 @@ responses depend on. Handlers for the same URLs share a Cache. [Cache.Invalidate
 [Cache.Expire] and their forms for tags and for everything take precedence over
 running calls.
 
+# Reads with a body
+
+A search or a GraphQL query arrives as POST. Options.Reads declares such requests,
+which are then looked up, shared and stored like a GET, by what their body says. QUERY
+is such a read without a declaration. See [ReadRule].
+
 # Several instances
 
 With Options.Fleet instances share stored responses through a fleet.Tier. Before a

@@ -202,7 +202,7 @@ func (e *events) storable() bool { return e == nil || e.scan.Between() && !e.sca
 
 // stored builds the stored response of a stream that has just ended, or of any other
 // body.
-func (e *events) stored(h *Handler, resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
+func (e *events) stored(h *Handler, resp rfc9111.Response, req *http.Request, header http.Header, body []byte) *responses.Stored {
 	if e != nil {
 		resp.Lifetime = e.lifetime(&resp, time.Now())
 	}

@@ -44,7 +44,12 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 	if h.o.Observe {
 		e.say("Observe mode is on: nothing is shared, stored or rejected. The rest describes what would happen without it.")
 	}
-	if why := h.passes(r, q); why != "" {
+	rule := h.reads.of(r)
+	why := h.passes(r, q)
+	if rule != nil {
+		why = h.unread(r, q)
+	}
+	if why != "" {
 		e.Answer = "pass"
 		e.say("It bypasses the cache and is forwarded under the limits: %s.", why)
 		return e
@@ -64,6 +69,13 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 		e.Answer = "pass"
 		e.say("It bypasses the cache and is forwarded under the limits: it has a field that may override its URL.")
 		return e
+	}
+	if rule != nil {
+		in, bodyKey, ok := h.explainRead(&e, rule, r)
+		if !ok {
+			return e
+		}
+		r, key, q.Read = in, bodyKey, true
 	}
 	now := time.Now()
 	c := &call{h: h, r: r, q: q, key: key}
@@ -98,12 +110,16 @@ func (h *Handler) passes(r *http.Request, q rfc9111.Request) string {
 // explainStored describes what is stored for c, and reports whether that is the
 // response.
 func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
-	selected := h.cache.store.Get(c.key, c.r.Header)
+	proof := proofOf(c.r)
+	selected := h.cache.store.Find(c.key, proof, c.r.Header)
 	for _, s := range h.cache.store.Variants(c.key) {
+		if s.Proof != proof {
+			continue
+		}
 		st := s.At(now, c.q)
 		e.Stored = append(e.Stored, StoredState{
 			Status: s.Status, Bytes: len(s.Body), Age: st.Age.Round(time.Millisecond).String(),
-			TTL: st.TTL.Round(time.Millisecond).String(), Vary: s.Vary, Tags: s.Tags,
+			TTL: st.TTL.Round(time.Millisecond).String(), Vary: s.Vary, Tags: publicTags(s.Tags),
 			Purged: s.Marked.Load(), Selected: s == selected,
 		})
 	}
@@ -116,6 +132,9 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		e.say("It has no-store, so the store is not consulted, and its response is not stored.")
 	case len(e.Stored) == 0 && h.cache.mayBeInFolder(c.key):
 		e.say("Memory has nothing for its URL, but the folder does: a request reads it there, and may use it.")
+	case len(e.Stored) == 0 && c.q.Read:
+		e.say("Nothing is stored for its URL with this body. For other bodies of its URL, %d responses are stored.",
+			h.cache.store.Tagged(readTag(c.key)))
 	case len(e.Stored) == 0:
 		e.say("Nothing is stored for its URL.")
 	case selected == nil:

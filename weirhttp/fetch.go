@@ -57,6 +57,7 @@ func (f *flight) fly(ctx context.Context) {
 		t.readers.Start(slow.Terms{}, t.cut)
 		t.readers.Hold(h.crowds)
 		req := f.req.WithContext(ctx)
+		rewind(req)
 		if conditional {
 			req.Header = req.Header.Clone()
 			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
@@ -180,10 +181,10 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(f.key, f.stale)
 			return
 		}
-		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now, f.lookup))
+		f.validated(h.freshen(f.key, f.write, f.req, f.q, f.stale, header, t.sent, now, f.lookup))
 		return
 	}
-	t.resp, t.events = h.readHead(f.req, f.q, status, header, t.sink.fin, t.sent, now)
+	t.resp, t.events = h.judge(f.key, f.req, f.q, status, header, t.sink.fin, t.sent, now)
 	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
 		t.readers.Endless()
@@ -296,7 +297,7 @@ func (t *fetch) finish(err error) {
 	if !kept {
 		return
 	}
-	s := t.events.stored(h, t.resp, f.req.Header, t.header, whole)
+	s := t.events.stored(h, t.resp, f.req, t.header, whole)
 	f.lookup.brings(s)
 	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; otherwise released when its last reader leaves
@@ -304,7 +305,7 @@ func (t *fetch) finish(err error) {
 }
 
 // stored builds a stored response from the parts of a response that are kept.
-func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
+func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.Header, body []byte) *responses.Stored {
 	kept := rfc9111.EndToEnd(header)
 	for name := range kept {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
@@ -315,8 +316,9 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 		kept.Set("Date", resp.Received.UTC().Format(http.TimeFormat))
 	}
 	s := &responses.Stored{
-		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req), Header: kept, Body: body,
-		Extra: readySize(len(kept)), Events: isStream(kept), Rules: h.rulesFor(&resp, req),
+		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req.Header), Proof: proofOf(req),
+		Header: kept, Body: body,
+		Extra: readySize(len(kept)), Events: isStream(kept), Rules: h.rulesFor(&resp, req.Header),
 	}
 	if s.Events {
 		s.Rules = 0 // the folder has no event streams
@@ -328,10 +330,10 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 
 // freshen stores old, which a 304 has validated, with the updated fields of the 304,
 // and returns the result. lookup may be nil.
-func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
+func (h *Handler) freshen(key responses.Key, w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
-	resp, _ := h.readHead(r, q, old.Status, header, false, sent, now)
-	s := h.stored(resp, r.Header, header, old.Body)
+	resp, _ := h.judge(key, r, q, old.Status, header, false, sent, now)
+	s := h.stored(resp, r, header, old.Body)
 	s.Pace = old.Pace
 	lookup.head(&resp, int64(len(s.Body)))
 	lookup.brings(s)

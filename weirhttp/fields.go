@@ -180,7 +180,7 @@ func originForm(target string) string {
 // cloned returns a copy of k with new strings, because a key that is kept for long
 // must not pin a request's buffers.
 func cloned(k responses.Key) responses.Key {
-	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target)}
+	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target), Body: k.Body}
 }
 
 // digest hashes all fields of a request that count when it is compared with another.

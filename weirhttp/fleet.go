@@ -146,6 +146,9 @@ func (c *fleetClient) changed(name string, fence uint64, removed bool) {
 		return
 	}
 	c.cache.store.Supersede(key, place, fence, removed)
+	if removed && place == 0 && key.Body == "" {
+		c.cache.purgeReadsHere(key, false)
+	}
 	if removed && place == 0 {
 		c.cache.mu.Lock()
 		c.cache.detachBelowLocked(key, fence)
@@ -164,10 +167,21 @@ func (c *fleetClient) reset() { c.epoch.Store(time.Now().UnixNano()) }
 
 // purge invalidates or expires key in the fleet, and then here the responses that
 // were read from the Tier in between.
-func (c *fleetClient) purge(ctx context.Context, key responses.Key, expire bool) error {
+func (c *fleetClient) purge(ctx context.Context, key responses.Key, expire bool) (err error) {
 	name, ok := nameOf(key)
 	if !ok {
 		return ErrLongURL
+	}
+	if c.cache.readsInFleet.Load() && key.Body == "" {
+		order := c.client.InvalidateTags
+		if expire {
+			order = c.client.ExpireTags
+		}
+		defer func() {
+			if also := order(ctx, readTag(key)); also != nil {
+				err = cmp.Or(err, notInFleet(also))
+			}
+		}()
 	}
 	fence, err := c.client.Write(ctx, name, fleet.Write{Expire: expire})
 	if err != nil {

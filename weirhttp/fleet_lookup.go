@@ -45,6 +45,9 @@ func (h *Handler) newFleetLookup(f *flight, c *call) *fleetLookup {
 	if h.fleet == nil || h.o.NoStore || c.q.NoStore || c.q.Credentials&h.keyed != 0 {
 		return nil
 	}
+	if c.key.Body != "" && len(h.o.Reads) == 0 {
+		return nil // without rules, a purge of the URL would not reach it, see fleetClient.purge
+	}
 	name, ok := nameOf(c.key)
 	if !ok {
 		return nil
@@ -168,7 +171,7 @@ func (l *fleetLookup) ask() (reply, error) {
 // decode returns the response in a reply, or nil if it cannot be used here.
 func (l *fleetLookup) decode(a fleetclient.Answer) *responses.Wire {
 	w := new(responses.Wire)
-	if a.Value == nil || a.Value.Kind != fleet.KindValue || w.UnmarshalBinary(a.Value.Data) != nil || w.Key != l.f.key {
+	if a.Value == nil || a.Value.Kind != fleet.KindValue || w.UnmarshalBinary(a.Value.Data) != nil || w.Key != l.f.key || w.Proof != l.f.group.proof {
 		return nil
 	}
 	return w
@@ -182,7 +185,7 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 		return nil
 	}
 	f, h, now := l.f, l.f.group.handler, time.Now()
-	resp, events := h.readHead(f.req, f.q, r.wire.Status, r.wire.Header, false, now, now)
+	resp, events := h.judge(f.key, f.req, f.q, r.wire.Status, r.wire.Header, false, now, now)
 	within := func(name string) bool { return r.level == 1 && slices.Contains(l.names, name) }
 	if !resp.Storable || resp.Validate || slices.ContainsFunc(resp.Vary, func(name string) bool { return !within(name) }) {
 		return nil
@@ -191,7 +194,7 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 	if events != nil && events.fromEnd {
 		resp.Lifetime = resp.Age + min(r.Entry.Fresh, resp.Lifetime)
 	}
-	s := h.stored(resp, f.req.Header, r.wire.Header, r.wire.Body)
+	s := h.stored(resp, f.req, r.wire.Header, r.wire.Body)
 	s.Root = r.Entry.Fence
 	if r.level == 1 {
 		s.Root, s.Place = l.mark, placeOf(l.at)

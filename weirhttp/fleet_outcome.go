@@ -209,7 +209,7 @@ func (l *fleetLookup) share() {
 // entry encodes s for the other instances.
 func (l *fleetLookup) entry(s *responses.Stored) (*fleet.Entry, error) {
 	st := s.At(time.Now(), l.f.q)
-	w := responses.Wire{Key: l.f.key, Status: s.Status, Age: st.Age, Header: s.Header, Body: s.Body}
+	w := responses.Wire{Key: l.f.key, Proof: l.f.group.proof, Status: s.Status, Age: st.Age, Header: s.Header, Body: s.Body}
 	keep := max(s.StaleWhileRevalidate, s.StaleIfError, s.StaleOffline)
 	if validatable(s) {
 		keep = max(keep, s.Lifetime) // it can be validated
@@ -223,7 +223,7 @@ func (l *fleetLookup) entry(s *responses.Stored) (*fleet.Entry, error) {
 // markEntry encodes a mark with these names.
 func (l *fleetLookup) markEntry(names []string) (*fleet.Entry, error) {
 	keep := l.fleet.o.MaxKeep
-	return l.wrap(responses.Wire{Key: l.f.key, Vary: names}, fleet.Value{TTL: keep, TagSeq: l.tags}, keep, keep)
+	return l.wrap(responses.Wire{Key: l.f.key, Proof: l.f.group.proof, Vary: names}, fleet.Value{TTL: keep, TagSeq: l.tags}, keep, keep)
 }
 
 func (l *fleetLookup) wrap(w responses.Wire, v fleet.Value, fresh, keep time.Duration) (*fleet.Entry, error) {

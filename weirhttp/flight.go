@@ -18,6 +18,7 @@ import (
 // only separates requests that are known not to share.
 type group struct {
 	handler  *Handler
+	proof    string // of their body, if they have one
 	selected string // their values of the fields that the key's responses vary by
 	alike    uint64 // a digest of all their fields, if only alike requests share
 	reload   bool   // they do not accept stored responses
@@ -31,6 +32,7 @@ type flight struct {
 	group  group
 	req    *http.Request // the leader's, as forwarded
 	q      rfc9111.Request
+	held   *heldBody         // of a read with a body, else nil
 	stale  *responses.Stored // what the call validates, or nil
 	known  *responses.Stored // what was stored when it began, or nil
 	write  *responses.Write
@@ -322,5 +324,6 @@ func (f *flight) close() {
 	if free && f.body != nil {
 		f.body.Release()
 	}
+	f.held.release()
 	close(f.done)
 }

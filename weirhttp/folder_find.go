@@ -105,7 +105,7 @@ func (h *Handler) fromFolder(head *responses.DiskHead, e *disk.Entry, r *http.Re
 		return nil
 	}
 	resp.Age = head.Age
-	s := h.stored(resp, r.Header, head.Header, nil)
+	s := h.stored(resp, r, head.Header, nil)
 	s.Marked.Store(e.Soft)
 	if h.cache.fleet.Load() == nil {
 		return s

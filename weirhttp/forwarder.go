@@ -80,7 +80,10 @@ func BodyIsRead(r *http.Request) bool {
 }
 
 // A readBody is a body that was read to the end before admission.
-type readBody struct{ bytes.Reader }
+type readBody struct {
+	bytes.Reader
+	held *heldBody // nil unless it is a read's
+}
 
 var _ io.ReadCloser = (*readBody)(nil)
 

@@ -29,6 +29,7 @@ type Handler struct {
 	o          Options // with defaults
 	cache      *Cache
 	policy     rfc9111.Policy
+	reads      readRules
 	name       string            // as in Cache-Status
 	route      string            // as in Receipts
 	vary       []string          // fields and cookies that the policy adds to Vary
@@ -72,6 +73,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
+		reads:   newReadRules(o.Reads),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
 	}
 	h.began = time.Now()
@@ -93,6 +95,9 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	}
 	if h.fleet, h.joined, err = o.Cache.join(o.Fleet); err != nil {
 		return nil, err
+	}
+	if len(o.Reads) > 0 {
+		o.Cache.readsInFleet.Store(true)
 	}
 	if o.NoCoalescing {
 		h.fleet = nil // without coalescing here, requests do not wait for other instances either
@@ -136,11 +141,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		return
 	}
 	r, q, ok := h.read(r)
-	if !ok {
-		h.pass(w, r, q, came, turn)
-		return
+	switch {
+	case ok:
+		h.lookUp(w, r, q, h.key(r), came, turn)
+	case !h.serveRead(w, r, q, came, turn):
+		h.pass(w, r, q, came, turn, "")
 	}
-	key := h.key(r)
+}
+
+// lookUp responds to r, which can use the cache.
+func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, came time.Time, turn uint64) {
 	h.hot.asked(key, came, turn)
 	s, u := h.find(key, r, q, came)
 	if s == nil {
@@ -187,7 +197,7 @@ func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Requ
 	}
 	if s == nil {
 		_, c.varied = h.cache.store.Vary(key)
-		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Get(key, r.Header) != nil
+		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Find(key, proofOf(r), r.Header) != nil
 	}
 	return c
 }

@@ -67,7 +67,7 @@ func short(key responses.Key) responses.Key {
 		}
 		return strings.Clone(s)
 	}
-	return responses.Key{Scheme: strings.Clone(key.Scheme), Host: cut(key.Host), Target: cut(key.Target)}
+	return responses.Key{Scheme: strings.Clone(key.Scheme), Host: cut(key.Host), Target: cut(key.Target), Body: key.Body}
 }
 
 // top returns the busiest keys, at most most of each kind.

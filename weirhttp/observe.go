@@ -38,6 +38,7 @@ type shadow struct {
 	seed   maphash.Seed
 	stored *otter.Cache[responses.Key, *observed]
 	over   atomic.Int64 // calls that run beyond the limit
+	reads  atomic.Bool  // a read with a body was seen
 
 	mu    sync.Mutex
 	calls map[responses.Key][]*observed // guarded by mu; the calls that a later request would join
@@ -85,10 +86,19 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	q := h.readRequest(r)
 	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
 	defer o.over(came)
+	held, err := o.receive()
+	defer held.release()
+	if err != nil {
+		o.unreadable(err)
+		return
+	}
+	r, q = o.r, o.q
 	o.sum.SetSeed(s.seed)
 	key := h.hot.keyOf(r, o.endless)
 	h.hot.asked(key, came, turn)
-	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) && !q.Range && !q.Conditional && !q.NoStore && !q.Override {
+	plain := concerns(r) && r.Method == http.MethodGet && !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) &&
+		!q.Range && !q.Conditional && !q.NoStore && !q.Override
+	if o.key.Body != "" || plain {
 		o.place()
 	}
 	if o.hit == nil && o.joins == nil {
@@ -164,20 +174,17 @@ var _ Sink = (*observation)(nil)
 // place works out what the request would hit, join or lead.
 func (o *observation) place() {
 	h, s := o.h, o.h.shadow
-	o.asked = o.r
-	if h.ignores && h.policy.Forward(o.r.Header, true) {
-		o.asked = o.r.Clone(o.r.Context())
-		h.policy.Forward(o.asked.Header, false)
-		o.q = h.readRequest(o.asked)
+	if o.key.Body == "" {
+		o.asked, o.q = h.asked(o.r, o.q)
+		o.key = h.key(o.r)
 	}
-	o.key = h.key(o.r)
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
-	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && e.resp.At(o.sent, o.q).Fresh &&
+	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && !o.q.NoStore && e.group.proof == proofOf(o.asked) && e.resp.At(o.sent, o.q).Fresh &&
 		h.policy.MayShare(&e.resp, e.header, o.asked.Header, o.q) {
 		o.hit = e
 		return
 	}
-	if c.alone() {
+	if c.alone() || o.q.NoStore {
 		return
 	}
 	g := c.group()
@@ -225,6 +232,9 @@ func (o *observation) headed() {
 	scheme, own := h.scheme(o.r), *o.r
 	own.RequestURI = target(o.r)
 	for _, t := range rfc9111.Invalidates(&own, scheme, o.status, o.Header()) {
+		if o.q.Read {
+			break
+		}
 		h.shadow.invalidate(responses.Key{Scheme: scheme, Host: o.r.Host, Target: t})
 	}
 	if o.leads == nil {
@@ -398,11 +408,27 @@ func (s *shadow) keep(key responses.Key, e *observed) {
 func (s *shadow) invalidate(key responses.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.calls[key] {
-		e.void = true
+	gone := func(k responses.Key) {
+		for _, e := range s.calls[k] {
+			e.void = true
+		}
+		delete(s.calls, k)
+		s.stored.Invalidate(k)
 	}
-	delete(s.calls, key)
-	s.stored.Invalidate(key)
+	gone(key)
+	if !s.reads.Load() {
+		return
+	}
+	for k := range s.calls {
+		if k.Body != "" && k.Whole() == key {
+			gone(k)
+		}
+	}
+	for k := range s.stored.Keys() {
+		if k.Body != "" && k.Whole() == key {
+			gone(k)
+		}
+	}
 }
 
 func (s *shadow) forget(key responses.Key, e *observed) {

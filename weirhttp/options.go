@@ -24,6 +24,10 @@ type Options struct {
 	Fleet FleetOptions
 	// Policy adds to what the origin says about storing and lifetimes.
 	Policy Policy
+	// Reads declare requests with a body that only read, and may be shared and stored
+	// like a GET (H32). The first rule that matches applies. A QUERY is a read without
+	// any rule; other methods are not.
+	Reads []ReadRule
 
 	// Events shares event streams. The zero value does not.
 	Events EventPolicy
@@ -165,6 +169,7 @@ func (o Options) Validate() error {
 	check(o.Cooling <= time.Hour, "Cooling", o.Cooling, "at most 1 h")
 	check(o.MaxCooling == 0 || o.MaxCooling >= cmp.Or(o.Cooling, DefaultCooling) && o.MaxCooling <= 24*time.Hour,
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
+	o.checkReads(check)
 	o.Events.check(check)
 	o.Clients.check(check)
 	f.Add(o.Fleet.Validate())

@@ -21,11 +21,12 @@ var _ Sink = (*passthroughWriter)(nil)
 
 // pass forwards r, which bypasses the cache, to the next handler under the limits.
 // Upgrades and event streams are counted separately from calls, because they can last
-// long (H14).
-func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64) {
+// long (H14). detail is for the Receipt.
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, detail string) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	c := &call{h: h, w: w, r: r, q: q, endless: q.Upgrade || q.Streams}
+	c.receipt.Detail = detail
 	defer c.over(came)
 	key := h.hot.keyOf(r, c.endless)
 	h.hot.asked(key, came, turn)
@@ -44,7 +45,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	p.client.Start(p.terms(), h.cutter(w, cancel))
 	defer p.client.Close()
 	if p.ahead() {
-		defer p.giveBack()
+		defer p.mem.giveBack()
 		var err error
 		if r, err = p.readAhead(ctx, r); err != nil {
 			c.fail(err)
@@ -120,7 +121,7 @@ type passthroughWriter struct {
 	lost   bool         // the client no longer takes the response
 	trace  callTrace
 	client slow.Client
-	took   int64       // memory of the body that was read ahead
+	mem    memory      // of the body that was read ahead
 	length int64       // of the response body, as declared; -1 if unknown
 	wrote  int64       // bytes of the body written
 	final  error       // the error that ended the response
@@ -210,13 +211,8 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		p.headed.Store(true)
 		p.moved()
 	}
-	scheme, own := p.h.scheme(p.r), *p.r
-	own.RequestURI = target(p.r) // as in the key
-	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
-		if p.post.invalidates(t) {
-			continue
-		}
-		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
+	if !p.c.q.Read {
+		p.invalidate(status)
 	}
 	if isStream(p.Header()) {
 		p.client.Endless()
@@ -236,6 +232,19 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	p.post.head(p.c, status, p.Header(), p.length)
 	p.c.writeHead(OutcomePass, status)
 	p.written(0)
+}
+
+// invalidate invalidates what the response, with this status, to a request that may
+// have changed something makes out of date.
+func (p *passthroughWriter) invalidate(status int) {
+	scheme, own := p.h.scheme(p.r), *p.r
+	own.RequestURI = target(p.r) // as in the key
+	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
+		if p.post.invalidates(t) {
+			continue
+		}
+		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
+	}
 }
 
 // written is called before n bytes of the body are written. If they are the last

@@ -36,7 +36,7 @@ type post struct {
 // lease holders, which a POST is not, so a Cache in a fleet stores none. Fields that
 // the policy removes from a GET reach the origin with a POST, which may use them.
 func (h *Handler) newPost(w http.ResponseWriter, r *http.Request, q rfc9111.Request) *post {
-	if r.Method != http.MethodPost || h.o.NoStore || q.NoStore || q.Conditional || q.Range || q.Expect || q.Upgrade || q.Streams ||
+	if r.Method != http.MethodPost || q.Read || h.o.NoStore || q.NoStore || q.Conditional || q.Range || q.Expect || q.Upgrade || q.Streams ||
 		q.Override || h.cache.fleet.Load() != nil || h.policy.Forward(r.Header, true) {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (p *post) store(c *call) {
 	p.body.Finish(nil, nil)
 	whole, kept := p.body.Whole()
 	if kept && p.h.cache.store.Get(p.key, p.request.Header) == nil {
-		s := p.h.stored(p.resp, p.request.Header, p.header, whole)
+		s := p.h.stored(p.resp, p.request, p.header, whole)
 		s.Rules = 0 // in the folder it would be judged as the response to a GET
 		p.write.Put(s)
 	}

@@ -73,7 +73,9 @@ func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	}
 	h.cache.mu.Unlock()
 	get := *c.r
-	get.Method = http.MethodGet // it may be a HEAD
+	if get.Method == http.MethodHead {
+		get.Method = http.MethodGet
+	}
 	f.start(&get)
 }
 

@@ -28,7 +28,11 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 	if h.o.NoStore || q.NoStore {
 		return nil, use{}
 	}
-	s := h.cache.store.Get(key, r.Header)
+	proof := ""
+	if q.Read {
+		proof = proofOf(r)
+	}
+	s := h.cache.store.Find(key, proof, r.Header)
 	if s == nil || q.Credentials&^s.Admits != 0 || s.Events && !h.o.Events.Share || q.Streams && !fitsStreams(s) {
 		return nil, use{}
 	}

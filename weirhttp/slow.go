@@ -24,11 +24,11 @@ type ClientLimits struct {
 	// Content-Length, and not to gRPC, to Upgrade, or to Expect (which net/http hides
 	// over HTTP/2). 0 means 64 KiB, negative means none, at most 16 MiB.
 	ReadAhead int64
-	// ReadAheadMemory bounds the bodies that are read ahead, over all Handlers with
-	// the same Cache. Memory is taken as the bytes arrive. If none is left, a request
-	// proceeds to admission with what it has. The rest of its body is read while it
-	// holds a permit, under MinRate and BlockedShare. 0 means 32 MiB, negative means
-	// none.
+	// ReadAheadMemory bounds the bodies that are read ahead, and those of reads
+	// (Options.Reads) while they are in use, over all Handlers with the same Cache.
+	// Memory is taken as the bytes arrive. If none is left, a request proceeds to
+	// admission with what it has. The rest of its body is read while it holds a
+	// permit, under MinRate and BlockedShare. 0 means 32 MiB, negative means none.
 	ReadAheadMemory int64
 
 	// MinRate is the minimum rate of a client, in bytes per second on average, while

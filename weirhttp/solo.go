@@ -71,6 +71,7 @@ func (c *call) solo() {
 	}
 	for conditional := c.validates(); ; conditional = false {
 		req := c.r.WithContext(ctx)
+		rewind(req)
 		if conditional {
 			req.Header = req.Header.Clone()
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
@@ -104,14 +105,14 @@ func (s *solo) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(c.key, c.stale)
 			return
 		}
-		s.valid = h.freshen(s.write, c.r, c.q, c.stale, header, s.sent, now, nil)
+		s.valid = h.freshen(c.key, s.write, c.r, c.q, c.stale, header, s.sent, now, nil)
 		return
 	}
 	if isError(status) && c.mayServeStale() {
 		s.instead = true
 		return
 	}
-	s.resp, s.events = h.readHead(c.r, c.q, status, header, s.sink.fin, s.sent, now)
+	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
 	s.sink.whether = s.events.ends
 	if isStream(header) {
 		s.client.Endless()
@@ -121,7 +122,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		c.endless, s.streaming = true, true
 		h.count.streams.Add(1)
 	}
-	if c.r.Method == http.MethodGet && !c.q.Range && !c.q.Conditional {
+	if c.gets() && !c.q.Range && !c.q.Conditional {
 		h.cache.hints.learn(c.key, &s.resp, now, h.o.Relearn)
 	}
 	s.keep(header, length)
@@ -139,7 +140,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 // keep decides whether the response is copied on the way.
 func (s *solo) keep(header http.Header, length int64) {
 	o := &s.c.h.o
-	if s.write == nil || !s.resp.Storable || s.sink.fin || s.c.r.Method != http.MethodGet || length > o.MaxObject {
+	if s.write == nil || !s.resp.Storable || s.sink.fin || !s.c.gets() || length > o.MaxObject {
 		return
 	}
 	s.copied = stream.New(stream.Options{
@@ -221,7 +222,7 @@ func (s *solo) finish(err error) {
 	}
 	s.copied.Finish(nil, nil)
 	if whole, kept := s.copied.Whole(); kept && s.events.storable() {
-		s.write.Put(s.events.stored(c.h, s.resp, c.r.Header, s.header, whole))
+		s.write.Put(s.events.stored(c.h, s.resp, c.r, s.header, whole))
 	}
 	s.copied.Release()
 }

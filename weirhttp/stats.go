@@ -66,6 +66,9 @@ type Stats struct {
 
 	ObserverPanics uint64 `json:"observer_panics"` // swallowed, see Observer
 
+	// Reads counts the requests with a body that only read.
+	Reads ReadStats `json:"reads"`
+
 	Slow SlowStats `json:"slow"`
 
 	InFlight int `json:"in_flight"` // calls now
@@ -74,6 +77,12 @@ type Stats struct {
 	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
 	Observed ObserveStats `json:"observed"`
+}
+
+// ReadStats counts the reads with a body (H32). Each is also in Requests.
+type ReadStats struct {
+	LookedUp uint64 `json:"looked_up"` // could use the cache
+	Unshared uint64 `json:"unshared"`  // forwarded alone: the body was too large, or a condition did not hold
 }
 
 // SlowStats counts what was done about slow clients (H24). A Handler that shares its
@@ -174,6 +183,7 @@ type counters struct {
 	fleetStale, serverErrors, staleOnError, observerPanics atomic.Uint64
 	missed, missedErrors, unanswered, leftMidway           atomic.Uint64
 	readAhead, noMemory                                    atomic.Uint64
+	reads, unshared                                        atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
@@ -204,6 +214,7 @@ func (h *Handler) Stats() Stats {
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
 	}
+	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Slow = SlowStats{
 		ReadAhead: c.readAhead.Load(), NoMemory: c.noMemory.Load(), CutSending: c.cutSending.Load(),
 		CutReading: c.cutReading.Load(), CutBlocked: c.cutBlocked.Load(), Blocked: h.blocked(),

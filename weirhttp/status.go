@@ -125,7 +125,7 @@ func (c *call) setStatus(o Outcome) {
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
-	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead:
+	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && (!c.q.Read || c.receipt.Outcome == OutcomePass):
 		return "method"
 	case c.h.o.NoStore, c.denied, c.receipt.Outcome == OutcomePass:
 		return "bypass"
@@ -154,7 +154,11 @@ func (h *Handler) tellKey(w http.ResponseWriter, key responses.Key) {
 
 // keyText formats key for people; it is not compared.
 func keyText(k responses.Key) string {
-	return plain.Line(k.Scheme + "://" + plain.Authority(k.Host) + k.Target)
+	text := k.Scheme + "://" + plain.Authority(k.Host) + k.Target
+	if k.Body != "" {
+		text += " body=" + bodyText(k.Body)
+	}
+	return plain.Line(text)
 }
 
 // quote formats s as a string of RFC 8941. It omits everything but printable ASCII,

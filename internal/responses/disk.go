@@ -27,6 +27,20 @@ func (s *Store) AttachDisk(d *disk.Store) {
 	s.hasDisk.Store(true)
 }
 
+// onDisk reports whether the disk may have responses of k. It has none to reads with a
+// body: its keys have no digest of a body, and a reader there judges what it finds as
+// the response to a GET.
+func (k Key) onDisk() bool { return k.Body == "" }
+
+// diskLocked returns the disk if it may have responses of k, else nil. s.mu must be
+// held.
+func (s *Store) diskLocked(k Key) *disk.Store {
+	if !k.onDisk() {
+		return nil
+	}
+	return s.disk
+}
+
 // diskKey returns k as a key of the disk.
 func (k Key) diskKey() string {
 	b := make([]byte, 0, len(k.Scheme)+len(k.Host)+len(k.Target)+2*binary.MaxVarintLen32)
@@ -170,6 +184,9 @@ func (s *Store) Durable(ctx context.Context) error {
 // OnDisk returns the newest response of k on the disk whose head matches, or nil. The
 // caller closes the entry.
 func (s *Store) OnDisk(d *disk.Store, k Key, match func(h *DiskHead) bool) (*disk.Entry, *DiskHead) {
+	if !k.onDisk() {
+		return nil, nil
+	}
 	var h DiskHead
 	e := d.Get(k.diskKey(), func(head []byte) bool { return h.UnmarshalBinary(head) == nil && match(&h) })
 	if e == nil {
@@ -180,7 +197,7 @@ func (s *Store) OnDisk(d *disk.Store, k Key, match func(h *DiskHead) bool) (*dis
 
 // MayBeOnDisk reports whether the disk has a response of k, for any request. It does
 // not read the disk.
-func (k Key) MayBeOnDisk(d *disk.Store) bool { return d.Has(k.diskKey()) }
+func (k Key) MayBeOnDisk(d *disk.Store) bool { return k.onDisk() && d.Has(k.diskKey()) }
 
 // Promote ends w by storing r, which comes from the disk. It does not write it there
 // again. It reports whether r may be used: it may not if w is void, or one of r's tags

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/disk"
@@ -47,6 +48,48 @@ func TestH28_AResponseOnTheDisk(t *testing.T) {
 	if err := got.UnmarshalBinary(responses.HeadOf(in, k)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v; want %+v", got, err, want)
 	}
+}
+
+// H32: what happens to the responses to reads with a body leaves the disk as it is, with
+// what it has for a GET of their URL.
+func TestH32_ReadsAreNotOnTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := onDisk(t)
+		get := responses.Key{Scheme: "https", Host: "shop.example", Target: "/search"}
+		read := get
+		read.Body = "digest"
+		response := func(proof string) *responses.Stored {
+			return &responses.Stored{
+				Response: rfc9111.Response{Status: 200, Received: time.Unix(1_000_000_000, 0), Lifetime: time.Hour},
+				Proof:    proof, Header: http.Header{}, Body: []byte("body"), Rules: 7,
+			}
+		}
+		s.Begin(get).Put(response(""))
+		synctest.Wait() // it is written
+		first := response("proof")
+		for _, step := range []struct {
+			name string
+			do   func()
+		}{
+			{"Put", func() { s.Begin(read).Put(first) }},
+			{"Remove", func() { s.Remove(read, first) }},
+			{"Purge", func() { s.Purge(read, false) }},
+			{"Supersede", func() { s.Supersede(read, 0, 9, true) }},
+		} {
+			step.do()
+			synctest.Wait()
+			if !get.MayBeOnDisk(d) {
+				t.Fatalf("%s of a read removed the response to a GET from the disk", step.name)
+			}
+			if read.MayBeOnDisk(d) {
+				t.Errorf("after %s, the disk has a response to a read", step.name)
+			}
+			if e, _ := s.OnDisk(d, read, func(*responses.DiskHead) bool { return true }); e != nil {
+				t.Errorf("after %s, a read found the response to a GET", step.name)
+				e.Close()
+			}
+		}
+	})
 }
 
 // FuzzDiskHead reads anything without a panic, and nothing that could split a response.

@@ -7,8 +7,8 @@ func (s *Store) Remove(k Key, r *Stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepLocked(k, func(v *Stored) bool { return v != r })
-	if s.disk != nil {
-		s.waitLocked(s.disk.Remove(k.diskKey(), r.variantKey()))
+	if d := s.diskLocked(k); d != nil {
+		s.waitLocked(d.Remove(k.diskKey(), r.variantKey()))
 	}
 }
 
@@ -47,8 +47,8 @@ func (s *Store) purge(k Key, soft bool, except *Write) int {
 	}
 	s.counts.purged += uint64(len(all))
 	n := len(all)
-	if s.disk != nil {
-		more, t := s.disk.Purge(k.diskKey(), soft)
+	if d := s.diskLocked(k); d != nil {
+		more, t := d.Purge(k.diskKey(), soft)
 		s.waitLocked(t)
 		n = max(n, more)
 	}
@@ -72,8 +72,9 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 		before := len(s.space.Load().peek(k).all)
 		s.keepLocked(k, func(v *Stored) bool { return v.Root >= fence })
 		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only the holder of the lock adds
-		if s.disk != nil {                                                  // it does not compare fences; it loses newer ones as well
-			_, t := s.disk.Purge(k.diskKey(), false)
+		if d := s.diskLocked(k); d != nil {
+			// It does not compare fences; it loses newer ones as well.
+			_, t := d.Purge(k.diskKey(), false)
 			s.waitLocked(t)
 		}
 		return
@@ -98,6 +99,25 @@ func (s *Store) PurgeTags(soft bool, tags ...string) {
 	if s.disk != nil {
 		s.waitLocked(s.disk.PurgeTags(soft, tags...))
 	}
+}
+
+// PurgeReads is PurgeTags for a tag that only responses to reads with a body carry: the
+// disk has none of them.
+func (s *Store) PurgeReads(soft bool, tag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tags.purge(soft, []string{tag}, len(s.writing) > 0)
+}
+
+// Tagged returns how many stored responses carry a tag, including those that it has
+// outdated.
+func (s *Store) Tagged(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.tags.byName[name]; g != nil {
+		return int(g.used.Load())
+	}
+	return 0
 }
 
 // ExpireAll marks all responses, and those that running writes will store.

@@ -15,6 +15,15 @@ type Key struct {
 	Scheme string // "http" or "https"
 	Host   string // with the port, as the client sent it
 	Target string // path and query, as the client sent them
+	// Body is for a read with a body, else empty: half of a digest over its method, its
+	// body, and the fields about that. See Stored.Proof.
+	Body string
+}
+
+// Whole returns k without its body: the key of a GET of its URL.
+func (k Key) Whole() Key {
+	k.Body = ""
+	return k
 }
 
 // Options configure a Store.
@@ -80,13 +89,16 @@ func New(o Options) *Store {
 // Get returns the stored response for a request with fields h, or nil. If several
 // match, it returns the one stored last. It never returns a response that was
 // invalidated by a tag. It takes no lock and allocates nothing.
-func (s *Store) Get(k Key, h http.Header) *Stored {
+func (s *Store) Get(k Key, h http.Header) *Stored { return s.Find(k, "", h) }
+
+// Find is Get for a read with a body: the response must have this proof.
+func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
 	l, ok := s.space.Load().cache.GetIfPresent(k)
 	if !ok {
 		return nil
 	}
 	for _, r := range l.all {
-		if r.outdated() {
+		if r.outdated() || r.Proof != proof {
 			continue
 		}
 		if len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, h) {

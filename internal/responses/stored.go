@@ -19,6 +19,7 @@ import (
 type Stored struct {
 	rfc9111.Response
 	Selected string      // rfc9111.Selecting(Vary, request fields)
+	Proof    string      // of the body of its request, see Key.Body; the other half of the digest
 	Header   http.Header // end-to-end fields, Age and Date as received; never nil
 	Body     []byte      // a separate allocation: its capacity counts
 
@@ -111,16 +112,16 @@ func (r *Stored) soften() {
 }
 
 // standsFor reports whether r replaces v, which was stored before: both match the
-// same requests, or r matches all.
+// same requests, or r matches all of those with its body.
 func (r *Stored) standsFor(v *Stored) bool {
-	return len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary)
+	return r.Proof == v.Proof && (len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary))
 }
 
 // own replaces r's strings with copies, all cut from one string, so that r does
 // not pin the buffers of the request or the response. It also sets r's size. k is
 // r's key.
 func (r *Stored) own(k Key) {
-	text, values := len(r.Selected), 0
+	text, values := len(r.Selected)+len(r.Proof), 0
 	for name, vs := range r.Header {
 		text, values = text+len(name), values+len(vs)
 		for _, v := range vs {
@@ -140,7 +141,7 @@ func (r *Stored) own(k Key) {
 		}
 		header[c.cut(name)] = all[first:len(all):len(all)]
 	}
-	r.Header, r.Selected = header, c.cut(r.Selected)
+	r.Header, r.Selected, r.Proof = header, c.cut(r.Selected), c.cut(r.Proof)
 	vary := make([]string, len(r.Vary))
 	for i, name := range r.Vary {
 		vary[i] = c.cut(name)
@@ -157,13 +158,15 @@ func (r *Stored) own(k Key) {
 
 // own returns a copy of k whose parts are cut from one new string.
 func (k Key) own() Key {
-	c := newCutter(len(k.Scheme) + len(k.Host) + len(k.Target))
-	return Key{Scheme: c.cut(k.Scheme), Host: c.cut(k.Host), Target: c.cut(k.Target)}
+	c := newCutter(k.length())
+	return Key{Scheme: c.cut(k.Scheme), Host: c.cut(k.Host), Target: c.cut(k.Target), Body: c.cut(k.Body)}
 }
 
 func (k Key) size() int64 {
-	return allocated(len(k.Scheme) + len(k.Host) + len(k.Target))
+	return allocated(k.length())
 }
+
+func (k Key) length() int { return len(k.Scheme) + len(k.Host) + len(k.Target) + len(k.Body) }
 
 // A cutter copies strings into one string.
 type cutter struct{ b strings.Builder }

@@ -26,8 +26,9 @@ var ErrWire = errors.New("responses: not a response in a known format version")
 // whether it may be stored and for which requests. Alternatively, a Wire is a
 // mark, which holds the selecting names of a URL's responses.
 type Wire struct {
-	Key  Key      // compared in full, because key names may be hashes
-	Vary []string // only in a mark; a response has none here
+	Key   Key      // compared in full, because key names may be hashes
+	Proof string   // as in Stored
+	Vary  []string // only in a mark; a response has none here
 
 	Status int
 	Age    time.Duration // at the time of sending
@@ -38,6 +39,10 @@ type Wire struct {
 const (
 	wireResponse = 'r'
 	wireMark     = 'v'
+	// For a read with a body, the key and the proof stand after the first three texts.
+	// An instance that does not know these kinds does not ask for such keys either.
+	wireReadResponse = 'R'
+	wireReadMark     = 'V'
 )
 
 // AppendBinary appends w to b: the version, the kind, then numbers as unsigned
@@ -47,15 +52,23 @@ func (w *Wire) AppendBinary(b []byte) ([]byte, error) {
 	if w.Age < 0 {
 		return nil, fmt.Errorf("responses: negative age %v", w.Age)
 	}
+	texts := []string{w.Key.Scheme, w.Key.Host, w.Key.Target}
 	kind := byte(wireResponse)
 	if len(w.Vary) > 0 {
 		kind = wireMark
 	}
+	if w.Key.Body != "" {
+		kind = wireReadResponse
+		if len(w.Vary) > 0 {
+			kind = wireReadMark
+		}
+		texts = append(texts, w.Key.Body, w.Proof)
+	}
 	b = append(b, WireVersion, kind)
-	for _, text := range []string{w.Key.Scheme, w.Key.Host, w.Key.Target} {
+	for _, text := range texts {
 		b = varint.AppendText(b, text)
 	}
-	if kind == wireMark {
+	if len(w.Vary) > 0 {
 		return varint.AppendTexts(b, w.Vary), nil
 	}
 	b = binary.AppendUvarint(b, uint64(max(w.Status, 0))) //nolint:gosec // not negative
@@ -71,12 +84,29 @@ func (w *Wire) AppendBinary(b []byte) ([]byte, error) {
 // An error matches ErrWire. The result can be sent as a response: the status is
 // that of a final response, and the fields contain no line breaks.
 func (w *Wire) UnmarshalBinary(b []byte) error {
-	if len(b) < 2 || b[0] != WireVersion || b[1] != wireResponse && b[1] != wireMark {
+	if len(b) < 2 || b[0] != WireVersion {
+		return ErrWire
+	}
+	mark, read := false, false
+	switch b[1] {
+	case wireResponse:
+	case wireMark:
+		mark = true
+	case wireReadResponse:
+		read = true
+	case wireReadMark:
+		mark, read = true, true
+	default:
 		return ErrWire
 	}
 	r := varint.Reader{Rest: b[2:]}
 	*w = Wire{Key: Key{Scheme: r.Text(), Host: r.Text(), Target: r.Text()}}
-	if b[1] == wireMark {
+	if read {
+		if w.Key.Body, w.Proof = r.Text(), r.Text(); w.Key.Body == "" {
+			return ErrWire // enforces a single encoding
+		}
+	}
+	if mark {
 		if w.Vary = r.Texts(); r.Bad || len(r.Rest) > 0 || len(w.Vary) == 0 || slices.Contains(w.Vary, "") {
 			return ErrWire
 		}

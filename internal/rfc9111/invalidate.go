@@ -15,7 +15,7 @@ import (
 // not known to be safe is unsafe.
 func Invalidates(r *http.Request, scheme string, status int, h http.Header) []string {
 	switch r.Method {
-	case http.MethodGet, "", http.MethodHead, http.MethodOptions, http.MethodTrace:
+	case http.MethodGet, "", http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY": // RFC 10008 for the last
 		return nil
 	}
 	if status < 200 || status > 399 {

@@ -37,6 +37,8 @@ type Request struct {
 	Upgrade     bool        // has Upgrade
 	Streams     bool        // asks for text/event-stream, or is gRPC
 	Override    bool        // has a field of Policy.Overrides; [ReadRequest] does not look for them
+	// Read: it has a body, and only reads (H32). [ReadRequest] does not know.
+	Read bool
 }
 
 // ReadRequest parses the fields of a request under the policy: with

@@ -17,6 +17,8 @@ var indifferent = []string{
 	"Uber-Trace-Id", "X-Datadog-*", "Newrelic", "Elastic-Apm-Traceparent",
 	// The route that the request took, and the client's address.
 	"Via", "Cdn-Loop", "X-Forwarded-For", "X-Real-Ip",
+	// The body, which is part of the key: two of one meaning may differ in length.
+	"Content-Length",
 	// Fields that are evaluated per request.
 	"Cache-Control", "Pragma", "If-*", "Range",
 }
@@ -47,8 +49,8 @@ func Counts(name string) bool { return differs(name) && !perConnection(name) }
 
 // MayShare reports whether the response r to the request with fields leader may
 // also be used for a waiting request with fields waiter, parsed as q (H2, H3).
-// The caller has established that both have the same key and that both are GET
-// requests without a body.
+// The caller has established that both have the same key, and that both are GET
+// requests without a body, or reads with the same body.
 func (p *Policy) MayShare(r *Response, leader, waiter http.Header, q Request) bool {
 	if r.Sharing == Nobody || q.Credentials&^r.Admits != 0 {
 		return false

@@ -8,7 +8,7 @@ import (
 
 // The reasons in [Response.Reason].
 const (
-	ReasonMethod         = "method"           // not a response to a GET
+	ReasonMethod         = "method"           // not a response to a GET or another read
 	ReasonStatus         = "status"           // the status forbids it
 	ReasonSetCookie      = "set-cookie"       // weir's rule: it is for one client
 	ReasonVary           = "vary"             // Vary: *, or a Vary that cannot be read
@@ -51,7 +51,7 @@ func (p *Policy) read(req *http.Request, q Request, status int, h http.Header, d
 	r.Vary, readable = p.vary(h, req.Header)
 
 	veto := p.veto(&r, &d, q, h, forced, readable)
-	if req.Method != http.MethodGet && req.Method != "" {
+	if req.Method != http.MethodGet && req.Method != "" && !q.Read {
 		veto = ReasonMethod
 	}
 	r.Reason = veto

@@ -1,0 +1,12 @@
+package weirhttp
+
+import "testing"
+
+// CollideBodies makes the keys of all bodies of a URL equal until the end of the test.
+func CollideBodies(t *testing.T) {
+	collide = true
+	t.Cleanup(func() { collide = false })
+}
+
+// HeldBodies returns how many bytes of request bodies are held.
+func (h *Handler) HeldBodies() int64 { return h.cache.ahead.used.Load() }
