@@ -58,14 +58,30 @@ func (r Route) clone() Route {
 	} {
 		*list = slices.Clone(*list)
 	}
+	r.Reads = cloneReads(r.Reads)
 	r.SetRequest, r.SetResponse = r.SetRequest.Clone(), r.SetResponse.Clone()
 	return r
+}
+
+func cloneReads(rules []weirhttp.ReadRule) []weirhttp.ReadRule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		r := &rules[i]
+		for _, list := range []*[]string{&r.Methods, &r.Types, &r.Ignore, &r.Identity} {
+			*list = slices.Clone(*list)
+		}
+		r.Only = slices.Clone(r.Only)
+		for i := range r.Only {
+			r.Only[i].Values = slices.Clone(r.Only[i].Values)
+		}
+	}
+	return rules
 }
 
 // options returns the options that r sets for its own Handler.
 func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
-		Policy: r.Cache, Events: r.Events,
+		Policy: r.Cache, Reads: r.Reads, Events: r.Events,
 		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,

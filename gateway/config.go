@@ -252,6 +252,8 @@ type Route struct {
 	// nothing; a Route with Rewrite has none.
 	StripPrefix string
 
+	// Reads declares requests with a body that only read; see weirhttp.ReadRule.
+	Reads []weirhttp.ReadRule
 	// Cache configures caching beyond what the origin's response fields ask for.
 	Cache weirhttp.Policy
 	// Events shares event streams. The zero value does not: see weirhttp.EventPolicy.

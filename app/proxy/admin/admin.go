@@ -132,7 +132,7 @@ const (
 GET  /readyz             it wants traffic: 503 while it starts, drains or refuses jobs
 GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
-POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
+POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}, "body": "…"}
 POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "expire": true makes stale
 GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=, counts=
 POST /jobs               {"verb": "retry", "queue": "…", "states": ["dead"], "count": 12}; or {"verb": "cancel", "jobs": […]}

@@ -97,6 +97,7 @@ type question struct {
 	Method  string            `json:"method"`
 	URL     string            `json:"url"`
 	Headers map[string]values `json:"headers"`
+	Body    string            `json:"body"` // of a read; never logged or answered
 }
 
 // values holds the values of a field: a string, or an array of strings.
@@ -156,6 +157,9 @@ func (q question) request(from *http.Request) (*http.Request, error) {
 	r.RequestURI = u.RequestURI()
 	r.RemoteAddr = from.RemoteAddr
 	r.Body = http.NoBody
+	if q.Body != "" {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(q.Body)), int64(len(q.Body))
+	}
 	if u.Scheme == "https" {
 		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
 	}

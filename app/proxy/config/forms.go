@@ -49,6 +49,11 @@ var forms = map[string]form{
 
 	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},
 	"event type": {"event type", checkEventText(256, "\r\n", "must be one line of at most 256 bytes")},
+
+	"readmethod": {"method", checkReadMethod},
+	"media":      {"media type", checkMedia},
+	"pointer":    {"JSON pointer", checkPointer},
+	"condition":  {"JSON pointer = values", checkCondition},
 }
 
 var (

@@ -141,6 +141,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 	case Fields:
 		return reflect.ValueOf(http.Header(maps.Clone(value)))
 	case []string:
+		if f.form == "condition" {
+			return reflect.ValueOf(conditions(value))
+		}
 		list := slices.Clone(value)
 		if f.form == "field" {
 			for i, name := range list {
@@ -159,6 +162,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		}
 		if t == reflect.TypeFor[weirhttp.Replay]() {
 			return reflect.ValueOf(replays[value])
+		}
+		if t == reflect.TypeFor[weirhttp.Compare]() {
+			return reflect.ValueOf(comparisons[value])
 		}
 		if t == reflect.TypeFor[fleet.FailureMode]() {
 			return reflect.ValueOf(failureModes[value])

@@ -119,6 +119,7 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 		if r.MaxBody != None {
 			o.MaxBody = min(o.MaxBody, int(r.MaxBody)) // otherwise the job's call would be rejected
 		}
+		o.Reads = rules(r.Reads)
 		a.Routes[r.Name] = o
 	}
 	var errs [3]error

@@ -11,6 +11,7 @@ type Route struct {
 
 	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
 
+	Reads   []Read `yaml:"reads,omitempty" gw:"Reads" help:"Requests with a body that only read, and are stored and shared like a GET. The first rule that matches applies. QUERY is a read without a rule."`
 	Cache   Cache  `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
 	Share   bool   `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
 	Events  Events `yaml:"events" help:"Sharing of event streams (text/event-stream)."`
@@ -36,6 +37,18 @@ type Route struct {
 	ReceiptKey bool        `yaml:"receipt_key" default:"false" gw:"ReceiptKey" help:"Adds the cache key to Cache-Status."`
 	Request    SetRequest  `yaml:"request" help:"Changes to request fields before the request is forwarded."`
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
+}
+
+// Read declares requests with a body that only read.
+type Read struct {
+	Methods  []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
+	Types    []string `yaml:"types,omitempty" form:"media" gw:"Types" help:"Media types that match, without parameters. Required unless QUERY is the only method; for QUERY none means all."`
+	Compare  string   `yaml:"compare" default:"bytes" enum:"bytes,json" gw:"Compare" help:"When two bodies are the same. bytes: if they have the same bytes. json: if they have the same canonical form (RFC 8785), so that white space, the order of members, escapes and the form of numbers do not count; a body that programs may read differently, such as one with duplicate names, is compared by bytes."`
+	Ignore   []string `yaml:"ignore,omitempty" form:"pointer" gw:"Ignore" help:"JSON fields in which bodies may differ and still be the same: the response to one is served for the other. They are forwarded nevertheless. List only fields that do not change the response. Needs compare: json."`
+	OnlyIf   []string `yaml:"only_if,omitempty" form:"condition" gw:"Only" help:"Conditions for sharing, all of which must hold: a JSON field, =, and the values for which it holds, separated by or; absent stands for a body without the field. A read for which one does not hold is forwarded alone. Needs compare: json."`
+	GraphQL  bool     `yaml:"graphql" default:"false" gw:"GraphQL" help:"A body is a GraphQL request, and a read only if its document has queries alone. A request with a mutation or a subscription invalidates what is stored for its URL, as without a rule. Needs compare: json."`
+	MaxBody  Size     `yaml:"max_body" default:"64KiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Size up to which a body is read and compared. A larger one is forwarded as it arrives, and not shared. Bodies in use count towards server.read_ahead_memory."`
+	Identity []string `yaml:"identity,omitempty" form:"field" gw:"Identity" help:"Request fields whose values keep clients apart, besides X-Api-Key and the others of weirhttp.DefaultIdentity. For Authorization and Cookie use cache.vary."`
 }
 
 // Cache configures what a route stores.

@@ -89,7 +89,7 @@ var rightForms = map[string]string{
 	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
-	"jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",
+	"reads": "reads: [{types: [application/json]}]", "jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",
 }
 
 var inBrackets = regexp.MustCompile(`\[\d+\]`)
