@@ -61,7 +61,11 @@ func (q Request) fingerprint() string {
 			d.fields(name, q.Header[name])
 		}
 	}
-	d.add(string(q.Body))
+	if q.read != "" {
+		d.add("read", q.read) // bodies that mean the same
+	} else {
+		d.add(string(q.Body))
+	}
 	if n := cdnloop.Hops(q.Header); n > 0 {
 		// Otherwise, if two gateways forward to each other, the job of each would
 		// wait for the other's job.
@@ -87,7 +91,7 @@ func (q Request) keyOf(idempotency, principal string, own bool) string {
 	switch {
 	case idempotency != "":
 		return "idempotency " + principal + " " + idempotency
-	case isSafe(q.Method):
+	case isSafe(q.Method), q.read != "":
 		// The path is readable, for people who look at jobs; the query is not
 		// included.
 		path, _, _ := strings.Cut(q.Target, "?")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/option"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // Defaults and bounds of the options.
@@ -96,6 +97,11 @@ type RouteOptions struct {
 	// stored in plain text, in the job's input, for as long as the job is kept.
 	DropCredentials bool
 
+	// Reads declares requests with a body that only read: those of one client that are
+	// the same read are one job, and a job is attempted as often as that of a GET. Set it
+	// to the handler's weirhttp.Options.Reads.
+	Reads []weirhttp.ReadRule
+
 	// AskCache declares that the handler is a shared cache which understands
 	// Cache-Control: only-if-cached and sets a weirhttp.Receipt, such as a
 	// weirhttp.Handler. Its fresh responses are sent without a job.
@@ -143,6 +149,9 @@ func (o RouteOptions) Validate() error {
 		name = strings.TrimPrefix(name, cookiePrefix)
 		ok := name != "" && strings.IndexFunc(name, func(c rune) bool { return c > 0x7f || !isTokenByte(byte(c)) }) < 0
 		check(ok, "Principal["+strconv.Itoa(i)+"]", strconv.Quote(name), "the name of a field, or cookie:NAME")
+	}
+	if _, err := weirhttp.NewReads(o.Reads); err != nil {
+		f.Add(err)
 	}
 	return f.Err()
 }

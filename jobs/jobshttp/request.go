@@ -26,6 +26,8 @@ type Request struct {
 	Remote string      `json:"remote,omitempty"` // the client's address
 	TLS    bool        `json:"tls,omitempty"`
 	Body   []byte      `json:"-"`
+
+	read string // of a read with a body: the digest that stands for the body; not stored
 }
 
 // headRoom is the space for fields and the codec in addition to a body.
@@ -84,7 +86,7 @@ func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []stri
 // isSafe reports whether requests with this method change nothing (RFC 9110, section
 // 9.2.1).
 func isSafe(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == "QUERY"
 }
 
 // request rebuilds the request for a handler.

@@ -25,6 +25,7 @@ type Route struct {
 	name    string
 	next    http.Handler
 	o       RouteOptions
+	reads   *weirhttp.Reads
 
 	pair
 	former []pair // of its former names
@@ -46,7 +47,11 @@ func (s *Service) newRoute(ctx context.Context, name string, next http.Handler, 
 		return nil, err
 	}
 	o = o.withDefaults()
-	rt := &Route{service: s, name: name, next: next, o: o}
+	reads, err := weirhttp.NewReads(o.Reads)
+	if err != nil {
+		return nil, err // not after Validate
+	}
+	rt := &Route{service: s, name: name, next: next, o: o, reads: reads}
 	own, err := s.newPair(ctx, name, o)
 	if err != nil {
 		return nil, fmt.Errorf("jobshttp: route %s: %w", name, err)
@@ -143,6 +148,11 @@ func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if applied := prefer.applied(wait); applied != "" {
 		extra.Set("Preference-Applied", applied)
 	}
+	if r, err = rt.buffered(w, r); err != nil {
+		w.Header().Set("Vary", "Prefer")
+		refuse(w, r, err)
+		return
+	}
 	if rt.o.AskCache && rt.fromCache(w, r, extra) {
 		return
 	}
@@ -215,10 +225,15 @@ func hasDirective(h http.Header, name string) bool {
 
 // fromCache responds to r if the handler has the response without a call.
 func (rt *Route) fromCache(w http.ResponseWriter, r *http.Request, extra http.Header) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || hasDirective(r.Header, "no-cache") || r.ContentLength != 0 {
+	plain := (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
+	body, read := r.Body.(*replayed)
+	if !plain && !read || hasDirective(r.Header, "no-cache") {
 		return false
 	}
 	ask := r.Clone(r.Context())
+	if read {
+		ask.Body = replay(body.bytes)
+	}
 	ask.Header["Cache-Control"] = append(slices.Clip(ask.Header["Cache-Control"]), "only-if-cached")
 	p := &probe{w: &varying{ResponseWriter: w, add: extra}, header: http.Header{}}
 	rt.next.ServeHTTP(p, ask)
@@ -231,6 +246,9 @@ func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jo
 	in, err := newRequest(w, r, rt.o.MaxBody, rt.o.secret())
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := r.Body.(*replayed); ok {
+		in.read, _ = rt.reads.Digest(r, in.Body)
 	}
 	// The stored request may lack the credentials, so check the received one.
 	credentials := len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0
