@@ -61,8 +61,8 @@ weir.abandoned, weir.stale_on_error, weir.running; of Guards weir.not_found,
 weir.timeouts, weir.panics, weir.superseded, weir.skipped, weir.evictions,
 weir.entries, weir.flights, weir.refreshing, weir.stuck and weir.calls; of routes
 weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
-weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason, and
-weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
+weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason,
+weir.reads and weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
 
 Of limiters, by weir.limit, which is the name of the upstream, of the limiter, or of
 the Guard: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,

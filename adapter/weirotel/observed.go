@@ -116,6 +116,12 @@ var readings = []reading{
 			return []point{of("read", s.Slow.ReadAhead), of("no_memory", s.Slow.NoMemory)}
 		},
 	},
+	{
+		name: "weir.reads", unit: "{request}", text: "Requests with a body that only read, by whether they could use the cache.", key: kindKey,
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("looked_up", s.Reads.LookedUp), of("unshared", s.Reads.Unshared)}
+		},
+	},
 	ofRoute("weir.waiting", "{request}", "Requests that wait for another request's call.", func(s weirhttp.Stats) int { return s.Waiting }),
 	ofRoute("weir.streams", "{request}", "Upgrades and event streams.", func(s weirhttp.Stats) int { return s.Streams }),
 }

@@ -38,6 +38,8 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpLagged, st.Lagged, name)
 	put(s, httpReadAhead, st.Slow.ReadAhead, name, "read")
 	put(s, httpReadAhead, st.Slow.NoMemory, name, "no_memory")
+	put(s, httpReads, st.Reads.LookedUp, name, "looked_up")
+	put(s, httpReads, st.Reads.Unshared, name, "unshared")
 	put(s, httpSlowClients, st.Slow.CutSending, name, "sending")
 	put(s, httpSlowClients, st.Slow.CutReading, name, "reading")
 	put(s, httpSlowClients, st.Slow.CutBlocked, name, "blocked")

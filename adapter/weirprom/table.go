@@ -49,6 +49,7 @@ var (
 	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that disconnected in the middle of their response.", "route")
 	httpLagged          = counter("weir_http_lagged_total", "Readers that fell behind the window.", "route")
 	httpReadAhead       = counter("weir_http_read_ahead_total", "Request bodies that were read before admission (read), and those that were not, or not whole, for lack of memory (no_memory).", "route", "kind")
+	httpReads           = counter("weir_http_reads_total", "Requests with a body that only read: those that could use the cache (looked_up), and those that were forwarded alone because of their size, their fields or a condition (unshared).", "route", "kind")
 	httpSlowClients     = counter("weir_http_slow_clients_cut_total", "Clients that were disconnected: their request body arrived below the minimum rate (sending), they read the response below it (reading), or they were the slowest of too many while others were queued (blocked).", "route", "reason")
 	httpInFlight        = gauge("weir_http_in_flight", "Calls in flight.", "route")
 	httpWaiting         = gauge("weir_http_waiting", "Requests that are waiting for another request's call.", "route")

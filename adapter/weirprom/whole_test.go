@@ -56,6 +56,7 @@ weir_http_left_total route
 weir_http_left_midway_total route
 weir_http_lagged_total route
 weir_http_read_ahead_total route kind=read|no_memory
+weir_http_reads_total route kind=looked_up|unshared
 weir_http_slow_clients_cut_total route reason=sending|reading|blocked
 weir_http_in_flight route
 weir_http_waiting route
