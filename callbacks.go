@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -51,7 +52,21 @@ func (g *Guard[K, V]) decode(data []byte, v *V) error {
 	return err
 }
 
-// errPanicked is never returned to a caller.
+// marshal and unmarshal are the methods of a snapshot's codec; a panic counts as an
+// error of it.
+func (g *Guard[K, V]) marshal(codec fleet.Codec, v any) (b []byte, err error) {
+	err = errPanicked
+	survive(&g.count.panics, func() { b, err = codec.Marshal(v) })
+	return b, err
+}
+
+func (g *Guard[K, V]) unmarshal(codec fleet.Codec, b []byte, v any) error {
+	err := errPanicked
+	survive(&g.count.panics, func() { err = codec.Unmarshal(b, v) })
+	return err
+}
+
+// errPanicked is returned for a codec that panicked.
 var errPanicked = errors.New("weir: the codec panicked")
 
 // loadContext returns the context whose values a load sees.

@@ -81,6 +81,9 @@ func (g *Guard[K, V]) eachTagLocked(tags []string, fn func(*tag)) {
 	g.seq++
 	g.sweepTagsLocked()
 	for _, name := range tags {
+		if g.fleet == nil {
+			g.changes.noteTag(name)
+		}
 		t := g.tags[name]
 		if t == nil && g.flights.RunningLocked() == 0 {
 			continue // no entry has it, and no load can return one

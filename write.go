@@ -176,6 +176,7 @@ func (g *Guard[K, V]) setInFleet(ctx context.Context, w *setting[K, V]) {
 // commit puts w into memory, or removes the entry there if w is not kept.
 func (g *Guard[K, V]) commit(ctx context.Context, w *setting[K, V]) error {
 	if err := g.change(func() {
+		g.noteLocked(w.key)
 		g.flights.DetachLocked(w.key)
 		if !w.keep {
 			g.removeLocked(w.key)
@@ -243,6 +244,7 @@ func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	unshared := g.writeInFleet(ctx, keys, fleet.Write{})
 	return g.changed(ctx, EventInvalidated, keys, unshared, g.change(func() {
 		for _, key := range keys {
+			g.noteLocked(key)
 			g.flights.DetachLocked(key)
 			g.store.Invalidate(key)
 		}
@@ -276,6 +278,7 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 	unshared := g.writeInFleet(ctx, keys, fleet.Write{Expire: true})
 	return g.changed(ctx, EventExpired, keys, unshared, g.change(func() {
 		for _, key := range keys {
+			g.noteLocked(key)
 			g.flights.DetachLocked(key)
 			switch e := g.lookup(key); {
 			case e == nil:
