@@ -36,6 +36,10 @@ func (c Config) clone() Config {
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		u.Servers = slices.Clone(u.Servers)
+		if u.Budget != nil {
+			budget := *u.Budget
+			u.Budget = &budget
+		}
 		u.Retry.On = slices.Clone(u.Retry.On)
 		u.Retry.Methods = slices.Clone(u.Retry.Methods)
 	}
@@ -47,6 +51,10 @@ func (c Config) clone() Config {
 }
 
 func (r Route) clone() Route {
+	if r.Budget != nil {
+		budget := *r.Budget
+		r.Budget = &budget
+	}
 	if r.Rate != nil {
 		rate := *r.Rate
 		r.Rate = &rate
@@ -77,6 +85,23 @@ func cloneReads(rules []weirhttp.ReadRule) []weirhttp.ReadRule {
 	}
 	return rules
 }
+
+// observed is the RoundTrip of an upstream whose statements are obeyed.
+func (s *source) observed(r *http.Request) (*http.Response, error) {
+	resp, err := s.pool.RoundTrip(r)
+	if err == nil {
+		s.stated.Observe(resp.StatusCode, resp.Header)
+	}
+	return resp, err
+}
+
+// stated returns the options of what u obeys.
+func (u Upstream) stated() weirhttp.StatedLimitsOptions {
+	return weirhttp.StatedLimitsOptions{Name: u.Name, MaxPause: cmp.Or(u.MaxPause, -1), MaxWait: u.QueueWait}
+}
+
+// cost returns what calls of r cost, which go to u.
+func (r Route) cost(u Upstream) weirhttp.Cost { return cmp.Or(r.Cost, u.Cost) }
 
 // options returns the options that r sets for its own Handler.
 func (r Route) options() weirhttp.Options {
@@ -132,6 +157,23 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		}
 		o.Limiter = limit.All(h.calls, up.shared)
 	}
+	if h.budget = was.budget; h.budget == nil {
+		h.budget = new(purse)
+	}
+	p.limits = append(p.limits, func() { h.budget.set(r.Name, r.Budget) })
+	h.cost, h.obeys = r.cost(c.upstream(r)), c.upstream(r).MaxPause > 0
+	if o.Cost = h.cost; o.Cost != (weirhttp.Cost{}) {
+		o.Budget = limit.All(h.budget, &up.budget)
+	}
+	roundTrip := up.pool.RoundTrip
+	if h.obeys {
+		roundTrip = up.observed
+		if o.Budget != nil {
+			o.Budget = limit.All(up.stated, o.Budget)
+		} else {
+			o.Limiter = limit.All(up.stated, o.Limiter)
+		}
+	}
 	if r.Rate != nil {
 		rate := *r.Rate
 		rate.Name = r.Name
@@ -158,7 +200,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	}
 	var err error
 	h.http, err = weirhttp.New(&forward.Forwarder{
-		RoundTrip:      up.pool.RoundTrip,
+		RoundTrip:      roundTrip,
 		Via:            o.Name,
 		LoopID:         g.loopID,
 		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),

@@ -118,6 +118,15 @@ type Upstream struct {
 	QueueWait time.Duration
 	// Streams is the maximum number of upgrades and event streams. 0 means 1024.
 	Streams int
+	// Cost is what calls cost, and Budget limits what they cost together. nil means no
+	// Budget; it needs a Cost here, or in each route.
+	Cost   weirhttp.Cost
+	Budget *Budget
+	// MaxPause makes calls wait as the servers' responses state (Retry-After of a 429 or
+	// 503, RateLimit and similar fields, see weirhttp.StatedLimits), but not longer than
+	// this after the response. They wait up to QueueWait. It suits an upstream whose
+	// servers have one limit together. 0 means that nothing is obeyed, at most 1 h.
+	MaxPause time.Duration
 
 	// ConnectTimeout bounds dialling and the TLS handshake. 0 means 5 s.
 	ConnectTimeout time.Duration
@@ -275,6 +284,10 @@ type Route struct {
 	// Queue and QueueWait apply to this cap, as in Upstream.
 	Queue     int
 	QueueWait time.Duration
+	// Cost replaces the upstream's Cost, unless it is zero. Budget limits what the calls of
+	// this route cost together, in addition to the upstream's. nil means no Budget.
+	Cost   weirhttp.Cost
+	Budget *Budget
 	// Rate limits each client before anything else; leave its Key, Client and Name empty:
 	// the Gateway sets them from RateBy, TrustedProxies and the route's Name. nil means no
 	// limit.

@@ -58,6 +58,9 @@ type handler struct {
 
 	// Kept when the route changes; nil without Concurrency, or without a Rate.
 	calls   *valve
+	budget  *purse        // never nil
+	cost    weirhttp.Cost // of the route, or else of the upstream
+	obeys   bool          // what the upstream states
 	clients *weirhttp.ClientLimiter
 
 	rejected *atomic.Uint64        // the Gateway's
@@ -68,6 +71,8 @@ type handler struct {
 type source struct {
 	pool           *upstream.Pool
 	calls, streams valve
+	budget         purse
+	stated         *weirhttp.StatedLimits
 	shared         *weirhttp.SharedLimiter // calls, with the bound on slow clients for all routes
 }
 

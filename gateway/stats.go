@@ -14,7 +14,8 @@ import (
 type Stats struct {
 	Cache     weirhttp.CacheStats       `json:"cache"`
 	Routes    map[string]weirhttp.Stats `json:"routes"`
-	Durations map[string]RouteDurations `json:"durations"` // by route
+	Budgets   map[string]BudgetStats    `json:"budgets,omitempty"` // of routes that have one
+	Durations map[string]RouteDurations `json:"durations"`         // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
 	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
@@ -32,7 +33,11 @@ type UpstreamStats struct {
 	Limit    LimitStats    `json:"limit"`
 	Servers  []ServerStats `json:"servers"`
 	Retries  uint64        `json:"retries"`
-	NoBudget uint64        `json:"retries_refused"` // by the budget
+	NoBudget uint64        `json:"retries_refused"` // by the budget of retries
+	// Budget is nil without one.
+	Budget *BudgetStats `json:"budget,omitempty"`
+	// Stated is what its servers have stated, if that is obeyed.
+	Stated *weirhttp.StatedStats `json:"stated,omitempty"`
 }
 
 // ServerStats holds the statistics of one server.
@@ -59,12 +64,22 @@ func (g *Gateway) Stats() Stats {
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name] = h.http.Stats()
+		if b := h.budget.stats(); b != nil {
+			if s.Budgets == nil {
+				s.Budgets = make(map[string]BudgetStats)
+			}
+			s.Budgets[h.route.Name] = *b
+		}
 		s.Durations[h.route.Name] = RouteDurations{h.http.RequestTimes(), h.http.CallTimes(), h.http.WaitTimes()}
 	}
 	for name, src := range now.sources {
 		servers, retries, refused := src.pool.Stats()
 		u := UpstreamStats{Limit: src.calls.now.Load().look(), Retries: retries, NoBudget: refused}
 		u.Limit.Blocked = src.shared.Blocked()
+		u.Budget = src.budget.stats()
+		if stated := src.stated.Stats(); stated != (weirhttp.StatedStats{}) {
+			u.Stated = &stated
+		}
 		for _, one := range servers {
 			u.Servers = append(u.Servers, ServerStats(one))
 		}

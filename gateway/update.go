@@ -110,7 +110,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		src = &source{pool: pool}
+		src = &source{pool: pool, stated: weirhttp.NewStatedLimits(u.stated())}
 		src.shared = weirhttp.NewSharedLimiter(&src.calls, 1) // until commit
 		p.fresh = append(p.fresh, src)
 	}
@@ -128,6 +128,10 @@ func (p *plan) source(u Upstream) (*source, error) {
 		}
 		p.limits = append(p.limits, func() { src.streams.set(gate) })
 	}
+	p.limits = append(p.limits, func() {
+		src.budget.set(u.Name, u.Budget)
+		src.stated.Update(u.stated())
+	})
 	return src, nil
 }
 
@@ -141,7 +145,8 @@ func (p *plan) kept(c Config, r Route, src *source) *handler {
 		return nil
 	}
 	for _, h := range p.before.handlers {
-		if h.route.Name == r.Name && h.source == src && h.path == r.path(c.upstream(r)) && reflect.DeepEqual(h.route, r) {
+		if h.route.Name == r.Name && h.source == src && h.path == r.path(c.upstream(r)) && reflect.DeepEqual(h.route, r) &&
+			h.cost == r.cost(c.upstream(r)) && h.obeys == (c.upstream(r).MaxPause > 0) {
 			return h
 		}
 	}

@@ -56,6 +56,10 @@ func (c Config) Validate() error {
 			known = len(c.Upstreams) == 1
 		}
 		f.Check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
+		if known {
+			u := c.upstream(r)
+			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil, at+".Cost", "none", "set, as there is a Budget")
+		}
 		r.validate(f, at)
 	}
 	return f.Err()
@@ -106,6 +110,9 @@ func (u Upstream) validate(f *faults, at string) {
 		}
 	}
 	u.validateTarget(f, at)
+	u.Budget.validate(f, at+".Budget")
+	f.span(at+".MaxPause", u.MaxPause, 0, time.Hour)
+	f.adopt(at, weirhttp.Options{Cost: u.Cost}.Validate())
 	if u.Adaptive {
 		f.count(at+".Concurrency", u.Concurrency, 0, adaptive)
 	} else {
@@ -163,6 +170,7 @@ func (r Route) validate(f *faults, at string) {
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)
 	r.validateRate(f, at)
+	r.Budget.validate(f, at+".Budget")
 	f.span(at+".Timeout", r.Timeout, math.MinInt64, longest)
 	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
 	f.span(at+".StreamIdleTimeout", r.StreamIdleTimeout, math.MinInt64, longest)
@@ -171,7 +179,9 @@ func (r Route) validate(f *faults, at string) {
 	f.fields(at+".SetResponse", r.SetResponse)
 	f.names(at+".RemoveRequest", r.RemoveRequest)
 	f.names(at+".RemoveResponse", r.RemoveResponse)
-	f.adopt(at, r.options().Validate())
+	o := r.options()
+	o.Cost = r.Cost
+	f.adopt(at, o.Validate())
 	for i, name := range r.Cache.IgnoreHeaders {
 		f.loopless(index(at+".Cache.IgnoreHeaders", i), name)
 	}

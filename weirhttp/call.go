@@ -260,6 +260,14 @@ var clientConditions = []string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range",
 }
 
+// context returns ctx with the priority of c.
+func (c *call) context(ctx context.Context) context.Context {
+	if c.demand.Priority != limit.PriorityOf(ctx) {
+		return limit.ContextWithPriority(ctx, c.demand.Priority)
+	}
+	return ctx
+}
+
 // admit waits for a permit for c alone. The work under the permit must use the
 // returned context. If c is made from within another call, that call can lend its
 // permit to c until leave is called.
@@ -276,9 +284,7 @@ func (c *call) admit(ctx context.Context, l limit.Limiter) (inner context.Contex
 
 // acquire is admit for calls in which nothing is nested.
 func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
-	if c.demand.Priority != limit.PriorityOf(ctx) {
-		ctx = limit.ContextWithPriority(ctx, c.demand.Priority)
-	}
+	ctx = c.context(ctx)
 	began := time.Now()
 	permit, err := l.Acquire(ctx)
 	if err == nil {
@@ -343,6 +349,10 @@ func (c *call) fail(err error) {
 		}
 	}
 	if refused {
+		var over *overBudget
+		if errors.As(err, &over) {
+			h.count.costRefused.Add(uint64(over.units)) //nolint:gosec // never negative
+		}
 		c.counts(&h.count.refused)
 		h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
 	}

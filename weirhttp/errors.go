@@ -121,6 +121,8 @@ func answerTo(err error, client, gateway bool) answer {
 	var body *bodyError
 	var forward *ForwardError
 	switch {
+	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
+		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_denied", "the request costs more than the limit allows"}
 	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit is unreachable"}
 	case errors.As(err, &refused) && client:
@@ -232,6 +234,7 @@ func (c *call) answer(err error) {
 // error:
 //
 //	400s  404 for weir.ErrNotFound, 408 for ErrSlowClient, 413 for a *http.MaxBytesError
+//	      and for a *limit.Error with limit.TooMany, which a retry does not help
 //	503   for a *limit.Error, weir.ErrStuck and weir.ErrClosed, with Retry-After
 //	504   for a call that took too long
 //	500   for everything else

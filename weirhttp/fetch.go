@@ -46,10 +46,12 @@ func (f *flight) fly(ctx context.Context) {
 		return
 	}
 	began := time.Now()
+	defer func() { f.charge.undo() }()
 	permit, err := f.admit(ctx)
 	if err != nil {
 		return
 	}
+	defer f.charge.end(limit.Ignored)
 	f.queued = time.Since(began)
 	h.delayed(f.queued)
 	for conditional := f.stale != nil; ; conditional = false {
@@ -66,7 +68,7 @@ func (f *flight) fly(ctx context.Context) {
 		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
 		})
-		t.sink, s.streams = s, f.q.Streams
+		t.sink, s.streams, s.charge = s, f.q.Streams, f.charge
 		err = h.exchange(req, s, f.cancel, f.late)
 		t.readers.Close()
 		if t.again && err == nil {
@@ -74,6 +76,7 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		ended = true
 		t.permit.Release(outcome(t.status, err))
+		f.charge.finish(t.status, err)
 		t.finish(err)
 		return
 	}
@@ -121,8 +124,21 @@ func (a *admission) DemandLocked() (admit.Demand, bool) {
 }
 
 func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
-	a.group.handler.press()
-	return a.group.handler.o.Limiter.Acquire(ctx)
+	h := a.group.handler
+	h.press()
+	var err error
+	if a.charge, err = h.charge(ctx, a.req); err != nil {
+		return limit.Permit{}, err
+	}
+	admitted := false
+	defer func() { // deferred, because the Limiter can panic
+		if !admitted {
+			a.charge.undo()
+		}
+	}()
+	permit, err := h.o.Limiter.Acquire(ctx)
+	admitted = err == nil
+	return permit, err
 }
 
 func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
@@ -298,6 +314,7 @@ func (t *fetch) finish(err error) {
 		return
 	}
 	s := t.events.stored(h, t.resp, f.req, t.header, whole)
+	s.Cost = f.charge.cost()
 	f.lookup.brings(s)
 	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; otherwise released when its last reader leaves
@@ -334,7 +351,7 @@ func (h *Handler) freshen(key responses.Key, w *responses.Write, r *http.Request
 	header := rfc9111.Freshen(old.Header, update)
 	resp, _ := h.judge(key, r, q, old.Status, header, false, sent, now)
 	s := h.stored(resp, r, header, old.Body)
-	s.Pace = old.Pace
+	s.Pace, s.Cost = old.Pace, old.Cost
 	lookup.head(&resp, int64(len(s.Body)))
 	lookup.brings(s)
 	if resp.Storable {

@@ -56,6 +56,7 @@ type flight struct {
 	waiting []*joiner    // until the headers arrive
 	crowd   admit.Crowd  // their demand on the limiter
 	place   *limit.Place // while it is queued for admission
+	charge  *charge      // of the goroutine of the call until done is closed; nil: it costs nothing
 	nested  lend.Call    // calls that wait for it, and the permits that they can lend
 	// call is the context of the call that the Observer returned. nil without an
 	// Observer, and before CallStart.

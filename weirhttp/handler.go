@@ -30,6 +30,7 @@ type Handler struct {
 	cache      *Cache
 	policy     rfc9111.Policy
 	reads      readRules
+	costs      *costs            // nil: cost is not counted
 	name       string            // as in Cache-Status
 	route      string            // as in Receipts
 	vary       []string          // fields and cookies that the policy adds to Vary
@@ -74,6 +75,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	h := &Handler{
 		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
 		reads:   newReadRules(o.Reads),
+		costs:   newCosts(o.Cost),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
 	}
 	h.began = time.Now()

@@ -49,6 +49,13 @@ type Options struct {
 	// Limiter admits calls to the next handler. nil means a limit.Concurrency of 256
 	// with its default queue. For no limit use limit.All().
 	Limiter limit.Limiter
+	// Budget admits calls to the next handler by Cost, before Limiter. Its permit is held
+	// until the response has ended, for streams too. nil means that cost is counted, and
+	// not limited.
+	Budget limit.Limiter
+	// Cost is what a call costs. The zero Cost counts nothing. Hits and requests that are
+	// served by another's call cost nothing.
+	Cost Cost
 	// Streams is the limiter for upgrades and event streams, which last long. nil
 	// means a limit.Concurrency of 1024 without a queue.
 	Streams limit.Limiter
@@ -172,6 +179,7 @@ func (o Options) Validate() error {
 	o.checkReads(check)
 	o.Events.check(check)
 	o.Clients.check(check)
+	o.Cost.check(check, o.Budget)
 	f.Add(o.Fleet.Validate())
 	return f.Err()
 }

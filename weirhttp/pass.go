@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -55,13 +56,20 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	if !c.endless {
 		h.press()
 	}
+	charge, err := h.charge(c.context(ctx), r)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer charge.undo()
 	ctx, permit, leave, err := c.admit(ctx, limiter)
 	defer leave()
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	p.permit, p.ctx = permit, ctx
+	p.permit, p.ctx, p.charge = permit, ctx, charge
+	defer charge.end(limit.Ignored)
 	defer func() { p.permit.Release(limit.Ignored) }()
 	if !c.endless {
 		p.client.Hold(h.crowds)
@@ -101,6 +109,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		err = p.client.Err() // which the handler has swallowed
 	}
 	p.permit.Release(outcome(p.status, err))
+	charge.finish(p.status, cmp.Or(err, p.err))
 	p.end(err)
 }
 
@@ -112,6 +121,7 @@ type passthroughWriter struct {
 	c      *call
 	ctx    context.Context
 	permit limit.Permit
+	charge *charge
 	timer  *time.Timer // bounds the time until the headers, nil without a bound
 	wait   time.Duration
 	idle   *time.Timer  // bounds the time without progress after that, nil without a bound
@@ -200,6 +210,7 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	p.status = status
 	p.answered.Store(true)
 	p.trace.head(status)
+	p.charge.head(status, p.Header())
 	p.c.receipt.UpstreamStatus = status
 	if p.timer != nil {
 		p.timer.Stop()
@@ -274,6 +285,7 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 		p.idle.Stop() // the client's time does not count
 		defer p.moved()
 	}
+	p.charge.data(b)
 	p.written(len(b))
 	p.post.data(p.ctx, b)
 	p.client.Begin(slow.Down, len(b))

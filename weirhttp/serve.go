@@ -135,6 +135,7 @@ func (h *Handler) fill(dst http.Header, s *responses.Stored, st rfc9111.Standing
 // second for each response.
 func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, u use) {
 	h.count.hits.Add(1)
+	h.avoided(s)
 	h.fill(w.Header(), s, u.Standing)
 	h.tellKey(w, key)
 	h.report(w, Receipt{Outcome: OutcomeHit, TTL: u.TTL})
@@ -291,6 +292,7 @@ func (w partWriter) WriteHeader(status int) {
 // background.
 func (h *Handler) staleHit(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, u use) {
 	h.count.stale.Add(1)
+	h.avoided(s)
 	h.fill(w.Header(), s, u.Standing)
 	h.tellKey(w, key)
 	h.report(w, Receipt{Outcome: OutcomeStale, TTL: u.TTL})

@@ -31,6 +31,7 @@ type sink struct {
 	to     receiver
 	method string
 	trace  callTrace
+	charge *charge // nil: the call costs nothing
 
 	header  http.Header
 	fixed   http.Header // the header fields as they were at WriteHeader
@@ -76,6 +77,7 @@ func (s *sink) WriteHeader(status int) {
 	}
 	s.status = status
 	s.fixed = canonicalFields(s.header) // a copy: the handler may go on to change its header map, for trailers
+	s.charge.head(status, s.fixed)
 	s.noBody = s.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		s.length = n
@@ -141,6 +143,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	s.written += int64(len(p))
+	s.charge.data(p)
 	if !s.headed && len(s.pending)+len(p) <= maxPending {
 		s.pending = append(s.pending, p...)
 		return len(p), nil

@@ -22,6 +22,7 @@ type solo struct {
 	sink   *sink
 	sent   time.Time
 	permit limit.Permit
+	charge *charge
 	client slow.Client
 
 	conditional bool // the call revalidates the stored response
@@ -46,12 +47,19 @@ func (c *call) solo() {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
 	h.press()
+	charge, err := h.charge(c.context(ctx), c.r)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer charge.undo()
 	ctx, permit, leave, err := c.admit(ctx, h.o.Limiter)
 	defer leave()
 	if err != nil {
 		c.fail(err)
 		return
 	}
+	defer charge.end(limit.Ignored)
 	s := &solo{c: c, ctx: ctx, permit: permit}
 	s.client.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
 	defer s.client.Close()
@@ -76,10 +84,12 @@ func (c *call) solo() {
 			req.Header = req.Header.Clone()
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
 		}
+		s.charge = charge
 		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		s.sink.streams = c.q.Streams
+		s.sink.charge = charge
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional = false
@@ -88,6 +98,7 @@ func (c *call) solo() {
 		break
 	}
 	s.permit.Release(outcome(s.status, err))
+	charge.finish(s.status, err)
 	s.finish(err)
 }
 
@@ -222,7 +233,9 @@ func (s *solo) finish(err error) {
 	}
 	s.copied.Finish(nil, nil)
 	if whole, kept := s.copied.Whole(); kept && s.events.storable() {
-		s.write.Put(s.events.stored(c.h, s.resp, c.r, s.header, whole))
+		stored := s.events.stored(c.h, s.resp, c.r, s.header, whole)
+		stored.Cost = s.charge.cost()
+		s.write.Put(stored)
 	}
 	s.copied.Release()
 }

@@ -68,6 +68,7 @@ type Stats struct {
 
 	// Reads counts the requests with a body that only read.
 	Reads ReadStats `json:"reads"`
+	Cost  CostStats `json:"cost"`
 
 	Slow SlowStats `json:"slow"`
 
@@ -185,6 +186,7 @@ type counters struct {
 	readAhead, noMemory                                    atomic.Uint64
 	reads, unshared                                        atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
+	costSpent, costHits, costJoined, costRefused           atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -215,6 +217,7 @@ func (h *Handler) Stats() Stats {
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
 	}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
+	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load()}
 	s.Slow = SlowStats{
 		ReadAhead: c.readAhead.Load(), NoMemory: c.noMemory.Load(), CutSending: c.cutSending.Load(),
 		CutReading: c.cutReading.Load(), CutBlocked: c.cutBlocked.Load(), Blocked: h.blocked(),

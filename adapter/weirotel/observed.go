@@ -51,6 +51,15 @@ var readings = []reading{
 		},
 	},
 	{
+		name: "weir.cost", unit: "{unit}", text: "Units of cost: spent by loads and calls, avoided, and refused.", key: kindKey,
+		guard: func(s weir.Stats) []point {
+			return []point{of("spent", s.Cost.Spent), of("hit", s.Cost.Hits), of("join", s.Cost.Joins), of("fleet", s.Cost.Fleet), of("refused", s.Cost.Refused)}
+		},
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("spent", s.Cost.Spent), of("hit", s.Cost.Hits), of("joined", s.Cost.Joined), of("refused", s.Cost.Refused)}
+		},
+	},
+	{
 		name: "weir.refused", unit: "{call}", text: "Loads and requests that were refused.", key: reasonKey,
 		guard: func(s weir.Stats) []point { return []point{of("limit", s.Refusals), of("stuck", s.StuckRefusals)} },
 		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("client", s.RefusedClient)} },

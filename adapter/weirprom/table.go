@@ -9,6 +9,9 @@ var (
 	guardAvoided = counter("weir_guard_avoided_total",
 		"Calls that did not start a load: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).",
 		"guard", "kind")
+	guardCost = counter("weir_guard_cost_total",
+		"Units of cost: of loads (spent), and what calls would have cost that were answered from memory (hit), joined a load (join), got the value of another instance (fleet), or whose load the limiter refused (refused).",
+		"guard", "kind")
 	guardCalls            = counter("weir_guard_calls_total", "Calls, whatever their result; each key of a GetMany counts as one.", "guard")
 	guardLoads            = counter("weir_guard_loads_total", "Runs of the load function, including refreshes.", "guard")
 	guardRefreshes        = counter("weir_guard_refreshes_total", "Loads in the background.", "guard")
@@ -36,6 +39,9 @@ var (
 	httpRequests = counter("weir_http_requests_total", "Requests.", "route")
 	httpAvoided  = counter("weir_http_avoided_total",
 		"Requests that did not need a call: answered by a fresh response (hit), a stale one (stale), another request's call (joined), or after the origin sent no body (validated). Those of kind fleet, fetched by another instance, are included in hit and stale.",
+		"route", "kind")
+	httpCost = counter("weir_http_cost_total",
+		"Units of cost: of upstream calls (spent), and what requests would have cost that were answered by a stored response (hit), shared another request's call (joined), or were refused by a budget (refused).",
 		"route", "kind")
 	httpCalls           = counter("weir_http_calls_total", "Upstream calls, including refreshes.", "route")
 	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")

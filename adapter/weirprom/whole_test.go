@@ -22,6 +22,7 @@ import (
 // contract lists the names and labels that dashboards and alerts rely on.
 const contract = `
 weir_guard_avoided_total guard kind=hit|stale|negative|failure|join
+weir_guard_cost_total guard kind=spent|hit|join|fleet|refused
 weir_guard_calls_total guard
 weir_guard_loads_total guard
 weir_guard_refreshes_total guard
@@ -44,6 +45,7 @@ weir_guard_load_duration_seconds guard
 weir_guard_wait_duration_seconds guard
 weir_http_requests_total route
 weir_http_avoided_total route kind=hit|stale|joined|validated|fleet
+weir_http_cost_total route kind=spent|hit|joined|refused
 weir_http_calls_total route
 weir_http_refreshes_total route
 weir_http_call_failures_total route kind=no_answer|broken|server_error
@@ -95,6 +97,14 @@ weir_server_ejected upstream server
 weir_server_in_flight upstream server
 weir_server_calls_total upstream server
 weir_server_failures_total upstream server
+weir_budget_left kind=upstream budget
+weir_budget_burst kind=upstream budget
+weir_budget_queued kind=upstream budget
+weir_budget_waited_total kind=upstream budget
+weir_budget_refused_total kind=upstream budget
+weir_budget_returned_total kind=upstream budget
+weir_budget_owed_total kind=upstream budget
+weir_budget_forgiven_total kind=upstream budget
 weir_upstream_retries_total upstream
 weir_upstream_retries_refused_total upstream
 weir_fleet_open guard
@@ -176,7 +186,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 	return opened(t, gateway.Config{
 		Cache: cache,
 		Upstreams: []gateway.Upstream{
-			{Name: "front", Servers: []string{url}, Adaptive: true},
+			{Name: "front", Servers: []string{url}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: &gateway.Budget{Units: 100}},
 			{Name: "back", Servers: []string{url, "http://127.0.0.1:1"}},
 		},
 		Routes: []gateway.Route{
@@ -234,7 +244,7 @@ func TestC8_TypesAreThoseOfMetrics(t *testing.T) {
 
 // Label values are names from the configuration, and never sent by clients.
 func TestC8_NoLabelHoldsAKey(t *testing.T) {
-	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result"}
+	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result", "budget"}
 	for name, f := range gather(t, everything(t)) {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {

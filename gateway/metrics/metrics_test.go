@@ -23,10 +23,12 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	})
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
+		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
 		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
 			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
 			Retries: 10, NoBudget: 11,
+			Budget: &gateway.BudgetStats{Left: 45, Burst: 46, Queued: 47, Waited: 48, Refused: 49, Returned: 50, Owed: 51, Forgiven: 52},
 			Limit: gateway.LimitStats{
 				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16,
 				RefusedBy: map[string]uint64{"queue full": 17}, Latency: 18 * time.Second, Baseline: 19 * time.Second,
@@ -47,6 +49,9 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,
 		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.ejected main b": 1,
+		"budget.left upstream main": 45, "budget.burst upstream main": 46, "budget.queued upstream main": 47, "budget.waited upstream main": 48,
+		"budget.refused upstream main": 49, "budget.returned upstream main": 50, "budget.owed upstream main": 51,
+		"budget.forgiven upstream main": 52, "budget.left route chat": -44,
 		"fleet.open prices": 1, "fleet.acquires prices fresh": 23, "fleet.acquires prices granted": 24, "fleet.acquires prices held": 25,
 		"fleet.acquires prices cooling": 26, "fleet.unavailable prices": 27, "fleet.lost_leases prices": 28, "fleet.waits prices": 29,
 		"fleet.pushes prices": 30, "fleet.resets prices": 31, "fleet.pending_invalidations prices": 32, "fleet.reads_blocked prices": 1,

@@ -25,6 +25,18 @@ var (
 	serverFailures = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")
 )
 
+// Budgets of upstreams and routes. The label kind is upstream or route.
+var (
+	budgetLeft     = declare(Gauge, "budget.left", "{unit}", "Units of cost that can be spent; negative if some are owed.", "kind", "budget")
+	budgetBurst    = declare(Gauge, "budget.burst", "{unit}", "Units of cost that can be spent at once.", "kind", "budget")
+	budgetQueued   = declare(Amount, "budget.queued", "{call}", "Calls that wait for units.", "kind", "budget")
+	budgetWaited   = declare(Counter, "budget.waited", "{call}", "Calls that were admitted after a wait for units.", "kind", "budget")
+	budgetRefused  = declare(Counter, "budget.refused", "{call}", "Calls that were refused for lack of units.", "kind", "budget")
+	budgetReturned = declare(Counter, "budget.returned", "{unit}", "Units that estimates had in excess.", "kind", "budget")
+	budgetOwed     = declare(Counter, "budget.owed", "{unit}", "Units that estimates lacked.", "kind", "budget")
+	budgetForgiven = declare(Counter, "budget.forgiven", "{unit}", "Units that estimates lacked, and that were not taken because of MaxDebt.", "kind", "budget")
+)
+
 // A gateway, and a cache of responses.
 var (
 	gatewayUnrouted = declare(Counter, "gateway.unrouted", "{request}", "Requests that no route matched.")

@@ -36,6 +36,12 @@ func (w *Walk) Gateway(st gateway.Stats) {
 	for name, u := range st.Upstreams {
 		w.limits[name] = true
 		w.upstream(name, u)
+		if u.Budget != nil {
+			w.budget("upstream", name, *u.Budget)
+		}
+	}
+	for name, b := range st.Budgets {
+		w.budget("route", name, b)
 	}
 	w.Cache(st.Cache)
 }
@@ -65,6 +71,17 @@ func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
 		put(w, limitLatency, l.Latency.Seconds(), name)
 		put(w, limitBaseline, l.Baseline.Seconds(), name)
 	}
+}
+
+func (w *Walk) budget(kind, name string, b gateway.BudgetStats) {
+	put(w, budgetLeft, b.Left, kind, name)
+	put(w, budgetBurst, b.Burst, kind, name)
+	put(w, budgetQueued, b.Queued, kind, name)
+	put(w, budgetWaited, b.Waited, kind, name)
+	put(w, budgetRefused, b.Refused, kind, name)
+	put(w, budgetReturned, b.Returned, kind, name)
+	put(w, budgetOwed, b.Owed, kind, name)
+	put(w, budgetForgiven, b.Forgiven, kind, name)
 }
 
 // Cache emits the values of a cache of responses, and of its fleet if it is in one.

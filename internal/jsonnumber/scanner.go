@@ -55,6 +55,9 @@ func (s *Scanner) Write(b []byte) {
 	}
 }
 
+// Done reports whether an object or array was read to its end.
+func (s *Scanner) Done() bool { return s.ends && !s.inNumber && !s.dead }
+
 // End returns the number, once the text is complete. It returns false if there is none, or
 // the text is not whole. Of several, the last one counts.
 func (s *Scanner) End() (n int, ok bool) {

@@ -27,6 +27,8 @@ type Stored struct {
 	// Body arrived. Like Body, it is not modified.
 	Events bool
 	Pace   []Step
+	// Cost is what the call that fetched it has cost, 0 if that is not counted.
+	Cost int64
 
 	// Extra is the number of bytes that Served will hold. They count from Put on.
 	Extra int64

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/jobs/jobshttp"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A form is the required syntax of a text value.
@@ -43,7 +44,8 @@ var forms = map[string]form{
 
 	"principal": {"header name or cookie:NAME", checkPrincipal},
 
-	"hostfield": {"preserve, server, or host", checkHostField},
+	"hostfield":    {"preserve, server, or host", checkHostField},
+	"cost pointer": {"JSON pointer", checkCostPointer},
 
 	"client": {"address or header:NAME", checkClient},
 
@@ -69,6 +71,21 @@ func checkEventText(most int, without, problem string) func(string) *mistake {
 		}
 		return nil
 	}
+}
+
+// checkCostPointer checks a JSON pointer to a cost, as package weirhttp reads it.
+func checkCostPointer(text string) *mistake {
+	m := &mistake{problem: "must be a JSON pointer such as /usage/total_tokens: up to 16 names of up to 256 bytes, each after a slash"}
+	if !strings.HasPrefix(text, "/") {
+		if p := "/" + strings.TrimPrefix(strings.ReplaceAll(text, ".", "/"), "$/"); (weirhttp.Options{Cost: weirhttp.Cost{Usage: p}}).Validate() == nil {
+			m.suggestion = p
+		}
+		return m
+	}
+	if (weirhttp.Options{Cost: weirhttp.Cost{Usage: text}}).Validate() != nil {
+		return m
+	}
+	return nil
 }
 
 func matching(re *regexp.Regexp, problem string) func(string) *mistake {

@@ -23,6 +23,8 @@ type Route struct {
 	Concurrency Count    `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Limit on concurrent calls of this route, in addition to the upstream's."`
 	Queue       Count    `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency."`
 	QueueWait   Duration `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait."`
+	Cost        Cost     `yaml:"cost" gw:"Cost" help:"Replaces the upstream's cost, if something is set."`
+	Budget      *Budget  `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what the route's calls cost together, in addition to the upstream's budget."`
 	Rate        *Rate    `yaml:"rate,omitempty" gw:"Rate" help:"Limit on the requests of each client, applied before anything else. Without it there is none."`
 	Priority    string   `yaml:"priority" default:"normal" enum:"background,low,normal,high" gw:"Priority" help:"Priority class of the route's requests in the upstream's queue."`
 

@@ -11,12 +11,35 @@ type Upstream struct {
 	Queue       Count        `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. With none, requests beyond the limit get 503 at once."`
 	QueueWait   Duration     `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
 	Streams     int          `yaml:"streams" default:"1024" min:"1" max:"1000000" gw:"Streams" help:"Limit on concurrent upgrades (WebSocket) and event streams, which are counted separately from calls."`
+	Cost        Cost         `yaml:"cost" gw:"Cost" help:"What a call costs, in units such as tokens: an estimate, and where the response states the cost. The estimate is units, the body and field together, at least 1."`
+	Budget      *Budget      `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what calls cost together. Without it, cost is counted and not limited."`
+	MaxPause    Duration     `yaml:"max_pause" default:"none" min:"1ms" max:"1h" none:"0" gw:"MaxPause" help:"Obeys the limits that the servers state, before they refuse: calls wait as Retry-After of a 429 or 503, RateLimit, RateLimit-Remaining, and x-ratelimit-remaining-requests and -tokens say, but not longer than this after the response. They wait up to queue_wait. It suits servers that have one limit together, such as an API."`
 	Connect     Duration     `yaml:"connect_timeout" default:"5s" min:"1ms" max:"10m" gw:"ConnectTimeout" help:"Limit on the time for connecting and the TLS handshake."`
 	IdleConn    Duration     `yaml:"idle_timeout" default:"2s" min:"1ms" max:"1h" gw:"IdleConn" help:"How long an unused connection is kept. If the server's Keep-Alive states less, 1s less than that."`
 	MaxIdle     int          `yaml:"max_idle_connections" default:"256" min:"1" max:"100000" gw:"MaxIdleConns" help:"Unused connections that are kept for each server."`
 	TLS         *UpstreamTLS `yaml:"tls,omitempty" gw:"TLS" help:"TLS for https servers. By default, certificates are checked against the system's roots and the host in the URL."`
 	Health      Health       `yaml:"health" gw:"Health" help:"How unhealthy servers are detected. If all servers are unhealthy, all are used."`
 	Retry       Retry        `yaml:"retry" gw:"Retry" help:"Which calls are retried. By default none: a request runs once at the origin."`
+}
+
+// Cost says what a call costs.
+type Cost struct {
+	Units        int    `yaml:"units" default:"0" min:"0" max:"1073741824" gw:"Units" help:"Units that each call costs."`
+	BytesPerUnit int    `yaml:"bytes_per_unit" default:"0" min:"0" max:"1073741824" gw:"BytesPerUnit" help:"Bytes of the request body that cost a unit, such as 4 for text that a model reads. 0 means that the body costs nothing."`
+	Field        string `yaml:"field,omitempty" form:"cost pointer" gw:"Field" help:"JSON pointer to a number of units in the request body, such as /max_tokens. It is read in bodies of up to 64KiB, which are read before admission."`
+	Default      int    `yaml:"default" default:"0" min:"0" max:"1073741824" gw:"Default" help:"Units for requests without that number, or with a body that is not read."`
+	Header       string `yaml:"header,omitempty" form:"field" gw:"Header" help:"Response field that states the cost."`
+	Usage        string `yaml:"usage,omitempty" form:"cost pointer" gw:"Usage" help:"JSON pointer to the cost in a JSON response, or in the last event of an event stream that has it, such as /usage/total_tokens. Compressed responses are not read."`
+}
+
+// Budget limits what calls cost together.
+type Budget struct {
+	Units     int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units that come back in per."`
+	Per       Duration `yaml:"per" default:"1m" min:"1ms" max:"24h" gw:"Per" help:"Period of units."`
+	Burst     int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that may be spent at once. 0 means the same as units. A call that costs more gets 413."`
+	MaxDebt   Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that may be owed after calls that cost more than their estimate; what is above it is forgiven. 0 means the same as burst."`
+	Queue     Count    `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for units."`
+	QueueWait Duration `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
 }
 
 // UpstreamTLS configures how https servers are verified, and the client certificate.

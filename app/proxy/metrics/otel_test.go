@@ -113,7 +113,7 @@ func collected(t *testing.T) map[string]bool {
 	defer origin.Close()
 	gw, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
-		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}}}, Routes: []gateway.Route{{Name: "shop"}}, Observer: tel.HTTP(),
+		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}}, Routes: []gateway.Route{{Name: "shop"}}, Observer: tel.HTTP(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -201,3 +201,7 @@ func cacheWithFolder(t *testing.T) *weirhttp.Cache {
 	}
 	return cache
 }
+
+// anyBudget returns a budget that is full again before anything can read it, so that two
+// readers get the same.
+func anyBudget() *gateway.Budget { return &gateway.Budget{Units: limit.MaxUnits, Burst: 100} }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	shared "github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // Both adapters report each row of the shared table, with the same series and values.
@@ -104,7 +105,7 @@ func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	t.Cleanup(origin.Close)
 	g, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
-		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true}},
+		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}},
 		Routes:    []gateway.Route{{Name: "shop", Path: "/shop"}},
 		Fleet:     &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
 	})

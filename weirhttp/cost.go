@@ -1,0 +1,269 @@
+package weirhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/weir-go/weir/internal/jsonnumber"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/limit"
+)
+
+// A Cost says what a call costs, in units of your choice such as tokens: an estimate, for
+// Options.Budget, and where the response states what it has been. The zero Cost counts no
+// cost. Units are whole numbers, at most limit.MaxUnits.
+type Cost struct {
+	// Units, the body and Field add up to the estimate, which is at least 1.
+	Units int
+	// BytesPerUnit is how many bytes of the request body cost a unit. 0 means that the
+	// body costs nothing.
+	BytesPerUnit int
+	// Field is a JSON pointer (RFC 6901) to a number in the request body, such as
+	// "/max_tokens". It is read if the body was read before admission, see
+	// ClientLimits.ReadAhead; nothing waits for it. Empty means none.
+	Field string
+	// Default is what Field counts for without that number: in a body without it, in
+	// one that is not JSON, and where the body was not read.
+	Default int
+
+	// Header is a response field with the number of units, such as "X-Cost". Empty means
+	// none.
+	Header string
+	// Usage is a JSON pointer to the number of units in a response of type
+	// application/json, or in the data of the last event of a text/event-stream that has
+	// it, such as "/usage/total_tokens". It is read as the response passes, which is
+	// neither held back nor changed. Responses with a Content-Encoding are not read.
+	// Empty means none.
+	Usage string
+}
+
+// MaxUsage is how much of a response is read for Cost.Usage. In what comes after that, no
+// usage is found, and the estimate stands.
+const MaxUsage = 64 << 20
+
+func (c Cost) check(check func(ok bool, field string, value any, bound string) bool, budget limit.Limiter) {
+	const pointer = `a JSON pointer such as "/usage/total_tokens", up to 16 names of 256 bytes`
+	for _, n := range []struct {
+		field string
+		value int
+	}{{"Units", c.Units}, {"BytesPerUnit", c.BytesPerUnit}, {"Default", c.Default}} {
+		check(n.value >= 0 && n.value <= limit.MaxUnits, "Cost."+n.field, n.value, "from 0 to 1073741824")
+	}
+	for _, p := range []struct{ field, value string }{{"Field", c.Field}, {"Usage", c.Usage}} {
+		_, err := jsonnumber.Parse(p.value)
+		check(p.value == "" || err == nil, "Cost."+p.field, p.value, pointer)
+	}
+	check(c.Default == 0 || c.Field != "", "Cost.Default", c.Default, "0 without a Field")
+	check(budget == nil || c != Cost{}, "Budget", budget, "nil without a Cost")
+}
+
+// costs are what a Handler makes of its Cost.
+type costs struct {
+	Cost
+	field, usage jsonnumber.Pointer
+}
+
+// newCosts returns nil for the zero Cost. c is valid.
+func newCosts(c Cost) *costs {
+	if c == (Cost{}) {
+		return nil
+	}
+	p := &costs{Cost: c}
+	p.field, _ = jsonnumber.Parse(c.Field)
+	p.usage, _ = jsonnumber.Parse(c.Usage)
+	return p
+}
+
+// estimate returns what a call for r should cost.
+func (c *costs) estimate(r *http.Request) int {
+	n := int64(c.Units)
+	if c.BytesPerUnit > 0 && r.ContentLength > 0 {
+		per := int64(c.BytesPerUnit)
+		n += (r.ContentLength-1)/per + 1
+	}
+	if !c.field.IsZero() {
+		n += int64(c.fieldOf(r))
+	}
+	return int(max(1, min(n, limit.MaxUnits)))
+}
+
+// fieldOf returns the number at Field, or Default.
+func (c *costs) fieldOf(r *http.Request) int {
+	body, ok := r.Body.(*readBody)
+	if !ok {
+		return c.Default
+	}
+	s := jsonnumber.NewScanner(c.field)
+	if _, err := io.Copy(scan{s}, io.NewSectionReader(body, 0, body.Size())); err != nil {
+		return c.Default
+	}
+	if n, ok := s.End(); ok {
+		return min(n, limit.MaxUnits)
+	}
+	return c.Default
+}
+
+// A scan is a Scanner as a Writer.
+type scan struct{ *jsonnumber.Scanner }
+
+func (s scan) Write(p []byte) (int, error) {
+	s.Scanner.Write(p)
+	return len(p), nil
+}
+
+// A charge is what one call takes from the budget. It belongs to the goroutine that writes
+// the response. A nil charge counts nothing.
+type charge struct {
+	h      *Handler
+	permit limit.Permit
+	units  int // the estimate, then what the response has stated
+	stated bool
+
+	text   *jsonnumber.Scanner // at most one of these is not nil
+	events *jsonnumber.Events
+	left   int64 // of the response, that may be read
+	ended  bool
+}
+
+// charge takes the estimate for r from the budget, waiting if necessary. It returns nil if
+// no cost is counted.
+func (h *Handler) charge(ctx context.Context, r *http.Request) (*charge, error) {
+	if h.costs == nil {
+		return nil, nil
+	}
+	c := &charge{h: h, units: h.costs.estimate(r)}
+	if h.o.Budget == nil {
+		return c, nil
+	}
+	var err error
+	if c.permit, err = limit.AcquireN(ctx, h.o.Budget, c.units); err != nil {
+		return nil, &overBudget{err, c.units}
+	}
+	return c, nil
+}
+
+// An overBudget is a refusal of the budget, with the estimate.
+type overBudget struct {
+	error
+	units int
+}
+
+func (e *overBudget) Unwrap() error { return e.error }
+
+// undo returns everything, for a call that was not made.
+func (c *charge) undo() {
+	if c != nil && !c.ended {
+		c.ended = true
+		c.permit.Release(limit.Unused)
+	}
+}
+
+// head reads the response headers. A refusal costs nothing, unless it states a cost.
+func (c *charge) head(status int, header http.Header) {
+	if c == nil {
+		return
+	}
+	if status >= 400 && status < 500 {
+		c.settle(0)
+		c.stated = false
+	}
+	if name := c.h.costs.Header; name != "" {
+		if n, ok := jsonnumber.Number(header.Get(name)); ok {
+			c.settle(n)
+			return
+		}
+	}
+	c.text, c.events, c.left = nil, nil, MaxUsage
+	if c.h.costs.usage.IsZero() || header.Get("Content-Encoding") != "" {
+		return
+	}
+	switch kind, _, _ := strings.Cut(strings.ToLower(header.Get("Content-Type")), ";"); {
+	case isStream(header):
+		c.events = jsonnumber.NewEvents(c.h.costs.usage)
+	case strings.TrimSpace(kind) == "application/json", strings.HasSuffix(strings.TrimSpace(kind), "+json"):
+		c.text = jsonnumber.NewScanner(c.h.costs.usage)
+	}
+}
+
+// data reads a part of the body, before the client has it.
+func (c *charge) data(p []byte) {
+	if c == nil || c.text == nil && c.events == nil {
+		return
+	}
+	if c.left -= int64(len(p)); c.left < 0 {
+		c.text, c.events = nil, nil
+		return
+	}
+	if c.text != nil {
+		c.text.Write(p)
+		if !c.text.Done() {
+			return
+		}
+		if n, ok := c.text.End(); ok {
+			c.settle(n)
+		}
+		c.text = nil
+		return
+	}
+	if c.events.Write(p) {
+		n, _ := c.events.End()
+		c.settle(n)
+	}
+}
+
+// settle sets what the call has cost.
+func (c *charge) settle(n int) {
+	n = min(n, limit.MaxUnits)
+	if n != c.units || !c.stated {
+		c.units, c.stated = n, true
+		c.permit.Settle(n)
+	}
+}
+
+// end is called when the call has ended.
+func (c *charge) end(o limit.Outcome) {
+	if c == nil || c.ended {
+		return
+	}
+	c.ended = true
+	c.h.count.costSpent.Add(uint64(c.units)) //nolint:gosec // never negative
+	c.permit.Release(o)
+}
+
+// finish is end for a call that ended with this status and err. A call that did not reach
+// the origin costs nothing.
+func (c *charge) finish(status int, err error) {
+	if status == 0 && unreachable(err) {
+		c.undo()
+		return
+	}
+	c.end(outcome(status, err))
+}
+
+// cost returns what the call has cost.
+func (c *charge) cost() int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(c.units)
+}
+
+// avoided counts what s cost, which is served instead of a call.
+func (h *Handler) avoided(s *responses.Stored) {
+	if s.Cost > 0 {
+		h.count.costHits.Add(uint64(s.Cost))
+	}
+}
+
+// CostStats count units of Options.Cost. All are 0 without one.
+type CostStats struct {
+	Spent   uint64 `json:"spent"`   // by calls: as the response states it, or else the estimate
+	Hits    uint64 `json:"hits"`    // avoided by stored responses: what their call cost
+	Joined  uint64 `json:"joined"`  // avoided by requests that were served by another's call
+	Refused uint64 `json:"refused"` // the estimate of requests that Options.Budget rejected
+}
+
+// Avoided is what requests would have cost in addition to Spent.
+func (s CostStats) Avoided() uint64 { return s.Hits + s.Joined }

@@ -1,0 +1,273 @@
+package weirhttp
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+var _ limit.UnitLimiter = (*StatedLimits)(nil)
+
+// StatedLimits obeys the limits that an origin states in its responses, so that calls wait
+// here instead of being refused there:
+//
+//   - Retry-After of a 429 or 503 (RFC 9110 section 10.2.3): no call until then
+//   - RateLimit (draft-ietf-httpapi-ratelimit-headers), and RateLimit-Remaining with
+//     RateLimit-Reset, also with X- in front: calls that are left, and until when
+//   - X-RateLimit-Remaining-Requests and -Tokens with X-RateLimit-Reset-Requests and
+//     -Tokens, as model APIs have them: calls and units of cost that are left
+//
+// Trust is bounded: whatever an origin states, no call waits for it longer than MaxPause
+// after the response. A call that would wait longer than MaxWait, or past its deadline, is
+// refused at once with the time until the origin should accept it.
+//
+// Create one with [NewStatedLimits]. It is safe for concurrent use, and has no goroutine.
+type StatedLimits struct {
+	name string
+
+	mu       sync.Mutex
+	o        StatedLimitsOptions // guarded by mu; with defaults
+	until    time.Time           // guarded by mu; no call before that
+	calls    allowance           // guarded by mu
+	units    allowance           // guarded by mu
+	waited   uint64              // guarded by mu
+	refused  limit.Refusals      // guarded by mu
+	observed uint64              // guarded by mu; statements so far
+}
+
+// StatedLimitsOptions configure StatedLimits.
+type StatedLimitsOptions struct {
+	// Name is reported in errors.
+	Name string
+	// MaxPause is the longest time for which a response can make calls wait. 0 means
+	// 30 s, at most 1 h; negative means that nothing is obeyed.
+	MaxPause time.Duration
+	// MaxWait is the longest time for which a call waits. 0 means 10 s, negative means
+	// that only its own deadline counts.
+	MaxWait time.Duration
+}
+
+const (
+	defaultMaxPause   = 30 * time.Second
+	defaultStatedWait = 10 * time.Second
+)
+
+func (o StatedLimitsOptions) withDefaults() StatedLimitsOptions {
+	if o.MaxPause == 0 {
+		o.MaxPause = defaultMaxPause
+	}
+	o.MaxPause = max(0, min(o.MaxPause, time.Hour))
+	switch {
+	case o.MaxWait == 0:
+		o.MaxWait = defaultStatedWait
+	case o.MaxWait < 0:
+		o.MaxWait = forever
+	}
+	return o
+}
+
+// An allowance is how many calls or units are left until an instant.
+type allowance struct {
+	left  int
+	until time.Time // zero: nothing is known
+}
+
+// wait returns how long after now n can be taken.
+func (a *allowance) wait(now time.Time, n int) time.Duration {
+	if a.left >= n || !a.until.After(now) {
+		return 0
+	}
+	return a.until.Sub(now)
+}
+
+// NewStatedLimits returns StatedLimits for one origin.
+func NewStatedLimits(o StatedLimitsOptions) *StatedLimits {
+	return &StatedLimits{name: o.Name, o: o.withDefaults()}
+}
+
+// Update changes MaxPause and MaxWait. Calls that wait keep waiting.
+func (l *StatedLimits) Update(o StatedLimitsOptions) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.o = o.withDefaults()
+	latest := time.Now().Add(l.o.MaxPause)
+	for _, t := range []*time.Time{&l.until, &l.calls.until, &l.units.until} {
+		if t.After(latest) {
+			*t = latest
+		}
+	}
+}
+
+// Acquire implements limit.Limiter.
+func (l *StatedLimits) Acquire(ctx context.Context) (limit.Permit, error) { return l.AcquireN(ctx, 1) }
+
+// AcquireN implements limit.UnitLimiter. Its Permit cannot be settled: what is left is
+// stated by the next response.
+func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
+	var longest time.Time // until which the call waits at most
+	for {
+		if ctx.Err() != nil {
+			return limit.Permit{}, context.Cause(ctx)
+		}
+		deadline, bounded := ctx.Deadline()
+		l.mu.Lock()
+		now := time.Now()
+		wait := max(l.until.Sub(now), l.calls.wait(now, 1), l.units.wait(now, n))
+		if wait <= 0 {
+			l.calls.left--
+			l.units.left -= n
+			if !longest.IsZero() {
+				l.waited++
+			}
+			l.mu.Unlock()
+			return limit.Permit{}, nil
+		}
+		if longest.IsZero() {
+			longest = now.Add(min(l.o.MaxWait, forever-time.Minute))
+			if l.o.MaxWait == forever {
+				longest = now.AddDate(1, 0, 0)
+			}
+		}
+		var reason limit.Reason
+		switch {
+		case now.Add(wait).After(longest), limit.PriorityOf(ctx) < limit.Low:
+			reason = limit.RateExceeded
+		case bounded && !now.Add(wait).Before(deadline):
+			reason = limit.WaitTooLong
+		}
+		if reason != 0 {
+			l.refused[reason]++
+			l.mu.Unlock()
+			return limit.Permit{}, &limit.Error{Limiter: l.name, Reason: reason, RetryAfter: wait}
+		}
+		l.mu.Unlock()
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// Observe reads what a response with this status and these fields states. Malformed
+// fields are ignored.
+func (l *StatedLimits) Observe(status int, h http.Header) {
+	now := time.Now()
+	pause := time.Duration(-1)
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		if d, ok := retryTime(h.Get("Retry-After"), now); ok {
+			pause = d
+		}
+	}
+	calls, callsFor, ok := rateLimit(h)
+	if !ok {
+		for _, prefix := range []string{"RateLimit-", "X-RateLimit-"} {
+			if calls, callsFor, ok = remaining(h, prefix+"Remaining", prefix+"Reset", now); ok {
+				break
+			}
+		}
+	}
+	if !ok {
+		calls, callsFor, ok = remaining(h, "X-RateLimit-Remaining-Requests", "X-RateLimit-Reset-Requests", now)
+	}
+	units, unitsFor, unitsOK := remaining(h, "X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Tokens", now)
+	if pause < 0 && !ok && !unitsOK {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observed++
+	at := func(d time.Duration) time.Time { return now.Add(min(d, l.o.MaxPause)) }
+	if until := at(pause); pause >= 0 && until.After(l.until) {
+		l.until = until
+	}
+	if ok {
+		l.calls = allowance{calls, at(callsFor)}
+	}
+	if unitsOK {
+		l.units = allowance{units, at(unitsFor)}
+	}
+}
+
+// retryTime reads a Retry-After: seconds or a date.
+func retryTime(s string, now time.Time) (time.Duration, bool) {
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
+		return time.Duration(n) * time.Second, true
+	}
+	if t, err := http.ParseTime(s); err == nil {
+		return max(0, t.Sub(now)), true
+	}
+	return 0, false
+}
+
+// rateLimit reads the RateLimit fields: a list of policies, each with r and perhaps t. The
+// one with the least left counts.
+func rateLimit(h http.Header) (left int, reset time.Duration, ok bool) {
+	for policy := range strings.SplitSeq(strings.Join(h.Values("RateLimit"), ","), ",") {
+		r, t := -1, 0
+		for i, param := range strings.Split(policy, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+			n, err := strconv.ParseUint(value, 10, 31)
+			switch {
+			case i == 0 || err != nil:
+			case name == "r":
+				r = int(n) //nolint:gosec // 31 bits
+			case name == "t":
+				t = int(n) //nolint:gosec // 31 bits
+			}
+		}
+		if r >= 0 && t > 0 && (!ok || r < left) {
+			left, reset, ok = r, time.Duration(t)*time.Second, true
+		}
+	}
+	return left, reset, ok
+}
+
+// remaining reads a pair of fields: how many are left, and for how long, which is seconds, a
+// time such as 6m0s, or seconds since 1970.
+func remaining(h http.Header, leftName, resetName string, now time.Time) (left int, reset time.Duration, ok bool) {
+	n, err := strconv.ParseUint(strings.TrimSpace(h.Get(leftName)), 10, 31)
+	if err != nil {
+		return 0, 0, false
+	}
+	text := strings.TrimSpace(h.Get(resetName))
+	const epoch = 1e8 // more seconds than any window has
+	if s, err := strconv.ParseFloat(text, 64); err == nil {
+		if s > epoch {
+			s -= float64(now.UnixMilli()) / 1000
+		}
+		if math.IsNaN(s) || s < 0 || s > 1e9 {
+			return 0, 0, false
+		}
+		reset = time.Duration(s * float64(time.Second))
+	} else if reset, err = time.ParseDuration(text); err != nil || reset < 0 {
+		return 0, 0, false
+	}
+	return int(n), reset, true //nolint:gosec // 31 bits
+}
+
+// StatedStats are what an origin has stated, and how many calls waited for it.
+type StatedStats struct {
+	Observed uint64        `json:"observed"`  // responses that stated something
+	Paused   time.Duration `json:"paused_ns"` // for how long from now no call is made
+	Waited   uint64        `json:"waited"`    // calls that waited, and were admitted
+	Refused  uint64        `json:"refused"`   // calls
+}
+
+// Stats returns a snapshot.
+func (l *StatedLimits) Stats() StatedStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return StatedStats{
+		Observed: l.observed, Waited: l.waited, Refused: l.refused.Total(),
+		Paused: max(0, l.until.Sub(now), l.calls.wait(now, 1)),
+	}
+}
