@@ -110,6 +110,7 @@ func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grp
 	if why == shareable {
 		x.invoker, x.cc = invoker, cc
 		m.policy.learn(reply.(proto.Message))
+		m.policy.asks(m.name, x.of)
 		r, alone, err := c.e.share(ctx, m, key, x)
 		if !alone {
 			return deliver(r, err, reply, opts)
@@ -118,7 +119,7 @@ func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grp
 	} else {
 		m.counts.notShared[why].Add(1)
 	}
-	return c.e.alone(ctx, m, func(ctx context.Context) error { return invoker(ctx, name, req, reply, cc, opts...) })
+	return c.e.alone(ctx, m, req, func(ctx context.Context) (any, error) { return reply, invoker(ctx, name, req, reply, cc, opts...) })
 }
 
 // identify returns the key of a call and what executes it, or why it shares nothing.
@@ -217,7 +218,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.e.admit(admitted, m, m.policy.streams)
+	p, err := c.e.admit(admitted, m, m.policy.streams, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -121,13 +121,13 @@ func failed(ctx context.Context, err error, client bool) error {
 	return statusOf(err, client)
 }
 
-// admit gets a permit for a call or stream that is not shared.
-func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter) (limit.Permit, error) {
+// admit gets a permit for a call with req, or for a stream, that is not shared.
+func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, req any) (limit.Permit, error) {
 	if e.closed.Load() {
 		m.counts.refused.Add(1)
 		return limit.Permit{}, statusOf(weir.ErrClosed, false)
 	}
-	p, err := by.Acquire(ctx)
+	p, err := m.acquire(ctx, by, req)
 	if err == nil {
 		return p, nil
 	}
@@ -139,10 +139,10 @@ func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter) (limit.
 }
 
 // alone executes a call that shares nothing. A panic of run passes through.
-func (e *engine) alone(ctx context.Context, m *method, run func(context.Context) error) error {
+func (e *engine) alone(ctx context.Context, m *method, req any, run func(context.Context) (resp any, err error)) error {
 	m.counts.alone.Add(1)
 	began := time.Now()
-	p, err := e.admit(ctx, m, m.policy.unary)
+	p, err := e.admit(ctx, m, m.policy.unary, req)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,12 @@ func (e *engine) alone(ctx context.Context, m *method, run func(context.Context)
 		seen.end(err)
 	}()
 	seen.begin()
-	err = run(seen.ctx)
+	var resp any
+	if resp, err = run(seen.ctx); err == nil {
+		if units := m.policy.spent(m.name, resp); units != 0 {
+			p.Settle(units)
+		}
+	}
 	return statusOf(err, false)
 }
 

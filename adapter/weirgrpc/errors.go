@@ -24,7 +24,8 @@ import (
 // Handlers that call a Guard can return its result. The first matching row applies:
 //
 //	a status error, also wrapped           err itself
-//	a *limit.Error                         Unavailable, with RetryInfo
+//	a *limit.Error with limit.TooMany      ResourceExhausted, without RetryInfo
+//	another *limit.Error                   Unavailable, with RetryInfo
 //	weir.ErrStuck, weir.ErrClosed          Unavailable, with RetryInfo of 1 s
 //	a failure from another instance        its code and details
 //	weir.ErrNotFound                       NotFound
@@ -51,6 +52,8 @@ func statusOf(err error, client bool) error {
 		return nil
 	case errors.As(err, &own):
 		return err
+	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
+		return status.Error(codes.ResourceExhausted, "the call costs more than the limit allows")
 	case errors.As(err, &refused) && client && !errors.Is(err, fleet.ErrUnavailable):
 		return retryLater(codes.ResourceExhausted, "too many calls from this client", refused.RetryAfter)
 	case errors.As(err, &refused):

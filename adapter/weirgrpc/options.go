@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
@@ -95,6 +97,21 @@ type Policy struct {
 	// Limiter admits executions and streams, instead of that of the Options. Nil:
 	// those.
 	Limiter limit.Limiter
+
+	// Cost estimates what an execution costs, in units of your choice: Budget counts
+	// these. For a stream, request is nil. 0 or less counts as 1. It is called on the
+	// goroutine of the call or of the shared execution, and must not keep request. Nil:
+	// cost is not counted.
+	Cost func(method string, request proto.Message) int
+	// Usage returns what an execution has cost, from its response, or false if that is
+	// unknown: then, and for errors and streams, the estimate stands. What the estimate
+	// had in excess goes back to the Budget, what it lacked is owed. Usage must not keep
+	// response. It requires Cost.
+	Usage func(method string, response proto.Message) (units int, ok bool)
+	// Budget admits executions and streams by Cost, before Limiter admits them as calls.
+	// Responses from memory and calls that join an execution cost nothing. It requires
+	// Cost.
+	Budget limit.Limiter
 
 	// Metadata names keys whose values are part of the identity.
 	Metadata []string
@@ -194,6 +211,8 @@ func (p Policy) check(f *option.Faults, at, pattern string) {
 	f.Check(validPattern(pattern), "Methods", fmt.Sprintf("%q", pattern), `"/", "/package.Service/" or "/package.Service/Method"`)
 	f.Check(p.Share <= ShareAll, at+".Share", uint8(p.Share), "ShareNone, ShareNoSideEffects or ShareAll")
 	f.Check(p.Peer <= PeerIgnored, at+".Peer", uint8(p.Peer), "PeerAlone, PeerInKey or PeerIgnored")
+	f.Check(p.Cost != nil || p.Usage == nil, at+".Usage", "given", "empty without Cost")
+	f.Check(p.Cost != nil || p.Budget == nil, at+".Budget", "given", "empty without Cost")
 	checkKeys(f, at+".Metadata", p.Metadata)
 	checkKeys(f, at+".IgnoreMetadata", p.IgnoreMetadata)
 	for _, k := range p.Metadata {

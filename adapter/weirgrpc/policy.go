@@ -20,14 +20,15 @@ import (
 // A policy is a Policy in use, with the Guard that shares its calls.
 type policy struct {
 	Policy
-	pattern string
-	keys    []string // of the identity
-	ignored []string // irrelevant
-	unary   limit.Limiter
-	streams limit.Limiter
-	guard   *weir.Guard[Key, *response] // nil without Share
-	fleet   bool
-	types   sync.Map // of protoreflect.FullName to protoreflect.MessageType: types of responses; only with a fleet
+	pattern  string
+	keys     []string // of the identity
+	ignored  []string // irrelevant
+	unary    limit.Limiter
+	streams  limit.Limiter
+	guard    *weir.Guard[Key, *response] // nil without Share
+	fleet    bool
+	requests sync.Map // of string, a method, to protoreflect.MessageType: types of requests; only with Cost
+	types    sync.Map // of protoreflect.FullName to protoreflect.MessageType: types of responses; only with a fleet
 }
 
 // healthService is exempt from admission unless it has a policy: a busy server is not
@@ -46,6 +47,12 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 	}
 	if p.Limiter != nil {
 		own.unary, own.streams = p.Limiter, p.Limiter
+	}
+	if p.Cost != nil {
+		own.unary, own.streams = limit.PerCall(own.unary), limit.PerCall(own.streams)
+	}
+	if p.Budget != nil {
+		own.unary, own.streams = limit.All(p.Budget, own.unary), limit.All(p.Budget, own.streams)
 	}
 	if p.Share == ShareNone {
 		return own, nil
@@ -66,7 +73,12 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 	}
 	var err error
 	prefix := own.fingerprint()
+	var cost func(Key) int
+	if p.Cost != nil {
+		cost = own.estimate
+	}
 	own.guard, err = weir.NewFrom(weir.Source[Key, *response]{
+		Cost: cost,
 		LoadEntry: func(ctx context.Context, key Key, _ weir.Previous[*response]) (weir.Entry[*response], error) {
 			return own.load(ctx, key)
 		},
@@ -130,7 +142,11 @@ func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], erro
 	}
 	r.private = r.raw != nil || directives.Private || isPrivate(r.header) || isPrivate(r.trailer)
 	r.measure()
-	return p.entry(r, directives), nil
+	e := p.entry(r, directives)
+	if r.err == nil {
+		e.Cost = p.spent(key.Method, r.msg)
+	}
+	return e, nil
 }
 
 // entry returns what the Guard is to do with r.

@@ -74,6 +74,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	key, id, why := s.e.identify(ctx, m, md, req)
 	if why == shareable {
 		x := &serverCall{handler: handler, id: id, of: req.(proto.Message).ProtoReflect().Type()}
+		m.policy.asks(m.name, x.of)
 		r, alone, err := s.e.share(ctx, m, key, x)
 		if !alone {
 			return s.reply(ctx, r, err)
@@ -83,9 +84,10 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		m.counts.notShared[why].Add(1)
 	}
 	var resp any
-	err = s.e.alone(ctx, m, func(ctx context.Context) (err error) {
+	err = s.e.alone(ctx, m, req, func(ctx context.Context) (any, error) {
+		var err error
 		resp, err = handler(ctx, req)
-		return err
+		return resp, err
 	})
 	return resp, err
 }
@@ -173,7 +175,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
-	p, err := s.e.admit(ctx, m, m.policy.streams)
+	p, err := s.e.admit(ctx, m, m.policy.streams, nil)
 	if err != nil {
 		return err
 	}
