@@ -186,3 +186,25 @@ func TestH34_StatedLimitsOfAnUpstream(t *testing.T) {
 		}
 	})
 }
+
+// H34: a route's Cost replaces its upstream's.
+func TestH34_ARouteHasItsOwnCost(t *testing.T) {
+	origin := model(t)
+	s := open(t, gateway.Config{
+		Upstreams: []gateway.Upstream{{
+			Name: "model", Servers: []string{origin.URL}, Cost: weirhttp.Cost{Units: 1},
+			Budget: &gateway.Budget{Units: 100, Per: 24 * time.Hour},
+		}},
+		Routes: []gateway.Route{{Name: "all"}, {Name: "report", Path: "/report", Cost: weirhttp.Cost{Units: 7}}},
+	})
+	left := 100
+	for path, cost := range map[string]int{"/page": 1, "/report": 7} {
+		resp, err := s.client.Post(s.url+path, "application/json", strings.NewReader(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		left -= cost
+		s.until(path+" is charged", func() bool { return int(s.g.Stats().Upstreams["model"].Budget.Left+0.5) == left })
+	}
+}
