@@ -195,6 +195,11 @@ routes:
 	put(t, file, strings.ReplaceAll(strings.ReplaceAll(text, "shop.pem, key: shop.key", "new.pem, key: new.key"), "/v1", "/v2"))
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 1)
+	// A connection that the kernel had given to the old listener still gets its certificate.
+	until(t, "new connections get the new certificate", func() bool {
+		resp, _ := fetched(t, client("www.shop.example", false), "GET", url+"/", "Host", "www.shop.example")
+		return resp.TLS.PeerCertificates[0].SerialNumber.Int64() == 4
+	})
 	present("a good reload", outer, "www.shop.example", 4)
 	if _, body := fetched(t, c, "GET", url+"/limited", "Host", "shop.example", "Accept", "text/html"); body != "429 changed" {
 		t.Errorf("the page after a reload is %q", body)
