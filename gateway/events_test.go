@@ -3,13 +3,10 @@ package gateway_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -305,92 +302,6 @@ func TestH33_TheOriginDies(t *testing.T) {
 			}
 		}
 	})
-}
-
-// raw is an origin that answers each request with these bytes, and then closes the
-// connection in order, or resets it.
-func raw(t *testing.T, answer string, reset bool) (*origin, func() int) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	var mu sync.Mutex
-	calls := 0
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
-					return
-				}
-				mu.Lock()
-				calls++
-				mu.Unlock()
-				_, _ = io.WriteString(c, answer)
-				if reset {
-					time.Sleep(10 * time.Millisecond) // so that the bytes are read before the reset
-					_ = c.(*net.TCPConn).SetLinger(0)
-				}
-			}()
-		}
-	}()
-	return &origin{addr: l.Addr().String()}, func() int { mu.Lock(); defer mu.Unlock(); return calls }
-}
-
-// How a stream ends on the wire, and what that makes of it.
-func TestH33_EndsOnTheWire(t *testing.T) {
-	const done, head = "data: a\n\ndata: [DONE]\n\n", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-	chunk := func(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
-	const chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
-	for name, row := range map[string]struct {
-		answer       string
-		reset        bool
-		end          string // of the route
-		whole, keeps bool
-	}{
-		"chunked":                      {chunked + chunk(done) + "0\r\n\r\n", false, "[DONE]", true, true},
-		"chunked, no last chunk":       {chunked + chunk(done), false, "[DONE]", false, false},
-		"chunked, cut in a chunk":      {chunked + "100\r\n" + done, false, "[DONE]", false, false},
-		"chunked, reset":               {chunked + chunk(done), true, "[DONE]", false, false},
-		"chunked, no terminal event":   {chunked + chunk("data: a\n\n") + "0\r\n\r\n", false, "[DONE]", false, false},
-		"chunked, without a rule":      {chunked + chunk("data: a\n\n") + "0\r\n\r\n", false, "", true, true},
-		"no last chunk, without one":   {chunked + chunk("data: a\n\n"), false, "", false, false},
-		"length":                       {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(done)) + done, false, "[DONE]", true, true},
-		"short length":                 {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(done)+1) + done, false, "[DONE]", false, false},
-		"closed":                       {head + "\r\n" + done, false, "[DONE]", true, false},
-		"closed, no terminal event":    {head + "\r\n" + "data: a\n\n", false, "[DONE]", false, false},
-		"closed, reset":                {head + "\r\n" + done, true, "[DONE]", false, false},
-		"closed, without a rule":       {head + "\r\n" + "data: a\n\n", false, "", true, false},
-		"coded":                        {head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(done) + "0\r\n\r\n", false, "[DONE]", true, false},
-		"another type that looks like": {strings.Replace(chunked, "event-stream", "event-streams", 1) + chunk(done) + "0\r\n\r\n", false, "[DONE]", true, false},
-		"with no-store":                {head + "Cache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(done) + "0\r\n\r\n", false, "[DONE]", true, false},
-		"with Set-Cookie":              {head + "Set-Cookie: a=b\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(done) + "0\r\n\r\n", false, "[DONE]", true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, calls := raw(t, row.answer, row.reset)
-			c := eventsConfig(o)
-			c.Routes[0].Events.End = row.end
-			s := open(t, c)
-			for range 2 {
-				got := s.get("/a", "Accept", "text/event-stream")
-				if (got.err == nil) != row.whole {
-					t.Errorf("got %d %q, %v; want whole %v", got.status, got.body, got.err, row.whole)
-				}
-			}
-			want := 2
-			if row.keeps {
-				want = 1
-			}
-			if n := calls(); n != want {
-				t.Errorf("%d calls; want %d", n, want)
-			}
-		})
-	}
 }
 
 // Two users with different credentials get their own streams (H3).

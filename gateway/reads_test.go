@@ -16,12 +16,13 @@ import (
 // H32: a gateway shares and stores the reads that a route declares, and forwards the
 // bytes of the client that leads.
 func TestH32_Gateway(t *testing.T) {
+	joined := make(chan struct{}) // closed when all other searches wait for the first
 	o := serving(t, "search", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.ContentLength != int64(len(body)) {
 			t.Errorf("the origin got %d bytes, %v; Content-Length %d", len(body), err, r.ContentLength)
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-joined
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprintf(w, "%s %s", r.Method, body)
 	})
@@ -48,6 +49,8 @@ func TestH32_Gateway(t *testing.T) {
 			}
 		})
 	}
+	s.until("29 searches wait", func() bool { return s.g.Stats().Routes["search"].Waiting == 29 })
+	close(joined)
 	wg.Wait()
 	if n := o.calls.Load(); n != 1 {
 		t.Errorf("%d calls for 30 searches of one meaning; want 1", n)

@@ -55,7 +55,7 @@ func (c Cost) check(check func(ok bool, field string, value any, bound string) b
 		_, err := jsonnumber.Parse(p.value)
 		check(p.value == "" || err == nil, "Cost."+p.field, p.value, pointer)
 	}
-	check(c.Default == 0 || c.Field != "", "Cost.Default", c.Default, "0 without a Field")
+	check(c.Default == 0 || c.Field != "", "Cost.Default", c.Default, "0 if no JSON field is read")
 	check(budget == nil || c != Cost{}, "Budget", budget, "nil without a Cost")
 }
 

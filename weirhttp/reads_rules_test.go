@@ -187,8 +187,8 @@ func TestH32_ExpectContinue(t *testing.T) {
 	}
 }
 
-// H32: a client that leaves in the middle of its body starts no call, and harms no one
-// who waits for the same.
+// H32: a client that leaves in the middle of its body starts no call, and affects no
+// other client with the same body.
 func TestH32_LeavesMidBody(t *testing.T) {
 	s := openSearch(t, reads(byJSON))
 	const head = "POST /search HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n"

@@ -132,7 +132,8 @@ func (d *decoder) checkCertificates(c *Config, path string, t *TLS) {
 			return // the names of the others may have been meant for it
 		}
 		if end := l.Cert.NotAfter; end.Before(now) {
-			d.wrong(paths[i]+".cert", "", "expired on "+end.UTC().Format(time.DateOnly), "")
+			// Not a fault: a restart would take all other names offline.
+			d.warn(c, paths[i]+".cert", "", "expired on "+end.UTC().Format(time.DateOnly)+"; clients reject it")
 		}
 	}
 	for _, err := range listen.CheckNames(leaves) {

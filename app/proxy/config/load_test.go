@@ -208,7 +208,7 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	c, faults := load(t, one+`admin: {token_file: ../good.token}
-listen: [{address: ":1", tls: {cert: ../server.pem, key: ../server.key}}]
+listen: [{address: ":1", tls: {cert: ../server.pem, key: ../server.key, more: [{cert: ../old.pem, key: ../old.key}]}}]
 routes:
   - {name: a}
   - {name: b}
@@ -222,6 +222,7 @@ routes:
 	want := strings.ReplaceAll(`weir.yaml:2:21: admin.token_file: "DIR/good.token" can be read by every user of this machine; run chmod 600 on it
 weir.yaml:2:21: admin.token_file: "DIR/good.token" has no effect without admin.address
 weir.yaml:3:58: listen[0].tls.key: "DIR/server.key" can be read by every user of this machine; run chmod 600 on it
+weir.yaml:3:87: listen[0].tls.more[0].cert: expired on 2004-01-10; clients reject it
 weir.yaml:6:5: routes[1]: gets no requests, because routes[0] matches all of them first
 weir.yaml:8:5: routes[3]: gets no requests, because routes[2] matches all of them first
 weir.yaml:9:5: routes[4]: gets no requests, because routes[0] matches all of them first`, "DIR", dir)
