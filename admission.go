@@ -95,21 +95,22 @@ func (r *run[K, V]) admit() bool {
 	return true
 }
 
-// reportRefusal wakes the callers and reports the refusal, after the load has
-// ended without a permit.
+// reportRefusal counts the refusal, wakes the callers and reports it, after the load
+// has ended without a permit. It counts first: a caller that reads Stats finds its own
+// refusal there.
 func (r *run[K, V]) reportRefusal() {
 	g, l := r.g, r.l
 	switch {
 	case !r.refused: // given up while it waited, not refused
 		return
 	case r.unwanted:
-		l.End(nil)
 		g.count.refreshesSkipped.Add(1)
+		l.End(nil)
 		g.event(l, EventRefreshSkipped, l.Flights()[0].Key, r.err)
 	default:
-		l.End(nil)
 		g.count.refusals.Add(1)
 		g.count.costRefused.Add(uint64(r.cost()))
+		l.End(nil)
 		g.event(l, EventRefused, l.Flights()[0].Key, r.err)
 	}
 }

@@ -194,8 +194,8 @@ func (g *Guard[K, V]) strandedLocked() []*inflight.Load[K, outcome[V]] {
 // dismiss wakes the callers of loads that strandedLocked has failed.
 func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 	for _, l := range lost {
-		l.End(ErrStuck)
 		g.count.stuckRefusals.Add(1)
+		l.End(ErrStuck)
 	}
 	for _, l := range lost { // after all of them, as it may not return
 		g.event(l, EventRefused, l.Flights()[0].Key, ErrStuck)
