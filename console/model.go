@@ -216,7 +216,7 @@ type Queue struct {
 	Dead    int           `json:"dead"`
 	Age     time.Duration `json:"age_ns"` // of the oldest waiting job
 	Done    uint64        `json:"done"`   // by this instance, since its start
-	Failed  uint64        `json:"failed"`
+	Failed  uint64        `json:"failed"` // likewise: jobs that ended failed or dead
 
 	// Orphan is set if the queue has jobs and belongs to no route.
 	Orphan *Orphan `json:"orphan,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/console/build"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/jobs"
 )
 
 // An adminUI is the operators' view of a proxy: the console and the metrics. It lives as
@@ -140,16 +141,18 @@ func (u *adminUI) program() metrics.Program {
 }
 
 // queues returns the queues of the jobs, with this program's share of the work. It is safe
-// for concurrent use. A route's jobs that must not be sent twice have a separate queue, and
-// are counted in the queue with the route's name.
+// for concurrent use.
 func (u *adminUI) queues() []console.Queue {
-	routes := u.p.jobs.info()
+	var here map[string]jobs.WorkerStats
+	if s := u.p.jobs.jobsStore(); s != nil {
+		here = s.WorkerStats()
+	}
 	var all []console.Queue
 	for _, q := range u.board.Queues() {
-		d := routes[q.Queue]
+		d := here[q.Queue]
 		one := console.Queue{
 			Name: q.Queue, Waiting: q.Waiting, Running: q.Taken, Dead: q.Dead, Age: q.Oldest,
-			Done: d.Succeeded, Failed: d.Failed,
+			Done: d.Succeeded, Failed: d.Ended,
 		}
 		if c := u.p.jobs.orphanCount(q.Queue); c != nil {
 			one.Orphan = &console.Orphan{

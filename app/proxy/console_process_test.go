@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,6 +63,10 @@ type shown struct {
 	Units  []shownUnit
 	Stores []struct{ Entries int }
 	Limits []struct{ Admitted uint64 }
+	Queues []struct {
+		Name string
+		Done uint64
+	}
 }
 
 func snapshot(t *testing.T, p *process) (s shown) {
@@ -119,6 +124,43 @@ func TestC5_ConsoleStatsAndMetricsSayTheSame(t *testing.T) {
 	if n := all["weir_http_request_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount(); n != 30 {
 		t.Errorf("weir_http_request_duration_seconds counts %d; want 30", n)
 	}
+}
+
+// The table of queues counts a job in the queue that the list shows for it.
+func TestC5_QueuesCountTheirOwnJobs(t *testing.T) {
+	s := newShop(t)
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	config(t, file, s.URL, "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"+
+		"routes: [{name: all, async: {}}]\njobs: {dir: jobs}")
+	p := start(t, "--config", file)
+	result(t, p.listen[0], later(t, p.listen[0]+"/report/0", "Idempotency-Key: zero"))
+	for i := range 2 {
+		result(t, p.listen[0], later(t, p.listen[0]+fmt.Sprint("/report/", 1+i)))
+	}
+	var page struct {
+		Jobs []struct{ Queue, State string }
+	}
+	if err := json.Unmarshal([]byte(get(p.admin+"/console/api/jobs").body), &page); err != nil || len(page.Jobs) != 3 {
+		t.Fatalf("the list has %+v, %v; want three jobs", page, err)
+	}
+	want := map[string]uint64{}
+	for _, j := range page.Jobs {
+		want[j.Queue]++
+	}
+	if len(want) != 2 {
+		t.Fatalf("the jobs are in %v; want one in a queue of its own", want)
+	}
+	until(t, "each queue to count its own jobs", func() bool {
+		got := map[string]uint64{}
+		for _, q := range snapshot(t, p).Queues {
+			if q.Done > 0 {
+				got[q.Name] = q.Done
+			}
+		}
+		return maps.Equal(got, want)
+	})
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
 }
 
 func TestBrowsersAreLedToTheConsole(t *testing.T) {

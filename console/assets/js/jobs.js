@@ -168,7 +168,7 @@ function queues() {
       { name: 'running', head: 'Taken', num: true, says: 'by a worker: running, or waiting for the next attempt', sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
       { name: 'dead', head: 'Dead', num: true, says: 'out of attempts', sort: (q) => q.dead, cell: (q) => count(q.dead), tone: (q) => (q.dead ? 'hurts' : 'zero') },
       { name: 'done', head: 'Done', num: true, roomy: true, says: 'by this instance, since its start', sort: (q) => q.done, cell: (q) => count(q.done) },
-      { name: 'failed', head: 'Failed', num: true, roomy: true, says: 'attempts of this instance, since its start', sort: (q) => q.failed, cell: (q) => count(q.failed), tone: (q) => (q.failed ? '' : 'zero') },
+      { name: 'failed', head: 'Failed', num: true, roomy: true, says: 'for good, failed or dead, by this instance, since its start', sort: (q) => q.failed, cell: (q) => count(q.failed), tone: (q) => (q.failed ? '' : 'zero') },
     ],
   });
   const el = panel('Queues', 'done and failed are this instance’s, since its start', table.el);

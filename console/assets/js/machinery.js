@@ -36,7 +36,7 @@ export class Servers {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
       { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
-      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s, r.failing, r.down && (r.d.calls > 0 || r.s.in_flight > 0)), r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
+      { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
       { name: 'failed', head: 'Failed', num: true, cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
@@ -49,15 +49,17 @@ export class Servers {
   draw(store, found, upstream) {
     const all = (store.snapshot.servers || []).filter((s) => upstream === undefined || s.upstream === upstream);
     const down = (s) => found.some((f) => f.level === 'bad' && f.badge === 'source failing' && (f.sources || []).includes(s.upstream));
-    const out = all.filter((s) => s.ejected || !s.healthy || down(s)).length;
-    text(this.hint, out ? `${out} of ${many(all.length, 'server')} ${out === 1 ? 'has' : 'have'} trouble` : `${many(all.length, 'server')}, all in use`);
     this.el.hidden = !all.length;
     const { snapshot, seconds } = store.before();
-    this.table.draw(all.map((s) => {
+    const rows = all.map((s) => {
       const then = (snapshot.servers || []).find((x) => x.upstream === s.upstream && x.url === s.url);
       const d = then ? difference(s, then, seconds) : {};
-      return { s, d, failing: share(d.failures, d.calls), down: down(s) };
-    }));
+      const failing = share(d.failures, d.calls);
+      return { s, d, failing, wrongs: wrongs(s, failing, down(s)) };
+    });
+    this.table.draw(rows);
+    const out = rows.filter((r) => r.wrongs.length).length;
+    text(this.hint, out ? `${out} of ${many(all.length, 'server')} ${out === 1 ? 'has' : 'have'} trouble` : `${many(all.length, 'server')}, all in use`);
   }
 }
 
