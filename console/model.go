@@ -214,9 +214,10 @@ type Queue struct {
 	Waiting int           `json:"waiting"`
 	Running int           `json:"running"`
 	Dead    int           `json:"dead"`
-	Age     time.Duration `json:"age_ns"` // of the oldest waiting job
-	Done    uint64        `json:"done"`   // by this instance, since its start
-	Failed  uint64        `json:"failed"` // likewise: jobs that ended failed or dead
+	Age     time.Duration `json:"age_ns"`           // of the oldest waiting job
+	Done    uint64        `json:"done"`             // by this instance, since its start
+	Failed  uint64        `json:"failed"`           // likewise: jobs that ended failed or dead
+	Paused  bool          `json:"paused,omitempty"` // none of its jobs starts
 
 	// Orphan is set if the queue has jobs and belongs to no route.
 	Orphan *Orphan `json:"orphan,omitempty"`

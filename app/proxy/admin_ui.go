@@ -152,7 +152,7 @@ func (u *adminUI) queues() []console.Queue {
 		d := here[q.Queue]
 		one := console.Queue{
 			Name: q.Queue, Waiting: q.Waiting, Running: q.Taken, Dead: q.Dead, Age: q.Oldest,
-			Done: d.Succeeded, Failed: d.Ended,
+			Done: d.Succeeded, Failed: d.Ended, Paused: q.Paused,
 		}
 		if c := u.p.jobs.orphanCount(q.Queue); c != nil {
 			one.Orphan = &console.Orphan{

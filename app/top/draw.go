@@ -204,8 +204,12 @@ func (s Style) queues(o Overview) []line {
 	rows := [][]string{{"jobs", "waiting", "taken", "dead"}}
 	paint := []string{bold}
 	for _, q := range o.Queues {
-		rows = append(rows, []string{plain.Line(q.Name), figures.Count(int64(q.Waiting)), figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))})
-		paint = append(paint, map[bool]string{true: yellow}[q.Dead > 0])
+		name := plain.Line(q.Name)
+		if q.Paused {
+			name = "(paused) " + name
+		}
+		rows = append(rows, []string{name, figures.Count(int64(q.Waiting)), figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))})
+		paint = append(paint, map[bool]string{true: yellow}[q.Dead > 0 || q.Paused])
 	}
 	return s.table(rows, paint, []bool{false, true, true, true}, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/weir/app/figures"
 	"github.com/weir-go/weir/console"
 )
 
@@ -48,6 +49,9 @@ func incidents(o Overview, s console.Snapshot) []Incident {
 	dead := 0
 	for _, q := range o.Queues {
 		dead += q.Dead
+		if q.Paused {
+			say("warn", "jobs", "%s is paused, %s waiting: weir jobs resume %s", q.Name, figures.Count(int64(q.Waiting)), q.Name)
+		}
 	}
 	if dead > 0 {
 		say("note", "jobs", "%d are dead: weir jobs dead", dead)

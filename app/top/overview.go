@@ -86,6 +86,7 @@ type Queue struct {
 	Waiting int    `json:"waiting"`
 	Taken   int    `json:"taken"`
 	Dead    int    `json:"dead"`
+	Paused  bool   `json:"paused,omitempty"`
 }
 
 // number is a number that can be unknown.
@@ -200,7 +201,7 @@ func (m *Model) Overview() Overview {
 		o.Limits = append(o.Limits, Limit{l.Name, l.Kind, l.Limit, l.InUse, l.Queued})
 	}
 	for _, q := range s.Queues {
-		o.Queues = append(o.Queues, Queue{q.Name, q.Waiting, q.Running, q.Dead})
+		o.Queues = append(o.Queues, Queue{q.Name, q.Waiting, q.Running, q.Dead, q.Paused})
 	}
 	o.Incidents = append(o.Incidents, incidents(o, s)...)
 	return o

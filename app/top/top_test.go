@@ -114,6 +114,21 @@ func TestC13_TopFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// J28: a paused queue is marked, and an incident says how to resume it.
+func TestJ28_TopShowsAPausedQueue(t *testing.T) {
+	m := new(top.Model)
+	m.Hello(&console.Hello{Snapshot: console.Snapshot{Queues: []console.Queue{{Name: "mail", Waiting: 1200, Paused: true}, {Name: "reports", Waiting: 5}}}})
+	all := strings.Join(top.Style{}.Lines(m.Overview()), "\n")
+	for _, want := range []string{"WATCH jobs: mail is paused, 1,200 waiting: weir jobs resume mail", "(paused) mail"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	if n := strings.Count(all, "paused"); n != 2 {
+		t.Errorf("%d times paused in\n%s; want 2, not for reports", n, all)
+	}
+}
+
 // serve serves a console, and returns the URL of its admin listener.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()

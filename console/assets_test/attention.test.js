@@ -93,6 +93,19 @@ test('stuck calls', () => {
   assert.deepEqual(found({ requests: 100 }, { unit: { stuck: 1 } }), ['bad checkout: 1 call of the source is stuck: abandoned long ago, but still running.']);
 });
 
+test('a paused queue says how to resume it, and is not without a worker', () => {
+  const queue = (name, paused, waiting = 3) => ({ name, waiting, running: 0, dead: 0, age_ns: 3e11, paused });
+  const s = (...queues) => store({}, { snapshot: { queues } });
+  const [one, ...rest] = attention(s(queue('mail', true, 1)));
+  assert.deepEqual(rest, []);
+  assert.equal(one.level, 'warn');
+  assert.equal(one.text, 'mail is paused: none of its jobs starts, and 1 job is waiting.');
+  assert.equal(one.next, 'Once the reason for the pause is gone: “weir jobs resume mail”.');
+  assert.equal(one.page, '#/jobs');
+  assert.deepEqual(found({}, { snapshot: { queues: [queue('a', true), queue('b', true), queue('c', true), queue('d', true), queue('e', false)] } }),
+    ['warn Jobs: a, b, c and 1 more queue are paused: none of their jobs starts, and 12 jobs are waiting.', 'warn Jobs: 3 jobs of e waiting, the oldest for 5 min, and none running.']);
+});
+
 test('a queue that stands, and one that comes and goes', () => {
   const l = { name: 'db', kind: 'fixed', limit: 10, queued: 5, held_ns: 1e8 };
   assert.deepEqual(found({}, { snapshot: { limits: [l] }, limits: { db: { queued: 5 } } }), ['warn db: a queue of 5 calls is not draining, which means a wait of about 50 ms.']);

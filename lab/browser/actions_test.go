@@ -82,6 +82,32 @@ func TestConsoleCancelsAJob(t *testing.T) {
 	s.quiet(p)
 }
 
+// J28: a paused queue is marked in the table of queues, and a banner on the overview says
+// how to resume it. Both disappear when it is resumed.
+func TestJ28_ConsoleShowsAPausedQueue(t *testing.T) {
+	s := open(t, "")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/jobs"))
+	set := func(verb string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/jobs/queues/reports/"+verb, nil)
+		must(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		must(t, err)
+		must(t, resp.Body.Close())
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", verb, resp.Status)
+		}
+	}
+	const mark = `[...document.querySelectorAll("th .badge")].some(b => b.innerText == "paused")`
+	const banner = `document.body.innerText.includes("“weir jobs resume reports”")`
+	set("pause")
+	must(t, p.Until(mark), p.Goto(s.admin+"/console/#/"), p.Until(banner))
+	set("resume")
+	must(t, p.Until("!"+banner), p.Goto(s.admin+"/console/#/jobs"), p.Until("!"+mark))
+	s.quiet(p)
+}
+
 // The list names jobs by method and, with show_keys, by path; a job and a filter have their
 // own addresses. Many jobs are retried at once: the filter counts them, the page asks for
 // confirmation with that count, and nothing happens after a no, or if the count is not right

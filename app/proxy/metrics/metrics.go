@@ -118,6 +118,7 @@ var (
 	jobsWaiting = gauge("weir_jobs_waiting", "Jobs that no worker has taken yet.", "queue")
 	jobsRunning = gauge("weir_jobs_running", "Jobs that a worker has taken and that are not over.", "queue")
 	jobsDead    = gauge("weir_jobs_dead", "Jobs on the dead list.", "queue")
+	jobsPaused  = gauge("weir_jobs_paused", "1 if the queue is paused: none of its jobs starts until it is resumed. Else 0.", "queue")
 	jobsOldest  = gauge("weir_jobs_oldest_seconds", "How long the oldest job that no worker has taken has waited.", "queue")
 
 	responses = counter("weir_responses_total", "What clients received: complete responses by the class of their status (1xx, for upgrades, to 5xx), responses that broke off (broken), and requests whose client left or was too slow (left). The route is empty for requests that no route matched.", "route", "class")
@@ -177,6 +178,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		put(jobsWaiting, float64(q.Waiting), q.Queue)
 		put(jobsRunning, float64(q.Taken), q.Queue)
 		put(jobsDead, float64(q.Dead), q.Queue)
+		put(jobsPaused, truth(q.Paused), q.Queue)
 		put(jobsOldest, q.Oldest.Seconds(), q.Queue)
 	}
 	if c.o.Responses != nil {

@@ -47,7 +47,7 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 	all := page(t, metrics.Options{
 		Logger: quiet,
 		Queues: func() []jobs.QueueStatus {
-			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Oldest: 4500 * time.Millisecond}}
+			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Paused: true, Oldest: 4500 * time.Millisecond}}
 		},
 		Responses: func() map[string]tally.Counts {
 			return map[string]tally.Counts{"": {tally.ClientError: 2}, "pages": {tally.Success: 41, tally.Broken: 1}}
@@ -57,7 +57,7 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 		},
 	})
 	for name, want := range map[string]float64{
-		"weir_jobs_waiting": 1, "weir_jobs_running": 2, "weir_jobs_dead": 3, "weir_jobs_oldest_seconds": 4.5,
+		"weir_jobs_waiting": 1, "weir_jobs_running": 2, "weir_jobs_dead": 3, "weir_jobs_paused": 1, "weir_jobs_oldest_seconds": 4.5,
 		"weir_build_info": 1, "weir_ready": 1, "weir_connections": 5,
 		"weir_config_reloads_total": 6, "weir_config_reload_failures_total": 7, "weir_config_last_reload_ok": 0,
 	} {

@@ -48,6 +48,7 @@ func Observe(of otelmetric.Meter, o Options) error {
 	}
 	waiting, running := amount("weir.jobs.waiting", "{job}", jobsWaiting.Help), amount("weir.jobs.running", "{job}", jobsRunning.Help)
 	dead := amount("weir.jobs.dead", "{job}", jobsDead.Help)
+	paused := state("weir.jobs.paused", jobsPaused.Help)
 	oldest, err := of.Float64ObservableGauge("weir.jobs.oldest", otelmetric.WithUnit("s"), otelmetric.WithDescription(jobsOldest.Help))
 	made(oldest, err)
 	wants, open := state("weir.ready", ready.Help), amount("weir.connections", "{connection}", connections.Help)
@@ -63,6 +64,7 @@ func Observe(of otelmetric.Meter, o Options) error {
 			to.ObserveInt64(waiting, int64(q.Waiting), queue)
 			to.ObserveInt64(running, int64(q.Taken), queue)
 			to.ObserveInt64(dead, int64(q.Dead), queue)
+			to.ObserveInt64(paused, int64(truth(q.Paused)), queue)
 			to.ObserveFloat64(oldest, q.Oldest.Seconds(), queue)
 		}
 		if o.Responses != nil {

@@ -154,7 +154,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	err := metrics.Observe(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), metrics.Options{
 		Queues: func() []jobs.QueueStatus {
-			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Oldest: 4500 * time.Millisecond}}
+			return []jobs.QueueStatus{{Queue: "report", Waiting: 1, Taken: 2, Dead: 3, Paused: true, Oldest: 4500 * time.Millisecond}}
 		},
 		Responses: func() map[string]tally.Counts { return map[string]tally.Counts{"pages": {8, 8, 8, 8, 8, 8, 8}} },
 		Program: func() metrics.Program {
@@ -180,7 +180,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"weir.jobs.waiting": 1, "weir.jobs.running": 2, "weir.jobs.dead": 3, "weir.jobs.oldest": 4.5, "weir.ready": 1,
+		"weir.jobs.waiting": 1, "weir.jobs.running": 2, "weir.jobs.dead": 3, "weir.jobs.paused": 1, "weir.jobs.oldest": 4.5, "weir.ready": 1,
 		"weir.connections": 5, "weir.config.reloads": 6, "weir.config.reload_failures": 7, "weir.config.last_reload_ok": 0,
 		"weir.responses": 8,
 	}

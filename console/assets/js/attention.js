@@ -241,6 +241,13 @@ function queues(all) {
     const counts = ['queued', 'started', 'dead', 'finished'].filter((k) => o[k] > 0).map((k) => `${o[k]} ${k}`).join(', ');
     say(o.queued + o.started > 0 ? 'warn' : 'note', 'orphan/' + q.name, 'no route', `no route serves the jobs of ${q.name} (${counts}): they do not run, and clients get 404 for them.`, `A route with ${o.setting} takes them over.`);
   }
+  const paused = all.filter((q) => q.paused);
+  if (paused.length) {
+    const names = words(paused.length > named ? [...paused.slice(0, named).map((q) => q.name), many(paused.length - named, 'more queue')] : paused.map((q) => q.name));
+    const waiting = paused.reduce((n, q) => n + q.waiting, 0);
+    say('warn', 'paused', 'paused', `${names} ${paused.length === 1 ? 'is' : 'are'} paused: none of ${paused.length === 1 ? 'its' : 'their'} jobs starts, and ${many(waiting, 'job')} ${waiting === 1 ? 'is' : 'are'} waiting.`,
+      `Once the reason for the pause is gone: ${words(paused.slice(0, named).map((q) => `“weir jobs resume ${q.name}”`))}.`);
+  }
   const served = all.filter((x) => !x.orphan);
   const of = (list, number) => {
     const names = list.map((q) => q.name);
@@ -252,7 +259,7 @@ function queues(all) {
     say('note', 'dead', 'dead jobs', `${of(dead, (q) => q.dead)} ${one ? 'is' : 'are'} dead: out of attempts.`, 'Read the error, and retry what can succeed now.');
     found[found.length - 1].page = '#/jobs?state=dead';
   }
-  const idle = served.filter((q) => q.waiting > 0 && q.age_ns > 60e9 && q.running === 0);
+  const idle = served.filter((q) => !q.paused && q.waiting > 0 && q.age_ns > 60e9 && q.running === 0);
   if (idle.length) {
     say('warn', 'idle', 'no worker', `${of(idle, (q) => q.waiting)} waiting, the oldest for ${age(Math.max(...idle.map((q) => q.age_ns)) / 1e9)}, and none running.`, 'Is a worker running, and does it reach the store?');
   }

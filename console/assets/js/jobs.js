@@ -143,7 +143,7 @@ export class Jobs {
   draw() {
     const told = new Map((this.app.store.snapshot.queues || []).map((q) => [q.name, q]));
     for (const q of this.known || []) {
-      if (!told.has(q.queue)) told.set(q.queue, { name: q.queue, waiting: q.waiting, running: q.taken, dead: q.dead, age_ns: q.oldest_ns });
+      if (!told.has(q.queue)) told.set(q.queue, { name: q.queue, waiting: q.waiting, running: q.taken, dead: q.dead, age_ns: q.oldest_ns, paused: q.paused });
     }
     const all = [...told.values()];
     this.queues.draw(all);
@@ -159,10 +159,15 @@ export class Jobs {
 
 const keyOf = (j) => j.queue + ' ' + j.id;
 
+// A queue's name, marked if the queue is paused.
+function drawQueue(td, q) {
+  swap(td, q.name + ' ' + Boolean(q.paused), () => [q.name, ...(q.paused ? [' ', h('span.badge', { 'data-level': 'warn', title: `None of its jobs starts until “weir jobs resume ${q.name}”` }, 'paused')] : [])]);
+}
+
 function queues() {
   const table = new Table({
     caption: 'Queues', key: (q) => q.name, sort: 'name', nothing: 'No queue has been used yet.', columns: [
-      { name: 'name', head: 'Queue', sort: (q) => q.name, cell: (q) => q.name },
+      { name: 'name', head: 'Queue', sort: (q) => q.name, draw: drawQueue },
       { name: 'waiting', head: 'Waiting', num: true, sort: (q) => q.waiting, cell: (q) => count(q.waiting), tone: (q) => (q.waiting ? '' : 'zero') },
       { name: 'age', head: 'Oldest', says: 'how long the oldest waiting job has waited', num: true, sort: (q) => q.age_ns, cell: (q) => (q.waiting && q.age_ns ? nanos(q.age_ns) : none) },
       { name: 'running', head: 'Taken', num: true, says: 'by a worker: running, or waiting for the next attempt', sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
