@@ -148,7 +148,7 @@ func TestC5_QueuesCountTheirOwnJobs(t *testing.T) {
 		want[j.Queue]++
 	}
 	if len(want) != 2 {
-		t.Fatalf("the jobs are in %v; want one in a queue of its own", want)
+		t.Fatalf("the jobs are in %v; want one in a separate queue", want)
 	}
 	until(t, "each queue to count its own jobs", func() bool {
 		got := map[string]uint64{}
