@@ -106,7 +106,7 @@ export class Chart {
     const c = color(l.color);
     const fill = this.spec.stacked ? c : l.fill ? alpha(c, 0.16) : undefined;
     return { scale: l.right ? 'right' : 'y', stroke: c, fill, width: this.spec.stacked ? 0 : l.width || 1.6,
-      dash: l.dash, points: { show: this.spec.stacked ? false : undefined, size: 4 }, spanGaps: false };
+      dash: l.dash, points: this.spec.stacked ? { show: false } : { show: true, size: 4, fill: c, filter: alone }, spanGaps: false };
   }
 
   resize() {
@@ -137,6 +137,14 @@ export class Chart {
     this.sizes.disconnect();
     if (this.u) this.u.destroy();
   }
+}
+
+// The values of a line without a neighbour: no stroke leads to them, so only a point
+// shows them.
+function alone(u, line) {
+  const v = u.data[line];
+  const none = (i) => v[i] === null || v[i] === undefined;
+  return v.map((_, i) => i).filter((i) => !none(i) && none(i - 1) && none(i + 1));
 }
 
 // Each line on top of the sum of those before it. The topmost comes first, because the
