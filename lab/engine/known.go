@@ -31,6 +31,8 @@ var known = map[string]debian{
 	"promtool":  {packages: "prometheus", program: "promtool", service: "prometheus"},
 	"chromium":  {packages: "chromium", program: "chromium"},
 	"node":      {packages: "nodejs", program: "node", fixed: true},
+	"npm":       {packages: "npm", program: "npm", fixed: true},
+	"pip":       {packages: "python3-pip python3", program: "pip3", fixed: true},
 }
 
 // Names returns the names of all engines and tools, sorted.

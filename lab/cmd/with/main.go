@@ -6,13 +6,14 @@
 // WEIR_TEST_ENGINES=required, runs the command, passes signals on to it, stops the
 // engines, and exits with the command's exit code. With --install, missing engines
 // are installed first (see package engine). Programs that are not servers to start
-// (ab, caddy, chromium, hey, nginx, node, promtool, varnish, wrk) only have to be
+// (ab, caddy, chromium, hey, nginx, node, npm, pip, promtool, varnish, wrk) only have to be
 // installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the program's file,
 // for tests that start, kill and pause their own server. For the programs that are
 // not started, WEIR_TEST_<PROGRAM> is the file.
 //
 // An optional engine is left out if it is missing and --install cannot install it,
-// because the machine's package lists lack it or it requires root. This is reported,
+// because the machine's package lists lack it or it requires root. So is a package
+// manager (npm, pip) whose registry does not respond. This is reported,
 // and its name is added to the comma-separated list WEIR_TEST_WITHOUT: only its tests
 // may be skipped.
 package main
@@ -151,10 +152,14 @@ func (o options) have(ctx context.Context) ([]string, error) {
 		if errors.Is(err, engine.ErrMissing) && o.install && engine.Listed(ctx, name) {
 			err = o.get(ctx, name)
 		}
+		installed := err == nil
+		if err == nil {
+			err = engine.Registry(ctx, name)
+		}
 		switch {
 		case err == nil:
 			names = append(names, name)
-		case errors.Is(err, engine.ErrMissing):
+		case installed, errors.Is(err, engine.ErrMissing):
 			fmt.Fprintf(os.Stderr, "with: WITHOUT %s, and so without the tests against it: %v\n", name, err)
 		default:
 			return nil, err
