@@ -332,3 +332,28 @@ func TestH10_RangesAndHeadFromTheStore(t *testing.T) {
 		})
 	})
 }
+
+// A 416 or a 412 is about the range or the condition of one request. Stored, it would
+// be the response to every request for the URL.
+func TestH10_ErrorsAboutRangesAndConditionsAreNotStored(t *testing.T) {
+	for status, request := range map[int][]string{
+		http.StatusRequestedRangeNotSatisfiable: {"Range", "bytes=200-"},
+		http.StatusPreconditionFailed:           {"If-Match", `"0"`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=60")
+				if r.Header.Get(request[0]) != "" {
+					w.WriteHeader(status)
+					return
+				}
+				_, _ = io.WriteString(w, "page")
+			})
+			s.get("/a", request...).want(t, status, "")
+			synctest.Wait()
+			s.get("/a").want(t, 200, "page")
+			s.get("/a").want(t, 200, "page")
+			s.wantCalls(2)
+		})
+	}
+}

@@ -215,7 +215,8 @@ func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forc
 	switch {
 	case r.Status < 200 || r.Status > 599 || r.Status == http.StatusPartialContent || r.Status == http.StatusNotModified:
 		return ReasonStatus
-	case forOneClient(r.Status):
+	case forOneClient(r.Status), r.Status == http.StatusRequestedRangeNotSatisfiable && q.Range,
+		r.Status == http.StatusPreconditionFailed && q.Conditional: // it is about the range or the condition, which the key does not have
 		return ReasonStatus
 	case d.mustUnderstand && !understood(r.Status):
 		return ReasonStatus
