@@ -39,7 +39,9 @@ type call struct {
 	// tries is the stored response for which c has a turn to call a failing origin.
 	tries *responses.Stored
 	turn  *responses.Failing
-	noted bool // the end of the call is already remembered with the stored response
+	// partial: its response was combined from stored parts and a part from the origin.
+	partial bool
+	noted   bool // the end of the call is already remembered with the stored response
 }
 
 // maxRounds is how often a request waits for another's call before it makes its own:

@@ -118,7 +118,7 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		}
 		st := s.At(now, c.q)
 		e.Stored = append(e.Stored, StoredState{
-			Status: s.Status, Bytes: len(s.Body), Age: st.Age.Round(time.Millisecond).String(),
+			Status: s.Status, Bytes: int(s.Size()), Age: st.Age.Round(time.Millisecond).String(),
 			TTL: st.TTL.Round(time.Millisecond).String(), Vary: s.Vary, Tags: publicTags(s.Tags),
 			Purged: s.Marked.Load(), Selected: s == selected,
 		})
@@ -137,6 +137,13 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 			h.cache.store.Tagged(readTag(c.key)))
 	case len(e.Stored) == 0:
 		e.say("Nothing is stored for its URL.")
+	case selected == nil && h.cache.store.Part(c.key, c.r.Header) != nil:
+		if hit, ok := h.findPart(c.r, c.q, c.key, now); ok {
+			e.Answer = "hit"
+			e.say("The range that it requests is stored, and fresh for another %v.", hit.standing.TTL.Round(time.Millisecond))
+			return true
+		}
+		e.say("Only parts of a response are stored for its URL. If they can be completed, only what is missing is requested.")
 	case selected == nil:
 		e.say("The responses stored for its URL are for other values of %s.", strings.Join(e.Stored[0].Vary, ", "))
 	case s == nil:

@@ -54,16 +54,20 @@ func (f *flight) fly(ctx context.Context) {
 	defer f.charge.end(limit.Ignored)
 	f.queued = time.Since(began)
 	h.delayed(f.queued)
-	for conditional := f.stale != nil; ; conditional = false {
-		t = &fetch{f: f, ctx: ctx, permit: permit}
+	missing := f.gap()
+	for conditional := f.stale != nil; ; conditional, missing = false, nil {
+		t = &fetch{f: f, ctx: ctx, permit: permit, gap: missing}
 		t.readers.Start(slow.Terms{}, t.cut)
 		t.readers.Hold(h.crowds)
 		req := f.req.WithContext(ctx)
 		rewind(req)
-		if conditional {
+		if conditional || missing != nil {
 			req.Header = req.Header.Clone()
+		}
+		if conditional {
 			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
 		}
+		missing.ask(req.Header)
 		t.sent = time.Now()
 		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
@@ -72,7 +76,7 @@ func (f *flight) fly(ctx context.Context) {
 		err = h.exchange(req, s, f.cancel, f.late)
 		t.readers.Close()
 		if t.again && err == nil {
-			continue // a 304 for something other than the stored response
+			continue // it was for something other than the stored response
 		}
 		ended = true
 		t.permit.Release(outcome(t.status, err))
@@ -159,6 +163,7 @@ type fetch struct {
 	sent time.Time
 	// conditional: the call revalidates the stored response.
 	conditional bool
+	gap         *gap // it asks for this instead of the whole body; nil if it does not
 	permit      limit.Permit
 	readers     slow.Client // of the body, which may hold back its writer
 
@@ -200,6 +205,12 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		f.validated(h.freshen(f.key, f.write, f.req, f.q, f.stale, header, t.sent, now, f.lookup))
 		return
 	}
+	if t.gap != nil {
+		var ok bool
+		if status, header, length, ok = t.fills(status, header, length); !ok {
+			return
+		}
+	}
 	t.resp, t.events = h.judge(f.key, f.req, f.q, status, header, t.sink.fin, t.sent, now)
 	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
@@ -235,14 +246,14 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
 	})
 	f.lookup.head(&t.resp, size)
-	if first := t.sink.pending; len(first) > 0 && !oversize && t.body.Begin(first) {
+	if first := t.sink.pending; t.gap == nil && len(first) > 0 && !oversize && t.body.Begin(first) {
 		// Before any caller wakes up: a caller that finds it there sends headers and
 		// body in one write.
 		t.sink.pending = nil
 		t.events.takes(first)
 		f.lookup.grown(t.sink.written)
 	}
-	if t.sink.ended && !oversize && len(t.sink.pending) == 0 {
+	if t.gap == nil && t.sink.ended && !oversize && len(t.sink.pending) == 0 {
 		// Likewise, a response that is already complete is not sent before the call
 		// is over: a client that has it finds it stored, and the permit released.
 		f.callEnded()
@@ -252,10 +263,15 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		f.tells(status, nil) // before a caller gets the stored response and the next one arrives
 	}
 	t.drop = !f.head(t.resp, relayed(header), t.body, length, oversize)
+	if t.gap != nil {
+		if err := t.data(t.gap.before); err != nil {
+			t.sink.err = err
+		}
+	}
 }
 
 func (t *fetch) data(p []byte) error {
-	if t.drop {
+	if t.drop || len(p) == 0 {
 		return nil
 	}
 	if t.events.takes(p) {
@@ -282,6 +298,9 @@ func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
 	if t.body == nil || !isError(t.status) { // otherwise it was reported with the headers
 		f.tells(t.status, err)
+	}
+	if t.gap != nil && t.body != nil && err == nil {
+		err = t.data(t.gap.after)
 	}
 	f.lookup.ends(err)
 	if t.body == nil {

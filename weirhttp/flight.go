@@ -74,6 +74,7 @@ type flight struct {
 	upstream int               // status of the origin
 	queued   time.Duration
 	endless  bool    // the response has no end
+	partial  bool    // the origin sent a part, which completes stored ones
 	events   *events // the response is an event stream that is shared, or nil
 	// These are set instead of a head. shared is the response from the fleet, own
 	// reports that it is the one that was stored here, because is why it is served
@@ -256,6 +257,9 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 
 	f.resp, f.header, f.body, f.length = resp, header, body, length
 	f.upstream = resp.Status
+	if f.partial {
+		f.upstream = http.StatusPartialContent
+	}
 	h.answered(resp.Status)
 	for _, w := range waiting {
 		w.released = !w.leader && (alone || f.wholeOnly(w.q) || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))

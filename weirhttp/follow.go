@@ -118,7 +118,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 
 // deliver writes the response of f to c as it arrives.
 func (c *call) deliver(f *flight, r *stream.Reader) {
-	c.endless = f.endless
+	c.endless, c.partial = f.endless, f.partial
 	if isError(f.resp.Status) && c.mayServeStale() {
 		c.serveStale(errStatus(f.resp.Status))
 		return

@@ -165,11 +165,12 @@ func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Reque
 		h.hit(w, r, q, key, s, u)
 	case u.swr:
 		h.staleHit(w, r, q, key, s, u)
+	case q.Range && s == nil && h.hitPart(w, r, q, key, came):
 	default:
 		h.newCall(w, r, q, key, s, u.due).run(came)
 		return
 	}
-	if !h.paces(s) {
+	if s == nil || !h.paces(s) {
 		h.requests.Record(time.Since(came))
 	}
 }

@@ -102,7 +102,7 @@ func (p *post) store(c *call) {
 	}
 	p.body.Finish(nil, nil)
 	whole, kept := p.body.Whole()
-	if kept && p.h.cache.store.Get(p.key, p.request.Header) == nil {
+	if kept && p.h.cache.store.Get(p.key, p.request.Header) == nil && p.h.cache.store.Part(p.key, p.request.Header) == nil {
 		s := p.h.stored(p.resp, p.request, p.header, whole)
 		s.Rules = 0 // in the folder it would be judged as the response to a GET
 		p.write.Put(s)

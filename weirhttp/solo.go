@@ -39,6 +39,8 @@ type solo struct {
 	events  *events      // as in a fetch
 	// streaming: the response has no end, and is counted.
 	streaming bool
+	gap       *gap   // the call asks for this instead of what the client requested; nil if it does not
+	part      *piece // the response is this part; nil if it is not a part, or not for the store
 }
 
 // solo responds to c through a separate call.
@@ -77,13 +79,17 @@ func (c *call) solo() {
 		s.write = h.cache.store.Begin(c.key)
 		defer func() { s.write.Drop() }()
 	}
+	s.gap = c.gap()
 	for conditional := c.validates(); ; conditional = false {
 		req := c.r.WithContext(ctx)
 		rewind(req)
-		if conditional {
+		if conditional || s.gap != nil {
 			req.Header = req.Header.Clone()
+		}
+		if conditional {
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
 		}
+		s.gap.ask(req.Header)
 		s.charge = charge
 		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
@@ -92,10 +98,13 @@ func (c *call) solo() {
 		s.sink.charge = charge
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
-			s.conditional = false
+			s.conditional, s.gap = false, nil
 			continue
 		}
 		break
+	}
+	if s.again && s.gap != nil {
+		s.instead = false // there is no response, and no stored one
 	}
 	s.permit.Release(outcome(s.status, err))
 	charge.finish(s.status, err)
@@ -123,8 +132,12 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		s.instead = true
 		return
 	}
+	if s.gap != nil && !s.fills(status, header) {
+		return
+	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
 	s.sink.whether = s.events.ends
+	s.readPart(status, header, now)
 	if isStream(header) {
 		s.client.Endless()
 		if s.events == nil || !h.o.Events.AsCalls {
@@ -144,8 +157,18 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		c.receipt.Detail = s.resp.Reason
 	}
 	s.sentOn = true
-	copyFields(c.w.Header(), relayed(header))
+	if s.gap == nil {
+		copyFields(c.w.Header(), relayed(header))
+		c.writeHead(OutcomeMiss, status)
+		return
+	}
+	c.partial = true
+	copyFields(c.w.Header(), relayed(rfc9111.Combine(s.gap.part.Header, header)))
+	rangeFields(c.w.Header(), s.gap.first, s.gap.last, s.gap.part.Partial.Total)
 	c.writeHead(OutcomeMiss, status)
+	if err := s.toClient(s.gap.before); err != nil {
+		s.sink.err = err
+	}
 }
 
 // keep decides whether the response is copied on the way.
@@ -153,6 +176,11 @@ func (s *solo) keep(header http.Header, length int64) {
 	o := &s.c.h.o
 	if s.write == nil || !s.resp.Storable || s.sink.fin || !s.c.gets() || length > o.MaxObject {
 		return
+	}
+	if s.part != nil {
+		if length = s.part.Len(); length > o.MaxObject {
+			return
+		}
 	}
 	s.copied = stream.New(stream.Options{
 		Size: length, Limit: o.MaxObject, Reserve: s.c.h.cache.store.Reserve,
@@ -171,6 +199,14 @@ func (s *solo) data(p []byte) error {
 	}
 	if s.sink.ended || s.c.h.o.Gateway && s.sink.written == s.sink.length {
 		s.handedOver()
+	}
+	return s.toClient(p)
+}
+
+// toClient writes a piece of the body to the client.
+func (s *solo) toClient(p []byte) error {
+	if len(p) == 0 {
+		return nil
 	}
 	s.client.Begin(slow.Down, len(p))
 	n, err := s.c.w.Write(p)
@@ -227,12 +263,20 @@ func (s *solo) finish(err error) {
 		}
 		c.broken(err)
 	}
+	if s.gap != nil {
+		if err := s.toClient(s.gap.after); err != nil {
+			c.brokenBy(err)
+		}
+	}
 	copyTrailers(c.w, s.sink.fixed, s.sink.trailers())
 	if s.copied == nil {
 		return
 	}
 	s.copied.Finish(nil, nil)
-	if whole, kept := s.copied.Whole(); kept && s.events.storable() {
+	switch whole, kept := s.copied.Whole(); {
+	case kept && s.part != nil:
+		s.keepPart(whole)
+	case kept && s.events.storable():
 		stored := s.events.stored(c.h, s.resp, c.r, s.header, whole)
 		stored.Cost = s.charge.cost()
 		s.write.Put(stored)

@@ -125,6 +125,8 @@ func (c *call) setStatus(o Outcome) {
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
+	case c.partial:
+		return "partial"
 	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && (!c.q.Read || c.receipt.Outcome == OutcomePass):
 		return "method"
 	case c.h.o.NoStore, c.denied, c.receipt.Outcome == OutcomePass:

@@ -7,7 +7,7 @@ func (s *Store) Remove(k Key, r *Stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepLocked(k, func(v *Stored) bool { return v != r })
-	if d := s.diskLocked(k); d != nil {
+	if d := s.diskLocked(k); d != nil && r.Partial == nil { // the disk has no parts
 		s.waitLocked(d.Remove(k.diskKey(), r.variantKey()))
 	}
 }

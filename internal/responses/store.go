@@ -86,9 +86,9 @@ func New(o Options) *Store {
 	return s
 }
 
-// Get returns the stored response for a request with fields h, or nil. If several
-// match, it returns the one stored last. It never returns a response that was
-// invalidated by a tag. It takes no lock and allocates nothing.
+// Get returns the complete response that is stored for a request with fields h, or
+// nil. If several match, it returns the one stored last. It never returns a response
+// that was invalidated by a tag. It takes no lock and allocates nothing.
 func (s *Store) Get(k Key, h http.Header) *Stored { return s.Find(k, "", h) }
 
 // Find is Get for a read with a body: the response must have this proof.
@@ -98,7 +98,7 @@ func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
 		return nil
 	}
 	for _, r := range l.all {
-		if r.outdated() || r.Proof != proof {
+		if r.Partial != nil || r.Proof != proof || r.outdated() {
 			continue
 		}
 		if len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, h) {
@@ -109,7 +109,28 @@ func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
 	return nil
 }
 
-// Variants returns all responses stored under k, newest first.
+// Part returns the incomplete response that is stored for a request with fields h, or
+// nil if there is none, or if a newer response that is complete matches as well.
+// Otherwise it is like Get.
+func (s *Store) Part(k Key, h http.Header) *Stored {
+	l, ok := s.space.Load().cache.GetIfPresent(k)
+	if !ok {
+		return nil
+	}
+	for _, r := range l.all {
+		if r.outdated() || len(r.Vary) > 0 && !rfc9111.Matches(r.Vary, r.Selected, h) {
+			continue
+		}
+		if r.Partial == nil {
+			return nil
+		}
+		r.soften()
+		return r
+	}
+	return nil
+}
+
+// Variants returns all responses stored under k, newest first, with incomplete ones.
 func (s *Store) Variants(k Key) []*Stored {
 	var all []*Stored
 	for _, r := range s.space.Load().peek(k).all {
@@ -121,11 +142,11 @@ func (s *Store) Variants(k Key) []*Stored {
 	return all
 }
 
-// Vary returns the selecting names of the newest response of k, and whether there
-// is a response.
+// Vary returns the selecting names of the newest complete response of k, and whether
+// there is one.
 func (s *Store) Vary(k Key) ([]string, bool) {
 	for _, r := range s.space.Load().peek(k).all {
-		if !r.outdated() {
+		if r.Partial == nil && !r.outdated() {
 			return r.Vary, true
 		}
 	}

@@ -22,6 +22,9 @@ type Stored struct {
 	Proof    string      // of the body of its request, see Key.Body; the other half of the digest
 	Header   http.Header // end-to-end fields, Age and Date as received; never nil
 	Body     []byte      // a separate allocation: its capacity counts
+	// Partial has what is known of the body, instead of Body, if that is not all of it.
+	// It is nil for a complete response. The disk has complete ones only.
+	Partial *Partial
 
 	// Events: it is an event stream. Pace, if it is not nil, is when the parts of
 	// Body arrived. Like Body, it is not modified.
@@ -70,6 +73,15 @@ type Stored struct {
 	size int64  // the number of bytes it counts for
 }
 
+// A Partial is an incomplete body.
+type Partial struct {
+	Parts rfc9111.Parts
+	Total int64 // the length of the whole
+}
+
+// partialSize is the size of a Partial in memory.
+const partialSize = 32
+
 // A Step is a part of a body: the bytes up to Until that arrived at At, counted from
 // the arrival of the first.
 type Step struct {
@@ -85,10 +97,13 @@ const stepSize = 16
 // underlying cache (node, table and sketch).
 const Overhead = 608
 
-// Size returns the size of the body.
+// Size returns the size of the body, or of what is known of it.
 func (r *Stored) Size() int64 {
-	if r.Large != nil {
+	switch {
+	case r.Large != nil:
 		return r.Large.Size
+	case r.Partial != nil:
+		return r.Partial.Parts.Size()
 	}
 	return int64(len(r.Body))
 }
@@ -114,9 +129,13 @@ func (r *Stored) soften() {
 }
 
 // standsFor reports whether r replaces v, which was stored before: both match the
-// same requests, or r matches all of those with its body.
+// same requests, or r matches all of those with its body. Parts do not replace a
+// complete response.
 func (r *Stored) standsFor(v *Stored) bool {
-	return r.Proof == v.Proof && (len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary))
+	if r.Proof != v.Proof || r.Partial != nil && v.Partial == nil {
+		return false
+	}
+	return len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary)
 }
 
 // own replaces r's strings with copies, all cut from one string, so that r does
@@ -153,6 +172,12 @@ func (r *Stored) own(k Key) {
 	r.size = Overhead + k.size() + max(r.Extra, 0) +
 		allocated(cap(r.Body)) + allocated(stepSize*cap(r.Pace)) + allocated(text) +
 		allocated(stringSize*(values+len(vary))+mallocHeader) + mapSize(len(header))
+	if r.Partial != nil {
+		r.size += partialSize + allocated(partSize*cap(r.Partial.Parts)+mallocHeader)
+		for _, p := range r.Partial.Parts {
+			r.size += allocated(cap(p.Bytes))
+		}
+	}
 	for _, name := range r.Tags {
 		r.size += tagSize(name)
 	}
@@ -188,6 +213,7 @@ func (c *cutter) cut(s string) string {
 }
 
 const (
+	partSize     = 32 // of a rfc9111.Part
 	stringSize   = 16
 	mallocHeader = 8 // precedes an allocation with pointers, unless it is small
 )

@@ -108,7 +108,7 @@ func (w *Write) finish(old, r *Stored) bool {
 	}
 	var rec disk.Record
 	var forDisk bool
-	if s.hasDisk.Load() && w.key.onDisk() && !w.promotes && !big && !w.Void() {
+	if s.hasDisk.Load() && w.key.onDisk() && r.Partial == nil && !w.promotes && !big && !w.Void() {
 		rec, forDisk = r.record(w.key)
 	}
 	s.mu.Lock()

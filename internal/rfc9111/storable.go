@@ -295,7 +295,7 @@ func aboutTheClient(status int) bool {
 }
 
 // heuristicStatus reports whether RFC 9110 section 15.1 defines a status as
-// heuristically cacheable. 206 is never stored.
+// heuristically cacheable, except 206: a part is judged by the status of the whole.
 func heuristicStatus(status int) bool {
 	switch status {
 	case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501:
