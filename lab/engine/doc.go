@@ -19,8 +19,8 @@
 // [Cassandra] and [Nginx] work the same way, and so do the proxies that the gateway
 // is compared with: [NginxCache], [Varnish] and [Caddy], whose configurations are
 // files in the folder conf. [Command] runs the tools that generate load (ab, wrk,
-// hey), and those with which tests inspect the program's output (promtool, chromium,
-// node).
+// hey), those with which tests inspect the program's output (promtool, chromium,
+// node), and pgbouncer, which tests start in front of PostgreSQL.
 //
 // [Redis] and [RedisCluster] can also be made to fail: a [Server] can be killed,
 // paused, and restarted, empty, on the same ports. Valkey works the same way with

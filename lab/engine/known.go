@@ -29,6 +29,7 @@ var known = map[string]debian{
 	"wrk":       {packages: "wrk", program: "wrk"},
 	"hey":       {packages: "hey", program: "hey"},
 	"promtool":  {packages: "prometheus", program: "promtool", service: "prometheus"},
+	"pgbouncer": {packages: "pgbouncer", program: "pgbouncer", service: "pgbouncer"},
 	"chromium":  {packages: "chromium", program: "chromium"},
 	"node":      {packages: "nodejs", program: "node", fixed: true},
 	"npm":       {packages: "npm", program: "npm", fixed: true},

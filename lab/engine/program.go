@@ -9,7 +9,7 @@ import (
 )
 
 // Command returns a command that runs the tool called name (ab, wrk, hey,
-// promtool, chromium, node, or one of the proxies). A machine without it gives a
+// promtool, chromium, node, pgbouncer, or one of the proxies). A machine without it gives a
 // [*MissingError]. Like [exec.CommandContext], it is killed when ctx ends.
 func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	path, err := findProgram(name)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/outbox"
 )
@@ -80,6 +82,36 @@ func TestQ6_WhatCannotBeSubmittedIsParked(t *testing.T) {
 		t.Errorf("Status = %+v, %v; want the first job unchanged", s, err)
 	}
 	r.parkedVerbs(q, rows)
+}
+
+// Q6: a row whose job cannot be read, because a newer program has written it, is tried
+// MaxTries times and then parked. Other rows do not wait for it.
+func TestQ6_ARowThatKeepsFailingIsParked(t *testing.T) {
+	r := newRig(t)
+	q := r.target("q", jobs.QueueOptions{})
+	m := nats.NewMsg("weir.jobs.1.default.q." + q.KeyID("newer") + ".w")
+	m.Header.Set("Weir-Job", `{"v":99}`)
+	if _, err := r.nc.RequestMsg(m, patience); err != nil {
+		t.Fatal(err)
+	}
+	r.enqueue(r.jobs, "in", outbox.EnqueueOptions{ID: "newer"})
+	watch := &recorder{}
+	relay := r.relay(outbox.RelayOptions{MaxTries: 3, Observer: watch})
+	rows := r.parked(1)
+	if row := rows[0]; row.ID != "newer" || row.Reason != outbox.ReasonFailing || !strings.Contains(row.Detail, "99") {
+		t.Errorf("Parked has %+v; want the row as failing, with the format", row)
+	}
+	if s := relay.Stats(); s.Trouble != 2 || s.Submitted != 0 || s.Known != 0 {
+		t.Errorf("Stats = %+v; want two troubles before the row is parked, and no job", s)
+	}
+	good := r.enqueue(r.jobs, "in", outbox.EnqueueOptions{})
+	r.empty()
+	if err := relay.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ids := r.ids("q"); !slices.Equal(ids, []string{good}) {
+		t.Errorf("jobs %v; want %s", ids, good)
+	}
 }
 
 // parkedVerbs filters, reads, retries and deletes the parked rows.

@@ -38,6 +38,7 @@ const patience = 30 * time.Second
 type rig struct {
 	*testing.T
 	url   string
+	nc    *nats.Conn
 	db    *sql.DB
 	pool  *pgxpool.Pool
 	store *jobs.Store
@@ -67,7 +68,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	r.store = openStore(t, nc)
+	r.nc, r.store = nc, openStore(t, nc)
 	r.jobs = r.queue("q", outbox.QueueOptions{NotifyEvery: -1})
 	return r
 }
