@@ -7,7 +7,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir/gateway/internal/forward"
@@ -54,6 +53,10 @@ func (r Route) clone() Route {
 	if r.Budget != nil {
 		budget := *r.Budget
 		r.Budget = &budget
+	}
+	if r.ClientBudget != nil {
+		budget := *r.ClientBudget
+		r.ClientBudget = &budget
 	}
 	if r.Rate != nil {
 		rate := *r.Rate
@@ -174,14 +177,15 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 			o.Limiter = limit.All(up.stated, o.Limiter)
 		}
 	}
+	if err := p.clientBudget(c, h, was, trusted.client); err != nil {
+		return nil, err
+	}
+	o.ClientBudget = h.clientBudget
 	if r.Rate != nil {
 		rate := *r.Rate
 		rate.Name = r.Name
 		rate.Client = trusted.client
-		rate.Key = weirhttp.ByAddress(rate.Client)
-		if name, ok := strings.CutPrefix(r.RateBy, "header:"); ok {
-			rate.Key = weirhttp.ByHeader(name, rate.Key)
-		}
+		rate.Key = clientKey(r.RateBy, rate.Client)
 		if t := o.Fleet.Tier; t != nil && t.Abilities().Meter != nil {
 			rate.Fleet = weirhttp.ClientLimiterFleet{
 				Meter: t.Abilities().Meter, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,

@@ -288,6 +288,9 @@ type Route struct {
 	// this route cost together, in addition to the upstream's. nil means no Budget.
 	Cost   weirhttp.Cost
 	Budget *Budget
+	// ClientBudget limits what the calls for each client cost, before these. nil means no
+	// limit.
+	ClientBudget *ClientBudget
 	// Rate limits each client before anything else; leave its Key, Client and Name empty:
 	// the Gateway sets them from RateBy, TrustedProxies and the route's Name. nil means no
 	// limit.

@@ -63,6 +63,8 @@ type handler struct {
 	obeys   bool          // what the upstream states
 	clients *weirhttp.ClientLimiter
 
+	clientBudget *weirhttp.ClientBudget // as clients; nil without a ClientBudget
+
 	rejected *atomic.Uint64        // the Gateway's
 	errors   weirhttp.ErrorHandler // the Gateway's
 }

@@ -12,10 +12,13 @@ import (
 // Requests of its route, or in Unrouted or Rejected. Requests that Config.Front has
 // answered are in none of them.
 type Stats struct {
-	Cache     weirhttp.CacheStats       `json:"cache"`
-	Routes    map[string]weirhttp.Stats `json:"routes"`
-	Budgets   map[string]BudgetStats    `json:"budgets,omitempty"` // of routes that have one
-	Durations map[string]RouteDurations `json:"durations"`         // by route
+	Cache   weirhttp.CacheStats       `json:"cache"`
+	Routes  map[string]weirhttp.Stats `json:"routes"`
+	Budgets map[string]BudgetStats    `json:"budgets,omitempty"` // of routes that have one
+	// ClientBudgets are of routes that have a ClientBudget.
+	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
+
+	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
 	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
@@ -64,6 +67,12 @@ func (g *Gateway) Stats() Stats {
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name] = h.http.Stats()
+		if b := h.clientBudget; b != nil {
+			if s.ClientBudgets == nil {
+				s.ClientBudgets = make(map[string]weirhttp.ClientBudgetStats)
+			}
+			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {
 				s.Budgets = make(map[string]BudgetStats)

@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 		f.Check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
 		if known {
 			u := c.upstream(r)
-			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil, at+".Cost", "none", "set, as there is a Budget")
+			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
 		}
 		r.validate(f, at)
 	}
@@ -171,6 +171,7 @@ func (r Route) validate(f *faults, at string) {
 	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)
 	r.validateRate(f, at)
 	r.Budget.validate(f, at+".Budget")
+	r.ClientBudget.validate(f, at+".ClientBudget", r)
 	f.span(at+".Timeout", r.Timeout, math.MinInt64, longest)
 	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
 	f.span(at+".StreamIdleTimeout", r.StreamIdleTimeout, math.MinInt64, longest)
@@ -194,9 +195,7 @@ func (f *faults) loopless(at, name string) {
 }
 
 func (r Route) validateRate(f *faults, at string) {
-	name, header := strings.CutPrefix(r.RateBy, "header:")
-	ok := r.RateBy == "" || r.RateBy == "address" || header && isToken(name)
-	f.Check(ok, at+".RateBy", quoted(r.RateBy), `"address" or "header:" and the name of a field`)
+	f.clientsBy(at+".RateBy", r.RateBy)
 	if r.Rate == nil {
 		f.Check(r.RateBy == "", at+".RateBy", quoted(r.RateBy), "empty where there is no Rate")
 		return
@@ -307,6 +306,7 @@ func (f *faults) adopt(at string, err error) {
 func adopted(field string) string {
 	for _, is := range [][2]string{
 		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"ClientLimiterOptions.", "Rate."},
+		{"ClientBudgetOptions.Keys", "Clients"}, {"ClientBudgetOptions.", ""},
 		{"FleetOptions.", "Fleet."},
 	} {
 		if rest, ok := strings.CutPrefix(field, is[0]); ok {

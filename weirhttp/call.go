@@ -160,6 +160,10 @@ func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{header: c.r.Header, q: c.q}
 	g := c.group()
+	var due invoice
+	if c.leads() {
+		due = h.invoice(c.r)
+	}
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
 	if f != nil && f.pinned && c.stored() {
@@ -180,7 +184,14 @@ func (c *call) shared() bool {
 			c.fail(ErrClosed)
 			return true
 		}
+		paid, err := due.pay()
+		if err != nil {
+			h.cache.mu.Unlock()
+			c.fail(err)
+			return true
+		}
 		f = h.newFlightLocked(c, g)
+		f.bill = paid
 		w.leader, w.info = true, make(chan early, 8)
 	}
 	err := f.joinLocked(w, c.demand)
@@ -339,11 +350,11 @@ func (c *call) fail(err error) {
 		c.gone()
 		return
 	}
-	refused := errors.Is(err, limit.ErrLimited)
+	refused, client := errors.Is(err, limit.ErrLimited), ofClient(err)
 	if c.stale != nil {
 		st := c.standing()
 		if st.IfError || st.Offline && unreachable(err) {
-			if refused {
+			if refused && !client {
 				h.count.shed.Add(1)
 			}
 			c.serveStale(err)
@@ -351,12 +362,22 @@ func (c *call) fail(err error) {
 		}
 	}
 	if refused {
-		var over *overBudget
-		if errors.As(err, &over) {
-			h.count.costRefused.Add(uint64(over.units)) //nolint:gosec // never negative
-		}
-		c.counts(&h.count.refused)
-		h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
+		c.refused(err, client)
 	}
 	c.answer(err)
+}
+
+// refused counts c, which a limit has rejected.
+func (c *call) refused(err error, client bool) {
+	n := &c.h.count
+	requests, cost, event := &n.refused, &n.costRefused, Event{Kind: EventRefused, Request: c.r, Err: err}
+	if client {
+		requests, cost, event.Status = &n.refusedClient, &n.costRefusedClient, answerTo(err, true, false).status
+	}
+	var over *overBudget
+	if errors.As(err, &over) {
+		cost.Add(uint64(over.units)) //nolint:gosec // never negative
+	}
+	c.counts(requests)
+	c.h.event(event)
 }

@@ -11,12 +11,13 @@ import (
 // A meter is the arithmetic of token buckets of one kind. The debt of a bucket is
 // what was taken from it and has not come back yet. Its unit is chosen so that the
 // values of a token and of a nanosecond are whole numbers. So it is exact: no rate is
-// rounded.
+// rounded. A ClientBudget counts in milliseconds instead.
 type meter struct {
 	token    int64         // units in a token
 	perNano  int64         // units that come back per nanosecond
 	capacity int64         // units in a full bucket
-	refill   time.Duration // time in which an empty bucket is full again, rounded up
+	most     int64         // largest debt; above capacity, tokens are owed
+	refill   time.Duration // time in which the largest debt has come back, rounded up
 }
 
 // newMeter returns the meter of o, whose defaults are set.
@@ -28,7 +29,8 @@ func newMeter(o ClientLimiterOptions) meter {
 	m := meter{token: int64(o.Per) / a, perNano: int64(o.Rate) / a}
 	if o.Burst <= m.mostBurst() {
 		m.capacity = int64(o.Burst) * m.token
-		m.refill = m.time(m.capacity)
+		m.most = m.capacity
+		m.refill = m.time(m.most)
 	}
 	return m
 }
@@ -46,14 +48,21 @@ func (m meter) time(units int64) time.Duration {
 // which as many come back. If none is left, wait is the time until the next one
 // comes.
 func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait time.Duration, ok bool) {
+	return m.takeN(debt, elapsed, 1)
+}
+
+// takeN is take for n tokens at once, no more than a full bucket has. If fewer than n are
+// left, wait is the time until there are n.
+func (m meter) takeN(debt int64, elapsed time.Duration, n int64) (now, left int64, wait time.Duration, ok bool) {
 	debt = m.debtAt(debt, elapsed)
-	if ok = debt+m.token <= m.capacity; ok {
-		debt += m.token
+	if ok = debt+n*m.token <= m.capacity; ok {
+		debt += n * m.token
 	}
-	if left = (m.capacity - debt) / m.token; left > 0 {
+	left = max(0, (m.capacity-debt)/m.token)
+	if left >= n {
 		return debt, left, m.time(left * m.token), ok
 	}
-	return debt, 0, m.time(debt + m.token - m.capacity), ok
+	return debt, left, m.time(debt - m.capacity + n*m.token), ok
 }
 
 // debtAt returns what is left of a debt that was recorded elapsed ago.
@@ -65,16 +74,16 @@ func (m meter) debtAt(debt int64, elapsed time.Duration) int64 {
 }
 
 // convert converts a debt of the meter of into one of m with the same number of
-// tokens, rounded up, and at most a full bucket.
+// tokens, rounded up, and at most m.most.
 func (m meter) convert(debt int64, of meter) int64 {
 	hi, lo := bits.Mul64(uint64(debt), uint64(m.token))
 	lo, carry := bits.Add64(lo, uint64(of.token-1), 0)
 	hi += carry
 	if hi >= uint64(of.token) {
-		return m.capacity
+		return m.most
 	}
 	q, _ := bits.Div64(hi, lo, uint64(of.token))
-	return int64(min(q, uint64(m.capacity)))
+	return int64(min(q, uint64(m.most)))
 }
 
 // fullAt returns when a bucket whose debt was correct at seen will be full.
@@ -106,6 +115,7 @@ type clientShard struct {
 	buckets []clientBucket      // the first is the head of the ring
 	free    int32               // first unused bucket, linked by next; 0 means none
 	due     []int32             // indexes into buckets, a heap by due
+	open    map[int32][]*bill   // the bills of each bucket that are not closed, in order; nil without a ClientBudget
 }
 
 // A clientBucket is one client's bucket. The buckets form a ring: after the head
@@ -163,6 +173,7 @@ func (s *clientShard) changeLocked(m meter, now time.Duration) {
 		b.debt = m.convert(s.meter.debtAt(b.debt, now-b.seen), s.meter)
 		b.seen = max(b.seen, now)
 		b.due = m.fullAt(b.debt, b.seen)
+		s.changedLocked(i)
 	}
 	s.meter = m
 	for pos := len(s.due)/2 - 1; pos >= 0; pos-- {
@@ -180,6 +191,12 @@ func (t *clientTable) take(key string, now time.Duration) (left int64, wait time
 // claim is take, but without forget it does not forget a key that has spent tokens.
 // In that case, if there is no place for key, room is false and nothing was taken.
 func (t *clientTable) claim(key string, now time.Duration, forget bool) (left int64, wait time.Duration, ok, room bool) {
+	return t.claimN(key, 1, now, forget, nil)
+}
+
+// claimN is claim for n tokens at once. If they were taken and p is not nil, p stands for
+// them.
+func (t *clientTable) claimN(key string, n int64, now time.Duration, forget bool, p *bill) (left int64, wait time.Duration, ok, room bool) {
 	k := clientKey{maphash.String(t.seeds[0], key), maphash.String(t.seeds[1], key)}
 	s := &t.shards[k[0]%uint64(len(t.shards))]
 	s.mu.Lock()
@@ -192,11 +209,14 @@ func (t *clientTable) claim(key string, now time.Duration, forget bool) (left in
 	}
 	s.linkLocked(i)
 	b := &s.buckets[i]
-	b.debt, left, wait, ok = s.meter.take(b.debt, now-b.seen)
+	b.debt, left, wait, ok = s.meter.takeN(b.debt, now-b.seen, n)
 	b.seen = max(b.seen, now) // the request that read the clock first may get here last
 	if !known {
 		b.due = s.meter.fullAt(b.debt, b.seen)
 		s.pushLocked(i)
+	}
+	if ok && p != nil {
+		s.openLocked(i, p, n)
 	}
 	return left, wait, ok, true
 }
@@ -231,6 +251,7 @@ func (s *clientShard) placeLocked(k clientKey, now time.Duration, forget bool) i
 
 // forgetLocked frees bucket i. s.mu must be held.
 func (s *clientShard) forgetLocked(i int32) {
+	s.lostLocked(i)
 	s.unlinkLocked(i)
 	s.removeLocked(i)
 	delete(s.index, s.buckets[i].key)

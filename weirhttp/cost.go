@@ -43,7 +43,7 @@ type Cost struct {
 // usage is found, and the estimate stands.
 const MaxUsage = 64 << 20
 
-func (c Cost) check(check func(ok bool, field string, value any, bound string) bool, budget limit.Limiter) {
+func (c Cost) check(check func(ok bool, field string, value any, bound string) bool, budget limit.Limiter, client *ClientBudget) {
 	const pointer = `a JSON pointer such as "/usage/total_tokens", up to 16 names of 256 bytes`
 	for _, n := range []struct {
 		field string
@@ -57,6 +57,7 @@ func (c Cost) check(check func(ok bool, field string, value any, bound string) b
 	}
 	check(c.Default == 0 || c.Field != "", "Cost.Default", c.Default, "0 if no JSON field is read")
 	check(budget == nil || c != Cost{}, "Budget", budget, "nil without a Cost")
+	check(client == nil || c != Cost{}, "ClientBudget", "set", "nil without a Cost")
 }
 
 // costs are what a Handler makes of its Cost.
@@ -118,7 +119,8 @@ func (s scan) Write(p []byte) (int, error) {
 type charge struct {
 	h      *Handler
 	permit limit.Permit
-	units  int // the estimate, then what the response has stated
+	bill   *bill // of the client that started the call
+	units  int   // the estimate, then what the response has stated
 	stated bool
 
 	text   *jsonnumber.Scanner // at most one of these is not nil
@@ -139,24 +141,33 @@ func (h *Handler) charge(ctx context.Context, r *http.Request) (*charge, error) 
 	}
 	var err error
 	if c.permit, err = limit.AcquireN(ctx, h.o.Budget, c.units); err != nil {
-		return nil, &overBudget{err, c.units}
+		return nil, &overBudget{error: err, units: c.units}
 	}
 	return c, nil
 }
 
-// An overBudget is a refusal of the budget, with the estimate.
+// An overBudget is a refusal of the budget, or of the client's, with the estimate.
 type overBudget struct {
 	error
-	units int
+	units  int
+	client bool
 }
 
 func (e *overBudget) Unwrap() error { return e.error }
+
+// bills makes the client pay what the call costs.
+func (c *charge) bills(p *bill) {
+	if c != nil {
+		c.bill = p
+	}
+}
 
 // undo returns everything, for a call that was not made.
 func (c *charge) undo() {
 	if c != nil && !c.ended {
 		c.ended = true
 		c.permit.Release(limit.Unused)
+		c.bill.undo()
 	}
 }
 
@@ -219,6 +230,7 @@ func (c *charge) settle(n int) {
 	if n != c.units || !c.stated {
 		c.units, c.stated = n, true
 		c.permit.Settle(n)
+		c.bill.settle(n)
 	}
 }
 
@@ -230,6 +242,7 @@ func (c *charge) end(o limit.Outcome) {
 	c.ended = true
 	c.h.count.costSpent.Add(uint64(c.units)) //nolint:gosec // never negative
 	c.permit.Release(o)
+	c.bill.end(c.units)
 }
 
 // finish is end for a call that ended with this status and err. A call that did not reach
@@ -263,6 +276,8 @@ type CostStats struct {
 	Hits    uint64 `json:"hits"`    // avoided by stored responses: what their call cost
 	Joined  uint64 `json:"joined"`  // avoided by requests that were served by another's call
 	Refused uint64 `json:"refused"` // the estimate of requests that Options.Budget rejected
+	// RefusedClient is the estimate of requests that Options.ClientBudget rejected.
+	RefusedClient uint64 `json:"refused_client"`
 }
 
 // Avoided is what requests would have cost in addition to Spent.

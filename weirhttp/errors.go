@@ -125,6 +125,8 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_denied", "the request costs more than the limit allows"}
 	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit is unreachable"}
+	case errors.As(err, &refused) && ofClient(err):
+		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "this client has used up its budget"}
 	case errors.As(err, &refused) && client:
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
 	case errors.As(err, &refused):

@@ -22,6 +22,7 @@ func (f *flight) fly(ctx context.Context) {
 	h := f.group.handler
 	ended := false
 	var t *fetch
+	defer func() { f.bill.undo() }() // unless the call has ended
 	defer func() {
 		if t != nil {
 			t.readers.Close()
@@ -51,6 +52,7 @@ func (f *flight) fly(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	f.charge.bills(f.bill)
 	defer f.charge.end(limit.Ignored)
 	f.queued = time.Since(began)
 	h.delayed(f.queued)

@@ -57,6 +57,7 @@ type flight struct {
 	crowd   admit.Crowd  // their demand on the limiter
 	place   *limit.Place // while it is queued for admission
 	charge  *charge      // of the goroutine of the call until done is closed; nil: it costs nothing
+	bill    *bill        // of the leader, until charge has it
 	nested  lend.Call    // calls that wait for it, and the permits that they can lend
 	// call is the context of the call that the Observer returned. nil without an
 	// Observer, and before CallStart.

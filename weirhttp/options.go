@@ -53,6 +53,10 @@ type Options struct {
 	// until the response has ended, for streams too. nil means that cost is counted, and
 	// not limited.
 	Budget limit.Limiter
+	// ClientBudget limits what the calls for each client cost, before Budget. Its
+	// rejections are 429. nil means no such limit. It needs a Cost. In observe mode it has
+	// no effect.
+	ClientBudget *ClientBudget
 	// Cost is what a call costs. The zero Cost counts nothing. Hits and requests that are
 	// served by another's call cost nothing.
 	Cost Cost
@@ -179,7 +183,7 @@ func (o Options) Validate() error {
 	o.checkReads(check)
 	o.Events.check(check)
 	o.Clients.check(check)
-	o.Cost.check(check, o.Budget)
+	o.Cost.check(check, o.Budget, o.ClientBudget)
 	f.Add(o.Fleet.Validate())
 	return f.Err()
 }

@@ -53,6 +53,12 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			return
 		}
 	}
+	paid, err := h.invoice(r).pay()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer paid.undo() // unless the call has ended
 	if !c.endless {
 		h.press()
 	}
@@ -61,6 +67,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		c.fail(err)
 		return
 	}
+	charge.bills(paid)
 	defer charge.undo()
 	ctx, permit, leave, err := c.admit(ctx, limiter)
 	defer leave()

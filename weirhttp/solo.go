@@ -48,12 +48,19 @@ func (c *call) solo() {
 	h := c.h
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
+	paid, err := h.invoice(c.r).pay()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer paid.undo() // unless the call has ended
 	h.press()
 	charge, err := h.charge(c.context(ctx), c.r)
 	if err != nil {
 		c.fail(err)
 		return
 	}
+	charge.bills(paid)
 	defer charge.undo()
 	ctx, permit, leave, err := c.admit(ctx, h.o.Limiter)
 	defer leave()

@@ -58,7 +58,7 @@ type Stats struct {
 	LeftMidway uint64 `json:"left_midway"` // clients that left in the middle of it
 	Lagged     uint64 `json:"lagged"`      // readers that fell behind the window
 
-	RefusedClient uint64 `json:"refused_client"` // rejected with 429
+	RefusedClient uint64 `json:"refused_client"` // rejected with 429, by ClientLimiter or ClientBudget
 	Refused       uint64 `json:"refused_limit"`  // rejected with 503
 	Queued        uint64 `json:"queued"`         // calls that waited for admission
 	// Waited is the total time that they waited.
@@ -187,6 +187,7 @@ type counters struct {
 	reads, unshared                                        atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	costSpent, costHits, costJoined, costRefused           atomic.Uint64
+	costRefusedClient                                      atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -217,7 +218,7 @@ func (h *Handler) Stats() Stats {
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
 	}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
-	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load()}
+	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load()}
 	s.Slow = SlowStats{
 		ReadAhead: c.readAhead.Load(), NoMemory: c.noMemory.Load(), CutSending: c.cutSending.Load(),
 		CutReading: c.cutReading.Load(), CutBlocked: c.cutBlocked.Load(), Blocked: h.blocked(),

@@ -56,7 +56,7 @@ var readings = []reading{
 			return []point{of("spent", s.Cost.Spent), of("hit", s.Cost.Hits), of("join", s.Cost.Joins), of("fleet", s.Cost.Fleet), of("refused", s.Cost.Refused)}
 		},
 		route: func(s weirhttp.Stats) []point {
-			return []point{of("spent", s.Cost.Spent), of("hit", s.Cost.Hits), of("joined", s.Cost.Joined), of("refused", s.Cost.Refused)}
+			return []point{of("spent", s.Cost.Spent), of("hit", s.Cost.Hits), of("joined", s.Cost.Joined), of("refused", s.Cost.Refused), of("refused_client", s.Cost.RefusedClient)}
 		},
 	},
 	{

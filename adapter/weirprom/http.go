@@ -26,6 +26,7 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpCost, st.Cost.Hits, name, "hit")
 	put(s, httpCost, st.Cost.Joined, name, "joined")
 	put(s, httpCost, st.Cost.Refused, name, "refused")
+	put(s, httpCost, st.Cost.RefusedClient, name, "refused_client")
 	put(s, httpCalls, st.Calls, name)
 	put(s, httpRefreshes, st.Refreshes, name)
 	put(s, httpFailures, st.Failed, name, "no_answer")

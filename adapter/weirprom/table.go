@@ -41,7 +41,7 @@ var (
 		"Requests that did not need a call: answered by a fresh response (hit), a stale one (stale), another request's call (joined), or after the origin sent no body (validated). Those of kind fleet, fetched by another instance, are included in hit and stale.",
 		"route", "kind")
 	httpCost = counter("weir_http_cost_total",
-		"Units of cost: of upstream calls (spent), and what requests would have cost that were answered by a stored response (hit), shared another request's call (joined), or were refused by a budget (refused).",
+		"Units of cost: of upstream calls (spent), and what requests would have cost that were answered by a stored response (hit), shared another request's call (joined), or were refused by a budget (refused) or by their client's budget (refused_client).",
 		"route", "kind")
 	httpCalls           = counter("weir_http_calls_total", "Upstream calls, including refreshes.", "route")
 	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")

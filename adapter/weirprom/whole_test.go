@@ -45,7 +45,7 @@ weir_guard_load_duration_seconds guard
 weir_guard_wait_duration_seconds guard
 weir_http_requests_total route
 weir_http_avoided_total route kind=hit|stale|joined|validated|fleet
-weir_http_cost_total route kind=spent|hit|joined|refused
+weir_http_cost_total route kind=spent|hit|joined|refused|refused_client
 weir_http_calls_total route
 weir_http_refreshes_total route
 weir_http_call_failures_total route kind=no_answer|broken|server_error

@@ -230,6 +230,9 @@ func protection(r gateway.Route) string {
 		}
 		does = append(does, fmt.Sprintf("%d/%s a client", r.Rate.Rate, per))
 	}
+	if b := r.ClientBudget; b != nil {
+		does = append(does, fmt.Sprintf("%d units/%s a client", b.Units, cmp.Or(b.Per, time.Minute)))
+	}
 	return strings.Join(does, ", ")
 }
 

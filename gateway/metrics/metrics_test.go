@@ -24,6 +24,9 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
 		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
+		ClientBudgets: map[string]weirhttp.ClientBudgetStats{
+			"chat": {Refused: 141, Returned: 142, Owed: 143, Forgiven: 144},
+		},
 		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
 			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
@@ -52,6 +55,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"budget.left upstream main": 45, "budget.burst upstream main": 46, "budget.queued upstream main": 47, "budget.waited upstream main": 48,
 		"budget.refused upstream main": 49, "budget.returned upstream main": 50, "budget.owed upstream main": 51,
 		"budget.forgiven upstream main": 52, "budget.left route chat": -44,
+		"budget.refused client chat": 141, "budget.returned client chat": 142, "budget.owed client chat": 143, "budget.forgiven client chat": 144,
 		"fleet.open prices": 1, "fleet.acquires prices fresh": 23, "fleet.acquires prices granted": 24, "fleet.acquires prices held": 25,
 		"fleet.acquires prices cooling": 26, "fleet.unavailable prices": 27, "fleet.lost_leases prices": 28, "fleet.waits prices": 29,
 		"fleet.pushes prices": 30, "fleet.resets prices": 31, "fleet.pending_invalidations prices": 32, "fleet.reads_blocked prices": 1,

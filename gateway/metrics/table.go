@@ -25,7 +25,8 @@ var (
 	serverFailures = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")
 )
 
-// Budgets of upstreams and routes. The label kind is upstream or route.
+// Budgets of upstreams, of routes and of the clients of routes. The label kind is upstream,
+// route or client, and the label budget the upstream or the route.
 var (
 	budgetLeft     = declare(Gauge, "budget.left", "{unit}", "Units of cost that can be spent; negative if some are owed.", "kind", "budget")
 	budgetBurst    = declare(Gauge, "budget.burst", "{unit}", "Units of cost that can be spent at once.", "kind", "budget")

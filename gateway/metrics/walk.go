@@ -43,6 +43,12 @@ func (w *Walk) Gateway(st gateway.Stats) {
 	for name, b := range st.Budgets {
 		w.budget("route", name, b)
 	}
+	for name, b := range st.ClientBudgets {
+		put(w, budgetRefused, b.Refused, "client", name)
+		put(w, budgetReturned, b.Returned, "client", name)
+		put(w, budgetOwed, b.Owed, "client", name)
+		put(w, budgetForgiven, b.Forgiven, "client", name)
+	}
 	w.Cache(st.Cache)
 }
 

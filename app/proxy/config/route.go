@@ -20,13 +20,14 @@ type Route struct {
 	HotKeys int    `yaml:"hot_keys" default:"100" min:"0" max:"1000" gw:"HotKeys" help:"Number of the route's busiest URLs that the console shows, by traffic and by load time. 0 disables it."`
 	Observe bool   `yaml:"observe" default:"false" gw:"Observe" help:"Observe mode for this route: nothing is shared, stored or rejected; weir counts what would have been."`
 
-	Concurrency Count    `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Limit on concurrent calls of this route, in addition to the upstream's."`
-	Queue       Count    `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency."`
-	QueueWait   Duration `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait."`
-	Cost        Cost     `yaml:"cost" gw:"Cost" help:"Replaces the upstream's cost, if something is set."`
-	Budget      *Budget  `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what the route's calls cost together, in addition to the upstream's budget."`
-	Rate        *Rate    `yaml:"rate,omitempty" gw:"Rate" help:"Limit on the requests of each client, applied before anything else. Without it there is none."`
-	Priority    string   `yaml:"priority" default:"normal" enum:"background,low,normal,high" gw:"Priority" help:"Priority class of the route's requests in the upstream's queue."`
+	Concurrency Count         `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Limit on concurrent calls of this route, in addition to the upstream's."`
+	Queue       Count         `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency."`
+	QueueWait   Duration      `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait."`
+	Cost        Cost          `yaml:"cost" gw:"Cost" help:"Replaces the upstream's cost, if something is set."`
+	Budget      *Budget       `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what the route's calls cost together, in addition to the upstream's budget."`
+	Client      *ClientBudget `yaml:"client_budget,omitempty" gw:"ClientBudget" help:"Limit on what the calls for each client cost, before these. The client whose request starts a call pays; hits, shared calls and refreshes cost clients nothing. Each proxy of a fleet counts separately."`
+	Rate        *Rate         `yaml:"rate,omitempty" gw:"Rate" help:"Limit on the requests of each client, applied before anything else. Without it there is none."`
+	Priority    string        `yaml:"priority" default:"normal" enum:"background,low,normal,high" gw:"Priority" help:"Priority class of the route's requests in the upstream's queue."`
 
 	Timeout     Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"Timeout" help:"Limit on the time from the start of the call, after the queue, to the response headers. It does not expire while the request's body is still moving. Then 504."`
 	IdleTimeout Duration `yaml:"idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"IdleTimeout" help:"Limit on the time without progress in a body, in either direction."`
@@ -96,6 +97,16 @@ type Rate struct {
 	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"Requests that a client may send at once. 0 means the same as requests."`
 	By       string   `yaml:"by" default:"address" form:"client" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it."`
 	Clients  int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Keys" help:"Number of clients to remember. A client that has used some of its rate is not forgotten for a new one. While the table is full, new clients of an address share one rate."`
+}
+
+// ClientBudget limits what the calls for each client cost.
+type ClientBudget struct {
+	Units   int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units of cost that a client gets back in per."`
+	Per     Duration `yaml:"per" default:"1m" min:"1ms" max:"24h" gw:"Per" help:"Period of units, in whole milliseconds."`
+	Burst   int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that a client may spend at once. 0 means the same as units. A call that costs more gets 413."`
+	MaxDebt Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that a client may owe after calls that cost more than their estimate; the rest is forgiven. 0 means the same as burst."`
+	By      string   `yaml:"by" default:"address" form:"client" gw:"By" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it. Use a header only if clients cannot make it up: a proxy sets it, or the upstream checks it."`
+	Clients int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Clients" help:"Number of clients to remember. A client that has spent units or has a call in flight is not forgotten for a new one. While the table is full, new clients of an address share one budget."`
 }
 
 // SetRequest changes the header fields of requests.

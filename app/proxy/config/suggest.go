@@ -89,7 +89,7 @@ var rightForms = map[string]string{
 	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
-	"cost": "cost: {usage: /usage/total_tokens}", "upstreams.budget": "budget: {units: 100000, per: 1m}", "routes.budget": "budget: {units: 100000, per: 1m}",
+	"cost": "cost: {usage: /usage/total_tokens}", "upstreams.budget": "budget: {units: 100000, per: 1m}", "routes.budget": "budget: {units: 100000, per: 1m}", "routes.client_budget": "client_budget: {units: 10000, per: 1m, by: header:Authorization}",
 	"reads": "reads: [{types: [application/json]}]", "jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",
 }
 

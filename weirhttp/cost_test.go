@@ -1,0 +1,52 @@
+package weirhttp
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+)
+
+// H34: a usage that a response states after MaxUsage bytes is not read, and the estimate
+// stands. So
+// the work for one response is bounded.
+func TestH34_UsageIsReadUpToItsBound(t *testing.T) {
+	const usage = `{"usage":{"total_tokens":25}}`
+	blanks := bytes.Repeat([]byte(" "), 1<<20)
+	comment := append(bytes.Repeat([]byte(":"), 1<<20-1), '\n')
+	for _, row := range []struct {
+		kind, end string
+		fill      []byte
+		before    int // bytes, in whole parts of fill
+		want      int
+	}{
+		{"application/json", usage, blanks, MaxUsage - 1<<20, 25},
+		{"application/json", usage, blanks, MaxUsage, 7},
+		{"text/event-stream", "data: " + usage + "\n\n", comment, MaxUsage - 1<<20, 25},
+		{"text/event-stream", "data: " + usage + "\n\n", comment, MaxUsage, 7},
+	} {
+		h, err := New(http.NotFoundHandler(), Options{Cost: Cost{Units: 7, Usage: "/usage/total_tokens"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequest(http.MethodPost, "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := h.charge(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.head(200, http.Header{"Content-Type": {row.kind}})
+		for range row.before / len(row.fill) {
+			c.data(row.fill)
+		}
+		c.data([]byte(row.end))
+		c.finish(200, nil)
+		if got := h.Stats().Cost.Spent; got != uint64(row.want) {
+			t.Errorf("%s with the usage after %d bytes: %d spent; want %d", row.kind, row.before, got, row.want)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
