@@ -19,6 +19,7 @@ type lane struct {
 
 	queues   map[int]*jobs.Queue[[]byte, []byte] // by the version of the input; used by the lane's goroutine only
 	answered time.Time                           // when the server last responded; used by the lane's goroutine only
+	wasFull  bool                                // the last batch found the queue full; used by the lane's goroutine only
 }
 
 const (
@@ -140,6 +141,7 @@ func (l *lane) batch(ctx context.Context) (found int, pause time.Duration, err e
 	}
 	l.r.counts.claimed.Add(uint64(len(b.rows)))
 	b.submit(ctx)
+	l.wasFull = b.pause > 0
 	err = b.finish(ctx)
 	if b.err != nil {
 		l.answered = time.Time{}

@@ -103,8 +103,10 @@ type RelayOptions struct {
 	// row. At least 1. Default: DefaultMaxBatchBytes.
 	MaxBatchBytes int
 
-	// Parallel is the number of rows of a queue that are submitted at the same time,
-	// from 1 to MaxParallel. Default: DefaultParallel.
+	// Parallel is the number of rows of a queue that are looked up and submitted at the
+	// same time, from 1 to MaxParallel: rows that a relay has tried before, and all rows
+	// while the queue is full. The others of a batch are submitted with one write.
+	// Default: DefaultParallel.
 	Parallel int
 
 	// Lease is how long a claim holds. The rows of a relay that was killed are submitted

@@ -30,27 +30,21 @@ const (
 // errDoubtful is the Detail of rows that are parked as doubtful.
 var errDoubtful = errors.New("the row was claimed before, and its job may have run and been forgotten since")
 
-// submit submits the rows, Parallel at a time, and sets their verdicts. The submissions
-// that have begun when ctx ends are finished. No submission goes on after the claim has
-// expired.
+// submit submits the rows, and sets their verdicts. Submissions that have begun
+// when ctx ends are finished. No submission goes on after the claim has expired.
+//
+// Most rows are new and need no lookup: they are submitted with one write. The others
+// follow one by one.
 func (b *batch) submit(ctx context.Context) {
-	r := b.l.r
-	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.since.Add(r.o.Lease))
+	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.since.Add(b.l.r.o.Lease))
 	defer cancel()
-	slots := make(chan struct{}, r.o.Parallel)
+	single := b.submitNew(ctx, within)
+	slots := make(chan struct{}, b.l.r.o.Parallel)
 	var running sync.WaitGroup
-	for _, row := range b.rows {
+	for _, row := range single {
 		slots <- struct{}{}
-		if ctx.Err() != nil || b.stopped() || within.Err() != nil {
-			row.verdict = row.untouched()
-			<-slots
-			continue
-		}
-		// The queue is opened here, because lane.queues has no lock.
-		q, err := b.l.queue(within, row.version)
-		if err != nil {
-			row.verdict = row.untouched()
-			b.fail(err)
+		q := b.queue(ctx, within, row)
+		if q == nil {
 			<-slots
 			continue
 		}
@@ -60,6 +54,22 @@ func (b *batch) submit(ctx context.Context) {
 		})
 	}
 	running.Wait()
+}
+
+// queue returns the queue that submits a row. It returns nil, and sets the verdict, if
+// the batch has to stop. Only the lane's goroutine calls it, because lane.queues has no
+// lock.
+func (b *batch) queue(ctx, within context.Context, r *row) *jobs.Queue[[]byte, []byte] {
+	if ctx.Err() != nil || within.Err() != nil || b.stopped() {
+		r.verdict = r.untouched()
+		return nil
+	}
+	q, err := b.l.queue(within, r.version)
+	if err != nil {
+		r.verdict = r.untouched()
+		b.fail(err)
+	}
+	return q
 }
 
 // untouched is the verdict of a row that this batch did not submit.
@@ -91,16 +101,13 @@ func (b *batch) judge(ctx context.Context, q *jobs.Queue[[]byte, []byte], r *row
 		return verdict{verdictParked, ReasonTooLarge,
 			fmt.Errorf("outbox: %w: the input has %d bytes; queue %q accepts %d", ErrTooLarge, r.size, b.l.name, b.l.o.MaxInput)}
 	}
-	if r.input == nil {
-		r.input = []byte{}
-	}
 	o, inTime := b.options(r)
 	doubtful := b.doubtful(r)
 	if doubtful {
 		b.l.r.counts.doubtful.Add(1)
 	}
 	if !inTime || doubtful {
-		switch _, err := q.Join(ctx, r.input, o); {
+		switch _, err := q.Join(ctx, r.data(), o); {
 		case err == nil:
 			return b.job(ctx, r, true)
 		case !errors.Is(err, jobs.ErrNotFound):
@@ -111,7 +118,7 @@ func (b *batch) judge(ctx context.Context, q *jobs.Queue[[]byte, []byte], r *row
 			return verdict{verdictParked, ReasonDoubtful, errDoubtful}
 		}
 	}
-	h, err := q.Submit(ctx, r.input, o)
+	h, err := q.Submit(ctx, r.data(), o)
 	if err != nil {
 		return b.refused(ctx, r, err)
 	}
