@@ -44,13 +44,17 @@ type attempt struct {
 	settled  bool       // guarded by turn; the outcome may have been written
 	marker   record     // guarded by turn; the record while the handler runs
 
-	reported func(Progress) // of package jobstest, instead of what follows; nil: none
+	reported func(Progress)   // of package jobstest, instead of what follows; nil: none
+	clock    func() time.Time // of package jobstest; nil: the Store's
 
 	mu       sync.Mutex
 	progress *Progress   // guarded by mu; the latest report
-	timer    *time.Timer // guarded by mu; for the next write of progress
-	wrote    time.Time   // guarded by mu; when progress was written last
-	over     bool        // guarded by mu; no more progress is written
+	lines    []LogLine   // guarded by mu; the log, once this attempt has written to it; its elements do not change
+	logged   int         // guarded by mu; the lines of all time; 0: this attempt has written none
+	news     int         // guarded by mu; counts reports and texts
+	timer    *time.Timer // guarded by mu; for the next write of them
+	wrote    time.Time   // guarded by mu; when they were written last
+	over     bool        // guarded by mu; nothing more is written
 }
 
 // An undecodable error makes a job dead at once: no worker of this version can read

@@ -84,7 +84,8 @@ Failed and dead jobs are kept for DeadTTL.
 # Progress and results
 
 [Job.Progress] reports the progress of an attempt, which [Handle.Status] and
-[Handle.Watch] return. Handle.Wait does not poll: the server wakes it.
+[Handle.Watch] return. [Job.Log] adds lines to the job's log, for people. Handle.Wait does
+not poll: the server wakes it.
 
 SubmitOptions.Headers are metadata beside the input, which the handler and operators
 can read.

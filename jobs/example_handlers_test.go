@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/jobstest"
 )
 
 // A handler whose file is still being uploaded has its job started again a minute
@@ -40,6 +41,27 @@ func Example_headers() {
 		return "the report of " + job.Headers["tenant"] + " for " + job.Input, nil
 	}
 	_, _ = submit, handler
+}
+
+// A report shows how far it is, and which pages it leaves out.
+func ExampleJob_Log() {
+	handler := func(ctx context.Context, job *jobs.Job[[]string]) (int, error) {
+		for n, page := range job.Input {
+			if page == "" {
+				job.Log(fmt.Sprintf("page %d is empty and left out", n+1))
+			}
+			job.Progress(jobs.Progress{Done: int64(n + 1), Total: int64(len(job.Input))})
+		}
+		return len(job.Input), nil
+	}
+
+	tried, err := jobstest.New(handler, jobstest.Options{}).Submit([]string{"one", "", "three"}, jobs.SubmitOptions{})
+	if err != nil {
+		panic(err)
+	}
+	tried.Finish(context.Background())
+	fmt.Println(tried.Status().Log[0].Text)
+	// Output: page 2 is empty and left out
 }
 
 // Every attempt is logged with its tenant, and an error of another service's quota

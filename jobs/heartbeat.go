@@ -100,15 +100,18 @@ func (a *attempt) writeMarker(ctx context.Context, until time.Time) error {
 	return err
 }
 
-// putProgress writes the running marker with p. Once the outcome is written, or
-// may be, it does nothing.
-func (a *attempt) putProgress(p *Progress) error {
+// putNews writes the running marker with a report and the log, if there are any. Once
+// the outcome is written, or may be, it does nothing.
+func (a *attempt) putNews(p *Progress, lines []LogLine, logged int) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if a.settled {
 		return nil
 	}
 	a.marker.Progress = p
+	if logged > 0 {
+		a.marker.Log, a.marker.Logged = lines, logged
+	}
 	seq, err := a.putLocked(context.Background(), journal.Write{Meta: meta(a.marker), TTL: underWayTTL}, StateRunning)
 	if err == nil {
 		a.shown = seq
@@ -175,33 +178,40 @@ func (a *attempt) report(p Progress) {
 	case a.reported != nil:
 		a.reported(p)
 		return
-	case a.timer != nil:
-		return
 	}
-	a.timer = time.AfterFunc(max(0, MinProgress-time.Since(a.wrote)), a.writeProgress)
+	a.newsLocked()
 }
 
-func (a *attempt) writeProgress() {
+// newsLocked makes sure that the latest report and the log are written. a.mu must be
+// held.
+func (a *attempt) newsLocked() {
+	a.news++
+	if a.timer == nil && a.reported == nil {
+		a.timer = time.AfterFunc(max(0, MinProgress-time.Since(a.wrote)), a.writeNews)
+	}
+}
+
+func (a *attempt) writeNews() {
 	a.mu.Lock()
 	if a.over { // from here on the record changes without the lock
 		a.mu.Unlock()
 		return
 	}
-	p := a.progress
+	p, lines, logged, news := a.progress, a.lines, a.logged, a.news
 	a.mu.Unlock()
-	err := a.putProgress(p)
+	err := a.putNews(p, lines, logged)
 	if errors.Is(err, journal.ErrStale) {
 		a.ours(a.w.hurry, time.Now().Add(a.w.queue.o.Lease)) // ends the attempt with the cause
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wrote, a.timer = time.Now(), nil
-	if a.progress != p && !a.over {
-		a.timer = time.AfterFunc(MinProgress, a.writeProgress)
+	if a.news != news && !a.over {
+		a.timer = time.AfterFunc(MinProgress, a.writeNews)
 	}
 }
 
-// quiet ends the reports; the outcome includes the latest one.
+// quiet ends the reports and the log; the outcome includes the latest report and the log.
 func (a *attempt) quiet() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,5 +221,8 @@ func (a *attempt) quiet() {
 	}
 	if a.progress != nil {
 		a.Progress = a.progress
+	}
+	if a.logged > 0 {
+		a.Log, a.Logged = a.lines, a.logged
 	}
 }

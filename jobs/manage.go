@@ -23,7 +23,7 @@ type Filter struct {
 	Limit  int     // zero and negative: DefaultListLimit
 }
 
-// List returns the Status of jobs, the most recently changed first. It reads all jobs
+// List returns the Status of jobs without their logs, the most recently changed first. It reads all jobs
 // of the queue, and omits those that this program cannot read; Status returns the
 // reason for such a job.
 func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
@@ -67,7 +67,9 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
 			}
 		}
 		if f.States == nil || slices.Contains(f.States, l.State) {
-			found = append(found, l.status(name[0], name[1], s.o.Durability))
+			one := l.status(name[0], name[1], s.o.Durability)
+			one.Log = nil // the total could be large
+			found = append(found, one)
 		}
 	}
 	slices.SortFunc(found, func(a, b Status) int { return int(int64(b.Revision) - int64(a.Revision)) })

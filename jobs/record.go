@@ -70,6 +70,8 @@ type record struct {
 	Progress  *Progress       `json:"progress,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	History   []FailedAttempt `json:"history,omitempty"`
+	Log       []LogLine       `json:"log,omitempty"`
+	Logged    int             `json:"logged,omitempty"` // lines, with those that are not kept
 
 	// Shown is the revision that clients see while a heartbeat rewrites the record,
 	// because nothing visible to them has changed. Zero: the record's own sequence.
@@ -175,7 +177,7 @@ func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
 		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, LimitKey: l.LimitKey, Label: l.Label, Headers: maps.Clone(l.Headers), Durability: d,
 		Attempt: l.Attempt, Snoozes: l.Snoozes, Fence: l.Fence, Progress: l.Progress,
-		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
+		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Log: l.Log, Logged: l.Logged, Revision: l.shown(),
 	}
 	switch {
 	case l.State == StateQueued && l.Delay > 0:
@@ -221,12 +223,16 @@ func (r *record) failedTTL(q *queue) time.Duration {
 const underWayTTL = 2 * MaxDelay
 
 // meta encodes an item or a record. If the record is too long, it leaves out the
-// oldest failed attempts: each error can have a thousand characters of six bytes. All
-// other bounded fields fit.
+// oldest lines of the log, and then the oldest failed attempts: each error can have a
+// thousand characters of six bytes. All other bounded fields fit.
 func meta(v any) []byte {
 	data := encode(v)
-	for r, ok := v.(record); ok && len(data) > maxMeta && len(r.History) > 0; data = encode(r) {
-		r.History = r.History[1:]
+	for r, ok := v.(record); ok && len(data) > maxMeta && len(r.Log)+len(r.History) > 0; data = encode(r) {
+		if len(r.Log) > 0 {
+			r.Log = r.Log[1:]
+		} else {
+			r.History = r.History[1:]
+		}
 	}
 	return data
 }

@@ -104,6 +104,11 @@ type Status struct {
 	Error   string          `json:"error,omitempty"`
 	History []FailedAttempt `json:"history,omitempty"`
 
+	// Log has the last lines that the handler wrote with Job.Log, and Logged counts all
+	// of them. List leaves out the lines.
+	Log    []LogLine `json:"log,omitempty"`
+	Logged int       `json:"logged,omitempty"`
+
 	// Revision grows with each change of the job.
 	Revision uint64 `json:"revision"`
 }

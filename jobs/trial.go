@@ -76,7 +76,7 @@ func (t *triedJob) Status() any {
 	s := Status{
 		ID: t.id, Queue: t.q.name, State: t.State, Key: t.Key, Owner: t.Owner, Headers: t.Headers,
 		Durability: DurabilityProcess, Attempt: t.record.Attempt, Snoozes: t.Snoozes, Fence: t.Fence, Progress: t.Progress,
-		Submitted: t.Submitted, Started: t.Started, Error: t.Error, History: t.History, Revision: t.Fence,
+		Submitted: t.Submitted, Started: t.Started, Error: t.Error, History: t.History, Log: t.Log, Logged: t.Logged, Revision: t.Fence,
 	}
 	switch {
 	case t.State.Terminal():
@@ -111,6 +111,7 @@ func (t *triedJob) Attempt(ctx context.Context) trial.End {
 	var end trial.End // guarded by mu while the handler runs
 	a := &attempt{
 		record: r, w: &Worker{queue: t.q, handle: t.handle}, id: t.id, input: t.input, fence: r.Fence, begun: t.Begun, cancel: cancel,
+		clock: t.now,
 		reported: func(p Progress) {
 			mu.Lock()
 			defer mu.Unlock()

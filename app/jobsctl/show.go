@@ -70,6 +70,7 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	}
 	fact("error", j.Error)
 	s.history(&b, j)
+	s.log(&b, j)
 	return put(w, b.String()+next(j))
 }
 
@@ -108,6 +109,26 @@ func (s Style) history(b *strings.Builder, j jobs.Status) {
 	}
 	if left := j.History[0].Attempt - 1; left > 0 && len(j.History) == jobs.MaxHistory {
 		fmt.Fprintf(b, "  The %d before them are not kept.\n", left)
+	}
+}
+
+// log writes the log, each line with its attempt and time.
+func (s Style) log(b *strings.Builder, j jobs.Status) {
+	if j.Logged == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", s.paint(bold, "log"))
+	if left := j.Logged - len(j.Log); left > 0 {
+		fmt.Fprintf(b, "  The %s before these are not kept.\n", figures.Count(int64(left)))
+	}
+	for _, line := range j.Log {
+		before := fmt.Sprintf("  %3d  %s  ", line.Attempt, line.At.UTC().Format(clock))
+		for i, text := range s.wrap(line.Text, len(before)) {
+			if i > 0 {
+				before = strings.Repeat(" ", len(before))
+			}
+			b.WriteString(before + text + "\n")
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ func TestJ26_JobstestAgreesWithAWorker(t *testing.T) {
 		{"progress", func(_ context.Context, j *stringJob) (string, error) {
 			j.Progress(jobs.Progress{Done: 1})
 			j.Progress(jobs.Progress{Done: 2, Note: "last"})
+			j.Log("a line")
 			return "", no
 		}, jobs.QueueOptions{MaxAttempts: 1}, jobs.SubmitOptions{}},
 	} {
@@ -81,6 +82,9 @@ func essence(s jobs.Status) string {
 	line, _, _ := strings.Cut(s.Error, "\n") // without the stack
 	text := fmt.Sprintf("%s %v attempt %d snoozes %d key %q owner %q error %q progress %+v started %v",
 		s.Queue, s.State, s.Attempt, s.Snoozes, s.Key, s.Owner, line, s.Progress, !s.Started.IsZero())
+	for _, l := range s.Log {
+		text += fmt.Sprintf("\n  log of %d of %d: %d %s, in time %v", len(s.Log), s.Logged, l.Attempt, l.Text, !l.At.Before(s.Submitted))
+	}
 	for _, a := range s.History {
 		line, _, _ := strings.Cut(a.Error, "\n")
 		text += fmt.Sprintf("\n  %d %q %s", a.Attempt, line, a.Class)

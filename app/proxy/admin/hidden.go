@@ -15,7 +15,7 @@ import (
 var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
 
 // hidden returns v, a response about jobs, without what only their submitters should see:
-// keys, which contain URLs, owners, headers, and the queries of URLs in errors and progress texts.
+// keys, which contain URLs, owners, headers, and the queries of URLs in errors, progress texts and logs.
 func hidden(v any) any {
 	switch v := v.(type) {
 	case jobsctl.Page:
@@ -40,6 +40,10 @@ func hiddenJob(j jobs.Status) jobs.Status {
 	j.History = slices.Clone(j.History)
 	for i := range j.History {
 		j.History[i].Error = withoutQueries(j.History[i].Error)
+	}
+	j.Log = slices.Clone(j.Log)
+	for i := range j.Log {
+		j.Log[i].Text = withoutQueries(j.Log[i].Text)
 	}
 	return j
 }

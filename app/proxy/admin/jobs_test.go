@@ -297,6 +297,7 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 	check(t, err)
 	w, err := q.Work(func(ctx context.Context, j *jobs.Job[string]) (string, error) {
 		j.Progress(jobs.Progress{Done: 1, Note: "at http://ada:" + secret + "@a.example/x?token=" + secret + " now"})
+		j.Log("got https://a.example/page?token=" + secret)
 		return "", &url.Error{Op: "Get", URL: "https://a.example/price?token=" + secret, Err: errors.New("connection refused")}
 	}, jobs.WorkerOptions{})
 	check(t, err)
@@ -318,6 +319,9 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 			}
 			if label := map[bool]string{false: "POST /price/" + secret, true: "POST"}[hide]; !strings.Contains(body, `"label": "`+label+`"`) {
 				t.Errorf("%s, hiding keys: %v, is %s; want the label %q", target, hide, body, label)
+			}
+			if one := "/jobs/mail/" + h.ID(); strings.Contains(body, "got https://a.example/page?") != (target == one) {
+				t.Errorf("%s, hiding keys: %v, is %s; want the log only at %s", target, hide, body, one)
 			}
 			if !strings.Contains(body, h.ID()) || !strings.Contains(body, "https://a.example/price?") || !strings.Contains(body, "connection refused") {
 				t.Errorf("%s, hiding keys: %v, is %s; want the job, and why it died", target, hide, body)

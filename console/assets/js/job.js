@@ -68,7 +68,7 @@ export class Job {
     if (!j.state) return;
     text(this.name, nameOf(j));
     stateBadge(this.state, j.state);
-    swap(this.body, JSON.stringify(j) + (this.busy || '') + (this.showOwner || '') + Math.floor(Date.now() / 10000), () => [this.facts(j), this.errors(j), this.actions(j)].filter(Boolean));
+    swap(this.body, JSON.stringify(j) + (this.busy || '') + (this.showOwner || '') + Math.floor(Date.now() / 10000), () => [this.facts(j), this.errors(j), this.log(j), this.actions(j)].filter(Boolean));
   }
 
   facts(j) {
@@ -93,6 +93,14 @@ export class Job {
       j.error ? h('div', null, h('h3', null, j.state === 'retrying' || j.state === 'running' ? 'Why the last attempt failed' : 'Why'), h('pre.error', null, j.error)) : null,
       (j.history || []).length ? h('div', null, h('h3', null, 'Attempts that failed'), h('ol.history', null, [...j.history].reverse().map((a) =>
         h('li', null, h('span.hint', null, `Attempt ${a.attempt}, ${instant(a.ended)}${a.class ? ', ' + a.class : ''}${a.worker ? ', by ' + a.worker : ''}`), h('pre.error', null, a.error))))) : null);
+  }
+
+  log(j) {
+    if (!j.logged) return null;
+    const lines = j.log || [];
+    const left = j.logged - lines.length;
+    return h('div.gap', null, h('h3', null, 'Log'), left > 0 ? h('p.hint', null, `The ${count(left)} before these are not kept.`) : null,
+      h('pre.job-log', { tabindex: '0', role: 'region', 'aria-label': 'Log of the job' }, lines.map((l) => `${instant(l.at)}  attempt ${l.attempt}  ${l.text}`).join('\n')));
   }
 
   actions(j) {
