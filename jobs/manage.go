@@ -13,69 +13,6 @@ import (
 // These methods of the Store manage jobs of any type, without a Queue's type
 // parameters.
 
-// DefaultListLimit is how many jobs List returns by default.
-const DefaultListLimit = 100
-
-// A Filter selects the jobs that List returns. The zero Filter selects all.
-type Filter struct {
-	Queue  string  // empty: all queues
-	States []State // nil: every state
-	Limit  int     // zero and negative: DefaultListLimit
-}
-
-// List returns the Status of jobs without their logs, the most recently changed first. It reads all jobs
-// of the queue, and omits those that this program cannot read; Status returns the
-// reason for such a job.
-func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
-	orDefault(&f.Queue, "*")
-	if f.Limit <= 0 {
-		f.Limit = DefaultListLimit
-	}
-	if f.Queue != "*" && !queueForm.MatchString(f.Queue) {
-		return nil, nil
-	}
-	views := make(map[[2]string]journal.View)
-	err := s.journal.Each(ctx, f.Queue, func(m *journal.Message) bool {
-		v := views[[2]string{m.Queue, m.ID}]
-		m.Data = nil // not needed, and the total could be large
-		switch m.Kind {
-		case journal.Work:
-			v.Work = m
-		case journal.State:
-			v.State = m
-		default:
-			return true
-		}
-		views[[2]string{m.Queue, m.ID}] = v
-		return true
-	})
-	if err != nil {
-		return nil, outward(ctx, err)
-	}
-	var found []Status
-	for name, v := range views {
-		l, _, err := read(v)
-		if err != nil {
-			continue // a job of a newer program must not hide all others
-		}
-		if l.orphan() || l.State == forgotten {
-			if l, _, err = s.lookAt(ctx, name[0], name[1]); err != nil {
-				return nil, err
-			}
-			if l == nil {
-				continue
-			}
-		}
-		if f.States == nil || slices.Contains(f.States, l.State) {
-			one := l.status(name[0], name[1], s.o.Durability)
-			one.Log = nil // the total could be large
-			found = append(found, one)
-		}
-	}
-	slices.SortFunc(found, func(a, b Status) int { return int(int64(b.Revision) - int64(a.Revision)) })
-	return found[:min(len(found), f.Limit)], nil
-}
-
 // A QueueStatus counts a queue's jobs.
 type QueueStatus struct {
 	Queue string `json:"queue"`

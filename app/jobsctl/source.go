@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/plain"
@@ -56,6 +57,9 @@ type Page struct {
 	// Counts are the jobs of the queue by state, whatever the Query's States; at most
 	// MaxLimit jobs are counted. nil: the Query did not ask for them.
 	Counts map[string]int `json:"counts,omitempty"`
+
+	// CountsAge is how old Counts are: a proxy reuses them, because a count reads all jobs.
+	CountsAge time.Duration `json:"counts_age_ns,omitempty"`
 }
 
 // A Verb is what can be done to a job.

@@ -118,6 +118,7 @@ func Endpoints(g Gateway, o Options) http.Handler {
 type server struct {
 	gateway Gateway
 	o       Options
+	census  census
 }
 
 const (

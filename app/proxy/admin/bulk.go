@@ -108,6 +108,7 @@ func (s *server) onMany(r *http.Request, store jobsctl.Source) (any, error) {
 			out.Errors = append(out.Errors, one.Error)
 		}
 	}
+	s.census.forget()
 	s.o.Logger.Info("jobs "+o.Verb.Past(), "client", r.RemoteAddr, "queue", o.Queue, "states", jobsctl.Words(o.States, "and"), "done", out.Done, "failed", out.Failed)
 	return out, nil
 }

@@ -19,7 +19,7 @@ var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
 func hidden(v any) any {
 	switch v := v.(type) {
 	case jobsctl.Page:
-		page := jobsctl.Page{Jobs: make([]jobs.Status, len(v.Jobs)), More: v.More, Counts: v.Counts}
+		page := jobsctl.Page{Jobs: make([]jobs.Status, len(v.Jobs)), More: v.More, Counts: v.Counts, CountsAge: v.CountsAge}
 		for i, j := range v.Jobs {
 			page.Jobs[i] = hiddenJob(j)
 		}

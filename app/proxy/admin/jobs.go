@@ -18,7 +18,7 @@ func (s *server) handleJobs(mux *http.ServeMux) {
 	handle := func(pattern string, h func(*http.Request, jobsctl.Source) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.jobs(w, r, h) })
 	}
-	handle("GET /jobs", listJobs)
+	handle("GET /jobs", s.listJobs)
 	handle("POST /jobs", s.onMany)
 	handle("GET /jobs/queues", listQueues)
 	handle("POST /jobs/queues/{queue}/pause", s.setPaused(true))
@@ -63,12 +63,18 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request, h func(*http.Reque
 // A badQuery is the error of a query that cannot be read.
 type badQuery struct{ error }
 
-func listJobs(r *http.Request, jobs jobsctl.Source) (any, error) {
+func (s *server) listJobs(r *http.Request, jobs jobsctl.Source) (any, error) {
 	q, err := readQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, badQuery{err}
 	}
-	return jobs.List(r.Context(), q)
+	counted := q.Counts
+	q.Counts = false
+	page, err := jobs.List(r.Context(), q)
+	if err == nil && counted {
+		page.Counts, page.CountsAge, err = s.census.of(r.Context(), jobs, q.Queue)
+	}
+	return page, err
 }
 
 // readQuery parses which jobs are requested.
@@ -123,6 +129,7 @@ func (s *server) onJob(v jobsctl.Verb) func(*http.Request, jobsctl.Source) (any,
 		if err := jobs.Do(context.WithoutCancel(r.Context()), v, queue, id); err != nil {
 			return nil, err
 		}
+		s.census.forget()
 		s.o.Logger.Info("job "+v.Past(), "client", r.RemoteAddr, "queue", queue, "id", id)
 		return jobsctl.Outcome{Queue: queue, ID: id, Did: v.Past()}, nil
 	}

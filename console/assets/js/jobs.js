@@ -30,8 +30,9 @@ export class Jobs {
     this.hint = h('span.hint');
     this.table = list((j, on) => this.choose(j, on), (j) => this.chosen.has(keyOf(j)), app.store.hello.features.keys);
     this.more = h('p.hint', { hidden: true });
+    this.counted = h('p.hint', { hidden: true });
     const filter = h('div.row', null, h('div.segments.states', { role: 'group', 'aria-label': 'States to show; none pressed shows all' }, this.buttons), this.select);
-    this.list = panel('List', 'most recently changed first', filter, h('div.actions.gap', null, this.acts, this.hint), h('div.gap.jobs', null, this.table.el), this.more);
+    this.list = panel('List', 'most recently changed first', filter, h('div.actions.gap', null, this.acts, this.hint), h('div.gap.jobs', null, this.table.el), this.more, this.counted);
     this.none = h('div', { hidden: true }, empty('This program has no jobs.', 'A gateway has them if its configuration has a jobs section: it can then accept requests and respond later.'));
     this.body = h('div.stack', null, this.queues.el, this.said, this.list);
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Jobs')), this.none, this.body);
@@ -72,6 +73,7 @@ export class Jobs {
       const [page, all] = await Promise.all([ask('api/jobs?' + asked, { signal }), ask('api/jobs/queues', { signal })]);
       this.known = all.queues || [];
       this.counts = page.counts || {};
+      this.countsAge = (page.counts_age_ns || 0) / 1e9;
       this.jobs = page.jobs || [];
       const there = new Map(this.jobs.map((j) => [keyOf(j), j]));
       for (const key of [...this.chosen.keys()]) there.has(key) ? this.chosen.set(key, there.get(key)) : this.chosen.delete(key);
@@ -148,6 +150,8 @@ export class Jobs {
     const all = [...told.values()];
     this.queues.draw(all);
     states.forEach((s, i) => text(this.buttons[i].querySelector('.count'), this.counts ? count(this.counts[s] || 0) : ''));
+    attr(this.counted, 'hidden', !(this.countsAge >= 5));
+    text(this.counted, `With so many jobs, they are counted less often; last ${age(this.countsAge)} ago.`);
     this.drawActs();
     swap(this.select, all.map((q) => q.name).join('\n'), () => [h('option', { value: '' }, 'All queues'), ...all.map((q) => h('option', { value: q.name, selected: q.name === this.queue }, q.name))]);
   }

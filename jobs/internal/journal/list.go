@@ -14,25 +14,47 @@ const (
 	pageBytes    = 8 << 20
 )
 
-// Each calls f for every message of a queue ("*": of all queues) that existed when it
-// began, in the order of writing, until f returns false. It can miss changes that
-// happen during the call.
+// Last returns the sequence number of the latest message of all queues.
+func (j *Journal) Last(ctx context.Context) (last uint64, err error) {
+	err = j.patiently(ctx, func(ctx context.Context) error {
+		s, err := j.js.Stream(ctx, j.names.stream())
+		if err == nil {
+			last = s.CachedInfo().State.LastSeq
+		}
+		return j.mapError(err)
+	})
+	return last, err
+}
+
+// Between calls f for every message of a queue ("*": of all queues) from one sequence
+// number to another, in the order of writing. It can miss changes that happen during the
+// call.
 //
 // It requests all messages of the queue, including locks: for a wildcard in the
 // middle of the subjects the server would scan a whole block for each message.
-// the subjects the server looks at all of a block for each message.
-func (j *Journal) Each(ctx context.Context, queue string, f func(*Message) bool) error {
+func (j *Journal) Between(ctx context.Context, queue string, from, to uint64, f func(*Message)) error {
 	all := j.prefix() + ">"
 	if queue != "*" {
 		all = j.prefix() + queue + ".>"
 	}
-	for seq := uint64(1); ; {
-		last, more, err := j.page(ctx, getRequest{Seq: seq, NextBySubject: all, Batch: pageMessages, MaxBytes: pageBytes}, f)
+	for seq := from; seq <= to; {
+		batch := pageMessages
+		if left := to - seq + 1; left > 0 && left < pageMessages {
+			batch = int(left) //nolint:gosec // it is below pageMessages
+		}
+		last, more, err := j.page(ctx, getRequest{Seq: seq, NextBySubject: all, Batch: batch, MaxBytes: pageBytes}, func(m *Message) bool {
+			if m.Seq > to {
+				return false
+			}
+			f(m)
+			return true
+		})
 		if err != nil || !more {
 			return err
 		}
 		seq = last + 1
 	}
+	return nil
 }
 
 // page requests one page, and returns the sequence of its last message and whether
