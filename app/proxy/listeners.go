@@ -84,7 +84,7 @@ func (p *proxy) open(s Settings) (change, error) {
 }
 
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
-	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Stored: p.stored}
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Stored: p.stored, Fast: &p.fastHits}
 	if operators {
 		// Operators can connect even if clients have taken all slots.
 		o.Handler, o.Slots, o.Stored = endStreams(streams, p.admin), nil, nil

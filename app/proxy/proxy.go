@@ -84,7 +84,8 @@ type proxy struct {
 	failed        chan error             // of a listener
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
-	tally         tally.Tally // of what clients received
+	tally         tally.Tally   // of what clients received
+	fastHits      atomic.Uint64 // responses written without net/http, on all listeners
 
 	base      context.Context // of all requests; ends when they are cut
 	cut       context.CancelFunc

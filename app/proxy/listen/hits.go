@@ -124,6 +124,9 @@ func (c *framedConn) hit(p []byte) (size int, ok bool) {
 		return 0, true
 	}
 	h.missed = 0
+	if s.options.Fast != nil {
+		s.options.Fast.Add(1)
+	}
 	defer func() { // also if the handler panics: net/http logs that, and ends the connection
 		if c.over() {
 			ok = false

@@ -92,6 +92,8 @@ type Options struct {
 	// pass to Handler. It counts nothing. With Config.FastHits, such HTTP/1.1 requests
 	// are answered without net/http. nil means that net/http serves all requests.
 	Stored func(context.Context, *http.Request) (*http.Request, bool)
+	// Fast counts the responses that are written without net/http. nil counts nothing.
+	Fast *atomic.Uint64
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
 	// Logger logs replaced and bad certificates, and the messages of net/http. nil
