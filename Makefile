@@ -1,7 +1,7 @@
 # Thin on purpose: everything with logic is Go code in tools/ and lab/.
 
 # Optional engines are started if they are available, and otherwise reported as missing.
-ENGINES = --optional valkey,promtool,chromium,node,npm,pgbouncer,pip postgres cassandra redis nginx varnish caddy ab wrk hey
+ENGINES = --optional valkey,promtool,chromium,node,npm,pgbouncer,pip postgres cassandra redis nginx varnish caddy ab wrk hey h2load
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10

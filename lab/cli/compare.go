@@ -112,7 +112,7 @@ func (c *compareCmd) Run(r *command.Run) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSession(r, c.Out, c.JSON, false)
+	s, err := newSession(r, c.Out, c.JSON, scenario.Config{})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/lab/engine"
 	"github.com/weir-go/weir/lab/scenario"
@@ -12,6 +14,7 @@ type runCmd struct {
 	Names   []string `arg:"" name:"scenario" help:"Names of scenarios from weir-lab list, or all."`
 	Out     string   `default:"lab-report" placeholder:"DIR" help:"Folder for the results and the report."`
 	Small   bool     `help:"Run at a small size, in seconds, to see that it works. Times are not judged."`
+	Grid    bool     `help:"Measure every cell in the scenarios that have a grid (gateway, gateway-pass). It takes most of an hour."`
 	Install bool     `help:"First install missing engines and tools."`
 	JSON    bool     `name:"json" help:"Write the results to standard output, one JSON object per line, instead of tables."`
 }
@@ -38,7 +41,7 @@ func (c *runCmd) Run(r *command.Run) error {
 	if err := c.install(r, chosen); err != nil {
 		return err
 	}
-	s, err := newSession(r, c.Out, c.JSON, c.Small)
+	s, err := newSession(r, c.Out, c.JSON, scenario.Config{Small: c.Small, Grid: c.Grid})
 	if err != nil {
 		return err
 	}
@@ -63,6 +66,11 @@ func (c *runCmd) install(r *command.Run, chosen []scenario.Scenario) error {
 		for _, name := range s.Needs {
 			if err := engine.Install(r.Context, r.Stderr, name); err != nil {
 				return err
+			}
+		}
+		for _, name := range s.Optional {
+			if err := engine.Install(r.Context, r.Stderr, name); err != nil {
+				fmt.Fprintf(r.Stderr, "%s is measured without %s: %v\n", s.Name, name, err)
 			}
 		}
 	}

@@ -31,16 +31,18 @@ type session struct {
 	head   result.Head
 }
 
-func newSession(r *command.Run, folder string, asJSON, small bool) (*session, error) {
+// newSession returns a session with that size of the scenarios.
+func newSession(r *command.Run, folder string, asJSON bool, size scenario.Config) (*session, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program's file, to start it again: %w", err)
 	}
+	size.Program = program
 	s := &session{
 		folder: folder,
 		asJSON: asJSON,
-		config: scenario.Config{Program: program, Small: small},
-		head:   newHead(r.Context, small),
+		config: size,
+		head:   newHead(r.Context, size.Small),
 	}
 	if err := s.config.Pin(); err != nil {
 		s.head.Notes = append(s.head.Notes, fmt.Sprintf("The load generator shares its processors with the services it measures: %v.", err))

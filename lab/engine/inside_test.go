@@ -23,7 +23,7 @@ func TestMissingNamesThePackage(t *testing.T) {
 	want := map[string]string{
 		"postgres": "postgresql", "cassandra": "openjdk-17-jre-headless", "nginx": "nginx-light",
 		"varnish": "varnish", "caddy": "caddy", "redis": "redis-server", "valkey": "valkey-server",
-		"ab": "apache2-utils", "wrk": "wrk", "hey": "hey", "promtool": "prometheus", "pgbouncer": "pgbouncer", "chromium": "chromium", "node": "nodejs",
+		"ab": "apache2-utils", "wrk": "wrk", "hey": "hey", "h2load": "nghttp2-client", "promtool": "prometheus", "pgbouncer": "pgbouncer", "chromium": "chromium", "node": "nodejs",
 	}
 	for _, name := range Names() {
 		err := missing(name)
@@ -35,7 +35,7 @@ func TestMissingNamesThePackage(t *testing.T) {
 
 func TestInstallWithoutAptNamesThePackage(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for _, name := range []string{"ab", "caddy", "cassandra", "chromium", "hey", "nginx", "node", "pgbouncer", "promtool", "redis", "valkey", "varnish", "wrk"} {
+	for _, name := range []string{"ab", "caddy", "cassandra", "chromium", "h2load", "hey", "nginx", "node", "pgbouncer", "promtool", "redis", "valkey", "varnish", "wrk"} {
 		err := installPackages(t.Context(), io.Discard, name, func() error { return missing(name) })
 		if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "apt-get install "+known[name].packages) {
 			t.Errorf("install %s = %v; want ErrMissing and the package", name, err)

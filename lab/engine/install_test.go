@@ -18,7 +18,7 @@ func TestUnknownNamesTheKnown(t *testing.T) {
 		"Installed": engine.Installed("oracle"),
 		"Install":   engine.Install(t.Context(), io.Discard, "oracle"),
 	} {
-		if !errors.Is(err, engine.ErrUnknown) || !strings.Contains(err.Error(), "ab, caddy, cassandra, chromium, hey, nginx, node, npm, pgbouncer, pip, postgres, promtool, redis, valkey, varnish, wrk") {
+		if !errors.Is(err, engine.ErrUnknown) || !strings.Contains(err.Error(), "ab, caddy, cassandra, chromium, h2load, hey, nginx, node, npm, pgbouncer, pip, postgres, promtool, redis, valkey, varnish, wrk") {
 			t.Errorf("%s(%q) = %v; want ErrUnknown and the names", call, "oracle", err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestStartRefusesTools(t *testing.T) {
 
 func TestToolsRun(t *testing.T) {
 	for name, args := range map[string][]string{
-		"ab": {"-V"}, "wrk": {"-v"}, "hey": {"-h"}, "nginx": {"-v"}, "varnish": {"-V"}, "caddy": {"help"}, "redis": {"--help"},
+		"ab": {"-V"}, "wrk": {"-v"}, "hey": {"-h"}, "h2load": {"--help"}, "nginx": {"-v"}, "varnish": {"-V"}, "caddy": {"help"}, "redis": {"--help"},
 		"promtool": {"--version"}, "node": {"--help"}, "npm": {"--help"}, "pgbouncer": {"--help"}, "pip": {"--help"},
 	} {
 		t.Run(name, func(t *testing.T) {

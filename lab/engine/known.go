@@ -28,6 +28,7 @@ var known = map[string]debian{
 	"ab":        {packages: "apache2-utils", program: "ab"},
 	"wrk":       {packages: "wrk", program: "wrk"},
 	"hey":       {packages: "hey", program: "hey"},
+	"h2load":    {packages: "nghttp2-client", program: "h2load"},
 	"promtool":  {packages: "prometheus", program: "promtool", service: "prometheus"},
 	"pgbouncer": {packages: "pgbouncer", program: "pgbouncer", service: "pgbouncer"},
 	"chromium":  {packages: "chromium", program: "chromium"},

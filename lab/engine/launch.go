@@ -37,6 +37,16 @@ func (h home) write(name, text string) error {
 	return os.WriteFile(filepath.Join(h.path, name), []byte(text), 0o644)
 }
 
+// writeAll writes files for the engine, by name.
+func (h home) writeAll(files map[string][]byte) error {
+	for name, text := range files {
+		if err := h.write(name, string(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A launch describes how to start an engine.
 type launch struct {
 	name  string

@@ -41,6 +41,9 @@ type NginxOptions struct {
 	// Lines before it turn access logs off and set the folders of temporary files.
 	// [NginxCache] uses such a Config.
 	Config func(listen string) string
+
+	// Files are further files for that folder, by name.
+	Files map[string][]byte
 }
 
 // Nginx starts nginx on a free loopback port as a reverse proxy in front of the
@@ -92,6 +95,9 @@ type nginx struct {
 
 func (n *nginx) command(h home, ports []int) (*exec.Cmd, error) {
 	if err := h.write("nginx.conf", n.config(fmt.Sprintf("127.0.0.1:%d", ports[0]))); err != nil {
+		return nil, err
+	}
+	if err := h.writeAll(n.options.Files); err != nil {
 		return nil, err
 	}
 	cmd := h.command(context.Background(), n.program, "-p", h.path, "-c", "nginx.conf", "-e", "stderr")

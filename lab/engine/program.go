@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Command returns a command that runs the tool called name (ab, wrk, hey,
+// Command returns a command that runs the tool called name (ab, wrk, hey, h2load,
 // promtool, chromium, node, pgbouncer, or one of the proxies). A machine without it gives a
 // [*MissingError]. Like [exec.CommandContext], it is killed when ctx ends.
 func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"text/template"
+
+	"github.com/weir-go/weir/lab/internal/cert"
 )
 
 // The defaults of ProxyOptions.
@@ -21,8 +23,8 @@ const (
 	DefaultProxyWorkers = 2
 )
 
-// ProxyOptions configure [NginxCache], [Varnish] and [Caddy]. They are the same for
-// all three, so that these can be compared.
+// ProxyOptions configure [NginxCache], [Varnish], [Caddy] and [Weir]. They are the same
+// for all four, so that these can be compared.
 type ProxyOptions struct {
 	// Upstream is the origin, host:port. Required.
 	Upstream string
@@ -40,8 +42,17 @@ type ProxyOptions struct {
 	// further calls are treated depends on the proxy.
 	MaxCalls int
 
-	// HTTP2 also enables HTTP/2 without TLS, with prior knowledge: for Caddy on its
-	// port, for nginx on the same port of 127.0.0.2, because nginx 1.22 supports one
+	// Pass forwards each request: nothing is stored, and no request waits for
+	// another. weir has no setting for that here; its origin has to send no-store.
+	Pass bool
+
+	// TLS, if not nil, also enables TLS with that certificate, for HTTP/1.1 and HTTP/2.
+	// Server.Secure is the URL: on the same port of 127.0.0.3, which must be in the
+	// certificate. Varnish has no TLS and ignores it.
+	TLS *cert.Pair
+
+	// HTTP2 also enables HTTP/2 without TLS, with prior knowledge: for Caddy and weir
+	// on their port, for nginx on the same port of 127.0.0.2, because nginx 1.22 supports one
 	// protocol per address. Varnish ignores it.
 	HTTP2 bool
 }
@@ -108,10 +119,31 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 	if _, err := o.configuration("nginx-cache.conf", ""); err != nil {
 		return nil, fmt.Errorf("engine: start nginx: %w", err)
 	}
-	return Nginx(ctx, NginxOptions{Workers: o.Workers, Config: func(listen string) string {
+	return o.secured(Nginx(ctx, NginxOptions{Workers: o.Workers, Files: o.files(), Config: func(listen string) string {
 		text, _ := o.configuration("nginx-cache.conf", listen) // it succeeded above
 		return text
-	}})
+	}}))
+}
+
+// files returns the files that the configurations name.
+func (o ProxyOptions) files() map[string][]byte {
+	if o.TLS == nil {
+		return nil
+	}
+	return map[string][]byte{"cert.pem": o.TLS.Cert, "key.pem": o.TLS.Key}
+}
+
+// secured adds the URL for TLS to a server that has started.
+func (o ProxyOptions) secured(s *Server, err error) (*Server, error) {
+	if err == nil && o.TLS != nil {
+		s.Secure = on(s, "https", "127.0.0.3")
+	}
+	return s, err
+}
+
+// on returns the URL of a server's port on another address.
+func on(s *Server, scheme, host string) string {
+	return scheme + strings.Replace(strings.TrimPrefix(s.URL, "http"), "127.0.0.1", host, 1)
 }
 
 // Varnish starts Varnish on a free loopback port as a caching reverse proxy in front
@@ -122,7 +154,11 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 // ctx bounds only the start; the server runs until Stop. The error is a
 // [*MissingError] on a machine without Varnish.
 func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
-	return o.start(ctx, "varnish", "varnish.vcl", "Child launched OK", func(dir, listen string, o ProxyOptions) []string {
+	p, err := o.find("varnish")
+	if err != nil {
+		return nil, err
+	}
+	return o.start(ctx, "varnish", p, "varnish.vcl", "Child launched OK", func(dir, listen string, o ProxyOptions) []string {
 		return []string{
 			"-F", // in the foreground
 			"-n", filepath.Join(dir, "work"), "-f", filepath.Join(dir, "varnish.vcl"),
@@ -138,22 +174,43 @@ func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
 // origin. It has no cache. Its configuration is conf/Caddyfile. Otherwise it is like
 // [Varnish].
 func Caddy(ctx context.Context, o ProxyOptions) (*Server, error) {
-	return o.start(ctx, "caddy", "Caddyfile", "serving initial configuration", func(dir, _ string, _ ProxyOptions) []string {
-		return []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile")}
-	})
-}
-
-// start starts the program called name with the committed configuration conf. It is
-// ready once it has written the text ready, and listens.
-func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args func(dir, listen string, o ProxyOptions) []string) (*Server, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	o = o.withDefaults()
-	p, err := findProgram(name)
+	p, err := o.find("caddy")
 	if err != nil {
 		return nil, err
 	}
+	return o.secured(o.start(ctx, "caddy", p, "Caddyfile", "serving initial configuration", func(dir, _ string, _ ProxyOptions) []string {
+		return []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile")}
+	}))
+}
+
+// Weir starts program, which is weir, as a caching reverse proxy in front of one
+// origin. Its configuration is conf/weir.yaml. Otherwise it is like [Varnish], which
+// as root needs a program that the user nobody can run.
+func Weir(ctx context.Context, program string, o ProxyOptions) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s, err := o.secured(o.start(ctx, "weir", program, "weir.yaml", `"msg":"ready"`, func(dir, _ string, _ ProxyOptions) []string {
+		return []string{"proxy", "--config", filepath.Join(dir, "weir.yaml")}
+	}))
+	if err == nil {
+		s.Admin = on(s, "http", "127.0.0.4")
+	}
+	return s, err
+}
+
+// find returns the file of the program called name, if o is valid.
+func (o ProxyOptions) find(name string) (string, error) {
+	if err := o.validate(); err != nil {
+		return "", err
+	}
+	return findProgram(name)
+}
+
+// start starts the program p with the committed configuration conf. It is ready once
+// it has written the text ready, and listens. o must be valid.
+func (o ProxyOptions) start(ctx context.Context, name, p, conf, ready string, args func(dir, listen string, o ProxyOptions) []string) (*Server, error) {
+	o = o.withDefaults()
 	return launch{
 		name:  name,
 		url:   "http://127.0.0.1:%d",
@@ -165,7 +222,7 @@ func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args 
 			if err != nil {
 				return nil, err
 			}
-			if err := h.write(conf, text); err != nil {
+			if err := errors.Join(h.write(conf, text), h.writeAll(o.files())); err != nil {
 				return nil, err
 			}
 			cmd := h.command(context.Background(), p, args(h.path, listen, o)...)

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/cert"
 )
 
 // proxies are the proxies that ProxyOptions configure.
@@ -309,7 +312,62 @@ func TestConfigurationsSayWhatTheyDo(t *testing.T) {
 			t.Errorf("%s: %d comments in %d lines; want the purpose of each setting", f.Name(), comments, lines)
 		}
 	}
-	if want := []string{"Caddyfile", "nginx-cache.conf", "varnish.vcl"}; !slices.Equal(names, want) {
+	if want := []string{"Caddyfile", "nginx-cache.conf", "varnish.vcl", "weir.yaml"}; !slices.Equal(names, want) {
 		t.Errorf("configurations %v; want %v", names, want)
 	}
+}
+
+// TestProxiesSpeakTLS sends requests over TLS with both protocols, and without TLS.
+func TestProxiesSpeakTLS(t *testing.T) {
+	pair, err := cert.New(1, "127.0.0.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pair.Cert)
+	for _, name := range []string{"nginx", "caddy"} {
+		t.Run(name, func(t *testing.T) {
+			need(t, name)
+			o := startOrigin(t)
+			s := startProxy(t, name, engine.ProxyOptions{Upstream: o.addr, TLS: &pair})
+			for _, http2 := range []bool{false, true} {
+				transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: http2}
+				defer transport.CloseIdleConnections()
+				resp, err := (&http.Client{Transport: transport}).Get(s.Secure + "/a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK || (resp.ProtoMajor == 2) != http2 {
+					t.Errorf("%s %d over TLS; want 200, HTTP/2: %t", resp.Proto, resp.StatusCode, http2)
+				}
+			}
+			if got, want := fetch(t, s.URL+"/b"), strings.TrimPrefix(s.URL, "http://")+"/b"; got != want {
+				t.Errorf("without TLS: %q; want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestProxiesPass checks that no request is answered from a cache, and that none waits
+// for another.
+func TestProxiesPass(t *testing.T) {
+	eachProxy(t, func(t *testing.T, name string) {
+		o := startOrigin(t)
+		s := startProxy(t, name, engine.ProxyOptions{Upstream: o.addr, Pass: true})
+		fetch(t, s.URL+"/a")
+		fetch(t, s.URL+"/a")
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { tryFetch(s.URL + "/held") })
+		}
+		for end := time.Now().Add(10 * time.Second); o.calls.Load() < 4 && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		close(o.hold)
+		both.Wait()
+		if got := o.calls.Load(); got != 4 {
+			t.Errorf("%d calls for 4 requests; want 4", got)
+		}
+	})
 }

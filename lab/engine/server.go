@@ -16,6 +16,9 @@ type Server struct {
 	Name string // as in [Start]
 	URL  string // where it listens
 
+	Secure string // where it listens with TLS; empty: nowhere
+	Admin  string // where weir's listener for operators is; empty for all others
+
 	launch launch // how it was started, with its ports
 	stop   func() error
 

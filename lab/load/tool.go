@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Tool is a load tool's report of a run, as read by [ParseAb], [ParseHey] and
-// [ParseWrk]. Numbers that a tool does not report are 0. An answer can count in
+// A Tool is a load tool's report of a run, as read by [ParseAb], [ParseHey],
+// [ParseWrk] and [ParseH2load]. Numbers that a tool does not report are 0. An answer can count in
 // several of the failure numbers: ab counts a rejection in Non2xx, and also in
 // LengthFailures if its length differs.
 type Tool struct {

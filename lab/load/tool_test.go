@@ -39,6 +39,9 @@ func TestParse(t *testing.T) {
 		{"wrk-timeout", load.Tool{Complete: 4, Failed: 4, Seconds: 3.02, PerSecond: 1.32}},
 		{"wrk-drop", load.Tool{Complete: 11106 + 3762, Failed: 3762, Seconds: 1.10,
 			PerSecond: 10098.79, P50: 71 * us, P99: 1360 * us, Slowest: 4140 * us}},
+		{"h2load-ok", load.Tool{Complete: 20, Seconds: 0.00806, PerSecond: 2481.39, P50: 162 * us, P99: 348 * us, Slowest: 348 * us}},
+		{"h2load-bad", load.Tool{Complete: 12, Non2xx: 12, Seconds: 0.01487, PerSecond: 806.83}},
+		{"h2load-errored", load.Tool{Complete: 4016, Failed: 16, Seconds: 1.01, PerSecond: 4000, P50: 380 * us, P99: 436 * us, Slowest: 436 * us}},
 	}
 	for _, tt := range tests {
 		if got, err := parse(t, tt.file); err != nil || !reflect.DeepEqual(got, tt.want) {
@@ -48,7 +51,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseWithoutAReportIsAnErrorThatShowsTheOutput(t *testing.T) {
-	for file, want := range map[string]string{"ab-refused": "Connection refused", "wrk-refused": "Connection refused"} {
+	for file, want := range map[string]string{"ab-refused": "Connection refused", "wrk-refused": "Connection refused", "h2load-refused": "requests: 0 total"} {
 		if got, err := parse(t, file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want an error that contains %q", file, got, err, want)
 		}
@@ -66,7 +69,7 @@ func parse(t *testing.T, file string) (load.Tool, error) {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(file, "-")
-	by := map[string]func(string) (load.Tool, error){"ab": load.ParseAb, "hey": load.ParseHey, "wrk": load.ParseWrk}
+	by := map[string]func(string) (load.Tool, error){"ab": load.ParseAb, "hey": load.ParseHey, "wrk": load.ParseWrk, "h2load": load.ParseH2load}
 	return by[name](string(text))
 }
 
@@ -83,7 +86,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, parse := range []func(string) (load.Tool, error){load.ParseAb, load.ParseHey, load.ParseWrk} {
+		for _, parse := range []func(string) (load.Tool, error){load.ParseAb, load.ParseHey, load.ParseWrk, load.ParseH2load} {
 			if got, err := parse(text); err != nil && !reflect.DeepEqual(got, load.Tool{}) {
 				t.Errorf("parse(%q) = %+v, %v; want nothing with an error", text, got, err)
 			}

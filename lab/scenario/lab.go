@@ -17,6 +17,7 @@ import (
 // returns. Only the goroutine of Run may call its methods.
 type Lab struct {
 	Small bool // run at the small size: counts can be judged, times cannot
+	Grid  bool // measure every cell, in scenarios that have a grid
 
 	scenario Scenario
 	config   Config

@@ -18,6 +18,7 @@ import (
 type Config struct {
 	Program  string             // this program, which calls Child first; see os.Executable
 	Small    bool               // at the small size
+	Grid     bool               // with every cell, in scenarios that have a grid
 	Progress *terminal.Progress // nil shows nothing
 
 	generator []int // the processors of the load generator; nil: all
@@ -65,7 +66,7 @@ func (c Config) pinned() bool { return len(c.generator) > 0 }
 // returns. A panic of the scenario is returned as an error.
 func (c Config) Run(ctx context.Context, s Scenario) (result.Scenario, error) {
 	out := result.Scenario{Name: s.Name, Title: s.Title, Asks: s.Asks, Published: s.Published, Axis: s.Axis}
-	l := &Lab{Small: c.Small, scenario: s, config: c, progress: c.Progress, out: &out}
+	l := &Lab{Small: c.Small, Grid: c.Grid, scenario: s, config: c, progress: c.Progress, out: &out}
 	if l.progress == nil {
 		l.progress = terminal.Nothing()
 	}

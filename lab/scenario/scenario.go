@@ -22,6 +22,10 @@ type Scenario struct {
 	// names in package engine.
 	Needs []string
 
+	// Optional are engines and tools that it measures if they are on the machine. Run
+	// records which of them are missing.
+	Optional []string
+
 	// Axis describes Job.X, with its unit. Empty: there is no axis.
 	Axis string
 

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,11 +43,18 @@ func (l *Lab) WrkThreads(ctx context.Context, s *Server, threads, connections in
 	return l.tool(ctx, s, job, load.ParseWrk, "wrk", "--latency", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", int(d.Seconds())))
 }
 
+// H2load is Measure with the load of h2load: that many connections over HTTP/2, each
+// with that many streams, for d.
+func (l *Lab) H2load(ctx context.Context, s *Server, connections, streams int, d time.Duration, job Job) (result.Measurement, error) {
+	return l.tool(ctx, s, job, load.ParseH2load, "h2load", "--log-file=/dev/stdout",
+		"-c", strconv.Itoa(connections), "-m", strconv.Itoa(streams), "-D", strconv.Itoa(int(d.Seconds())))
+}
+
 // tool sends the load with a load tool. The tool's CPU use counts as the generator's.
 func (l *Lab) tool(ctx context.Context, s *Server, j Job, parse func(string) (load.Tool, error), name string, args ...string) (result.Measurement, error) {
 	j.Load.URLs = s.urls(j.Load.URLs)
 	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {
-		cmd, err := engine.Command(ctx, name, append(args, j.Load.URLs[0])...)
+		cmd, err := engine.Command(ctx, name, slices.Concat(args, headerArgs(j.Load.Header), j.Load.URLs[:1])...)
 		if err != nil {
 			return result.Measurement{}, err
 		}
@@ -65,6 +74,14 @@ func (l *Lab) tool(ctx context.Context, s *Server, j Job, parse func(string) (lo
 		}
 		return m, nil
 	})
+}
+
+// headerArgs are the arguments by which all tools send these header fields.
+func headerArgs(header map[string]string) (args []string) {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		args = append(args, "-H", name+": "+header[name])
+	}
+	return args
 }
 
 // fromTool converts the report of a load tool.

@@ -1,16 +1,9 @@
 package soak
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/cert"
 	"github.com/weir-go/weir/lab/internal/link"
 )
 
@@ -133,30 +127,12 @@ routes:
 
 // renew creates a certificate with a new serial number.
 func (g *gateway) renew() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	pair, err := cert.New(g.serial+1, host)
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(g.serial + 1), DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		var b bytes.Buffer
-		if err := pem.Encode(&b, block); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(g.dir, name), b.Bytes(), 0o600); err != nil {
+	for name, text := range map[string][]byte{"cert.pem": pair.Cert, "key.pem": pair.Key} {
+		if err := os.WriteFile(filepath.Join(g.dir, name), text, 0o600); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@
 // WEIR_TEST_ENGINES=required, runs the command, passes signals on to it, stops the
 // engines, and exits with the command's exit code. With --install, missing engines
 // are installed first (see package engine). Programs that are not servers to start
-// (ab, caddy, chromium, hey, nginx, node, npm, pgbouncer, pip, promtool, varnish, wrk) only have to be
+// (ab, caddy, chromium, h2load, hey, nginx, node, npm, pgbouncer, pip, promtool, varnish, wrk) only have to be
 // installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the program's file,
 // for tests that start, kill and pause their own server. For the programs that are
 // not started, WEIR_TEST_<PROGRAM> is the file.

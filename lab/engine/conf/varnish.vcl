@@ -20,3 +20,10 @@ backend default {
 	.max_connections = {{.MaxCalls}};
 {{- end}}
 }
+{{- if .Pass}}
+
+# Forward each request, without a lookup and without waiting for another request.
+sub vcl_recv {
+	return (pass);
+}
+{{- end}}

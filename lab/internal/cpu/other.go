@@ -13,6 +13,9 @@ type Share struct{}
 // Times needs Linux.
 func Times(int) (time.Duration, error) { return 0, elsewhere() }
 
+// Tree needs Linux.
+func Tree(int) ([]int, error) { return nil, elsewhere() }
+
 // Split needs Linux.
 func Split() (generator, rest []int, err error) { return nil, nil, elsewhere() }
 

@@ -92,7 +92,7 @@ func (s *Share) Add(pid int) error {
 	// until there are no new ones.
 	for more := true; more; {
 		more = false
-		pids, err := tree(pid)
+		pids, err := Tree(pid)
 		if err != nil {
 			return err
 		}

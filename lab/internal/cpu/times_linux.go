@@ -42,8 +42,8 @@ func Times(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// tree returns a process and its descendants.
-func tree(pid int) ([]int, error) {
+// Tree returns a process and its living descendants.
+func Tree(pid int) ([]int, error) {
 	if _, err := readStat(pid); err != nil {
 		return nil, err
 	}
