@@ -33,6 +33,7 @@ func All() []scenario.Scenario {
 		grpcStampede,
 		library,
 		gatewayHits,
+		gatewayPass,
 		gatewayStampede,
 		gatewayOriginDown,
 		gatewayOverload,

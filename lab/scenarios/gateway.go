@@ -2,140 +2,120 @@ package scenarios
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"net/http"
-	"slices"
 	"time"
 
-	"github.com/weir-go/weir/lab/load"
 	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/lab/scenario"
 )
 
 var gatewayHits = scenario.Scenario{
-	Name:    "gateway",
-	Title:   "Hits in the gateway's cache",
-	Asks:    "A small response is cached, and many connections request it. How many responses per second does weir's gateway send, compared with nginx, Varnish, and the fastest possible net/http server?",
-	Needs:   append([]string{"wrk"}, gatewayNeeds...),
-	Service: gatewayService,
-	Run:     runGateway,
+	Name:     "gateway",
+	Title:    "Hits in the gateway's cache",
+	Asks:     "A response is cached, and clients request it over and over. How many responses per second does weir proxy send, at what cost, compared with nginx, Varnish, and a net/http handler that writes the same bytes?",
+	Needs:    []string{"wrk"},
+	Optional: []string{"nginx", "varnish", "caddy", "h2load"},
+	Service:  peerService,
+	Run:      runGateway,
 }
 
-// hitConnections is the number of connections that send requests without pause.
-const hitConnections = 64
+// The cells of gateway that have a goal.
+var (
+	mainHits   = gridCell{length: smallBody, conns: 64, rounds: 6}
+	mediumHits = gridCell{length: mediumBody, conns: 16, rounds: 6}
+	secureHits = gridCell{length: smallBody, conns: 64, secure: true, rounds: 6}
+	streamHits = gridCell{length: smallBody, conns: 16, streams: 8, rounds: 6}
+)
+
+// hitVariants are the variants of gateway.
+var hitVariants = []string{shielded, byNginx, byVarnish, bareHandler, byCaddy}
+
+// hitCells returns the cells of gateway.
+func hitCells(l *scenario.Lab) []gridCell {
+	const rounds = 3
+	heads := []gridCell{
+		{length: smallBody, conns: 64, head: headCurl, rounds: rounds},
+		{length: smallBody, conns: 64, head: headGo, rounds: rounds},
+		{length: smallBody, conns: 64, head: headBrowser, rounds: rounds},
+		{length: smallBody, conns: 64, head: headAgain, rounds: rounds},
+	}
+	usual := append([]gridCell{
+		mainHits,
+		{length: smallBody, conns: 1, rounds: rounds},
+		{length: smallBody, conns: 3, rounds: rounds},
+		{length: smallBody, conns: 256, rounds: rounds},
+		mediumHits,
+		{length: largeBody, conns: 64, rounds: rounds},
+		secureHits,
+		{length: mediumBody, conns: 64, secure: true, rounds: rounds},
+		streamHits,
+		{length: smallBody, conns: 64, apart: true, rounds: rounds},
+	}, heads...)
+	everything := append(allCells(rounds),
+		gridCell{length: mediumBody, conns: 16, streams: 8, rounds: rounds},
+		gridCell{length: largeBody, conns: 16, streams: 8, rounds: rounds},
+		gridCell{length: smallBody, conns: 1, streams: 1, rounds: rounds},
+		gridCell{length: smallBody, conns: 64, streams: 4, rounds: rounds},
+		gridCell{length: smallBody, conns: 64, secure: true, head: headBrowser, rounds: rounds},
+	)
+	few := []gridCell{mainHits, {length: smallBody, conns: 3, head: headAgain}, {length: mediumBody, conns: 3, secure: true}, {length: smallBody, conns: 2, streams: 2}}
+	return cellsFor(l, usual, everything, few)
+}
 
 func runGateway(ctx context.Context, l *scenario.Lab) error {
-	origin, err := l.Serve(ctx, theOrigin, originSetup{})
+	cells := hitCells(l)
+	g, err := newGrid(ctx, l, true, cells, hitVariants...)
 	if err != nil {
 		return err
 	}
-	fronts, err := startFronts(ctx, l, origin, gatewaySetup{}, allFronts...)
-	if err != nil {
+	if err := g.run(ctx, cells); err != nil {
 		return err
 	}
-	path := uniquely("kept")
-	bare, err := startBare(ctx, l, fronts, path)
-	if err != nil {
-		return err
-	}
-	fronts = append(fronts, bare)
-	rounds := scenario.Size(l, 20, 1)
-	for round := range rounds {
-		for i := range fronts {
-			f := fronts[(i+round)%len(fronts)] // so that none is always first
-			if err := measureHits(ctx, l, origin, f, path, round+1); err != nil {
-				return err
-			}
-		}
-	}
-	judgeHits(l)
-	l.Note("%d connections, %d bytes, one thread of wrk. Caddy represents a proxy without a cache, because Debian's build has none: each of its responses is a call to the origin.", hitConnections, len(originJSON))
-	l.Note("The bare handler is net/http with a handler that writes the bytes and the header fields of weir's hit, and does nothing else.")
+	g.judge(cells)
+	g.judgeHits()
+	g.tables(cells, byNginx)
+	g.noteGrid()
+	l.Note("The %s is net/http with a handler that writes the bytes and the header fields of weir's hit, and does nothing else.", bareHandler)
+	l.Note("%s has no cache in Debian's build: each of its responses is a call to the origin. Varnish passes requests with cookies to the origin, as its built-in configuration does.", byCaddy)
+	l.Note("Fast path: the share of requests that weir answered without net/http, by its own counter weir_fast_hits_total. The first request of each connection is always left to net/http, and so is HTTP/2.")
 	return nil
 }
 
-// startBare warms the fronts up, checks their responses, and starts a handler with
-// the same response as weir.
-func startBare(ctx context.Context, l *scenario.Lab, fronts []front, path string) (front, error) {
-	var set bareSetup
-	for _, f := range fronts {
-		for range 2 { // the second can be a hit
-			status, h, body, err := get(ctx, f.url+path)
-			if err != nil {
-				return front{}, fmt.Errorf("warm %s: %w", f.variant, err)
-			}
-			if f.variant == shielded {
-				set = bareSetup{h, body}
-			}
-			l.Check(f.variant+": the response is the origin's", status == http.StatusOK && body == originJSON, "status %d, %d bytes", status, len(body))
+// judgeHits checks that hits are hits, and weir's goals.
+func (g *grid) judgeHits() {
+	main := mainHits.String()
+	for _, name := range caching {
+		var calls float64
+		rounds := g.l.Measurements(name, main)
+		for _, m := range rounds {
+			calls += m.Values[originCalls]
+		}
+		if len(rounds) > 0 {
+			g.l.Check(name+": hits cause no calls", calls == 0, "%g calls in %s", calls, roundsOf(len(rounds)))
 		}
 	}
-	set.Header.Del("Date") // net/http writes it
-	s, err := l.Serve(ctx, bareHandler, set)
-	if err != nil {
-		return front{}, err
+	share := valueIn(g.l.Measurements(shielded, main), fastShare)
+	g.l.Check("weir: most hits take the fast path", share > 0.9, "%.3f", share)
+	if g.l.Small {
+		return
 	}
-	_, h, body, err := get(ctx, s.URL+path)
-	if err != nil {
-		return front{}, err
+	g.goal(mainHits, byNginx, 1.15)
+	g.goal(mainHits, byVarnish, 1)
+	g.goal(mediumHits, byNginx, 1.1)
+	g.goal(secureHits, byNginx, 1)
+	g.goal(streamHits, bareHandler, 0.95)
+	if g.missing[byNginx] == "" {
+		ours, theirs := p99(medianOf(g.l, shielded, main)), p99(medianOf(g.l, byNginx, main))
+		g.l.CheckTime(main+": weir's p99 is not above nginx's", ours <= theirs, "%.2f ms, nginx %.2f ms", ours, theirs)
 	}
-	h.Del("Date")
-	l.Check("the bare handler's response equals weir's hit", body == set.Body && maps.EqualFunc(h, set.Header, slices.Equal[[]string]),
-		"%d header fields, %d bytes", len(h), len(body))
-	return front{variant: bareHandler, url: s.URL, server: s}, nil
+	if g.missing[byCaddy] == "" {
+		g.l.Row(result.NewRow("hits, without a cache → weir", "answers/s", result.Higher).
+			Here(medianOf(g.l, byCaddy, main).PerSecond, medianOf(g.l, shielded, main).PerSecond).Under(medianOf(g.l, bareHandler, main).PerSecond))
+	}
 }
 
-func measureHits(ctx context.Context, l *scenario.Lab, origin *scenario.Server, f front, path string, round int) error {
-	m, err := l.WrkThreads(ctx, origin, 1, hitConnections, scenario.Size(l, 2*time.Second, time.Second), scenario.Job{
-		Load:    load.Spec{URLs: []string{f.url + path}},
-		Variant: f.variant,
-		Round:   round,
-		Beside:  f.beside(),
-	})
-	if err != nil {
-		return err
-	}
-	if round == 1 && slices.Contains(caching, f.variant) {
-		l.Check(f.variant+": hits cause no calls", m.Source.Calls == 0, "%d calls for %d answers", m.Source.Calls, m.Good)
-	}
-	return nil
-}
-
-// judgeHits compares the fronts, round by round.
-func judgeHits(l *scenario.Lab) {
-	for _, v := range append(slices.Clone(allFronts), bareHandler) {
-		var failed int64
-		for _, m := range l.Measurements(v, "") {
-			failed += m.Failures
-		}
-		l.Check(v+": no request fails", failed == 0, "%d failed", failed)
-	}
-	table := result.Table{Title: "Responses per second, as a share of the bare handler's in the same round", Head: []string{"", "ratio", "95 % interval", "answers/s", "p99 ms", "CPU"}}
-	for _, v := range append([]string{bareHandler}, allFronts...) {
-		m := medianOf(l, v, "")
-		of := result.Ratio(l.Rates(v, ""), l.Rates(bareHandler, ""))
-		table.Cells = append(table.Cells, []string{
-			v, valueOf(of.Median, 3), fmt.Sprintf("%.3f to %.3f", of.Low, of.High), valueOf(m.PerSecond, 0), valueOf(p99(m), 2), valueOf(cpuOf(m), 2),
-		})
-	}
-	l.Table(table)
-	for _, asked := range []struct {
-		of    string
-		least float64
-	}{{bareHandler, 0.93}, {byNginx, 0.9}, {byVarnish, 1}} {
-		r := result.Ratio(l.Rates(shielded, ""), l.Rates(asked.of, ""))
-		l.CheckTime(fmt.Sprintf("weir: at least %g of the responses of %s", asked.least, asked.of), r.Median >= asked.least, "%v", r)
-	}
-	none := medianOf(l, byCaddy, "")
-	l.Row(result.NewRow("hits, without a cache → weir", "answers/s", result.Higher).
-		Here(none.PerSecond, medianOf(l, shielded, "").PerSecond).Under(medianOf(l, bareHandler, "").PerSecond))
-}
-
-// cpuOf is the CPU that services and engines used.
-func cpuOf(m result.Measurement) float64 {
-	if m.CPU == nil {
-		return 0
-	}
-	return m.CPU.Service + m.CPU.Engines
+// noteGrid says how the cells were measured.
+func (g *grid) noteGrid() {
+	d := scenario.Size(g.l, 2*time.Second, time.Second)
+	g.l.Note("Each round is %v of one proxy after the other, with one thread of wrk, or with h2load for HTTP/2. The proxies and the origin may use all processors, and wrk shares them, unless the setting says otherwise. The bounds are the lowest and the highest ratio for fewer than %d rounds, and otherwise a 95 %% interval.", d, result.MinPairs)
+	g.l.Note("CPU and memory are those of the proxy with its child processes: user and system time by /proc/PID/stat, and RssAnon by /proc/PID/status, after the round. weir is the program as released. The small proxies in Go and the bare handler run in the lab's program, which itself has some megabytes. nginx keeps bodies in files, and Varnish maps its store, which RssAnon includes.")
 }

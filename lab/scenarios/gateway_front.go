@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/cpu"
 	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/lab/scenario"
 	"github.com/weir-go/weir/weirhttp"
@@ -37,13 +38,10 @@ var allFronts = []string{shielded, byNginx, byVarnish, byCaddy}
 // gatewayNeeds are the engines and tools that these scenarios need.
 var gatewayNeeds = []string{"nginx", "varnish", "caddy"}
 
-// gatewayService serves the origin, weir's gateway, or the plain handler.
+// gatewayService serves the origin or weir's gateway.
 func gatewayService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
-	switch o.Variant {
-	case theOrigin:
+	if o.Variant == theOrigin {
 		return originService(o)
-	case bareHandler:
-		return bareService(o)
 	}
 	return weirGatewayService(o)
 }
@@ -141,53 +139,30 @@ func (c *gatewayCounter) values() map[string]float64 {
 	}
 }
 
-// residentOf is the resident memory of a process and its children, in bytes.
-func residentOf(pid int) float64 {
-	var sum float64
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0 // it has ended, or this is not Linux
-	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 64)
-			sum += kib * 1024
-		}
-	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
-	for _, field := range strings.Fields(string(children)) {
-		if child, err := strconv.Atoi(field); err == nil {
-			sum += residentOf(child)
+// residentOf is the resident memory of a process and its descendants, in bytes.
+func residentOf(pid int) float64 { return memoryOf(pid, "VmRSS:") }
+
+// memoryOf adds up a field of /proc/PID/status of a process and its descendants, in
+// bytes. It is 0 if the process has ended, or if this is not Linux.
+func memoryOf(pid int, field string) (sum float64) {
+	all, _ := cpu.Tree(pid)
+	for _, id := range all {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", id)) // none: it has just ended
+		for line := range strings.Lines(string(status)) {
+			if text, ok := strings.CutPrefix(line, field); ok {
+				kib, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 64)
+				sum += kib * 1024
+			}
 		}
 	}
 	return sum
-}
-
-// A bareSetup is the constant response of the plain handler.
-type bareSetup struct {
-	Header http.Header
-	Body   string
-}
-
-func bareService(o scenario.Options) (*scenario.Service, error) {
-	var set bareSetup
-	if err := o.Decode(&set); err != nil {
-		return nil, err
-	}
-	body := []byte(set.Body)
-	return &scenario.Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		for name, values := range set.Header {
-			h[name] = values
-		}
-		w.Write(body) //nolint:errcheck // the client is gone
-	})}, nil
 }
 
 // A front is a proxy in front of the origin, or the origin itself.
 type front struct {
 	variant string
 	url     string           // without a slash at its end
+	secure  string           // likewise, with TLS; empty: none
 	server  *scenario.Server // weir's; nil if it is an engine
 	engine  *engine.Server   // the others'; nil if it is weir
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,20 @@ func TestResidentOf(t *testing.T) {
 	}
 	if got := residentOf(1 << 30); got != 0 {
 		t.Errorf("residentOf(no process) = %.0f; want 0", got)
+	}
+}
+
+// TestMemoryOfCountsChildren adds up a field that is known exactly: the process's id.
+func TestMemoryOfCountsChildren(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait() //nolint:errcheck // it is killed
+	defer child.Process.Kill()
+	want := 1024 * float64(os.Getpid()+child.Process.Pid)
+	if got := memoryOf(os.Getpid(), "Pid:"); got != want {
+		t.Errorf("memoryOf = %.0f; want %.0f, the sum of both", got, want)
 	}
 }
 

@@ -110,6 +110,29 @@ func (s benchSize) args() []string {
 	return []string{"run", "-bench", s.bench, "-rounds", strconv.Itoa(s.rounds), "-benchtime", s.benchTime, "-json"}
 }
 
+// buildProgram builds the main package at path, relative to the repository's root, into
+// a file.
+func buildProgram(ctx context.Context, l *scenario.Lab, file, path string, flags ...string) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("building %s needs the Go toolchain: %w", path, err)
+	}
+	l.Step("building %s", filepath.Base(file))
+	build := exec.Command(goTool, append(append([]string{"build", "-o", file}, flags...), path)...)
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var out bytes.Buffer
+	build.Stdout, build.Stderr = &out, &out
+	if err := l.Alone(ctx, build); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", path, err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
+
 // runBench builds weir-bench and runs it. It is built first so that its process id is
 // known and can be killed.
 func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benchReport, err error) {
@@ -117,21 +140,14 @@ func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benc
 	if err != nil {
 		return report, err
 	}
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		return report, fmt.Errorf("building the benchmarks needs the Go toolchain: %w", err)
-	}
 	folder, err := os.MkdirTemp("", "weir-lab")
 	if err != nil {
 		return report, err
 	}
 	l.Defer(func() error { return os.RemoveAll(folder) })
-	l.Step("building weir-bench")
 	program := filepath.Join(folder, "weir-bench")
-	build := exec.CommandContext(ctx, goTool, "build", "-o", program, "./bench/cmd/weir-bench")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return report, fmt.Errorf("go build ./bench/cmd/weir-bench: %w\n%s", err, bytes.TrimSpace(out))
+	if err := buildProgram(ctx, l, program, "./bench/cmd/weir-bench"); err != nil {
+		return report, err
 	}
 	l.Step("measuring, %d rounds", size.rounds)
 	cmd := exec.Command(program, size.args()...)

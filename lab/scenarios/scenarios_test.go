@@ -32,8 +32,13 @@ func TestScenarios(t *testing.T) {
 	config := scenario.Config{Program: program, Small: true}
 	for _, s := range scenarios.All() {
 		t.Run(s.Name, func(t *testing.T) {
-			if err := scenario.Missing([]scenario.Scenario{s}); err != nil {
-				if os.Getenv("WEIR_TEST_ENGINES") == "required" {
+			required := os.Getenv("WEIR_TEST_ENGINES") == "required"
+			needed := s
+			if required {
+				needed.Needs = slices.Concat(s.Needs, s.Optional)
+			}
+			if err := scenario.Missing([]scenario.Scenario{needed}); err != nil {
+				if required {
 					t.Fatal(err)
 				}
 				t.Skip(err)
