@@ -142,10 +142,27 @@ func (b *ClientBudget) now() time.Duration {
 	return time.Duration(time.Since(b.start) / time.Millisecond)
 }
 
-// pay takes n units from the client that sent r, whose key is key. With an empty key the
-// call is free, and there is no bill.
-func (b *ClientBudget) pay(r *http.Request, key string, n int) (*bill, error) {
-	if key == "" {
+// A payer is a client, as the options' functions see it. They are not called while a lock
+// is held.
+type payer struct {
+	key     string // empty: its calls are free
+	address string // empty if it is not known
+}
+
+// payer returns the client that sent r.
+func (b *ClientBudget) payer(r *http.Request) payer {
+	p := payer{key: b.key(r)}
+	for _, client := range b.client {
+		if p.key != "" && p.address == "" {
+			p.address = client(r)
+		}
+	}
+	return p
+}
+
+// pay takes n units from a client. Without a key there is no bill.
+func (b *ClientBudget) pay(from payer, n int) (*bill, error) {
+	if from.key == "" {
 		return nil, nil
 	}
 	if most := int(b.burst.Load()); n > most {
@@ -153,7 +170,7 @@ func (b *ClientBudget) pay(r *http.Request, key string, n int) (*bill, error) {
 		return nil, &limit.Error{Limiter: b.name, Reason: limit.TooMany, Units: n, Most: most}
 	}
 	p := &bill{budget: b}
-	if wait, ok := b.take(r, key, n, p); !ok {
+	if wait, ok := b.take(from, n, p); !ok {
 		b.refused.Add(1)
 		wait = min(wait, math.MaxInt64/time.Millisecond)
 		return nil, &limit.Error{Limiter: b.name, Reason: limit.RateExceeded, RetryAfter: wait * time.Millisecond}
@@ -162,19 +179,16 @@ func (b *ClientBudget) pay(r *http.Request, key string, n int) (*bill, error) {
 }
 
 // take is ClientLimiter.take for n tokens. wait is in milliseconds.
-func (b *ClientBudget) take(r *http.Request, key string, n int, p *bill) (wait time.Duration, ok bool) {
+func (b *ClientBudget) take(from payer, n int, p *bill) (wait time.Duration, ok bool) {
 	now := b.now()
-	_, wait, ok, room := b.table.claimN(key, int64(n), now, false, p)
-	if room {
-		return wait, ok
+	_, wait, ok, room := b.table.claimN(from.key, int64(n), now, false, p)
+	switch {
+	case room:
+	case from.address != "":
+		_, wait, ok, _ = b.shares.claimN(from.address, int64(n), now, true, p)
+	default:
+		_, wait, ok, _ = b.table.claimN(from.key, int64(n), now, true, p)
 	}
-	for _, client := range b.client {
-		if address := client(r); address != "" {
-			_, wait, ok, _ = b.shares.claimN(address, int64(n), now, true, p)
-			return wait, ok
-		}
-	}
-	_, wait, ok, _ = b.table.claimN(key, int64(n), now, true, p)
 	return wait, ok
 }
 
@@ -203,8 +217,7 @@ func (b *ClientBudget) Stats() ClientBudgetStats {
 // An invoice is what a request would pay if it started a call.
 type invoice struct {
 	budget *ClientBudget // nil: nothing
-	r      *http.Request
-	key    string
+	from   payer
 	units  int
 }
 
@@ -214,7 +227,7 @@ func (h *Handler) invoice(r *http.Request) invoice {
 	if b == nil {
 		return invoice{}
 	}
-	return invoice{b, r, b.key(r), h.costs.estimate(r)}
+	return invoice{b, b.payer(r), h.costs.estimate(r)}
 }
 
 // pay takes the units from the client, or returns an *overBudget.
@@ -222,7 +235,7 @@ func (i invoice) pay() (*bill, error) {
 	if i.budget == nil {
 		return nil, nil
 	}
-	p, err := i.budget.pay(i.r, i.key, i.units)
+	p, err := i.budget.pay(i.from, i.units)
 	if err != nil {
 		return nil, &overBudget{error: err, units: i.units, client: true}
 	}

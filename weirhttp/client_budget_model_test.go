@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +35,6 @@ func clientHistory(t *testing.T, seed uint64) {
 		perms []limit.Permit
 	}
 	clients := map[string]*client{}
-	r := &http.Request{RemoteAddr: "192.0.2.1:1"}
 	for range 400 {
 		time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
 		key := fmt.Sprint(rng.IntN(o.Keys)) // they all fit
@@ -50,7 +48,7 @@ func clientHistory(t *testing.T, seed uint64) {
 		switch i := rng.IntN(len(c.bills) + 2); {
 		case i >= len(c.bills):
 			n := 1 + rng.IntN(burst+burst/8)
-			p, err := b.pay(r, key, n)
+			p, err := b.pay(payer{key: key, address: "192.0.2.1"}, n)
 			q, want := limit.AcquireN(context.Background(), c.model, n)
 			var got, model *limit.Error
 			if errors.As(err, &got) != errors.As(want, &model) {

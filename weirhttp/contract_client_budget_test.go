@@ -100,6 +100,23 @@ func TestH34_ClientsOweWhatTheEstimateLacked(t *testing.T) {
 	}
 }
 
+// A cost that is known before the end of the response is settled at once.
+func TestH34_ClientsAreSettledBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := clientBudget(t, weirhttp.ClientBudgetOptions{})
+		s := open(t, h1, weirhttp.Options{ClientBudget: b, Cost: completions}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Cost", "10")
+			w.(http.Flusher).Flush()
+			time.Sleep(10 * time.Second)
+		})
+		go s.promptAs("ada", `{"max_tokens":90}`)
+		time.Sleep(time.Second)
+		if r := s.promptAs("ada", `{"max_tokens":90}`); r.status != 200 {
+			t.Errorf("got %d during a response that costs 10; want 200", r.status)
+		}
+	})
+}
+
 // The client whose request starts a call pays, even if it leaves. All other clients
 // that get its response pay nothing, even without any units left.
 func TestH34_TheClientThatStartsACallPays(t *testing.T) {
