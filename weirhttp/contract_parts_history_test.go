@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,8 +83,10 @@ func playHistory(t *testing.T, seed uint64) {
 	if seed%4 == 0 {
 		o.MaxObject = 70 // the parts never fit together
 	}
+	var calls atomic.Uint64
 	s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+		own := rand.New(rand.NewPCG(seed, calls.Add(1)))
+		time.Sleep(time.Duration(own.IntN(3)) * time.Millisecond)
 		f.ServeHTTP(w, r)
 	})
 	sizes, oldest := map[int]int{1: 100}, 1
