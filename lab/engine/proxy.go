@@ -185,7 +185,7 @@ func Caddy(ctx context.Context, o ProxyOptions) (*Server, error) {
 
 // Weir starts program, which is weir, as a caching reverse proxy in front of one
 // origin. Its configuration is conf/weir.yaml. Otherwise it is like [Varnish], which
-// as root needs a program that the user nobody can run.
+// as root needs a program that other users can execute.
 func Weir(ctx context.Context, program string, o ProxyOptions) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

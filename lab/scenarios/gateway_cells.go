@@ -32,7 +32,7 @@ func (c gridCell) String() string {
 		parts = append(parts, c.head)
 	}
 	if c.apart {
-		parts = append(parts, "wrk on a processor of its own")
+		parts = append(parts, "wrk on a separate processor")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -27,7 +27,7 @@ func TestGridsAreWhatTheGoalsAsk(t *testing.T) {
 	}{
 		{"gateway", hitCells, hitVariants, []gridCell{mainHits, mediumHits, secureHits, streamHits}, []string{
 			"150 B, 1 connection", "150 B, 3 connections", "150 B, 256 connections", "1 MB, 64 connections",
-			"150 B, 64 connections, head of a browser", "150 B, 64 connections, wrk on a processor of its own",
+			"150 B, 64 connections, head of a browser", "150 B, 64 connections, wrk on a separate processor",
 		}},
 		{"gateway-pass", passCells, passVariants, []gridCell{fewPass, manyPass}, []string{
 			"150 B, 1 connection", "150 B, 256 connections", "10 KB, 64 connections", "1 MB, 3 connections", "150 B, 64 connections, TLS",

@@ -10,7 +10,7 @@ import (
 var gatewayPass = scenario.Scenario{
 	Name:     "gateway-pass",
 	Title:    "Requests that the gateway only forwards",
-	Asks:     "Nothing can be cached and nothing shared, so the gateway is only in the way. How many requests per second does weir proxy forward, at what cost, compared with nginx, Varnish, Caddy, and small proxies made of net/http's ReverseProxy and of fasthttp?",
+	Asks:     "Nothing can be cached and nothing shared, so the gateway is only in the way. How many requests per second does weir proxy forward, at what cost, compared with nginx, Varnish, Caddy, and small proxies built with net/http's ReverseProxy and with fasthttp?",
 	Needs:    []string{"wrk"},
 	Optional: []string{"nginx", "varnish", "caddy", "h2load"},
 	Service:  peerService,

@@ -129,7 +129,7 @@ func (g *grid) judge(cells []gridCell) {
 }
 
 // goal checks that weir reaches a share of another variant's rate in a cell. If one of
-// them was not measured, a note says so.
+// them was not measured, a note gives the reason.
 func (g *grid) goal(c gridCell, to string, least float64) {
 	r := g.between(c, shielded, to)
 	if r.Pairs == 0 {
