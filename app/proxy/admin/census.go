@@ -25,7 +25,7 @@ type census struct {
 
 // A count is the last count of a queue.
 type count struct {
-	turn chan struct{} // a buffer of one: whoever sends may use the rest
+	turn chan struct{} // a buffer of one: the caller that has sent uses the fields below
 
 	byState map[string]int // not changed
 	at      time.Time      // the end of the count; zero: none
