@@ -39,7 +39,10 @@ func (c *jobsShowCmd) Run(r *command.Run, at *jobsCmd) error {
 		if err != nil {
 			return err
 		}
-		j := found[0]
+		j, err := r.Status(r.Context, found[0].Queue, found[0].ID) // a list has no logs
+		if err != nil {
+			return err
+		}
 		if c.Watch {
 			if j, err = c.follow(r, j); err != nil {
 				return err

@@ -78,6 +78,7 @@ func newMill(t *testing.T) *mill {
 func (m *mill) handle(ctx context.Context, j *jobs.Job[string]) (string, error) {
 	switch j.Input {
 	case "dead":
+		j.Log("connecting to mx.example.com")
 		return "", errors.New("send: dial tcp 10.0.0.25:25: connect: connection refused")
 	case "failed":
 		return "", jobs.Permanent(errors.New("no such customer"))
@@ -307,6 +308,10 @@ func TestJobsJSONIsTheStatus(t *testing.T) {
 			var one jobs.Status
 			s := weirJobs(t, way, command.ExitOK, "show", "--json", j.ID)
 			decode(t, s.stdout.String(), &one)
+			if want := map[string]int{m.id["dead"]: 2}[j.ID]; len(one.Log) != want {
+				t.Errorf("%s: show --json %s has %d lines of the log; want %d", name, j.ID, len(one.Log), want)
+			}
+			one.Log = nil // as in wanted
 			if !equalJSON(t, one, j) {
 				t.Errorf("%s: show --json %s wrote %s\nwant %+v", name, j.ID, s.stdout.String(), j)
 			}
@@ -362,6 +367,10 @@ failed attempts
 send: dial tcp 10.0.0.25:25: connect: connection refused
 2 INSTANT transient worker-1
 send: dial tcp 10.0.0.25:25: connect: connection refused
+
+log
+1 INSTANT connecting to mx.example.com
+2 INSTANT connecting to mx.example.com
 
 weir jobs retry dead-short runs it again, weir jobs drop dead-short forgets it.
 `

@@ -71,6 +71,7 @@ func (s storeSource) find(ctx context.Context, q Query) (Page, error) {
 	case err != nil:
 		return Page{}, err
 	case wanted(j, q.States):
+		j.Log = nil // as in a list
 		page.Jobs = append(page.Jobs, j)
 	}
 	return page, nil
