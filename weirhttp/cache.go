@@ -38,6 +38,8 @@ type Cache struct {
 	folder atomic.Pointer[disk.Store]
 
 	joining sync.Mutex // held by JoinFleet, OpenFolder and Close
+	// use is whose responses c has. guarded by joining
+	use cacheUse
 	// fleet is nil without a fleet. It is atomic because each hit reads it.
 	fleet atomic.Pointer[fleetClient]
 }

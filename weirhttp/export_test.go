@@ -10,3 +10,6 @@ func CollideBodies(t *testing.T) {
 
 // HeldBodies returns how many bytes of request bodies are held.
 func (h *Handler) HeldBodies() int64 { return h.cache.ahead.used.Load() }
+
+// Rules returns p as internal/rfc9111 sees it.
+func (p Policy) Rules() any { return p.rules() }

@@ -100,6 +100,9 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	o = o.withDefaults()
 	c.joining.Lock()
 	defer c.joining.Unlock()
+	if c.use == usedPrivately {
+		return nil, false, ErrPrivateCache
+	}
 	if m := c.fleet.Load(); m != nil {
 		if m.o != o {
 			return nil, false, ErrFleet

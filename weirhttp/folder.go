@@ -70,6 +70,9 @@ func (c *Cache) OpenFolder(o FolderOptions) error {
 	if c.folder.Load() != nil {
 		return ErrFolder
 	}
+	if c.use == usedPrivately {
+		return ErrPrivateCache
+	}
 	d, err := disk.Open(disk.Options{Folder: o.Folder, Bytes: o.Bytes, Objects: o.Objects, Logger: o.Logger})
 	if err != nil {
 		return fmt.Errorf("weirhttp: %w", err)

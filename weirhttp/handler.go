@@ -63,7 +63,10 @@ type Handler struct {
 
 // New returns a Handler in front of next. The error joins an *OptionError for every
 // option that is out of bounds.
-func New(next http.Handler, o Options) (*Handler, error) {
+func New(next http.Handler, o Options) (*Handler, error) { return newHandler(next, o, false) }
+
+// newHandler is New for a shared cache, or for a private one.
+func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -73,7 +76,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
+		next: next, o: o, policy: o.Policy.rules(), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
 		reads:   newReadRules(o.Reads),
 		costs:   newCosts(o.Cost),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
@@ -86,14 +89,22 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	if h.eventRules = o.Events.rules(); o.Events.Share {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
+	if private {
+		h.policy.Private = true
+		h.policy.Vary = append(slices.Clone(h.policy.Vary), identities()...)
+	}
 	h.vary = slices.Clone(h.policy.Vary)
 	for _, name := range o.Policy.VaryCookies {
 		h.vary = append(h.vary, "cookie:"+name)
 	}
 	slices.Sort(h.vary)
+	h.vary = slices.Compact(h.vary)
 	h.keyed, h.rules = h.policy.Apart(), rulesOf(h.policy)
 	if o.Observe {
 		h.shadow = newShadow()
+	}
+	if err := o.Cache.claim(private); err != nil {
+		return nil, err
 	}
 	if h.fleet, h.joined, err = o.Cache.join(o.Fleet); err != nil {
 		return nil, err

@@ -69,6 +69,17 @@ type Policy struct {
 	ForwardingDropped bool
 }
 
+// rules converts p.
+func (p Policy) rules() rfc9111.Policy {
+	return rfc9111.Policy{
+		TTL: p.TTL, ErrorTTL: p.ErrorTTL, Force: p.Force, Heuristic: p.Heuristic, MaxHeuristic: p.MaxHeuristic,
+		StaleWhileRevalidate: p.StaleWhileRevalidate, StaleIfError: p.StaleIfError, StaleOffline: p.StaleOffline,
+		Vary: p.Vary, VaryCookies: p.VaryCookies, IgnoreHeaders: p.IgnoreHeaders, IgnoreCookies: p.IgnoreCookies,
+		IgnoreRequestDirectives: p.IgnoreRequestDirectives, Targeted: p.Targeted, Overrides: p.Overrides,
+		ForwardingDropped: p.ForwardingDropped,
+	}
+}
+
 // DefaultErrorTTL applies when Policy.ErrorTTL is 0.
 const DefaultErrorTTL = rfc9111.DefaultErrorTTL
 

@@ -20,8 +20,8 @@ import (
 // closed. Until it is closed or read to its end, its request counts as waiting.
 //
 // Requests with Authorization or Cookie share nothing, unless their responses have
-// public or s-maxage: all users of a program may be behind one Transport. If they are
-// all the same user, name the field in Policy.Vary.
+// public or s-maxage: all users of a program may be behind one Transport. For the
+// client of one user, or of an API with tokens, see [NewPrivateTransport].
 type Transport struct {
 	h    *Handler
 	base http.RoundTripper
@@ -30,6 +30,10 @@ type Transport struct {
 // NewTransport returns a Transport over base; nil means http.DefaultTransport. The
 // error is like that of [New].
 func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
+	return newTransport(base, o, false)
+}
+
+func newTransport(base http.RoundTripper, o Options, private bool) (*Transport, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
@@ -40,7 +44,7 @@ func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 	// keep a connection open for nothing.
 	o.StreamIdleTimeout = cmp.Or(o.StreamIdleTimeout, o.IdleTimeout, DefaultStreamIdle)
 	o.Clients = noClientLimits
-	h, err := New(sender{base}, o)
+	h, err := newHandler(sender{base}, o, private)
 	if err != nil {
 		return nil, err
 	}

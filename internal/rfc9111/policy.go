@@ -3,7 +3,7 @@ package rfc9111
 import "time"
 
 // A Policy is what a route adds to the origin's directives: weirhttp.Policy,
-// which explains the fields and is converted into this type.
+// which explains the fields, with one more.
 type Policy struct {
 	TTL                                time.Duration
 	ErrorTTL                           time.Duration
@@ -19,4 +19,7 @@ type Policy struct {
 	Targeted                           []string
 	Overrides                          []string
 	ForwardingDropped                  bool
+	// Private: the cache is a private one (RFC 9111 section 1). Vary must then name all
+	// that may identify a user. Only [weirhttp.NewPrivateTransport] sets it.
+	Private bool
 }

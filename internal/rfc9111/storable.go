@@ -252,6 +252,9 @@ func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
 		return ""
 	}
 	if !r.Explicit && r.Lifetime == 0 {
+		if p.Private && validator && heuristicStatus(r.Status) {
+			return "" // it is validated before each use
+		}
 		return ReasonFreshness
 	}
 	if r.Lifetime <= r.Age && !validator && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 && r.StaleOffline == 0 {

@@ -11,8 +11,15 @@ var defaultTargeted = []string{"Cdn-Cache-Control"}
 
 // directives returns the directives that apply: those of the first targeted field
 // that is present and valid, otherwise those of Cache-Control. A targeted field
-// replaces Cache-Control and Expires as a whole, RFC 9213 section 2.2.
+// replaces Cache-Control and Expires as a whole, RFC 9213 section 2.2. In a private
+// cache none of that applies, and Cache-Control counts without the directives for
+// shared caches, RFC 9111 sections 5.2.2.7, 5.2.2.8 and 5.2.2.10.
 func (p *Policy) directives(h http.Header) directives {
+	if p.Private {
+		d := readCacheControl(h["Cache-Control"])
+		d.private, d.proxyRevalidate, d.sMaxAge = false, false, None
+		return d
+	}
 	targeted := p.Targeted
 	if targeted == nil {
 		targeted = defaultTargeted
