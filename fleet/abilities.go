@@ -7,6 +7,7 @@ import "context"
 // and replaces those that it wraps as well.
 type Abilities struct {
 	Meter  Meter  // counts permits for the whole fleet
+	Ledger Ledger // counts units of cost for the whole fleet
 	Roster Roster // knows the instances of the fleet
 
 	// State returns the state of the breaker in front of the engine.

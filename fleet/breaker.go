@@ -98,6 +98,7 @@ type Breaker struct {
 var (
 	_ Tier   = (*Breaker)(nil)
 	_ Meter  = (*Breaker)(nil)
+	_ Ledger = (*Breaker)(nil)
 	_ Roster = (*Breaker)(nil)
 )
 
@@ -133,6 +134,7 @@ var (
 	errTooMany  = errors.New("too many calls are still unanswered")
 	errMissed   = errors.New("no response within the deadline")
 	errNoRoster = fmt.Errorf("fleet: the tier keeps no roster of instances: %w", errors.ErrUnsupported)
+	errNoLedger = fmt.Errorf("fleet: the tier does not count units: %w", errors.ErrUnsupported)
 	errNotMeter = fmt.Errorf("fleet: the tier does not count permits: %w", errors.ErrUnsupported)
 )
 

@@ -152,10 +152,31 @@ func (b *Breaker) Abilities() Abilities {
 	if a.Meter != nil {
 		a.Meter = b
 	}
+	if a.Ledger != nil {
+		a.Ledger = b
+	}
 	if a.Roster != nil {
 		a.Roster = b
 	}
 	return a
+}
+
+// Spend implements [Ledger].
+func (b *Breaker) Spend(ctx context.Context, k Key, r Rate, n int) (Spent, error) {
+	l := b.inner.Abilities().Ledger
+	if l == nil {
+		return Spent{}, errNoLedger
+	}
+	return run(ctx, b, "spend", func(ctx context.Context) (Spent, error) { return l.Spend(ctx, k, r, n) }, nil)
+}
+
+// Correct implements [Ledger].
+func (b *Breaker) Correct(ctx context.Context, k Key, r Rate, debt int, c Correction) (Corrected, error) {
+	l := b.inner.Abilities().Ledger
+	if l == nil {
+		return Corrected{}, errNoLedger
+	}
+	return run(ctx, b, "correct", func(ctx context.Context) (Corrected, error) { return l.Correct(ctx, k, r, debt, c) }, nil)
 }
 
 // Take implements [Meter].

@@ -59,6 +59,8 @@ type Memory struct {
 	used      list.List             // guarded by mu; least recently used first
 	floor     uint64                // guarded by mu: the highest fence of dropped keys
 	meters    meters                // guarded by mu
+	pots      map[Key]*pot          // guarded by mu
+	epochs    uint64                // guarded by mu: of pots
 	tags      map[string]*tagNotes  // guarded by mu; by namespace
 	instances map[string]announced  // guarded by mu; by ID
 	watchers  map[string][]*watch   // guarded by mu; by namespace
@@ -345,7 +347,7 @@ func (m *Memory) Len() int {
 }
 
 // Abilities implements [Tier].
-func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Roster: m} }
+func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Ledger: m, Roster: m} }
 
 // Close ends the Memory: later operations fail with an error that matches
 // ErrUnavailable, Watchers get no more calls, and the state is dropped. Close waits
@@ -356,7 +358,7 @@ func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	all := m.watchers
-	m.watchers, m.keys, m.tags, m.meters, m.instances = nil, nil, nil, meters{}, nil
+	m.watchers, m.keys, m.tags, m.meters, m.pots, m.instances = nil, nil, nil, meters{}, nil, nil
 	m.used.Init()
 	m.mu.Unlock()
 	return wait.For(ctx, func() {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -27,6 +28,11 @@ type Budget struct {
 	// Queue and QueueWait: see Upstream.
 	Queue     int
 	QueueWait time.Duration
+	// Fleet makes all gateways of Config.Fleet spend this Budget together; see
+	// fleet.Budget. The Tier must count units (fleet.Abilities), and Fleet.RateFailure says
+	// what happens without it. All gateways must have the same Budget, under the same name
+	// of the upstream or route.
+	Fleet bool
 }
 
 // options returns the options of b's limiter.
@@ -49,9 +55,28 @@ func (b *Budget) validate(f *faults, at string) {
 	f.span(at+".QueueWait", b.QueueWait, -1, longest)
 }
 
+// validateShared checks what b needs of the fleet.
+func (b *Budget) validateShared(f *faults, at string, all *Fleet) {
+	if b == nil || !b.Fleet {
+		return
+	}
+	if !f.Check(all != nil, at+".Fleet", true, "false without Config.Fleet") {
+		return
+	}
+	ok := all.Tier == nil || all.Tier.Abilities().Ledger != nil
+	f.Check(ok, at+".Fleet", true, "false, because the Tier does not count units")
+	f.Check(all.RateFailure != 0, "Fleet.RateFailure", all.RateFailure, "set, as "+at+".Fleet is")
+}
+
 // A purse is a Budget that can change, or come and go, while it is in use.
 type purse struct {
-	now atomic.Pointer[limit.RateLimiter] // read by every call and replaced by Update: a mutex would be one more for all to share
+	now atomic.Pointer[pot] // read by every call and replaced by Update: a mutex would be one more for all to share
+}
+
+// A pot is the limiter of a Budget: one of these is not nil.
+type pot struct {
+	own    *limit.RateLimiter
+	shared *fleet.Budget
 }
 
 var _ limit.UnitLimiter = (*purse)(nil)
@@ -61,24 +86,50 @@ func (p *purse) Acquire(ctx context.Context) (limit.Permit, error) { return p.Ac
 
 // AcquireN implements limit.UnitLimiter. Without a Budget it admits every call.
 func (p *purse) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
-	if l := p.now.Load(); l != nil {
-		return l.AcquireN(ctx, n)
+	switch l := p.now.Load(); {
+	case l == nil:
+		return limit.Permit{}, nil
+	case l.shared != nil:
+		return l.shared.AcquireN(ctx, n)
+	default:
+		return l.own.AcquireN(ctx, n)
 	}
-	return limit.Permit{}, nil
 }
 
-// set makes p limit as b does, which may be nil and is valid. Units that were spent stay
-// spent, unless there was no Budget before.
-func (p *purse) set(name string, b *Budget) {
+// set makes p limit as b does, which may be nil and is valid, for the upstream or route of
+// that kind and name. Units that were spent stay spent, unless there was no Budget before,
+// or it becomes that of the fleet or ceases to be.
+func (p *purse) set(kind, name string, b *Budget, f *Fleet) {
 	was := p.now.Load()
 	switch {
 	case b == nil:
 		p.now.Store(nil)
-	case was == nil:
-		p.now.Store(limit.Must(limit.NewRateLimiter(b.options(name))))
+	case b.Fleet && was != nil && was.shared != nil:
+		_ = was.shared.Update(b.shared(kind, name, f)) // it is valid, and has the same name
+	case b.Fleet:
+		p.now.Store(&pot{shared: limit.Must(fleet.NewBudget(f.Tier.Abilities().Ledger, b.shared(kind, name, f)))})
+	case was != nil && was.own != nil:
+		_ = was.own.Update(b.options(name))
 	default:
-		_ = was.Update(b.options(name)) // it is valid, and has the same name
+		p.now.Store(&pot{own: limit.Must(limit.NewRateLimiter(b.options(name)))})
 	}
+}
+
+// shared returns the options of b's limit in f.
+func (b Budget) shared(kind, name string, f *Fleet) fleet.BudgetOptions {
+	return fleet.BudgetOptions{
+		Name: name, Key: fleet.Key{Namespace: f.Namespace, Name: "budget/" + kind + "/" + name},
+		Rate:    fleet.Rate{Permits: b.Units, Per: cmp.Or(b.Per, time.Minute), Burst: b.Burst},
+		MaxDebt: b.MaxDebt, OnFailure: f.RateFailure, Instances: f.Instances, Queue: b.Queue, MaxWait: b.QueueWait,
+	}
+}
+
+// close waits for what the fleet has not been informed of.
+func (p *purse) close(ctx context.Context) error {
+	if l := p.now.Load(); l != nil && l.shared != nil {
+		return l.shared.Close(ctx)
+	}
+	return nil
 }
 
 // BudgetStats are the state of a Budget and its counters, in units where nothing else is
@@ -93,6 +144,10 @@ type BudgetStats struct {
 	Returned  uint64  `json:"returned"` // estimated in excess
 	Owed      uint64  `json:"owed"`     // missing in estimates
 	Forgiven  uint64  `json:"forgiven"` // missing, and not taken because of MaxDebt
+	// Fleet: the fleet has it together. Then Left is as this gateway last heard, and the
+	// counters are of its own calls. Outage: the Tier does not respond.
+	Fleet  bool `json:"fleet,omitempty"`
+	Outage bool `json:"outage,omitempty"`
 }
 
 // stats returns nil without a Budget.
@@ -101,7 +156,14 @@ func (p *purse) stats() *BudgetStats {
 	if l == nil {
 		return nil
 	}
-	s := l.Stats()
+	if l.shared != nil {
+		s, o := l.shared.Stats(), l.shared.Rate()
+		return &BudgetStats{
+			PerSecond: float64(o.Permits) / o.Per.Seconds(), Burst: o.Burst, Left: s.Left, Queued: s.Queued, Waited: s.Waited,
+			Refused: s.Refused.Total(), Returned: s.Returned, Owed: s.Owed, Forgiven: s.Forgiven, Fleet: true, Outage: s.Outage,
+		}
+	}
+	s := l.own.Stats()
 	return &BudgetStats{
 		PerSecond: s.PerSecond, Burst: s.Burst, Left: s.Tokens, Queued: s.Queued, Waited: s.Waited, Refused: s.Refused.Total(),
 		Returned: s.Returned, Owed: s.Owed, Forgiven: s.Forgiven,

@@ -163,7 +163,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	if h.budget = was.budget; h.budget == nil {
 		h.budget = new(purse)
 	}
-	p.limits = append(p.limits, func() { h.budget.set(r.Name, r.Budget) })
+	p.limits = append(p.limits, func() { h.budget.set("route", r.Name, r.Budget, c.Fleet) })
 	h.cost, h.obeys = r.cost(c.upstream(r)), c.upstream(r).MaxPause > 0
 	if o.Cost = h.cost; o.Cost != (weirhttp.Cost{}) {
 		o.Budget = limit.All(h.budget, &up.budget)

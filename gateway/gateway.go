@@ -302,6 +302,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	err := g.Drain(ctx)
+	for _, p := range g.now.Load().purses() {
+		err = cmp.Or(err, p.close(ctx))
+	}
 	var lost *fleet.PendingError // nothing waits for the fleet any more
 	left := g.cache.Close(ctx)
 	if !errors.As(left, &lost) {
@@ -324,6 +327,17 @@ func (g *Gateway) Close(ctx context.Context) error {
 		return fmt.Errorf("gateway: close: %w", left)
 	}
 	return nil
+}
+
+// purses returns the budgets of s.
+func (s *state) purses() (all []*purse) {
+	for _, h := range s.handlers {
+		all = append(all, h.budget)
+	}
+	for _, src := range s.sources {
+		all = append(all, &src.budget)
+	}
+	return all
 }
 
 // Cache returns the cache shared by the routes.

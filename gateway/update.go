@@ -129,7 +129,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		p.limits = append(p.limits, func() { src.streams.set(gate) })
 	}
 	p.limits = append(p.limits, func() {
-		src.budget.set(u.Name, u.Budget)
+		src.budget.set("upstream", u.Name, u.Budget, p.after.config.Fleet)
 		src.stated.Update(u.stated())
 	})
 	return src, nil

@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 		at := index("Upstreams", i)
 		f.name(at+".Name", u.Name, names)
 		u.validate(f, at)
+		u.Budget.validateShared(f, at+".Budget", c.Fleet)
 	}
 	routes := map[string]bool{}
 	for i, r := range c.Routes {
@@ -61,6 +62,7 @@ func (c Config) Validate() error {
 			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
 		}
 		r.validate(f, at)
+		r.Budget.validateShared(f, at+".Budget", c.Fleet)
 	}
 	return f.Err()
 }

@@ -255,5 +255,5 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // Abilities implements fleet.Tier. The hub checks its own connections with PINGs, and
 // sends Lost and Reset.
 func (e *engine) Abilities() fleet.Abilities {
-	return fleet.Abilities{Meter: e, Roster: e, Ping: e.Ping, KeepsPushes: true}
+	return fleet.Abilities{Meter: e, Ledger: e, Roster: e, Ping: e.Ping, KeepsPushes: true}
 }

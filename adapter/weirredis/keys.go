@@ -13,6 +13,8 @@ import (
 //	weir:s:{namespace/name}            state: fence register, lease, cooling
 //	weir:e:{namespace/name}            entry
 //	weir:m:{namespace/name}            limit
+//	weir:b:{namespace/name}            budget: units of cost
+//	weir:r:{namespace/name}            its latest corrections
 //	weir:p:{namespace/name}:c:17       push: changed, with the fence
 //	weir:p:{namespace/name}:r:17       push: removed
 //	weir:p:{namespace/name}:l:17       push: released

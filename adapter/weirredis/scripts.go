@@ -31,6 +31,12 @@ var invalidateLua string
 //go:embed lua/take.lua
 var takeLua string
 
+//go:embed lua/spend.lua
+var spendLua string
+
+//go:embed lua/correct.lua
+var correctLua string
+
 //go:embed lua/announce.lua
 var announceLua string
 
@@ -45,6 +51,8 @@ var (
 	writeScript      = newScript(writeLua)
 	invalidateScript = newScript(invalidateLua)
 	takeScript       = newScript(takeLua)
+	spendScript      = newScript(spendLua)
+	correctScript    = newScript(correctLua)
 	announceScript   = newScript(announceLua)
 	instancesScript  = newScript(instancesLua)
 )

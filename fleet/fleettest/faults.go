@@ -30,6 +30,7 @@ type Faults struct {
 var (
 	_ fleet.Tier   = (*Faults)(nil)
 	_ fleet.Meter  = (*Faults)(nil)
+	_ fleet.Ledger = (*Faults)(nil)
 	_ fleet.Roster = (*Faults)(nil)
 )
 
@@ -225,8 +226,8 @@ func (f *Faults) ExpireTags(ctx context.Context, namespace string, tags []string
 	return t.ExpireTags(ctx, namespace, tags, keep)
 }
 
-// Abilities implements [fleet.Tier]: a Ping, and the inner Tier's Meter and Roster
-// with the faults applied. KeepsPushes is false, because a fault can drop pushes.
+// Abilities implements [fleet.Tier]: a Ping, and the inner Tier's Meter, Ledger and
+// Roster with the faults applied. KeepsPushes is false, because a fault can drop pushes.
 func (f *Faults) Abilities() fleet.Abilities {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,10 +236,43 @@ func (f *Faults) Abilities() fleet.Abilities {
 	if a.Meter != nil {
 		own.Meter = f
 	}
+	if a.Ledger != nil {
+		own.Ledger = f
+	}
 	if a.Roster != nil {
 		own.Roster = f
 	}
 	return own
+}
+
+// Spend implements [fleet.Ledger].
+func (f *Faults) Spend(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Spent, error) {
+	l, err := f.ledger(ctx, "spend")
+	if err != nil {
+		return fleet.Spent{}, err
+	}
+	return l.Spend(ctx, k, r, n)
+}
+
+// Correct implements [fleet.Ledger].
+func (f *Faults) Correct(ctx context.Context, k fleet.Key, r fleet.Rate, debt int, c fleet.Correction) (fleet.Corrected, error) {
+	l, err := f.ledger(ctx, "correct")
+	if err != nil {
+		return fleet.Corrected{}, err
+	}
+	return l.Correct(ctx, k, r, debt, c)
+}
+
+// ledger is pass for a Ledger.
+func (f *Faults) ledger(ctx context.Context, op string) (fleet.Ledger, error) {
+	t, err := f.pass(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if l := t.Abilities().Ledger; l != nil {
+		return l, nil
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // Take implements [fleet.Meter].

@@ -19,7 +19,7 @@ type Fleet struct {
 	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"After a failed call, how long no proxy calls the origin for the same URL if it can serve a stale response. The time doubles with each failure in a row, up to max_cooling. none disables it. routes.cache.cooling is the same for each proxy separately."`
 	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"Upper bound of cooling; at least cooling."`
 	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Largest body that is stored in Redis. Each proxy fetches larger ones itself."`
-	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What happens to client rates while Redis is unreachable. open: all requests are admitted. closed: they get 503. local_share: each proxy enforces its share. Required if a route has a rate, because no default suits everyone."`
+	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What happens to client rates, and to budgets of the fleet, while Redis is unreachable. open: all requests are admitted. closed: they get 503. local_share: each proxy enforces its share. Required if a route has a rate or a budget is the fleet's, because no default suits everyone."`
 	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"Maximum number of proxies. Required by local_share."`
 }
 
@@ -156,5 +156,18 @@ func (d *decoder) checkRateFailure(c *Config) {
 			d.wrong(at, "", fmt.Sprintf("is missing: routes[%d] has a rate that all proxies share; choose what happens to it while Redis is unreachable", i), "")
 			return
 		}
+	}
+	for i, u := range c.Upstreams {
+		d.checkBudgetFailure(fmt.Sprintf("upstreams[%d].budget", i), u.Budget)
+	}
+	for i, r := range c.Routes {
+		d.checkBudgetFailure(fmt.Sprintf("routes[%d].budget", i), r.Budget)
+	}
+}
+
+// checkBudgetFailure records that rate_failure is missing, if b is the fleet's.
+func (d *decoder) checkBudgetFailure(at string, b *Budget) {
+	if b != nil && b.Fleet && !d.faulty("fleet.rate_failure") {
+		d.wrong("fleet.rate_failure", "", "is missing: all proxies share "+at+"; choose what happens to it while Redis is unreachable", "")
 	}
 }

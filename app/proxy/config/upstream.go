@@ -40,6 +40,7 @@ type Budget struct {
 	MaxDebt   Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that may be owed after calls that cost more than their estimate; what is above it is forgiven. 0 means the same as burst."`
 	Queue     Count    `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for units."`
 	QueueWait Duration `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
+	Fleet     bool     `yaml:"fleet" default:"false" gw:"Fleet" help:"All proxies of the fleet spend the budget together, through its Redis. fleet.rate_failure says what happens without Redis. All proxies must have the same budget."`
 }
 
 // UpstreamTLS configures how https servers are verified, and the client certificate.
