@@ -98,7 +98,10 @@ func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
 			Hits: stats.Hits, Stale: stats.StaleHits, Negative: stats.NegativeHits, Failures: stats.MemoHits,
 			Joined: stats.Joins, Fleet: stats.Fleet.TierHits,
 		},
-		Refused:      Refused{Limit: stats.Refusals, Stuck: stats.StuckRefusals},
+		Refused: Refused{Limit: stats.Refusals, Stuck: stats.StuckRefusals},
+		Cost: Cost{
+			Spent: stats.Cost.Spent, Hits: stats.Cost.Hits, Joined: stats.Cost.Joins, Fleet: stats.Cost.Fleet, Refused: stats.Cost.Refused,
+		}.orNil(),
 		Calls:        stats.Loads,
 		Refreshes:    stats.Refreshes,
 		Failed:       stats.LoadFailures,

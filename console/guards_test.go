@@ -290,3 +290,24 @@ func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
 		}
 	}
 }
+
+// A Guard's cost is that of its Stats; without a Source.Cost there is none.
+func TestC5_CostOfAGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		load := func(context.Context, string) (string, error) { return "value", nil }
+		free := guardOf(t, load, weir.Options{Name: "free", TTL: time.Minute})
+		priced := weir.Must(weir.NewFrom(weir.Source[string, string]{Load: load, Cost: func(string) int { return 7 }}, weir.Options{Name: "priced", TTL: time.Minute}))
+		t.Cleanup(func() { _ = priced.Close(context.WithoutCancel(t.Context())) })
+		for range 3 {
+			for _, g := range []*weir.Guard[string, string]{free, priced} {
+				if _, err := g.Get(t.Context(), "a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		units := sourceOf(t, free, priced).Snapshot().Units
+		if units[0].Cost != nil || units[1].Cost == nil || *units[1].Cost != (console.Cost{Spent: 7, Hits: 14}) {
+			t.Errorf("cost = %+v and %+v; want none, and 7 spent and 14 avoided", units[0].Cost, units[1].Cost)
+		}
+	})
+}

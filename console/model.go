@@ -80,6 +80,8 @@ type Unit struct {
 	Requests uint64  `json:"requests"`
 	Avoided  Avoided `json:"avoided"`
 	Refused  Refused `json:"refused"`
+	// Cost is nil for a unit that has counted none.
+	Cost *Cost `json:"cost,omitempty"`
 
 	// The other ways in which a route's requests end, so that Requests is the sum of
 	// Avoided, Refused, these, and the requests in progress. Missed were served by their
@@ -132,6 +134,29 @@ type Refused struct {
 	Limit  uint64 `json:"limit"`
 	Client uint64 `json:"client"` // a client exceeded its rate
 	Stuck  uint64 `json:"stuck"`
+}
+
+// Cost counts units of cost, such as tokens: see weirhttp.Cost and weir.Source.
+type Cost struct {
+	Spent   uint64 `json:"spent"`   // by calls of the source
+	Hits    uint64 `json:"hits"`    // avoided by stored values
+	Joined  uint64 `json:"joined"`  // avoided by requests that shared another's call
+	Fleet   uint64 `json:"fleet"`   // avoided by another instance's call
+	Refused uint64 `json:"refused"` // the estimate of what budgets refused
+	// Price is what a unit costs in Currency, 0 if that is not known.
+	Price    float64 `json:"price,omitempty"`
+	Currency string  `json:"currency,omitempty"`
+}
+
+// Avoided is the cost that requests would have had in addition to Spent.
+func (c Cost) Avoided() uint64 { return c.Hits + c.Joined + c.Fleet }
+
+// orNil returns c, or nil if nothing was counted.
+func (c Cost) orNil() *Cost {
+	if c.Spent+c.Avoided()+c.Refused == 0 {
+		return nil
+	}
+	return &c
 }
 
 // Responses counts what clients received. Each request is counted once, when it has ended.
@@ -328,6 +353,7 @@ type Point map[string]float64
 //	requests hits stale negative failures joined validated fleet
 //	calls refreshes failed refused refused_client stale_on_error     each per second
 //	missed missed_errors unanswered gone                             each per second
+//	cost_spent cost_avoided cost_refused                             units per second
 //	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second
 //	request_p50 request_p99 wait_p50 wait_p99 call_p50 call_p99    in seconds, null where nothing was timed
 //	flights running waiting stuck entries             as they stood

@@ -16,14 +16,18 @@ func (t timings) and(other timings) timings {
 
 // counts returns the counts of u, in the order of unitColumns up to firstQuantile.
 func counts(u *Unit) [firstQuantile]uint64 {
-	a, to := &u.Avoided, Responses{}
+	a, to, cost := &u.Avoided, Responses{}, Cost{}
 	if u.Responses != nil {
 		to = *u.Responses
+	}
+	if u.Cost != nil {
+		cost = *u.Cost
 	}
 	return [...]uint64{
 		u.Requests, a.Hits, a.Stale, a.Negative, a.Failures, a.Joined, a.Validated, a.Fleet,
 		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Stuck, u.Refused.Client, u.StaleOnError,
 		u.Missed, u.MissedErrors, u.Unanswered, u.Left,
+		cost.Spent, cost.Avoided(), cost.Refused,
 		to.Switched, to.Success, to.Redirect, to.ClientError, to.ServerError, to.Broken, to.Left,
 	}
 }

@@ -16,6 +16,7 @@ var (
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
 		"calls", "refreshes", "failed", "refused", "refused_client", "stale_on_error",
 		"missed", "missed_errors", "unanswered", "gone",
+		"cost_spent", "cost_avoided", "cost_refused",
 		"http_1xx", "http_2xx", "http_3xx", "http_4xx", "http_5xx", "http_broken", "http_left",
 		"request_p50", "request_p99", "wait_p50", "wait_p99", "call_p50", "call_p99",
 		"flights", "running", "waiting", "stuck", "entries",
@@ -25,8 +26,8 @@ var (
 
 // Indexes in unitColumns where the kinds of columns start.
 const (
-	firstQuantile = 25
-	firstGauge    = 31
+	firstQuantile = 28
+	firstGauge    = 34
 )
 
 // A row is a point, in the order of the columns.

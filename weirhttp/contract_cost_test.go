@@ -2,6 +2,7 @@ package weirhttp_test
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -243,6 +244,14 @@ func TestH34_FaultsOfACost(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("Validate = %v; want a fault in %s", err, field)
 		}
+	}
+	for _, c := range []weirhttp.Cost{{Units: 1, Price: -1}, {Units: 1, Price: 1}, {Units: 1, Price: math.NaN(), Currency: "EUR"}, {Units: 1, Currency: "eur"}, {Units: 1, Price: 1, Currency: "EURO"}} {
+		if err := (weirhttp.Options{Cost: c}).Validate(); err == nil || !strings.Contains(err.Error(), "Cost.") {
+			t.Errorf("Validate of %+v = %v; want a fault", c, err)
+		}
+	}
+	if err := (weirhttp.Options{Cost: weirhttp.Cost{Units: 1, Price: 0.000_002, Currency: "EUR"}}).Validate(); err != nil {
+		t.Errorf("Validate = %v; want nil", err)
 	}
 	if err := (weirhttp.Options{Budget: limit.All()}).Validate(); err == nil || !strings.Contains(err.Error(), "Budget") {
 		t.Errorf("Validate of a Budget without a Cost = %v; want a fault", err)

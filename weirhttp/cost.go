@@ -37,6 +37,12 @@ type Cost struct {
 	// neither held back nor changed. Responses with a Content-Encoding are not read.
 	// Empty means none.
 	Usage string
+
+	// Price is what a unit costs, in Currency, from 0 to 1,000,000: for Stats and consoles,
+	// which show money next to units. It changes nothing else. 0 means that it is not known.
+	Price float64
+	// Currency is a code such as "EUR": three capitals. It is required with a Price.
+	Currency string
 }
 
 // MaxUsage is how much of a response is read for Cost.Usage. In what comes after that, no
@@ -55,9 +61,21 @@ func (c Cost) check(check func(ok bool, field string, value any, bound string) b
 		_, err := jsonnumber.Parse(p.value)
 		check(p.value == "" || err == nil, "Cost."+p.field, p.value, pointer)
 	}
+	check(c.Price >= 0 && c.Price <= 1e6, "Cost.Price", c.Price, "from 0 to 1000000")
+	check(c.Price == 0 && c.Currency == "" || currency(c.Currency), "Cost.Currency", c.Currency, `three capitals such as "EUR", if there is a Price`)
 	check(c.Default == 0 || c.Field != "", "Cost.Default", c.Default, "0 if no JSON field is read")
 	check(budget == nil || c != Cost{}, "Budget", budget, "nil without a Cost")
 	check(client == nil || c != Cost{}, "ClientBudget", "set", "nil without a Cost")
+}
+
+// currency reports whether s has the form of a code of ISO 4217.
+func currency(s string) bool {
+	for i := range len(s) {
+		if s[i] < 'A' || s[i] > 'Z' {
+			return false
+		}
+	}
+	return len(s) == 3
 }
 
 // costs are what a Handler makes of its Cost.
@@ -278,6 +296,10 @@ type CostStats struct {
 	Refused uint64 `json:"refused"` // the estimate of requests that Options.Budget rejected
 	// RefusedClient is the estimate of requests that Options.ClientBudget rejected.
 	RefusedClient uint64 `json:"refused_client"`
+
+	// Price and Currency are those of Options.Cost: a unit costs that much.
+	Price    float64 `json:"price,omitempty"`
+	Currency string  `json:"currency,omitempty"`
 }
 
 // Avoided is what requests would have cost in addition to Spent.

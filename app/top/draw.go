@@ -147,7 +147,29 @@ func (s Style) head(o Overview) []line {
 	for _, text := range s.wrap(saved, 2) {
 		all = append(all, line{text, ""})
 	}
+	if o.Cost != nil {
+		all = append(all, line{costLine(o), ""})
+	}
 	return all
+}
+
+// costLine describes the cost of all routes.
+func costLine(o Overview) string {
+	say := func(n uint64, money func(*Money) float64) string {
+		if o.Cost.Money != nil {
+			if v := money(o.Cost.Money); v > 0 && v < 0.01 {
+				return "<0.01 " + plain.Line(o.Cost.Money.Currency)
+			}
+			return fmt.Sprintf("%.2f %s", money(o.Cost.Money), plain.Line(o.Cost.Money.Currency))
+		}
+		return figures.Count(int64(min(n, math.MaxInt64))) //nolint:gosec // bounded
+	}
+	text := fmt.Sprintf("cost %s/s; since the start %s spent, %s avoided", rate(o.Total.CostSpent),
+		say(o.Cost.Spent, func(m *Money) float64 { return m.Spent }), say(o.Cost.Avoided, func(m *Money) float64 { return m.Avoided }))
+	if o.Cost.Refused > 0 {
+		text += ", " + say(o.Cost.Refused, func(m *Money) float64 { return m.Refused }) + " refused"
+	}
+	return text
 }
 
 func (s Style) servers(o Overview) []line {

@@ -23,7 +23,8 @@ type Overview struct {
 
 	Incidents []Incident `json:"incidents"`
 	Total     Rates      `json:"total"`
-	Routes    []Route    `json:"routes"` // by requests, most first
+	Cost      *Cost      `json:"cost,omitempty"` // since the start; nil: none was counted
+	Routes    []Route    `json:"routes"`         // by requests, most first
 	Servers   []Server   `json:"servers,omitempty"`
 	Limits    []Limit    `json:"limits,omitempty"`
 	Queues    []Queue    `json:"queues,omitempty"`
@@ -49,8 +50,56 @@ type Rates struct {
 	Refused   float64            `json:"refused"`     // by a limit
 	OverRate  float64            `json:"over_rate"`   // clients over their rate
 	Stale     float64            `json:"stale_on_error"`
-	P50       number             `json:"p50_s"`
-	P99       number             `json:"p99_s"`
+
+	CostSpent   float64 `json:"cost_spent"`   // units of cost
+	CostAvoided float64 `json:"cost_avoided"` // by hits and shared calls
+	CostRefused float64 `json:"cost_refused"` // by budgets
+
+	P50 number `json:"p50_s"`
+	P99 number `json:"p99_s"`
+}
+
+// Cost is what all routes have cost together since the start, in units. Money is nil unless
+// all of them have a price in the same currency.
+type Cost struct {
+	Spent   uint64 `json:"spent"`
+	Avoided uint64 `json:"avoided"`
+	Refused uint64 `json:"refused"`
+	Money   *Money `json:"money,omitempty"`
+}
+
+// Money is a Cost in a currency.
+type Money struct {
+	Currency string  `json:"currency"`
+	Spent    float64 `json:"spent"`
+	Avoided  float64 `json:"avoided"`
+	Refused  float64 `json:"refused"`
+}
+
+// costs returns the sum of what units have cost.
+func costs(units []console.Unit) *Cost {
+	var c *Cost
+	m := &Money{}
+	for _, u := range units {
+		if u.Cost == nil {
+			continue
+		}
+		if c == nil {
+			c, m.Currency = new(Cost), u.Cost.Currency
+		}
+		c.Spent, c.Avoided, c.Refused = c.Spent+u.Cost.Spent, c.Avoided+u.Cost.Avoided(), c.Refused+u.Cost.Refused
+		if m == nil || u.Cost.Price <= 0 || u.Cost.Currency != m.Currency {
+			m = nil
+			continue
+		}
+		m.Spent += float64(u.Cost.Spent) * u.Cost.Price
+		m.Avoided += float64(u.Cost.Avoided()) * u.Cost.Price
+		m.Refused += float64(u.Cost.Refused) * u.Cost.Price
+	}
+	if c != nil {
+		c.Money = m
+	}
+	return c
 }
 
 // A Route is a route or a Guard.
@@ -171,6 +220,7 @@ func (m *Model) Overview() Overview {
 		counted = counted || u.Responses != nil
 	}
 	o.Total = rates(m.total, timed, counted)
+	o.Cost = costs(s.Units)
 	for _, u := range s.Units {
 		of := "call"
 		if u.Kind == "route" {
@@ -219,6 +269,7 @@ func rates(all []console.Point, of string, counted bool) Rates {
 	m := func(name string) float64 { return mean(all, name) }
 	r := Rates{
 		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"),
+		CostSpent: m("cost_spent"), CostAvoided: m("cost_avoided"), CostRefused: m("cost_refused"),
 		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()),
 	}
 	saved, sum := 0.0, 0.0

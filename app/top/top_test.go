@@ -63,6 +63,52 @@ func TestC13_TopShowsTheNumbersOfTheConsole(t *testing.T) {
 	}
 }
 
+// So does the cost: both read the same file of cases.
+func TestC13_TopShowsTheCostOfTheConsole(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			Name  string
+			Units []console.Unit
+			Want  *struct {
+				Spent, Avoided, Refused uint64
+				Currency                string
+				Money                   *struct{ Spent, Avoided, Refused float64 }
+			}
+		}
+	}
+	text, err := os.ReadFile("../../console/assets_test/testdata/costs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &file); err != nil || len(file.Cases) == 0 {
+		t.Fatalf("%d cases, %v", len(file.Cases), err)
+	}
+	for _, c := range file.Cases {
+		var m top.Model
+		m.Hello(&console.Hello{Interval: time.Second, Snapshot: console.Snapshot{Units: c.Units}, Total: console.Series{"t": {1}, "cost_spent": {12}}})
+		o := m.Overview()
+		lines := strings.Join(top.Style{}.Lines(o), "\n")
+		got, want := o.Cost, c.Want
+		if (got == nil) != (want == nil) || strings.Contains(lines, "cost ") != (want != nil) {
+			t.Errorf("%s: %+v; want %+v, in\n%s", c.Name, got, want, lines)
+		}
+		if got == nil || want == nil {
+			continue
+		}
+		if got.Spent != want.Spent || got.Avoided != want.Avoided || got.Refused != want.Refused || (got.Money == nil) != (want.Money == nil) {
+			t.Errorf("%s: %+v; want %+v", c.Name, got, want)
+		}
+		if m := got.Money; m != nil {
+			if m.Currency != want.Currency || math.Abs(m.Spent-want.Money.Spent)+math.Abs(m.Avoided-want.Money.Avoided)+math.Abs(m.Refused-want.Money.Refused) > 1e-9 {
+				t.Errorf("%s: %+v; want %+v", c.Name, m, want.Money)
+			}
+			if !strings.Contains(lines, "cost 12/s; since the start 6.00 EUR spent, 1.30 EUR avoided, 0.04 EUR refused") {
+				t.Errorf("%s:\n%s\nwant the money", c.Name, lines)
+			}
+		}
+	}
+}
+
 // outage is a model of two upstreams, one of which is down, with many routes.
 func outage(routes int) *top.Model {
 	series := console.Series{"t": {1}, "requests": {100}, "calls": {50}, "failed": {50}, "missed": {90}, "missed_errors": {90}, "http_5xx": {90}, "http_2xx": {10}, "request_p50": {0.001}, "request_p99": {0.25}}

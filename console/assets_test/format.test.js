@@ -56,3 +56,7 @@ test('words', () => {
   assert.equal(f.many(1, 'job'), '1 job');
   assert.equal(f.many(1200, 'entry', 'entries'), '1,200 entries');
 });
+
+test('money has cents, and is not zero unless it is', () => {
+  table((x) => f.money(x, 'EUR'), [[0, '0.00 EUR'], [0.001, '< 0.01 EUR'], [1.005, '1.00 EUR'], [1234567.891, '1,234,567.89 EUR'], [NaN, '–']]);
+});

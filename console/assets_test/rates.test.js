@@ -88,3 +88,21 @@ test('C11: weir top shows the same numbers', () => {
       refused: n.refused, over_rate: n.refusedClient, stale: n.staleOnError, p99: known(n.p99) }, c.want, c.name);
   }
 });
+
+test('C11: costs add up, and are money only if all prices are in one currency', () => {
+  const { cases } = JSON.parse(readFileSync(new URL('testdata/costs.json', import.meta.url)));
+  for (const c of cases) {
+    const got = r.costSince(c.units);
+    if (c.want === null) {
+      assert.equal(got, null, c.name);
+      continue;
+    }
+    for (const name of ['spent', 'avoided', 'refused', 'currency']) assert.equal(got[name], c.want[name], `${c.name}: ${name}`);
+    for (const name of ['spent', 'avoided', 'refused']) {
+      const want = c.want.money ? c.want.money[name] : NaN;
+      assert.ok(Number.isNaN(want) ? Number.isNaN(got.money[name]) : Math.abs(got.money[name] - want) < 1e-9, `${c.name}: money ${name} is ${got.money[name]}`);
+    }
+  }
+  const now = r.now({ t: [1], requests: [1], cost_spent: [30], cost_avoided: [60], cost_refused: [5] }, 10);
+  assert.deepEqual([now.costSpent, now.costAvoided, now.costRefused], [30, 60, 5]);
+});

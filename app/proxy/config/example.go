@@ -10,7 +10,7 @@ var formExamples = map[string]string{
 	"field": "X-Site", "token": "session", "cookie": "session", "name": "shop", "nats": "nats://127.0.0.1:4222",
 	"folder": "/var/lib/weir", "otlp": "http://127.0.0.1:4318", "namespace": "shop", "principal": "X-User", "client": "address",
 	"route": "old-name", "event data": `"[DONE]"`, "event type": "message_stop",
-	"readmethod": "POST", "media": "application/json", "pointer": "/user", "cost pointer": "/usage/total_tokens", "condition": "/temperature = 0 or absent",
+	"readmethod": "POST", "media": "application/json", "pointer": "/user", "cost pointer": "/usage/total_tokens", "currency": "EUR", "condition": "/temperature = 0 or absent",
 }
 
 // example returns the setting as it may be written.

@@ -47,6 +47,8 @@ var forms = map[string]form{
 	"hostfield":    {"preserve, server, or host", checkHostField},
 	"cost pointer": {"JSON pointer", checkCostPointer},
 
+	"currency": {"three capitals", matching(regexp.MustCompile(`^[A-Z]{3}$`), "must be the code of a currency, three capitals such as EUR")},
+
 	"client": {"address or header:NAME", checkClient},
 
 	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},

@@ -24,12 +24,14 @@ type Upstream struct {
 
 // Cost says what a call costs.
 type Cost struct {
-	Units        int    `yaml:"units" default:"0" min:"0" max:"1073741824" gw:"Units" help:"Units that each call costs."`
-	BytesPerUnit int    `yaml:"bytes_per_unit" default:"0" min:"0" max:"1073741824" gw:"BytesPerUnit" help:"Bytes of the request body that cost a unit, such as 4 for text that a model reads. 0 means that the body costs nothing."`
-	Field        string `yaml:"field,omitempty" form:"cost pointer" gw:"Field" help:"JSON pointer to a number of units in the request body, such as /max_tokens. It is read in bodies of up to 64KiB, which are read before admission."`
-	Default      int    `yaml:"default" default:"0" min:"0" max:"1073741824" gw:"Default" help:"Units for requests without that number, or with a body that is not read."`
-	Header       string `yaml:"header,omitempty" form:"field" gw:"Header" help:"Response field that states the cost."`
-	Usage        string `yaml:"usage,omitempty" form:"cost pointer" gw:"Usage" help:"JSON pointer to the cost in a JSON response, or in the last event of an event stream that has it, such as /usage/total_tokens. Compressed responses are not read."`
+	Units        int     `yaml:"units" default:"0" min:"0" max:"1073741824" gw:"Units" help:"Units that each call costs."`
+	BytesPerUnit int     `yaml:"bytes_per_unit" default:"0" min:"0" max:"1073741824" gw:"BytesPerUnit" help:"Bytes of the request body that cost a unit, such as 4 for text that a model reads. 0 means that the body costs nothing."`
+	Field        string  `yaml:"field,omitempty" form:"cost pointer" gw:"Field" help:"JSON pointer to a number of units in the request body, such as /max_tokens. It is read in bodies of up to 64KiB, which are read before admission."`
+	Default      int     `yaml:"default" default:"0" min:"0" max:"1073741824" gw:"Default" help:"Units for requests without that number, or with a body that is not read."`
+	Header       string  `yaml:"header,omitempty" form:"field" gw:"Header" help:"Response field that states the cost."`
+	Usage        string  `yaml:"usage,omitempty" form:"cost pointer" gw:"Usage" help:"JSON pointer to the cost in a JSON response, or in the last event of an event stream that has it, such as /usage/total_tokens. Compressed responses are not read."`
+	Price        float64 `yaml:"price" default:"0" min:"0" max:"1000000" gw:"Price" help:"What a unit costs, in currency: the console, weir top and the statistics then show money next to units. 0 shows units alone."`
+	Currency     string  `yaml:"currency,omitempty" form:"currency" gw:"Currency" help:"Code of the currency, such as EUR. Required with price."`
 }
 
 // Budget limits what calls cost together.

@@ -166,6 +166,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
 		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
+		Cost:         cost(st.Cost),
 		Missed:       st.Missed,
 		MissedErrors: st.MissedErrors,
 		Unanswered:   st.Unanswered,
@@ -194,6 +195,17 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		}
 	}
 	return u
+}
+
+// cost returns what a route's requests cost; nil if nothing was counted.
+func cost(st weirhttp.CostStats) *console.Cost {
+	c := console.Cost{
+		Spent: st.Spent, Hits: st.Hits, Joined: st.Joined, Refused: st.Refused + st.RefusedClient, Price: st.Price, Currency: st.Currency,
+	}
+	if c.Spent+c.Avoided()+c.Refused == 0 {
+		return nil
+	}
+	return &c
 }
 
 // received returns what clients received, nil if that is not counted.

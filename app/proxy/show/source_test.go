@@ -37,6 +37,9 @@ func fill(v reflect.Value, n *uint64) {
 	case reflect.Uint64:
 		*n++
 		v.SetUint(*n)
+	case reflect.Float64:
+		*n++
+		v.SetFloat(float64(*n))
 	case reflect.Int, reflect.Int64:
 		*n++
 		v.SetInt(int64(*n))
@@ -55,7 +58,8 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	for _, v := range []any{&route, &up, &server, &cache, &tier} {
 		fill(reflect.ValueOf(v).Elem(), &n)
 	}
-	route.Flights = 0    // the flights themselves do not exist
+	route.Flights = 0 // the flights themselves do not exist
+	route.Cost.Currency = "EUR"
 	route.FleetStale = 1 // of those in the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
 	server.URL, server.Healthy = "http://10.0.0.1", true
@@ -90,7 +94,11 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Missed:    route.Missed, MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
 		Refused: console.Refused{Limit: route.Refused, Client: route.RefusedClient},
-		Calls:   route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
+		Cost: &console.Cost{
+			Spent: route.Cost.Spent, Hits: route.Cost.Hits, Joined: route.Cost.Joined, Refused: route.Cost.Refused + route.Cost.RefusedClient,
+			Price: route.Cost.Price, Currency: "EUR",
+		},
+		Calls: route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
 		StaleOnError: route.StaleOnError, Running: route.InFlight, Waiting: route.Waiting, RequestTime: took.Requests,
 	}); !reflect.DeepEqual(got.Units[1], want) {
 		t.Errorf("unit = %+v; want %+v", got.Units[1], want)

@@ -1,8 +1,8 @@
 // The facts of a unit next to its charts: its counters, its entries, its limit.
 import { h, panel, text, attr, each } from './dom.js';
 import { bars } from './parts.js';
-import { kinds, share, difference } from './rates.js';
-import { count, percent, nanos, si, rate, none } from './format.js';
+import { kinds, share, difference, costSince } from './rates.js';
+import { count, percent, nanos, si, rate, none, money } from './format.js';
 
 // Names and values. items are [name, value, note, key].
 function facts(dl, items) {
@@ -79,6 +79,14 @@ export class LimitFacts {
   }
 }
 
+// What a unit has cost, in units and in money.
+function costs(u) {
+  const c = costSince([u]);
+  if (!c) return [];
+  const row = (label, name) => [label, count(c[name]), c.currency ? money(c.money[name], c.currency) : 'units', 'cost_' + name];
+  return [row('Cost spent', 'spent'), row('Cost avoided', 'avoided'), row('Cost refused', 'refused')];
+}
+
 export class Counts {
   constructor() {
     this.list = h('dl.facts');
@@ -101,6 +109,7 @@ export class Counts {
       ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
       ['Refused by client', count(u.refused.client), of(u.refused.client, u.requests), 'refused_client'],
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
+      ...costs(u),
       ...this.now(u),
       ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call of the source', u.call_time]]
         .filter(([, d]) => d && d.count > 0).map(([name, d]) => [name, nanos(d.p50_ns), `p99 ${nanos(d.p99_ns)}`]),

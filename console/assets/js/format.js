@@ -39,6 +39,13 @@ export function count(n) {
   return known(n) ? Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ',') : none;
 }
 
+// 1,234.50 EUR.
+export function money(x, currency) {
+  if (!known(x)) return none;
+  const s = x > 0 && x < 0.01 ? '<' + thin + '0.01' : x.toFixed(2).replace(/\B(?=(\d{3})+\.)/g, ',');
+  return s + thin + currency;
+}
+
 // A share from 0 to 1. It shows 100 % and 0 % only for exactly 1 and 0.
 export function percent(x) {
   if (!known(x)) return none;

@@ -1,8 +1,8 @@
 // What weir saves, and the calls of the source: the big numbers of all units, or of one.
-import { h, panel, text } from './dom.js';
+import { h, panel, text, attr } from './dom.js';
 import { Tile, bars } from './parts.js';
-import { kinds, rest, avoidedSince, endedSince, share, difference } from './rates.js';
-import { percent, rate, duration, count, si, perSecond } from './format.js';
+import { kinds, rest, avoidedSince, endedSince, costSince, share, difference } from './rates.js';
+import { percent, rate, duration, count, si, perSecond, money } from './format.js';
 
 export class Numbers {
   constructor() {
@@ -17,6 +17,7 @@ export class Numbers {
       calls: new Tile('Calls of the source', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
       refused: new Tile('Refused', 'refused', { says: 'by a limit, or because calls are stuck: 503' }),
+      cost: new Tile('Cost', 'calls', { says: 'units that calls of the source cost, mean of the last 10 seconds; below, since the start' }),
       times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls of the source' }),
     };
     this.el = panel('What weir saves', 'requests, and calls of the source', h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el)));
@@ -36,6 +37,10 @@ export class Numbers {
       line('failed'), r.failing >= 0.5 ? 'bad' : r.failed > 0 ? 'warn' : null);
     t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => u.refused.limit + u.refused.stuck)) + ' since the start',
       line('refused'), r.refusing >= 0.1 ? 'bad' : r.refused > 0 ? 'warn' : null);
+    const cost = costSince(units(store.snapshot));
+    attr(t.cost.el, 'hidden', !cost);
+    this.el.classList.toggle('priced', Boolean(cost));
+    if (cost) t.cost.draw(rate(r.costSpent), '/s', costInWords(cost), line('cost_spent'), r.costRefused > 0 ? 'warn' : null);
     const calls = (q) => line('call_' + q).findLast((v) => v !== null && v !== undefined);
     t.times.draw(duration(calls('p50')), ' / ' + duration(calls('p99')), 'to the response headers', line('call_p99'));
   }
@@ -46,6 +51,14 @@ export class Numbers {
     const all = [...kinds, ...rest].map((k) => ({ ...k, value: r.kinds[k.name] }));
     bars(this.bar, this.key, all.filter((k) => k.value > r.ended / 5000), r.ended, (k) => percent(share(k.value, r.ended)), (k) => `${k.says}, ${perSecond(k.value)}`);
   }
+}
+
+// What was spent, avoided and refused since the start, in money if prices are known.
+function costInWords(c) {
+  const say = (name) => (c.currency ? money(c.money[name], c.currency) : si(c[name]));
+  const all = [`${say('spent')} spent`, `${say('avoided')} avoided`];
+  if (c.refused > 0) all.push(`${say('refused')} refused`);
+  return all.join(', ');
 }
 
 // The savings in words. Refused requests got no response, so they saved no call.

@@ -88,6 +88,7 @@ export function now(series, n, of) {
   const m = (name) => orZero(mean(series[name], n));
   const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
     refused: m('refused'), refusedClient: m('refused_client'), staleOnError: m('stale_on_error'),
+    costSpent: m('cost_spent'), costAvoided: m('cost_avoided'), costRefused: m('cost_refused'),
     avoided: 0, ended: 0, kinds: {}, received: {}, responses: 0, left: m('http_left') };
   for (const c of classes) {
     r.received[c.name] = m(c.column);
@@ -125,6 +126,21 @@ export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (k.asked
 export function endedSince(u) {
   if (u.kind === 'guard') return u.requests;
   return avoidedSince(u.avoided) + (u.avoided.validated || 0) + (u.missed || 0) + (u.unanswered || 0) + u.refused.limit + u.refused.client + u.refused.stuck;
+}
+
+// What units have cost since the start, nothing if none of them counts it. Money is known if
+// all of them have a price in the same currency.
+export function costSince(units) {
+  const all = (units || []).map((u) => u.cost).filter(Boolean);
+  if (!all.length) return null;
+  const sum = (f) => all.reduce((n, c) => n + f(c), 0);
+  const avoided = (c) => c.hits + c.joined + c.fleet;
+  const currency = all.every((c) => c.price > 0 && c.currency === all[0].currency) ? all[0].currency : '';
+  const money = (f) => (currency ? sum((c) => f(c) * c.price) : NaN);
+  return {
+    spent: sum((c) => c.spent), avoided: sum(avoided), refused: sum((c) => c.refused), currency,
+    money: { spent: money((c) => c.spent), avoided: money(avoided), refused: money((c) => c.refused) },
+  };
 }
 
 // Rates of counters, from two snapshots that are n seconds apart.
