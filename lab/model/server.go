@@ -22,8 +22,8 @@ type Options struct {
 	// that exceeds it gets 429. 0 means no limit.
 	TokensPerMinute int
 	// GiveUp makes every GiveUp-th completion that streams end in the middle, as if it
-	// were whole: the HTTP response is complete, but the terminal event is missing. 0
-	// means that none does.
+	// were whole: the HTTP response is complete, but the terminal event is missing. A
+	// request whose stream ended so is completed the next time. 0 means that none does.
 	GiveUp int
 }
 
@@ -41,6 +41,10 @@ type Server struct {
 	filled  time.Time // guarded by mu
 	usage   Usage     // guarded by mu
 	streams int       // guarded by mu: completions that stream, begun
+
+	// cut has the ids of the answers that ended in the middle and were not requested
+	// since; guarded by mu.
+	cut map[string]bool
 }
 
 // Usage is what a Server has done.
@@ -58,7 +62,7 @@ func New(o Options, begin func() (end func())) *Server {
 	if begin == nil {
 		begin = func() func() { return func() {} }
 	}
-	return &Server{o: o, begin: begin, left: float64(o.TokensPerMinute), filled: time.Now()}
+	return &Server{o: o, begin: begin, left: float64(o.TokensPerMinute), filled: time.Now(), cut: make(map[string]bool)}
 }
 
 // Usage returns what s has done since the last Reset.
@@ -72,7 +76,7 @@ func (s *Server) Usage() Usage {
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.usage, s.streams = Usage{}, 0
+	s.usage, s.streams, s.cut = Usage{}, 0, make(map[string]bool)
 	s.left, s.filled = float64(s.o.TokensPerMinute), time.Now()
 }
 
@@ -222,7 +226,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, a answer, us
 	}
 	_ = flusher.Flush() // as above
 	most := len(a.words)
-	if s.givesUp() {
+	if s.givesUp(a.id) {
 		most /= 2
 	}
 	n := s.generate(ctx, most, func(i int) { send(a.chunk(i)) })
@@ -237,15 +241,17 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, a answer, us
 	return n
 }
 
-// givesUp reports whether the stream that begins now ends in the middle.
-func (s *Server) givesUp() bool {
+// givesUp reports whether the stream of the answer, which begins now, ends in the middle.
+func (s *Server) givesUp(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams++
-	if s.o.GiveUp == 0 || s.streams%s.o.GiveUp != 0 {
+	if s.o.GiveUp == 0 || s.streams%s.o.GiveUp != 0 || s.cut[id] {
+		delete(s.cut, id)
 		return false
 	}
 	s.usage.GaveUp++
+	s.cut[id] = true
 	return true
 }
 

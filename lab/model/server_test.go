@@ -90,18 +90,24 @@ func text(t *testing.T, body string) (said string) {
 }
 
 // A stream that the server gives up is a part of the whole one, and a complete HTTP
-// response.
+// response. The next one is whole.
 func TestGivesUp(t *testing.T) {
-	s := model.New(model.Options{GiveUp: 2}, nil)
+	whole, err := model.Response([]byte(ask("why?", true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := model.New(model.Options{GiveUp: 1}, nil)
 	server := httptest.NewServer(s)
 	defer server.Close()
-	_, whole := post(t, server.URL, ask("why?", true))
 	_, part := post(t, server.URL, ask("why?", true))
-	if !strings.HasSuffix(whole, "data: [DONE]\n\n") || !strings.HasPrefix(whole, part) || len(part) == 0 || len(part) == len(whole) {
-		t.Errorf("the second stream is %q; want a part of %q", part, whole)
+	if !strings.HasPrefix(string(whole), part) || len(part) == 0 || len(part) == len(whole) {
+		t.Errorf("the first stream is %q; want a part of %q", part, whole)
 	}
-	if u := s.Usage(); u.GaveUp != 1 || u.Canceled != 0 {
-		t.Errorf("Usage = %+v; want 1 that gave up", u)
+	if _, got := post(t, server.URL, ask("why?", true)); got != string(whole) {
+		t.Errorf("the second stream is %q; want %q", got, whole)
+	}
+	if u := s.Usage(); u.GaveUp != 1 || u.Canceled != 0 || u.Completions != 2 {
+		t.Errorf("Usage = %+v; want 2 completions, of which 1 gave up", u)
 	}
 }
 

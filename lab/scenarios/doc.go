@@ -31,6 +31,8 @@ func All() []scenario.Scenario {
 		fleetChaos,
 		jobsScenario,
 		grpcStampede,
+		modelStampede,
+		searchStampede,
 		library,
 		gatewayHits,
 		gatewayPass,

@@ -111,11 +111,12 @@ func connects(ctx context.Context, address string, ended <-chan error) error {
 	}
 }
 
-// Names of weir proxy's counts of slow clients.
+// Names of weir proxy's counts of slow clients and of cost.
 const (
 	cutBlocked = "cut, blocked"
 	cutSlow    = "cut, below the minimum rate"
 	readAhead  = "bodies read ahead"
+	unitsSpent = "units spent"
 )
 
 // A proxyCounter holds the counts of a proxy's gateway since the last reset.
@@ -141,6 +142,9 @@ func (p *proxyCounter) open(c gateway.Config) (proxy.Gateway, error) {
 func (p *proxyCounter) ofLocked() (sum weirhttp.Stats) {
 	for _, r := range p.g.Stats().Routes {
 		sum.Refused += r.Refused
+		sum.Hits += r.Hits
+		sum.Joined += r.Joined
+		sum.Cost.Spent += r.Cost.Spent
 		sum.Slow.ReadAhead += r.Slow.ReadAhead
 		sum.Slow.CutSending += r.Slow.CutSending
 		sum.Slow.CutReading += r.Slow.CutReading
@@ -160,6 +164,9 @@ func (p *proxyCounter) values() map[string]float64 {
 	defer p.mu.Unlock()
 	now, was := p.ofLocked(), p.base
 	return map[string]float64{
+		hits:         float64(now.Hits - was.Hits),
+		joins:        float64(now.Joined - was.Joined),
+		unitsSpent:   float64(now.Cost.Spent - was.Cost.Spent),
 		callsRefused: float64(now.Refused - was.Refused),
 		readAhead:    float64(now.Slow.ReadAhead - was.Slow.ReadAhead),
 		cutBlocked:   float64(now.Slow.CutBlocked - was.Slow.CutBlocked),
