@@ -139,6 +139,9 @@ func TestT15_CallersWaitForUnits(t *testing.T) {
 		_, err = b.AcquireN(t.Context(), 50)
 		refused(t, err, limit.RateExceeded, 90*time.Second)
 		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(order) != 2 || order[0] != 30 || order[1] != 10 || at[0] != 30*time.Second || at[1] != 40*time.Second {
 			t.Errorf("admitted %v after %v; want 30 after 30s, and 10 after 40s", order, at)
 		}
