@@ -64,7 +64,7 @@ func (r Route) clone() Route {
 	}
 	for _, list := range []*[]string{
 		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
-		&r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
+		&r.Query.Keep, &r.Query.Drop, &r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
 		&r.Events.IncompleteTypes, &r.Events.IncompleteData,
 	} {
 		*list = slices.Clone(*list)
@@ -109,7 +109,7 @@ func (r Route) cost(u Upstream) weirhttp.Cost { return cmp.Or(r.Cost, u.Cost) }
 // options returns the options that r sets for its own Handler.
 func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
-		Policy: r.Cache, Reads: r.Reads, Events: r.Events,
+		Policy: r.Cache, Reads: r.Reads, Events: r.Events, Query: r.Query, MaxVariants: r.MaxVariants,
 		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,
@@ -132,7 +132,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
 	o.Name = cmp.Or(c.Name, defaultName)
-	o.Cache = g.cache
+	o.Cache, o.StoredTargets = g.cache, g.storedTargets
 	o.Scheme = trusted.scheme
 	if len(trusted) > 0 {
 		// The X-Forwarded fields of trusted proxies are compared like the scheme: two sites

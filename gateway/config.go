@@ -268,8 +268,12 @@ type Route struct {
 	Cache weirhttp.Policy
 	// Events shares event streams. The zero value does not: see weirhttp.EventPolicy.
 	Events weirhttp.EventPolicy
-	// NoStore, NoCoalescing, FinishAbandoned, Observe, MaxObject, RefreshAhead:
-	// see weirhttp.Options.
+	// Query removes and orders parameters of the query, in the key and in the forwarded
+	// request alike: see weirhttp.QueryRules. It applies to all methods, after Rewrite.
+	Query weirhttp.QueryRules
+	// MaxVariants, NoStore, NoCoalescing, FinishAbandoned, Observe, MaxObject,
+	// RefreshAhead: see weirhttp.Options.
+	MaxVariants                                     int
 	NoStore, NoCoalescing, FinishAbandoned, Observe bool
 	MaxObject                                       int64
 	RefreshAhead                                    float64

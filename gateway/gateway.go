@@ -47,6 +47,7 @@ type state struct {
 	index    *route.Index
 	handlers []*handler // by the route's position in config and index
 	sources  map[string]*source
+	reading  []string // see Config.reading
 }
 
 // A handler answers the requests of one route.
@@ -140,7 +141,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.config.Front != nil && !h.route.Observe {
 		if front := s.config.Front(h.route.Name); front != nil {
-			front.ServeHTTP(w, g.accepted(r))
+			front.ServeHTTP(w, g.accepted(h.asForwarded(r)))
 			return
 		}
 	}
@@ -212,6 +213,15 @@ func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 		Status: http.StatusNotFound, Text: "no route matches this request", Err: ErrNoRoute,
 		ProxyStatus: s.name + "; error=destination_not_found", // RFC 9209, section 2.3.3
 	}.WriteWith(s.config.ErrorHandler, w, r)
+}
+
+// asForwarded returns r with the query that the route's rules leave, for a handler that
+// compares requests. Route.Rewrite, which comes before the rules, must see all of it.
+func (h *handler) asForwarded(r *http.Request) *http.Request {
+	if h.route.Rewrite != nil {
+		return r
+	}
+	return h.http.Apply(r)
 }
 
 // serveAdmitted answers r, which the route's Rate has admitted.

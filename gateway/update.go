@@ -66,7 +66,7 @@ type plan struct {
 
 // make prepares everything that can fail.
 func (p *plan) make(c Config) error {
-	p.after = &state{config: c, name: cmp.Or(c.Name, defaultName), sources: map[string]*source{}}
+	p.after = &state{config: c, name: cmp.Or(c.Name, defaultName), sources: map[string]*source{}, reading: c.reading()}
 	for i, u := range c.Upstreams {
 		src, err := p.source(u)
 		if err != nil {

@@ -46,7 +46,7 @@ Requests with Authorization or Cookie neither wait nor are served from the store
 unless a response of that URL had public or s-maxage (for Authorization,
 must-revalidate suffices), or the [Policy] compares the field (Vary) or ignores it
 (IgnoreHeaders, IgnoreCookies). An ignored field is also removed from the forwarded
-request.
+request. So is a parameter that [QueryRules] drop from the query.
 
 Weir remembers for Options.Relearn what the responses of a URL have shown, so that
 later requests do not wait unnecessarily.

@@ -38,11 +38,16 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 		r = r.Clone(r.Context())
 		r.Header = make(http.Header)
 	}
+	sent := r
+	r = h.query.applyTo(r)
 	q := h.readRequest(r)
 	key := h.key(r)
 	e.Key = keyText(key)
 	if h.o.Observe {
 		e.say("Observe mode is on: nothing is shared, stored or rejected. The rest describes what would happen without it.")
+	}
+	if r != sent {
+		e.say("The query rules leave %q of its query, for the key and the forwarded request.", r.URL.RawQuery)
 	}
 	rule := h.reads.of(r)
 	why := h.passes(r, q)

@@ -356,7 +356,8 @@ func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.H
 	s := &responses.Stored{
 		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req.Header), Proof: proofOf(req),
 		Header: kept, Body: body,
-		Extra: readySize(len(kept)), Events: isStream(kept), Rules: h.rulesFor(&resp, req.Header),
+		Extra: readySize(len(kept)), Room: uint16(h.o.MaxVariants), //nolint:gosec // at most MostVariants
+		Events: isStream(kept), Rules: h.rulesFor(&resp, req.Header),
 	}
 	if s.Events {
 		s.Rules = 0 // the folder has no event streams

@@ -38,6 +38,7 @@ type Handler struct {
 	seed       maphash.Seed
 	keyed      rfc9111.Credentials // the credentials that the policy compares
 	rules      uint64              // stands for policy, see rulesOf
+	query      *queryRules         // nil if there are none
 	// ignores: the policy removes fields or cookies from requests.
 	ignores bool
 
@@ -80,6 +81,7 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 		reads:   newReadRules(o.Reads),
 		costs:   newCosts(o.Cost),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
+		query: o.Query.compile(),
 	}
 	h.began = time.Now()
 	h.crowds = crowdsOf(o.Limiter, o.Clients.BlockedShare)
@@ -186,10 +188,10 @@ func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Reque
 	}
 }
 
-// read returns r as the policy forwards it, and the parsed fields of r. It reports
-// false if r bypasses the cache.
+// read returns r as the policy and the query rules forward it, and the parsed fields
+// of r. It reports false if r bypasses the cache.
 func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
-	r = endToEnd(r)
+	r = h.query.applyTo(endToEnd(r))
 	q := h.readRequest(r)
 	if !concerns(r) || q.Upgrade || q.Streams && !h.sharesEvents(r) || q.Expect {
 		return r, q, false

@@ -94,7 +94,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	}
 	r, q = o.r, o.q
 	o.sum.SetSeed(s.seed)
-	key := h.hot.keyOf(r, o.endless)
+	key := h.hot.keyOf(h.query.applyTo(r), o.endless)
 	h.hot.asked(key, came, turn)
 	plain := concerns(r) && r.Method == http.MethodGet && !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) &&
 		!q.Range && !q.Conditional && !q.NoStore && !q.Override
@@ -175,8 +175,8 @@ var _ Sink = (*observation)(nil)
 func (o *observation) place() {
 	h, s := o.h, o.h.shadow
 	if o.key.Body == "" {
-		o.asked, o.q = h.asked(o.r, o.q)
-		o.key = h.key(o.r)
+		o.asked, o.q = h.asked(h.query.applyTo(o.r), o.q)
+		o.key = h.key(o.asked)
 	}
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
 	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && !o.q.NoStore && e.group.proof == proofOf(o.asked) && e.resp.At(o.sent, o.q).Fresh &&
@@ -235,7 +235,9 @@ func (o *observation) headed() {
 		if o.q.Read {
 			break
 		}
-		h.shadow.invalidate(responses.Key{Scheme: scheme, Host: o.r.Host, Target: t})
+		for _, t := range h.storedTargets(o.r.Host, t) {
+			h.shadow.invalidate(responses.Key{Scheme: scheme, Host: o.r.Host, Target: t})
+		}
 	}
 	if o.leads == nil {
 		return

@@ -32,6 +32,17 @@ type Options struct {
 	// Events shares event streams. The zero value does not.
 	Events EventPolicy
 
+	// Query removes and orders parameters, in the key and in forwarded requests alike.
+	Query QueryRules
+	// StoredTargets returns the targets (path and query) under which responses to a URL
+	// may be stored, all of which a request that changes it invalidates. nil means what
+	// Query makes of the URL. Set it if Handlers with other QueryRules share the Cache.
+	StoredTargets func(host, target string) []string
+	// MaxVariants is how many responses of one URL are stored, for different values of
+	// the fields and cookies that select one (Vary, Policy.Vary, Policy.VaryCookies).
+	// Beyond it, the one that is used least is evicted. 0 means 32, at most MostVariants.
+	MaxVariants int
+
 	// NoStore stores nothing.
 	NoStore bool
 	// NoCoalescing starts a call for each miss.
@@ -153,6 +164,7 @@ const (
 	DefaultStreamIdle  = 10 * time.Minute
 	MaxHotKeys         = hotkeys.Max
 	MaxRefreshAhead    = 0.5
+	MostVariants       = 256
 )
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
@@ -180,6 +192,8 @@ func (o Options) Validate() error {
 	check(o.Cooling <= time.Hour, "Cooling", o.Cooling, "at most 1 h")
 	check(o.MaxCooling == 0 || o.MaxCooling >= cmp.Or(o.Cooling, DefaultCooling) && o.MaxCooling <= 24*time.Hour,
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
+	check(o.MaxVariants >= 0 && o.MaxVariants <= MostVariants, "MaxVariants", o.MaxVariants, "from 0 to 256")
+	o.Query.check(check)
 	o.checkReads(check)
 	o.Events.check(check)
 	o.Clients.check(check)

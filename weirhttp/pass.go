@@ -258,10 +258,12 @@ func (p *passthroughWriter) invalidate(status int) {
 	scheme, own := p.h.scheme(p.r), *p.r
 	own.RequestURI = target(p.r) // as in the key
 	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
-		if p.post.invalidates(t) {
-			continue
+		for _, t := range p.h.storedTargets(p.r.Host, t) {
+			if p.post.invalidates(t) {
+				continue
+			}
+			_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
 		}
-		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // an error is counted, and the purge is sent again
 	}
 }
 

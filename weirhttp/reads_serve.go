@@ -109,7 +109,7 @@ func (o *observation) receive() (held *heldBody, err error) {
 		return held, err
 	}
 	o.r = in
-	asked, q := h.asked(in, o.q)
+	asked, q := h.asked(h.query.applyTo(in), o.q)
 	key, why := h.readKey(rule, asked, held, why)
 	if why == "" {
 		o.asked, o.q, o.key = asked, q, key

@@ -77,7 +77,7 @@ func (t *Transport) CloseIdleConnections() {
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header["Upgrade"] != nil {
-		return t.upgrade(r)
+		return t.upgrade(t.h.query.applyTo(r))
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	body, w := io.Pipe()

@@ -32,8 +32,8 @@ type Options struct {
 	// and all variants of one key together, may take at most half of it. If it is
 	// 0 or negative, nothing is stored.
 	Bytes int64
-	// Variants is the number of responses that one key can have; beyond it, the
-	// one stored first is evicted. 0 means 32.
+	// Variants is the number of responses that one key can have, unless Stored.Room
+	// says otherwise; beyond it, the one used least is evicted. 0 means 32.
 	Variants int
 }
 
@@ -97,16 +97,14 @@ func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
 	if !ok {
 		return nil
 	}
-	for _, r := range l.all {
-		if r.Partial != nil || r.Proof != proof || r.outdated() {
-			continue
-		}
-		if len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, h) {
-			r.soften()
-			return r
+	r := l.find(proof, h)
+	if r != nil {
+		r.soften()
+		if len(l.all) > 1 {
+			r.mark()
 		}
 	}
-	return nil
+	return r
 }
 
 // Part returns the incomplete response that is stored for a request with fields h, or
@@ -125,6 +123,9 @@ func (s *Store) Part(k Key, h http.Header) *Stored {
 			return nil
 		}
 		r.soften()
+		if len(l.all) > 1 {
+			r.mark()
+		}
 		return r
 	}
 	return nil

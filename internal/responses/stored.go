@@ -29,7 +29,10 @@ type Stored struct {
 	// Events: it is an event stream. Pace, if it is not nil, is when the parts of
 	// Body arrived. Like Body, it is not modified.
 	Events bool
-	Pace   []Step
+	// Room is the number of responses that the key may have, 0 for the store's default.
+	Room  uint16
+	score uint32 // see leastUsed; guarded by Store.mu
+	Pace  []Step
 	// Cost is what the call that fetched it has cost, 0 if that is not counted.
 	Cost int64
 
@@ -44,6 +47,7 @@ type Stored struct {
 	// Marked is set by a soft purge: the response counts as stale, but keeps its
 	// stale-if-error window.
 	Marked atomic.Bool
+	found  atomic.Bool // since the last eviction of another variant, see leastUsed
 	// Refresh is the instant (in ns, of the caller's clock) from which a refresh
 	// ahead may start. It changes by compare-and-swap, which elects the caller
 	// that starts it.

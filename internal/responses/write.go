@@ -201,22 +201,29 @@ func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 }
 
 // merge returns the list that results from adding r to had. r replaces old if old
-// is not nil; if old is no longer there, the result is nil. The variant stored
-// first is dropped when there are too many, or too many bytes for one key.
+// is not nil; if old is no longer there, the result is nil. The variant used least is
+// dropped when there are too many, or too many bytes for one key. s.mu must be held.
 func (s *Store) merge(had *list, old, r *Stored) *list {
 	if old != nil && (old.outdated() || !slices.Contains(had.all, old)) {
 		return nil
 	}
+	most := s.variants
+	if r.Room > 0 {
+		most = int(r.Room)
+	}
 	has := &list{all: append(make([]*Stored, 0, len(had.all)+1), r), size: r.size}
 	for _, v := range had.all {
 		if v == old || v.outdated() || r.standsFor(v) {
+			r.score = max(r.score, v.score) // it goes on for the same requests
 			continue
-		}
-		if len(has.all) == s.variants || has.size+v.size > s.half {
-			break
 		}
 		has.all = append(has.all, v)
 		has.size += v.size
+	}
+	for len(has.all) > most || has.size > s.half {
+		i := has.leastUsed()
+		has.size -= has.all[i].size
+		has.all = slices.Delete(has.all, i, i+1)
 	}
 	has.claim = s.weight(has.size)
 	return has

@@ -60,11 +60,15 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 // Accept, Accept-Encoding and Accept-Language are encoded by what they mean, see
 // preferences: fields that mean the same have the same encoding (H29).
 func Selecting(vary []string, h http.Header) string {
-	var b []byte
+	return string(AppendSelecting(nil, vary, h))
+}
+
+// AppendSelecting appends Selecting(vary, h) to b.
+func AppendSelecting(b []byte, vary []string, h http.Header) []byte {
 	for _, name := range vary {
 		b = appendSelecting(b, name, h)
 	}
-	return string(b)
+	return b
 }
 
 func appendSelecting(b []byte, name string, h http.Header) []byte {
@@ -92,7 +96,8 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 		var p preferences
 		if p.read(name, lines) {
 			var text [maxCanonical]byte
-			return appendValue(b, string(p.append(text[:0])))
+			value := p.append(text[:0])
+			return append(append(strconv.AppendInt(b, int64(len(value)), 10), ':'), value...)
 		}
 	}
 	size := -len(", ")

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ type Gateway interface {
 	Stats() gateway.Stats
 	Cache() *weirhttp.Cache
 	Explain(r *http.Request) (route string, e weirhttp.Explanation)
+	Invalidate(ctx context.Context, scheme, host, target string) (int, error)
+	Expire(ctx context.Context, scheme, host, target string) (int, error)
 }
 
 var _ Gateway = (*gateway.Gateway)(nil)

@@ -37,6 +37,12 @@ func newFake(t *testing.T) *fake {
 
 func (f *fake) Stats() gateway.Stats   { return gateway.Stats{Unrouted: 42} }
 func (f *fake) Cache() *weirhttp.Cache { return f.cache }
+func (f *fake) Invalidate(ctx context.Context, scheme, host, target string) (int, error) {
+	return f.cache.Invalidate(ctx, scheme, host, target)
+}
+func (f *fake) Expire(ctx context.Context, scheme, host, target string) (int, error) {
+	return f.cache.Expire(ctx, scheme, host, target)
+}
 func (f *fake) Explain(r *http.Request) (string, weirhttp.Explanation) {
 	f.asked = r
 	return "shop", weirhttp.Explanation{Method: r.Method, Answer: "hit"}

@@ -60,9 +60,9 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	var purged error
 	// A client that has sent this and left still wants it done.
 	ctx := context.WithoutCancel(r.Context())
-	url, tags, all := cache.Invalidate, cache.InvalidateTags, cache.InvalidateAll
+	url, tags, all := s.gateway.Invalidate, cache.InvalidateTags, cache.InvalidateAll
 	if o.Expire {
-		url, tags, all = cache.Expire, cache.ExpireTags, cache.ExpireAll
+		url, tags, all = s.gateway.Expire, cache.ExpireTags, cache.ExpireAll
 	}
 	switch {
 	case o.URL != "":

@@ -268,6 +268,16 @@ func (d *decoder) checkRoutes(c *Config) {
 	}
 }
 
+// checkVary warns about fields that select a response and do not reach the origin.
+func (d *decoder) checkVary(c *Config, r *Route, path string) {
+	for i, name := range r.Cache.Vary {
+		is := func(other string) bool { return strings.EqualFold(other, name) }
+		if slices.ContainsFunc(r.Request.Remove, is) {
+			d.warn(c, fmt.Sprintf("%s.cache.vary[%d]", path, i), name, "is also in request.remove: the origin does not get the field, so its responses cannot depend on it")
+		}
+	}
+}
+
 // covers reports whether a route matches all requests that a later one matches.
 func (r Route) covers(later Route) bool {
 	spellings := []string{"sent", "normalized", "caseless"} // each matches what the one before matches, and more
@@ -308,6 +318,7 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 	if d.nodes[path+".cache.max_cooling"] == nil {
 		r.Cache.MaxCooling = max(r.Cache.MaxCooling, r.Cache.Cooling)
 	}
+	d.checkVary(c, r, path)
 	if name, ok := r.sharesAClientsAnswers(); ok {
 		d.warn(c, path+".rate.by", r.Rate.By, "distinguishes clients by a field that does not select a separate stored response, although cache.ttl is set: "+
 			"one client's response is served to the others. Add "+name+" to cache.vary if responses depend on it")

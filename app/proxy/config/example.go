@@ -6,7 +6,7 @@ import "strings"
 var formExamples = map[string]string{
 	"address": "127.0.0.1:8080", "server": "http://127.0.0.1:3000", "network": "10.0.0.0/8", "file": "server.pem",
 	"host": "shop.example", "pattern": "shop.example", "path": "/healthz", "prefix": "/api", "method": "GET",
-	"base": "/api", "hostfield": "api.internal",
+	"base": "/api", "param": "utm_*", "hostfield": "api.internal",
 	"field": "X-Site", "token": "session", "cookie": "session", "name": "shop", "nats": "nats://127.0.0.1:4222",
 	"folder": "/var/lib/weir", "otlp": "http://127.0.0.1:4318", "namespace": "shop", "principal": "X-User", "client": "address",
 	"route": "old-name", "event data": `"[DONE]"`, "event type": "message_stop",

@@ -33,6 +33,7 @@ var forms = map[string]form{
 	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
 	"cookie":  {"cookie name or *", checkCookie},
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, starting with a letter")},
+	"param":   {"parameter name or name*", checkParam},
 	"base":    {"path", checkBase},
 	"nats":    {"nats://host:port", checkNATS},
 	"folder":  {"path", checkFolder},
@@ -279,6 +280,21 @@ func checkBase(text string) *mistake {
 	}
 	m := &mistake{problem: "must be a path that begins with / and does not end with it, without ? and *"}
 	if bare = "/" + strings.TrimLeft(bare, "/"); bare != "/" && bare != text && checkBase(bare) == nil {
+		m.suggestion = bare
+	}
+	return m
+}
+
+// checkParam checks the name of a query parameter, or its beginning.
+func checkParam(text string) *mistake {
+	if len(text) > 256 {
+		return &mistake{problem: "must have at most 256 bytes"}
+	}
+	if text != "" && !strings.ContainsAny(strings.TrimSuffix(text, "*"), "*&?=") {
+		return nil
+	}
+	m := &mistake{problem: "must be the name of a query parameter, perhaps with * at its end"}
+	if bare := strings.Trim(text, "&?="); bare != text && bare != "" && checkParam(bare) == nil {
 		m.suggestion = bare
 	}
 	return m

@@ -69,6 +69,7 @@ upstreams:
 error_pages: [{html: ../error.html}]
 routes:
   - name: r
+    query: {keep: [q], drop: ["utm_*"], sort: true}
     path: /api/v1
     strip_prefix: /api
     path_match: caseless
@@ -105,6 +106,8 @@ routes:
 		{"Health.Path", u.Health.Path, "/up"},
 		{"Host", u.Host, "api.internal:8080"},
 		{"BasePath", u.BasePath, "/v1"},
+		{"Query", r.Query, weirhttp.QueryRules{Keep: []string{"q"}, Drop: []string{"utm_*"}, Sort: true}},
+		{"MaxVariants", r.MaxVariants, 32},
 		{"StripPrefix", r.StripPrefix, "/api"},
 		{"ErrorHandler", got.ErrorHandler != nil, true},
 		{"Upstream", r.Upstream, "a"},

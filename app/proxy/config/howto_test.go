@@ -194,3 +194,17 @@ func TestHowtosOfSeeingLoad(t *testing.T) {
 		t.Errorf("the pages contain %v; want %v", seen, want)
 	}
 }
+
+// The blocks of the page about query rules load without a warning.
+func TestHowtoOfQueryRules(t *testing.T) {
+	blocks := yamlBlocks(t, "control-query-parameters.md")
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d blocks; want 2", len(blocks))
+	}
+	for _, block := range blocks {
+		c, faults := load(t, block+one)
+		if faults != nil || len(c.Warnings) > 0 {
+			t.Errorf("the configuration loads with faults %v and warnings %v:\n%s", faults, c.Warnings, block)
+		}
+	}
+}

@@ -11,6 +11,7 @@ type Route struct {
 
 	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
 
+	Query   Query  `yaml:"query" gw:"Query" help:"Which parameters of the query count. The rules apply to the cache key and to the forwarded request, of every method; what remains keeps its spelling."`
 	Reads   []Read `yaml:"reads,omitempty" gw:"Reads" help:"Requests with a body that only read, and are stored and shared like a GET. The first rule that matches applies. QUERY is a read without a rule."`
 	Cache   Cache  `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
 	Share   bool   `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
@@ -42,6 +43,13 @@ type Route struct {
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
 }
 
+// Query selects and orders the parameters of a query.
+type Query struct {
+	Keep []string `yaml:"keep,omitempty" form:"param" gw:"Keep" help:"Parameters that remain, by name, or by the beginning of the name: page*. None keeps all. At most 100 names."`
+	Drop []string `yaml:"drop,omitempty" form:"param" gw:"Drop" help:"Parameters that are removed, also of those in keep: utm_*, gclid. At most 100 names."`
+	Sort bool     `yaml:"sort" default:"false" gw:"Sort" help:"Orders parameters by name. Those whose names some servers treat as equal (a, A, a[]) stay in the client's order. A query with a semicolon, or with more than 1000 parameters, is not sorted."`
+}
+
 // Read declares requests with a body that only read.
 type Read struct {
 	Methods  []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
@@ -69,6 +77,7 @@ type Cache struct {
 	MaxCooling   Duration `yaml:"max_cooling" default:"30s" min:"1ms" max:"24h" gw:"MaxCooling" help:"Upper bound of cooling; at least cooling."`
 	Vary         []string `yaml:"vary,omitempty" form:"field" gw:"Cache.Vary" help:"Request fields that select a separate stored response, in addition to the origin's Vary. If Authorization or Cookie is listed, requests with the same value may share."`
 	VaryCookies  []string `yaml:"vary_cookies,omitempty" form:"token" gw:"Cache.VaryCookies" help:"Cookies that select a separate stored response."`
+	MaxVariants  int      `yaml:"max_variants" default:"32" min:"1" max:"256" gw:"MaxVariants" help:"Responses of one URL that are stored for different values of the fields and cookies that select one. Beyond it, the one that is used least is evicted."`
 	Ignore       []string `yaml:"ignore_headers,omitempty" form:"field" gw:"Cache.IgnoreHeaders" help:"Request fields that are removed before requests are compared and forwarded."`
 	IgnoreCookie []string `yaml:"ignore_cookies,omitempty" form:"cookie" gw:"Cache.IgnoreCookies" help:"Cookies that are removed before requests are compared and forwarded. * means all except those in vary_cookies."`
 	IgnoreClient bool     `yaml:"ignore_request_directives" default:"false" gw:"Cache.IgnoreRequestDirectives" help:"Ignores Cache-Control of requests, except no-store and only-if-cached."`
