@@ -110,11 +110,23 @@ func (r *readRule) queries(c comparison, rawQuery string) bool {
 	if i := slices.IndexFunc(r.Only, func(o ReadCondition) bool { return o.Field == "/"+graphQLField }); i >= 0 {
 		at = i
 	}
-	if c.found == nil || c.found[at] == nil || strings.Contains(rawQuery, graphQLField+"=") {
+	if c.found == nil || c.found[at] == nil || documentInURL(rawQuery) {
 		return false
 	}
 	var document string
 	return json.Unmarshal(c.found[at], &document) == nil && graphql.OnlyQueries(document)
+}
+
+// documentInURL reports whether a GraphQL server may take the document from the URL: it
+// has a parameter of that name, in any spelling that some server decodes to it.
+func documentInURL(rawQuery string) bool {
+	for param := range strings.FieldsFuncSeq(rawQuery, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(strings.TrimLeft(paramName(param), " "), "[")
+		if strings.EqualFold(strings.TrimRight(name, " \x00"), graphQLField) {
+			return true
+		}
+	}
+	return false
 }
 
 // digest returns the halves of the digest of a read with these fields.

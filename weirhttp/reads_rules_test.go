@@ -393,6 +393,30 @@ func TestH32_GraphQL(t *testing.T) {
 	}
 }
 
+// H32: a server may prefer the document in the URL to that in the body.
+func TestH32_GraphQLInTheURL(t *testing.T) {
+	rule := byJSON
+	rule.GraphQL = true
+	s := openSearch(t, reads(rule))
+	for url, shared := range map[string]bool{
+		"?operation=query": true, "?subquery=1": true, "?query=mutation{a}": false, "?x=1&qu%65ry=mutation{a}": false,
+		"?x=1;query=m": false, "?Query=m": false, "?query[]=m": false, "?+query=m": false, "?query": false,
+	} {
+		before := s.calls.Load()
+		for range 2 {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/search"+url, strings.NewReader(`{"query":"{ a }"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			s.do(r)
+		}
+		if got := s.calls.Load()-before == 1; got != shared {
+			t.Errorf("%s: shared is %v; want %v", url, got, shared)
+		}
+	}
+}
+
 // H32: a mutation keeps the fields that the policy removes from reads.
 func TestH32_MutationsAreForwardedUnchanged(t *testing.T) {
 	rule := byJSON
