@@ -13,10 +13,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// echoing is an origin that answers with the target it got, and its calls so far.
+// echoing is an origin that answers with the method, the target and the body it got.
 func echoing(t *testing.T) *origin {
-	var o *origin
-	o = serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
+	return serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=60")
 		if to := r.URL.Query().Get("to"); to != "" {
 			w.Header().Set("Location", to)
@@ -25,7 +24,6 @@ func echoing(t *testing.T) *origin {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s%s", r.Method, r.RequestURI, b)
 	})
-	return o
 }
 
 // A request that changes something invalidates what another route has stored under other
