@@ -327,12 +327,12 @@ func TestJobsWatchSurvivesAPause(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)
 	m.grind(t)
-	// The proxy is away for its second answer, also where the client asks again by
-	// itself.
+	// The proxy is away for the second look at the job, also where the client asks again
+	// by itself. The first look takes two requests: for the ID, and for the job.
 	var asked atomic.Int32
 	h := admin.New(nil, admin.Options{Jobs: m.store, Logger: slog.New(slog.DiscardHandler)})
 	flaky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := asked.Add(1); n == 2 || n == 3 {
+		if n := asked.Add(1); n == 3 || n == 4 {
 			panic(http.ErrAbortHandler)
 		}
 		h.ServeHTTP(w, r)

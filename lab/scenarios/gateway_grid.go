@@ -69,7 +69,8 @@ func newGrid(ctx context.Context, l *scenario.Lab, kept bool, cells []gridCell, 
 	return g, g.start(ctx, false, cells)
 }
 
-// buildWeir builds weir as a release is built, and returns its file.
+// buildWeir builds weir as a release is built, but with this machine's paths in it: so the
+// compiled packages of other builds can be used. It returns the file.
 func buildWeir(ctx context.Context, l *scenario.Lab) (string, error) {
 	folder, err := os.MkdirTemp("", "weir-lab")
 	if err != nil {
@@ -80,7 +81,7 @@ func buildWeir(ctx context.Context, l *scenario.Lab) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(folder, "weir")
-	return program, buildProgram(ctx, l, program, "./app/cmd/weir", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s")
+	return program, buildProgram(ctx, l, program, "./app/cmd/weir", "-tags=grpcnotrace", "-ldflags=-s")
 }
 
 // start starts the origin and the proxies.
