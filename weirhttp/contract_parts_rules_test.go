@@ -285,3 +285,70 @@ func TestH29_WithAFileServer(t *testing.T) {
 }
 
 var _ io.Writer = slowWriter{}
+
+// An origin may serve another range than the one that was requested for a gap. It is of
+// the same version, but its bytes belong elsewhere.
+func TestH29_ARangeThatWasNotAskedFor(t *testing.T) {
+	for name, serves := range map[string]func(from, to int) (int, int){
+		"earlier": func(from, to int) (int, int) { return max(0, from-10), to },
+		"later":   func(from, to int) (int, int) { return from + 5, to },
+		"shorter": func(from, to int) (int, int) { return from, to - 5 },
+		"moved":   func(from, to int) (int, int) { return max(0, from-10), to - 10 },
+	} {
+		for _, request := range [][]string{nil, {"Range", "bytes=0-79"}} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &film{size: 100, version: 1}
+				s := open(t, h1, weirhttp.Options{}, f.ServeHTTP)
+				s.get("/a", "Range", "bytes=0-39")
+				synctest.Wait()
+				f.set(func() { f.serves = serves })
+				r := s.get("/a", request...)
+				wantOneVersion(t, f, r)
+				if r.err != nil {
+					t.Errorf("%s, %v: %v; want a response", name, request, r.err)
+				}
+			})
+		}
+	}
+}
+
+// The bytes of an origin that gives two versions the same strong ETag are not combined
+// where they differ.
+func TestH29_PartsThatContradictEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &film{size: 100, version: 1, tag: `"same"`}
+		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(slow)
+			f.ServeHTTP(w, r)
+		})
+		first := make(chan reply)
+		go func() { first <- s.get("/a", "Range", "bytes=0-39") }()
+		time.Sleep(slow / 2)
+		second := make(chan reply)
+		go func() { second <- s.get("/a", "Range", "bytes=20-59") }() // nothing is stored yet
+		(<-first).want(t, 206, f.bytes(1)[:40])
+		f.set(func() { f.version = 2 })
+		(<-second).want(t, 206, f.bytes(2)[20:60])
+		synctest.Wait()
+		s.get("/a", "Range", "bytes=0-59").want(t, 206, f.bytes(2)[:60])
+	})
+}
+
+// A part that was expired is not fresh again because of another part.
+func TestH29_ExpiredPartsStayExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := weirhttp.NewCache(1 << 20)
+		f := &film{size: 100, version: 1}
+		s := open(t, h1, weirhttp.Options{Cache: cache}, f.ServeHTTP)
+		s.get("/a", "Range", "bytes=0-39")
+		synctest.Wait()
+		if _, err := cache.Expire(t.Context(), "http", "shop.example", "/a"); err != nil {
+			t.Fatal(err)
+		}
+		s.get("/a", "Range", "bytes=40-79")
+		synctest.Wait()
+		before := s.calls.Load()
+		s.get("/a", "Range", "bytes=0-39").want(t, 206, f.bytes(1)[:40])
+		s.wantCalls(before + 1)
+	})
+}

@@ -1,6 +1,7 @@
 package weirhttp_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,14 +21,16 @@ type film struct {
 	mu      sync.Mutex
 	version int
 	size    int
-	fields  []string            // name, value, ... of its responses
-	weak    bool                // its ETag is weak
-	dated   bool                // it has Last-Modified instead of an ETag
-	ignores bool                // it ignores If-Range
-	breaks  int                 // bytes after which a body breaks off, 0 for never
-	longer  int                 // how many bytes more (or less) a part has than its range, without a Content-Length
-	claims  func(string) string // changes its Content-Range
-	asked   []string            // Range and If-Range of its requests
+	fields  []string                      // name, value, ... of its responses
+	weak    bool                          // its ETag is weak
+	dated   bool                          // it has Last-Modified instead of an ETag
+	ignores bool                          // it ignores If-Range
+	breaks  int                           // bytes after which a body breaks off, 0 for never
+	longer  int                           // how many bytes more (or less) a part has than its range, without a Content-Length
+	claims  func(string) string           // changes its Content-Range
+	serves  func(from, to int) (int, int) // changes the range that it serves
+	tag     string                        // its ETag, whatever its version
+	asked   []string                      // Range and If-Range of its requests
 }
 
 // bytes returns the body of a version. No piece of it is in another version, or at
@@ -55,7 +58,7 @@ func (f *film) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, strings.TrimSpace(r.Header.Get("Range")+" "+r.Header.Get("If-Range")))
-	body, tag, modified := f.bytes(f.version), f.etag(f.version), time.Date(2000, 1, 1, 0, f.version, 0, 0, time.UTC).Add(-time.Hour).Format(http.TimeFormat)
+	body, tag, modified := f.bytes(f.version), cmp.Or(f.tag, f.etag(f.version)), time.Date(2000, 1, 1, 0, f.version, 0, 0, time.UTC).Add(-time.Hour).Format(http.TimeFormat)
 	h := w.Header()
 	h.Set("Cache-Control", "max-age=60")
 	h.Set("Content-Type", "video/film")
@@ -93,6 +96,9 @@ func (f *film) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Range", "bytes */"+strconv.Itoa(len(body)))
 		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		return
+	}
+	if f.serves != nil {
+		from, to = f.serves(from, to)
 	}
 	at := fmt.Sprintf("bytes %d-%d/%d", from, to, len(body))
 	if f.claims != nil {
