@@ -147,7 +147,7 @@ func (a *admission[K, V]) RefusedLocked(err error) {
 	if tooMany(err) {
 		a.class = ClassPermanent
 	}
-	a.unwanted = a.background && a.l.JoinersLocked() == 0
+	a.unwanted = a.l.Background() && a.l.JoinersLocked() == 0
 	if a.refused = a.l.FailLocked(err); a.refused { // otherwise another load may have the key by now
 		a.g.retryLaterLocked(a.l)
 	}

@@ -105,7 +105,7 @@ func (r *run[K, V]) countJoinsLocked(i, joined int) {
 	if i >= len(r.costs) {
 		return
 	}
-	if !r.background {
+	if !r.l.Background() {
 		joined-- // it started the load
 	}
 	r.g.count.costJoins.Add(uint64(max(0, joined)) * uint64(r.costs[i]))

@@ -95,6 +95,7 @@ func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now in
 		return f, false, nil
 	}
 	l := g.flights.StartOpenLocked(ctx, key, background)
+	g.newRun(l)
 	f = l.Flights()[0]
 	f.Began = now
 	l.Group = g.batches.OpenLocked(scope, background, l)

@@ -251,9 +251,9 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		}
 		c.counts(&g.count.started)
 		if first {
-			go g.run(f.Load(), false)
+			go f.Load().Run()
 		}
-		return c.await(false)
+		return c.await(false, now)
 	case f.Load().Ending():
 		g.flights.Unlock()
 		return c.passSoft(f)
@@ -265,7 +265,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		return c.failed(err), true
 	}
 	c.counts(&g.count.joins)
-	return c.await(true)
+	return c.await(true, now)
 }
 
 // counts adds the call to n, unless it has been counted.
@@ -307,8 +307,7 @@ func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now ins
 	if g.batches != nil {
 		return g.gatherLocked(ctx, key, scope, now, d, false)
 	}
-	l := g.flights.StartLocked(ctx, key, false)
-	l.Seq = g.seq
+	l := g.startOneLocked(ctx, key, false)
 	f = l.Flights()[0]
 	f.Began = now
 	return f, true, nil
@@ -323,10 +322,10 @@ func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 	}
 }
 
-// await waits for the flight that the call is on, and answers. It returns false
-// if the answer was overtaken before the call began.
-func (c *call[K, V]) await(joined bool) (Result[V], bool) {
-	c.waitStart()
+// await waits, from now on, for the flight that the call is on, and answers. It returns
+// false if the answer was overtaken before the call began.
+func (c *call[K, V]) await(joined bool, now instant) (Result[V], bool) {
+	c.waitStart(now)
 	return c.awaitOn(joined)
 }
 
@@ -386,8 +385,8 @@ func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 }
 
 // waitStart and waitEnd measure a call's wait, and report it.
-func (c *call[K, V]) waitStart() {
-	c.since = c.g.clock()
+func (c *call[K, V]) waitStart(now instant) {
+	c.since = now
 	if c.g.o.Observer != nil {
 		c.start = time.Now()
 	}

@@ -100,7 +100,7 @@ func (m *many[K, V]) begin(keys []K) {
 	m.calls = make([]manyCall[K, V], 0, len(missing))
 	m.load(missing)
 	for i := range m.calls { // all of them wait from now on, although they are awaited one after another
-		m.calls[i].waitStart()
+		m.calls[i].waitStart(m.g.clock())
 	}
 	begun = true
 }
@@ -301,7 +301,7 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 	g.flights.Unlock()
 
 	for _, l := range started {
-		go g.run(l, false)
+		go l.Run()
 	}
 	for _, t := range turned {
 		t.turnedAway(t.refusal)
@@ -320,6 +320,7 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 // it. The table's lock must be held.
 func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d admit.Demand) *inflight.Load[K, outcome[V]] {
 	l := g.flights.StartManyLocked(ctx, keys, background)
+	g.newRun(l)
 	l.Seq = g.seq
 	for _, f := range l.Flights() {
 		f.Began = now

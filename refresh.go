@@ -86,8 +86,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 		case len(keys) > 1 && g.src.bulk():
 			absent = append(absent, key)
 		default:
-			l := g.flights.StartLocked(ctx, key, true)
-			l.Seq = g.seq
+			l := g.startOneLocked(ctx, key, true)
 			l.Flights()[0].Began = now
 			started = append(started, l)
 			g.refreshing++
@@ -101,7 +100,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 	due.of = nil
 	g.flights.Unlock()
 	for _, l := range started {
-		go g.run(l, true)
+		go l.Run()
 	}
 	if skipped > 0 {
 		g.count.refreshesSkipped.Add(uint64(skipped))

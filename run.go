@@ -21,9 +21,9 @@ import (
 //  7. end, whatever happened above: give back the permit, report to the fleet,
 //     commit, wake.
 type run[K comparable, V any] struct {
-	g          *Guard[K, V]
-	l          *inflight.Load[K, outcome[V]]
-	background bool
+	g       *Guard[K, V]
+	l       *inflight.Load[K, outcome[V]]
+	started bool // see step
 
 	permit   limit.Permit
 	costs    []int // of each flight: the estimate, then what it has cost; nil if cost is not counted
@@ -66,9 +66,43 @@ type answer[V any] struct {
 	class Class // of err
 }
 
-// run runs the load l to its end.
-func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
-	r := run[K, V]{g: g, l: l, background: background}
+// A task is a load of one key and its run, in one allocation.
+type task[K comparable, V any] struct {
+	run  run[K, V]
+	load inflight.Single[K, outcome[V]]
+}
+
+// startOneLocked puts a load for key into the table, with the caller as its first joiner,
+// or in the background. The table's lock must be held.
+func (g *Guard[K, V]) startOneLocked(ctx context.Context, key K, background bool) *inflight.Load[K, outcome[V]] {
+	t := new(task[K, V])
+	l := g.flights.StartInLocked(&t.load, ctx, key, background)
+	l.Seq = g.seq
+	t.run.attach(g, l)
+	return l
+}
+
+// newRun makes the run of l.
+func (g *Guard[K, V]) newRun(l *inflight.Load[K, outcome[V]]) *run[K, V] {
+	r := new(run[K, V])
+	r.attach(g, l)
+	return r
+}
+
+func (r *run[K, V]) attach(g *Guard[K, V], l *inflight.Load[K, outcome[V]]) {
+	r.g, r.l = g, l
+	l.Run = r.step
+}
+
+// step runs the load on its goroutine. When it is called again, by the timer that arm has
+// started, it is the hard timeout: two functions would be one allocation more.
+func (r *run[K, V]) step() {
+	if r.started {
+		r.g.expire(r.l)
+		return
+	}
+	r.started = true
+	growStack(false)
 	r.run()
 }
 
@@ -103,7 +137,7 @@ func (r *run[K, V]) arm() {
 	g, l := r.g, r.l
 	if d := g.o.LoadTimeout; d > 0 {
 		l.SetDeadline(time.Now().Add(d))
-		r.timer = time.AfterFunc(d, func() { g.expire(l) })
+		r.timer = time.AfterFunc(d, l.Run)
 	}
 }
 
@@ -120,7 +154,7 @@ func (r *run[K, V]) prepare() {
 	}
 	r.ctx = l
 	g.count.loads.Add(1)
-	if r.background {
+	if r.l.Background() {
 		g.count.refreshes.Add(1)
 	}
 	r.at(stageRunning)
@@ -303,7 +337,7 @@ func (r *run[K, V]) commit() bool {
 	if r.stuck = l.Overdue; r.stuck {
 		g.stuck--
 	}
-	if r.background {
+	if r.l.Background() {
 		g.refreshing--
 	}
 	if !l.FinalLocked() {

@@ -49,7 +49,7 @@ func (r *run[K, V]) ask(key K) fleet.Ask {
 	switch {
 	case r.l.Forced:
 		return fleet.Ask{NewerThan: fleet.AnyFence}
-	case r.background, r.l.Renews:
+	case r.l.Background(), r.l.Renews:
 		if e := r.g.lookup(key); e != nil {
 			return fleet.Ask{NewerThan: e.fence()}
 		}
@@ -130,7 +130,7 @@ func (p *fleetLookup[V]) granted(a fleetclient.Answer, err error) {
 // servesStale reports whether to serve e, which may be nil, now instead of
 // waiting.
 func (r *run[K, V]) servesStale(e *entry[V]) bool {
-	return e != nil && !r.background && !r.l.Forced && !r.l.Renews && e.kind == kindValue && r.g.clock() < e.staleUntil
+	return e != nil && !r.l.Background() && !r.l.Forced && !r.l.Renews && e.kind == kindValue && r.g.clock() < e.staleUntil
 }
 
 // answerFromTier makes e the load's answer.
@@ -251,8 +251,10 @@ func (r *run[K, V]) shareMany() bool {
 		p.first = &a
 		l := f.MoveLocked()
 		f.Value.crowd.Move(&l.Call)
-		moved = append(moved, &run[K, V]{g: g, l: l, background: r.background, lookups: []fleetLookup[V]{p}})
-		if r.background {
+		m := g.newRun(l)
+		m.lookups = []fleetLookup[V]{p}
+		moved = append(moved, m)
+		if r.l.Background() {
 			g.refreshing++
 		}
 	}
@@ -262,7 +264,7 @@ func (r *run[K, V]) shareMany() bool {
 	g.flights.Unlock()
 	r.lookups = stay
 	for _, m := range moved {
-		go m.run()
+		go m.l.Run()
 	}
 	for i := range r.lookups {
 		switch p := &r.lookups[i]; {
@@ -419,7 +421,7 @@ func (r *run[K, V]) goOnLocked(counts bool) {
 	if g.lookup(f.Key) == f.Value.entry {
 		f.Value.entry.refreshFrom.Store(farAhead)
 	}
-	r.next = &run[K, V]{g: g, l: l, background: true}
+	r.next = g.newRun(l)
 }
 
 // goOn hands the lease and its subscription to the load that goOnLocked started, or
@@ -434,6 +436,6 @@ func (r *run[K, V]) goOn() {
 		r.lookups = nil // the next load closes the subscription
 		r.next.lookups = []fleetLookup[V]{p}
 		r.next.hold(&r.next.lookups[0], r.handOver)
-		go r.next.run()
+		go r.next.l.Run()
 	}
 }

@@ -15,7 +15,7 @@ func (r *run[K, V]) clock() time.Time {
 
 func (r *run[K, V]) info() LoadInfo {
 	flights := r.l.Flights()
-	return LoadInfo{Guard: r.g.o.Name, Key: flights[0].Key, Keys: len(flights), Background: r.background}
+	return LoadInfo{Guard: r.g.o.Name, Key: flights[0].Key, Keys: len(flights), Background: r.l.Background()}
 }
 
 // observeStart reports the load's start and takes the context that the Observer

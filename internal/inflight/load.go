@@ -119,9 +119,16 @@ func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
 // Await waits until f's load is final, ctx ends or timer fires, and reports
 // whether the load became final. The caller stays on the flight.
 func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
-	moved := f.moved
+	moved, left := f.moved, ctx.Done()
 	for {
 		l := f.Load()
+		if left == nil && moved == nil && timer == nil {
+			<-l.Done() // cheaper than a select
+			if l == f.Load() {
+				return true
+			}
+			continue
+		}
 		select {
 		case <-l.Done():
 			if l == f.Load() {
@@ -129,7 +136,7 @@ func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
 			}
 		case <-moved:
 			moved = nil // a flight moves at most once
-		case <-ctx.Done():
+		case <-left:
 			return false
 		case <-timer:
 			return false

@@ -85,6 +85,8 @@ type Load[K comparable, V any] struct {
 	// Fence belongs to the owner and is guarded by Table.mu: the fence of the
 	// fleet's lease under which the load runs; 0 for none.
 	Fence uint64
+	// Run is set by the owner at the start: the load's goroutine calls it.
+	Run func()
 	// Stage belongs to the owner: how far the load has come. It is atomic because
 	// the load's goroutine advances it without the lock.
 	Stage atomic.Int32
@@ -111,8 +113,10 @@ type Queue interface {
 	Leave(rest int8)
 }
 
-// single is a load of one key, in one allocation.
-type single[K comparable, V any] struct {
+// A Single is a load of one key, with its flight. The owner can make it a part of what it
+// needs for the load itself, so that both are one allocation. The zero Single is ready for
+// StartInLocked.
+type Single[K comparable, V any] struct {
 	Load[K, V]
 	flight [1]Flight[K, V]
 	list   [1]*Flight[K, V]
@@ -133,7 +137,11 @@ func (t *Table[K, V]) FindLocked(key K) *Flight[K, V] { return t.flights[key] }
 // from ctx. The owner must run the function and end with CompleteLocked. t.mu
 // must be held, and key must have no flight.
 func (t *Table[K, V]) StartLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
-	s := &single[K, V]{}
+	return t.StartInLocked(new(Single[K, V]), ctx, key, pinned)
+}
+
+// StartInLocked is StartLocked for a load that is kept in s.
+func (t *Table[K, V]) StartInLocked(s *Single[K, V], ctx context.Context, key K, pinned bool) *Load[K, V] {
 	s.flight[0].Key = key
 	s.list[0] = &s.flight[0]
 	s.flights = s.list[:]
