@@ -43,6 +43,25 @@ func Example_headers() {
 	_, _ = submit, handler
 }
 
+// A newsletter is one job for each reader.
+func ExampleQueue_SubmitMany() {
+	submit := func(ctx context.Context, mails *jobs.Queue[string, string], addresses []string) error {
+		all := make([]jobs.Submission[string], len(addresses))
+		for i, address := range addresses {
+			all[i] = jobs.Submission[string]{Input: address, Options: jobs.SubmitOptions{Key: "issue 48 to " + address}}
+		}
+		_, err := mails.SubmitMany(ctx, all)
+		var refused jobs.SubmitErrors
+		if errors.As(err, &refused) {
+			for i, err := range refused {
+				slog.Error("not accepted", "address", addresses[i], "error", err)
+			}
+		}
+		return err
+	}
+	_ = submit
+}
+
 // A report shows how far it is, and which pages it leaves out.
 func ExampleJob_Log() {
 	handler := func(ctx context.Context, job *jobs.Job[[]string]) (int, error) {

@@ -27,7 +27,10 @@ type weirSystem struct {
 	queue  *jobs.Queue[int64, struct{}]
 }
 
-var _ System = (*weirSystem)(nil)
+var (
+	_ System        = (*weirSystem)(nil)
+	_ ManySubmitter = (*weirSystem)(nil)
+)
 
 // OpenWeir returns weir's jobs on a server in this process.
 func OpenWeir(ctx context.Context, o WeirOptions) (System, error) {
@@ -62,6 +65,16 @@ func (w *weirSystem) queueOptions() jobs.QueueOptions {
 
 func (w *weirSystem) Submit(ctx context.Context, number int64) error {
 	_, err := w.queue.Submit(ctx, number, jobs.SubmitOptions{})
+	return err
+}
+
+// SubmitMany submits the numbers in one call.
+func (w *weirSystem) SubmitMany(ctx context.Context, numbers []int64) error {
+	many := make([]jobs.Submission[int64], len(numbers))
+	for i, n := range numbers {
+		many[i].Input = n
+	}
+	_, err := w.queue.SubmitMany(ctx, many)
 	return err
 }
 

@@ -30,12 +30,16 @@ const (
 	weirProcess   = "weir, process"
 	onRiver       = "River"
 	onAsynq       = "asynq"
+	weirMany      = "weir, disk, SubmitMany of 1,000"
 	riverMany     = "River, InsertMany of 1,000"
 	riverDefaults = "River, its defaults"
 	asynqDefaults = "asynq, its defaults"
 	jobKeeper     = "weir, a server for others"
 	jobWorker     = "weir, a worker apart"
 )
+
+// manyOf are the variants with many jobs per call, by the variant whose service they use.
+var manyOf = map[string]string{weirDisk: weirMany, onRiver: riverMany}
 
 // jobsVariants are the compared variants, in the order of the first round.
 var jobsVariants = []string{weirDisk, weirProcess, onRiver, onAsynq}
@@ -162,7 +166,7 @@ func (r *jobsRun) ask(ctx context.Context, variant string, o jobslab.Order) (m r
 func (r *jobsRun) measure(ctx context.Context, variant, setting string, round int, o jobslab.Order) error {
 	name := variant
 	if o.Many > 0 {
-		name = riverMany
+		name = manyOf[variant]
 	}
 	_, err := r.lab.MeasureBy(ctx, r.servers[variant], scenario.Job{Variant: name, Setting: setting, Round: round},
 		func(ctx context.Context) (result.Measurement, error) {
@@ -209,8 +213,10 @@ func (r *jobsRun) rounds(ctx context.Context) error {
 				}
 			}
 		}
-		if err := r.measure(ctx, onRiver, submitOne, round, jobslab.Order{What: jobslab.Enqueue, Submitters: 1, Many: 1000, Lasts: r.set.Lasts}); err != nil {
-			return err
+		for _, v := range []string{weirDisk, onRiver} {
+			if err := r.measure(ctx, v, submitOne, round, jobslab.Order{What: jobslab.Enqueue, Submitters: 1, Many: 1000, Lasts: r.set.Lasts}); err != nil {
+				return err
+			}
 		}
 	}
 	for round := 1; round <= min(r.set.Rounds, 3); round++ {

@@ -20,7 +20,7 @@ const (
 
 func (r *jobsRun) judge() {
 	l := r.lab
-	for _, v := range append([]string{riverMany, riverDefaults, asynqDefaults}, jobsVariants...) {
+	for _, v := range append([]string{weirMany, riverMany, riverDefaults, asynqDefaults}, jobsVariants...) {
 		r.nothingLost(v)
 	}
 	durable := medianOf(l, weirDisk, submitMany).PerSecond
@@ -78,10 +78,10 @@ func (r *jobsRun) table(again float64) result.Table {
 	line("8 submitters", rate(submitEight))
 	line("64 submitters", rate(submitMany))
 	line("1 submitter, 1,000 per call", func(v string) string {
-		if v != onRiver {
+		if manyOf[v] == "" {
 			return "–"
 		}
-		return valueOf(medianOf(r.lab, riverMany, submitOne).PerSecond, 0)
+		return valueOf(medianOf(r.lab, manyOf[v], submitOne).PerSecond, 0)
 	})
 	line("worked off per second", rate(workOff))
 	line("with this many workers", func(v string) string { return fmt.Sprint(r.workers[v]) })
