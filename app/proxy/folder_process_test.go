@@ -117,40 +117,6 @@ func TestH28_AFolderThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Two versions have one folder, one after the other. Neither returns what was purged,
-// whichever formats they have. A version that does not know the setting does not start
-// with it, and leaves the folder as it is.
-func TestH28_VersionsShareACacheFolder(t *testing.T) {
-	before := previous(t)
-	url, calls := shopOrigin(t)
-	dir := t.TempDir()
-	file, folder := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "cache")
-	config(t, file, url, fmt.Sprintf("listen: [{address: \"127.0.0.1:0\"}]\nadmin: {address: \"127.0.0.1:0\"}\ncache: {dir: %q, dir_size: 64MiB}", folder))
-	knows := runProgram(t, before, nil, "proxy", "check", "--config", file)
-	<-knows.exited
-	programs := []string{os.Args[0], before, os.Args[0], before, os.Args[0]}
-	if knows.cmd.ProcessState.ExitCode() != 0 {
-		if text := knows.stderr(); !strings.Contains(text, "dir") {
-			t.Errorf("the earlier version says %s; want the name of the setting", text)
-		}
-		programs = []string{os.Args[0], os.Args[0]}
-	}
-	for i, program := range programs {
-		p := runProgram(t, program, nil, "proxy", "--config", file).ready()
-		page(t, p, "/kept")
-		n := calls.Load()
-		page(t, p, "/purged")
-		if i > 0 && calls.Load() == n {
-			t.Errorf("start %d: /purged is back after its purge", i)
-		}
-		if status, text := purgedURL(t, p.admin, "http://shop.example/purged"); status != http.StatusOK {
-			t.Fatalf("start %d: the purge is %d: %s", i, status, text)
-		}
-		p.signal(os.Kill)
-		<-p.exited
-	}
-}
-
 // purgedURL purges a URL.
 func purgedURL(t *testing.T, admin, url string) (status int, text string) {
 	t.Helper()

@@ -38,7 +38,7 @@ var sets = map[string][]step{
 	},
 	"tests": {
 		{"every module's tests", tests},
-		{"an upgrade and a rollback, against the previous version", versions},
+		{"an upgrade and a rollback, against earlier versions", versions},
 		{"race detector", raceCore},
 		{"the core with " + oldestGo, coreWithOldestGo},
 		{"new user", newUser},

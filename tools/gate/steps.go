@@ -96,62 +96,6 @@ func tests(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// firstVersion is the commit against which upgrades and rollbacks are tested until there
-// is a tag.
-const firstVersion = "ae6212dbe63383d32154df021b65ff4fc24c59cc"
-
-// versions runs the tests with two versions side by side (decision 0057). The previous
-// version is WEIR_PREVIOUS_COMMIT if set, else the newest tag before this commit, else
-// firstVersion.
-func versions(ctx context.Context) (string, error) {
-	git := command{quiet: true}
-	if _, err := git.run(ctx, "git", "rev-parse", "HEAD"); err != nil {
-		return "no git repository here", nil
-	}
-	commit := os.Getenv("WEIR_PREVIOUS_COMMIT")
-	chosen := commit != ""
-	if !chosen {
-		commit = previousVersion(ctx)
-	}
-	if _, err := git.run(ctx, "git", "rev-parse", "--quiet", "--verify", commit+"^{commit}"); err != nil {
-		shallow, _ := git.run(ctx, "git", "rev-parse", "--is-shallow-repository")
-		commits, _ := git.run(ctx, "git", "rev-list", "--count", "HEAD")
-		if !chosen && (shallow == "true" || commits == "1") {
-			return "NOT RUN: a clone without history has no commit " + commit + "; run git fetch --unshallow --tags to get it", nil
-		}
-		return "", fmt.Errorf("no commit %s in this repository; fetch it, or set another in WEIR_PREVIOUS_COMMIT", commit)
-	}
-	dir, err := os.MkdirTemp("", "weir-previous-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	source, program := filepath.Join(dir, "source.tar"), filepath.Join(dir, "weir")
-	if _, err := git.run(ctx, "git", "archive", "--output", source, commit); err != nil {
-		return "", err
-	}
-	if _, err := git.run(ctx, "tar", "-xf", source, "-C", dir); err != nil {
-		return "", err
-	}
-	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
-		return "", fmt.Errorf("the previous version (%s) cannot be built: %w", commit, err)
-	}
-	_, err = command{env: []string{"WEIR_TEST_PREVIOUS=" + program}}.run(ctx, "go", "test", "-count=1", "-run", "Versions", "./app/proxy")
-	if err != nil {
-		return "", fmt.Errorf("against %s: %w", commit, err)
-	}
-	return "", nil
-}
-
-// previousVersion returns the newest tag of the core before HEAD, or firstVersion.
-func previousVersion(ctx context.Context) string {
-	tags, err := command{quiet: true}.run(ctx, "git", "tag", "--list", "v[0-9]*", "--merged", "HEAD", "--no-contains", "HEAD", "--sort=-v:refname")
-	if newest, _, _ := strings.Cut(tags, "\n"); err == nil && newest != "" {
-		return newest
-	}
-	return firstVersion
-}
-
 func raceCore(ctx context.Context) (string, error) {
 	if note := needCompiler(ctx); note != "" {
 		return note, nil
