@@ -23,10 +23,11 @@ func (nothingRuns) Snapshot() console.Snapshot {
 func (nothingRuns) Detail(string, int) (console.Detail, bool)        { return console.Detail{}, false }
 func (nothingRuns) HotKeys(string, int) (h inspect.HotKeys, ok bool) { return h, false }
 
-// J29: the page of a job shows its log as text, with the number of lines that are not kept.
+// J29: the page of a job shows its log as text, with the number of lines that are not kept. Its action and its
+// error come first.
 func TestJ29_ConsoleShowsAJobsLog(t *testing.T) {
 	job := jobs.Status{
-		ID: "77b0e1c26f0d4b7a9e8d3c2b1a09f8e7", Queue: "mail", State: jobs.StateRunning, Attempt: 2, Submitted: time.Now(), Started: time.Now(), Logged: 1242,
+		ID: "77b0e1c26f0d4b7a9e8d3c2b1a09f8e7", Queue: "mail", State: jobs.StateRunning, Attempt: 2, Submitted: time.Now(), Started: time.Now(), Error: "no ink", Logged: 1242,
 		Log: []jobs.LogLine{{At: time.Now(), Attempt: 1, Text: "first line"}, {At: time.Now(), Attempt: 2, Text: `<b>second</b> line`}},
 	}
 	c, err := console.New(console.Options{Source: nothingRuns{}, Jobs: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,6 +54,11 @@ func TestJ29_ConsoleShowsAJobsLog(t *testing.T) {
 	}
 	if ok, err := browser.Eval[bool](p, `document.body.innerText.includes("The 1,240 before these are not kept.")`); !ok || err != nil {
 		t.Errorf("the page does not count the other lines: %v", err)
+	}
+	const first = `(([action, why, facts]) => action.compareDocumentPosition(why) & why.compareDocumentPosition(facts) & 4)(
+		["main .actions", "pre.error", ".job-facts"].map(s => document.querySelector(s)))`
+	if follows, err := browser.Eval[int](p, first); follows == 0 || err != nil {
+		t.Errorf("the action and the error do not come first: %v", err)
 	}
 	if wide, err := browser.Eval[bool](p, `document.documentElement.scrollWidth > innerWidth`); wide || err != nil {
 		t.Errorf("the page is wider than the window: %v, %v", wide, err)

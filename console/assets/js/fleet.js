@@ -95,11 +95,11 @@ function instances(names) {
     caption: 'Instances', key: (i) => i.id, sort: 'name', nothing: 'No instance has announced itself.', columns: [
       { name: 'name', head: 'Name', sort: (i) => i.name, make: (td) => { td.a = h('span'); td.b = h('span'); td.append(td.a, ' ', td.b); },
         draw: (td, i) => { text(td.a, i.name || i.id); swap(td.b, String(i.self), () => (i.self ? [h('span.badge', { 'data-level': 'plain' }, 'this one')] : [])); } },
-      { name: 'address', head: 'Address', sort: (i) => i.address || null, make: (td) => { td.b = h('span'); td.append(td.b); }, draw: (td, i) => swap(td.b, i.address || none, () => [place(i.address)]) },
       { name: 'version', head: 'Version', sort: (i) => i.version || null, cell: (i) => i.version || none },
       { name: 'up', head: 'Up', num: true, sort: (i) => -Date.parse(i.started), cell: (i) => (instant(i.started) ? age(between(i.started, now())) : none) },
       { name: 'seen', head: 'Last seen', num: true, sort: (i) => -Date.parse(i.seen), cell: (i) => ago(between(i.seen, now())), tone: (i) => (between(i.seen, now()) > late ? 'minds' : '') },
       ...names.map((n) => ({ name: n, head: n.charAt(0).toUpperCase() + n.slice(1).replaceAll('_', ' '), num: true, roomy: true, sort: (i) => (i.counts || {})[n], cell: (i) => count((i.counts || {})[n]) })),
+      { name: 'address', head: 'Address', sort: (i) => i.address || null, make: (td) => { td.b = h('span'); td.append(td.b); }, draw: (td, i) => swap(td.b, i.address || none, () => [place(i.address)]) },
     ],
   });
 }

@@ -68,7 +68,7 @@ export class Job {
     if (!j.state) return;
     text(this.name, nameOf(j));
     stateBadge(this.state, j.state);
-    swap(this.body, JSON.stringify(j) + (this.busy || '') + (this.showOwner || '') + Math.floor(Date.now() / 10000), () => [this.facts(j), this.errors(j), this.log(j), this.actions(j)].filter(Boolean));
+    swap(this.body, JSON.stringify(j) + (this.busy || '') + (this.showOwner || '') + Math.floor(Date.now() / 10000), () => [this.actions(j), this.why(j), this.facts(j), this.attempts(j), this.log(j)].filter(Boolean));
   }
 
   facts(j) {
@@ -83,16 +83,19 @@ export class Job {
       ['Finished', at(j.finished)], ['Took', took], ['Next attempt', instant(j.not_before) && j.state === 'retrying' ? instant(j.not_before) : null],
       ['Progress', j.progress ? `${count(j.progress.done)}${j.progress.total ? ' of ' + count(j.progress.total) : ''} ${j.progress.note || ''}` : null],
       ['Owner', owner], ['Key', keys ? j.key : null], ['Durability', j.durability], ['ID', h('span.mono', null, j.id)]];
-    return h('dl.facts.job-facts', null, items.filter(([, v]) => v !== null && v !== undefined && v !== '')
+    return h('dl.facts.job-facts.gap', null, items.filter(([, v]) => v !== null && v !== undefined && v !== '')
       .map(([name, v]) => h('div', null, h('dt', null, name), h('dd', null, v))));
   }
 
-  errors(j) {
-    if (!j.error && !(j.history || []).length) return null;
-    return h('div.gap.stack', null,
-      j.error ? h('div', null, h('h3', null, j.state === 'retrying' || j.state === 'running' ? 'Why the last attempt failed' : 'Why'), h('pre.error', null, j.error)) : null,
-      (j.history || []).length ? h('div', null, h('h3', null, 'Attempts that failed'), h('ol.history', null, [...j.history].reverse().map((a) =>
-        h('li', null, h('span.hint', null, `Attempt ${a.attempt}, ${instant(a.ended)}${a.class ? ', ' + a.class : ''}${a.worker ? ', by ' + a.worker : ''}`), h('pre.error', null, a.error))))) : null);
+  why(j) {
+    if (!j.error) return null;
+    return h('div.gap', null, h('h3', null, j.state === 'retrying' || j.state === 'running' ? 'Why the last attempt failed' : 'Why'), h('pre.error', null, j.error));
+  }
+
+  attempts(j) {
+    if (!(j.history || []).length) return null;
+    return h('div.gap', null, h('h3', null, 'Attempts that failed'), h('ol.history', null, [...j.history].reverse().map((a) =>
+      h('li', null, h('span.hint', null, `Attempt ${a.attempt}, ${instant(a.ended)}${a.class ? ', ' + a.class : ''}${a.worker ? ', by ' + a.worker : ''}`), h('pre.error', null, a.error)))));
   }
 
   log(j) {

@@ -207,10 +207,10 @@ function list(choose, chosen, keysAreShown) {
         text(td.short, j.label ? j.id.slice(0, 8) : '');
       } },
       { name: 'state', head: 'State', sort: (j) => j.state, draw: (td, j) => stateBadge(td, j.state) },
-      { name: 'queue', head: 'Queue', sort: (j) => j.queue, cell: (j) => j.queue },
-      { name: 'attempt', head: 'Try', num: true, sort: (j) => j.attempt || 0, cell: (j) => count(j.attempt || 0) },
       { name: 'age', head: 'Changed', num: true, sort: when, cell: (j) => (Number.isFinite(when(j)) ? age(when(j)) + ' ago' : none) },
       { name: 'remark', head: 'Error or progress', wrap: true, cell: remark },
+      { name: 'attempt', head: 'Try', num: true, sort: (j) => j.attempt || 0, cell: (j) => count(j.attempt || 0) },
+      { name: 'queue', head: 'Queue', sort: (j) => j.queue, cell: (j) => j.queue },
     ],
   });
 }

@@ -37,9 +37,9 @@ export class Servers {
       { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
       { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
+      { name: 'failed', head: 'No response', num: true, says: 'share of its calls that failed without a complete response in time; one with status 500 or more is a response', cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
-      { name: 'failed', head: 'Failed', num: true, cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
     ] });
     this.el = panel('Upstream servers', ' ', this.table.el);
     this.hint = this.el.head.querySelector('.hint');
