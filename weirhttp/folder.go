@@ -24,7 +24,7 @@ type FolderOptions struct {
 	Folder string
 	// Bytes is the bound for all files in it. 0 means 1 GiB, at least 16 MiB.
 	Bytes int64
-	// Objects is the most responses that are kept there, about 100 bytes of memory
+	// Objects is the most responses that are kept there, about 150 bytes of memory
 	// each. 0 means 1,000,000.
 	Objects int
 	// Logger gets a line for each damaged file, and when the folder cannot be written.

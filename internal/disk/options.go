@@ -26,7 +26,7 @@ type Options struct {
 	Folder string
 	// Bytes is the bound for all files together, at least MinBytes.
 	Bytes int64
-	// Objects is the most records that the index holds, about 100 bytes of memory
+	// Objects is the most records that the index holds, about 150 bytes of memory
 	// each. 0 means 1,000,000.
 	Objects int
 	// QueueBytes is the most that waits to be written. A record that does not fit is
