@@ -119,7 +119,11 @@ func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grp
 	} else {
 		m.counts.notShared[why].Add(1)
 	}
-	return c.e.alone(ctx, m, req, func(ctx context.Context) (any, error) { return reply, invoker(ctx, name, req, reply, cc, opts...) })
+	return c.e.alone(ctx, m, req, func(ctx context.Context) (int, error) {
+		opts, said := m.policy.listen(opts)
+		err := invoker(ctx, name, req, reply, cc, opts...)
+		return m.policy.spent(m.name, resultOf(reply, err), said.trailer, said.header), err
+	})
 }
 
 // identify returns the key of a call and what executes it, or why it shares nothing.
@@ -218,29 +222,40 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.e.admit(admitted, m, m.policy.streams, nil)
+	release, b, err := c.e.open(admitted, m, !desc.ClientStreams)
 	if err != nil {
 		return nil, err
 	}
-	m.counts.streams.Add(1)
-	m.counts.running.Add(1)
+	cancel := func() {}
+	if b != nil {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	opts, said := m.policy.listen(opts)
 	var over atomic.Bool
-	end := func(error) {
-		if !over.Swap(true) {
-			m.counts.running.Add(-1)
-			p.Release(streamOutcome)
+	end := func(trailer, header metadata.MD) {
+		if over.Swap(true) {
+			return
 		}
+		cancel()
+		if b != nil {
+			b.end(trailer, header)
+		}
+		release()
 	}
 	opened := false
 	defer func() {
 		if !opened { // also after a panic
-			end(nil)
+			end(nil, nil)
 		}
 	}()
-	s, err := streamer(ctx, desc, cc, name, append(opts[:len(opts):len(opts)], grpc.OnFinish(end))...)
+	finish := grpc.OnFinish(func(error) { end(said.trailer, said.header) })
+	s, err := streamer(ctx, desc, cc, name, append(opts[:len(opts):len(opts)], finish)...)
 	if err != nil {
 		return nil, err
 	}
 	opened = true
+	if b != nil {
+		s = billedClientStream{s, b, func() { end(nil, nil) }}
+	}
 	return s, nil
 }

@@ -121,28 +121,35 @@ func failed(ctx context.Context, err error, client bool) error {
 	return statusOf(err, client)
 }
 
-// admit gets a permit for a call with req, or for a stream, that is not shared.
-func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, req any) (limit.Permit, error) {
+// admit gets a permit of that many units for a call or stream that is not shared; 0 if
+// they are not counted.
+func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, units int) (limit.Permit, error) {
 	if e.closed.Load() {
 		m.counts.refused.Add(1)
 		return limit.Permit{}, statusOf(weir.ErrClosed, false)
 	}
-	p, err := m.acquire(ctx, by, req)
+	p, err := acquire(ctx, by, units)
 	if err == nil {
 		return p, nil
 	}
 	if errors.Is(err, limit.ErrLimited) {
 		m.counts.refused.Add(1)
+		m.counts.costRefused.Add(uint64(units)) //nolint:gosec // never negative
 		e.event(ctx, m, err)
 	}
 	return limit.Permit{}, failed(ctx, err, false)
 }
 
-// alone executes a call that shares nothing. A panic of run passes through.
-func (e *engine) alone(ctx context.Context, m *method, req any, run func(context.Context) (resp any, err error)) error {
+// A run executes a call that shares nothing. units is what it has cost, as
+// weir.Entry.Cost has it.
+type run func(ctx context.Context) (units int, err error)
+
+// alone executes a call that shares nothing. A panic of do passes through.
+func (e *engine) alone(ctx context.Context, m *method, req any, do run) error {
 	m.counts.alone.Add(1)
 	began := time.Now()
-	p, err := e.admit(ctx, m, m.policy.unary, req)
+	units := m.units(req)
+	p, err := e.admit(ctx, m, m.policy.unary, units)
 	if err != nil {
 		return err
 	}
@@ -151,15 +158,15 @@ func (e *engine) alone(ctx context.Context, m *method, req any, run func(context
 	err = errBroken
 	defer func() {
 		m.counts.running.Add(-1)
+		m.counts.costSpent.Add(uint64(units)) //nolint:gosec // never negative
 		p.Release(outcome(ctx, err))
 		seen.end(err)
 	}()
 	seen.begin()
-	var resp any
-	if resp, err = run(seen.ctx); err == nil {
-		if units := m.policy.spent(m.name, resp); units != 0 {
-			p.Settle(units)
-		}
+	var spent int
+	if spent, err = do(seen.ctx); spent != 0 {
+		units = max(spent, 0)
+		p.Settle(units)
 	}
 	return statusOf(err, false)
 }

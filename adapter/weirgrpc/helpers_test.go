@@ -107,9 +107,16 @@ func newClient(t *testing.T, o weirgrpc.ClientOptions) *weirgrpc.Client {
 // serve serves c over memory, and returns a connection to it.
 func serve(t *testing.T, c *catalog, options []grpc.ServerOption, dial ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
+	desc := catalogDesc
+	return serveAs(t, &desc, c, options, dial...)
+}
+
+// serveAs serves the service of desc.
+func serveAs(t *testing.T, desc *grpc.ServiceDesc, impl any, options []grpc.ServerOption, dial ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(options...)
-	server.RegisterService(&catalogDesc, c)
+	server.RegisterService(desc, impl)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {

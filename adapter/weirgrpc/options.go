@@ -98,17 +98,30 @@ type Policy struct {
 	// those.
 	Limiter limit.Limiter
 
-	// Cost estimates what an execution costs, in units of your choice: Budget counts
-	// these. For a stream, request is nil. 0 or less counts as 1. It is called on the
-	// goroutine of the call or of the shared execution, and must not keep request. Nil:
-	// cost is not counted.
+	// Cost estimates what an execution or a stream costs, in units of your choice: Budget
+	// counts these. For a stream with one request message, request is that message; for a
+	// stream of the client or in both directions it is nil, as its messages come later. 0 or
+	// less counts as 1. It is called on the goroutine of the call or of the shared
+	// execution, possibly more than once, and must not keep request. Nil: cost is not
+	// counted.
 	Cost func(method string, request proto.Message) int
+	// UsageKey is a metadata key under which the server states the cost in units, in
+	// decimal digits: in the trailer, or else in the header. It is read from what the server
+	// sends, also with an error, and never from what clients send. It requires Cost. Empty:
+	// none.
+	UsageKey string
 	// Usage returns what an execution has cost, from its response, or false if that is
-	// unknown: then, and for errors and streams, the estimate stands. What the estimate
-	// had in excess goes back to the Budget, what it lacked is owed. Usage must not keep
-	// response. It requires Cost.
+	// unknown. It is called for each message of a stream's responses, and the last one that
+	// states a cost counts. It must not keep response, and requires Cost.
+	//
+	// What UsageKey states comes before what Usage returns. If nothing is stated, the
+	// estimate stands, also for errors and streams that break. What the estimate had in
+	// excess goes back to the Budget, what it lacked is owed.
 	Usage func(method string, response proto.Message) (units int, ok bool)
-	// Budget admits executions and streams by Cost, before Limiter admits them as calls.
+	// Budget admits executions and streams by Cost, before Limiter admits them as calls. A
+	// stream with one request message is admitted by it when that has been received, or
+	// before a client sends it, after Limiter: a rejection is the error of RecvMsg or
+	// SendMsg.
 	// Responses from memory and calls that join an execution cost nothing. It requires
 	// Cost.
 	Budget limit.Limiter
@@ -212,6 +225,9 @@ func (p Policy) check(f *option.Faults, at, pattern string) {
 	f.Check(p.Share <= ShareAll, at+".Share", uint8(p.Share), "ShareNone, ShareNoSideEffects or ShareAll")
 	f.Check(p.Peer <= PeerIgnored, at+".Peer", uint8(p.Peer), "PeerAlone, PeerInKey or PeerIgnored")
 	f.Check(p.Cost != nil || p.Usage == nil, at+".Usage", "given", "empty without Cost")
+	f.Check(p.Cost != nil || p.UsageKey == "", at+".UsageKey", p.UsageKey, "empty without Cost")
+	f.Check(p.UsageKey == "" || validKey(p.UsageKey) && !strings.HasSuffix(p.UsageKey, "-bin"), at+".UsageKey", fmt.Sprintf("%q", p.UsageKey),
+		"a metadata key in lower case without -bin, or empty")
 	f.Check(p.Cost != nil || p.Budget == nil, at+".Budget", "given", "empty without Cost")
 	checkKeys(f, at+".Metadata", p.Metadata)
 	checkKeys(f, at+".IgnoreMetadata", p.IgnoreMetadata)

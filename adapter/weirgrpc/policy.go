@@ -25,6 +25,8 @@ type policy struct {
 	ignored  []string // irrelevant
 	unary    limit.Limiter
 	streams  limit.Limiter
+	calls    limit.Limiter               // streams, without Budget
+	budget   limit.Limiter               // Budget, or no limit
 	guard    *weir.Guard[Key, *response] // nil without Share
 	fleet    bool
 	requests sync.Map // of string, a method, to protoreflect.MessageType: types of requests; only with Cost
@@ -51,7 +53,9 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 	if p.Cost != nil {
 		own.unary, own.streams = limit.PerCall(own.unary), limit.PerCall(own.streams)
 	}
+	own.budget, own.calls = limit.All(), own.streams
 	if p.Budget != nil {
+		own.budget = p.Budget
 		own.unary, own.streams = limit.All(p.Budget, own.unary), limit.All(p.Budget, own.streams)
 	}
 	if p.Share == ShareNone {
@@ -134,7 +138,8 @@ func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], erro
 	err = statusOf(err, false)
 	switch {
 	case err != nil && !isAnswer(codeOf(err)):
-		return weir.Entry[*response]{}, &failure{err: err, cause: cause, header: r.header, trailer: r.trailer, fleet: p.fleet}
+		cost := p.spent(key.Method, nil, r.trailer, r.header)
+		return weir.Entry[*response]{Cost: cost}, &failure{err: err, cause: cause, header: r.header, trailer: r.trailer, fleet: p.fleet}
 	case err != nil:
 		r.err = err
 	case r.msg != nil:
@@ -143,9 +148,7 @@ func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], erro
 	r.private = r.raw != nil || directives.Private || isPrivate(r.header) || isPrivate(r.trailer)
 	r.measure()
 	e := p.entry(r, directives)
-	if r.err == nil {
-		e.Cost = p.spent(key.Method, r.msg)
-	}
+	e.Cost = p.spent(key.Method, resultOf(r.msg, r.err), r.trailer, r.header)
 	return e, nil
 }
 

@@ -84,10 +84,10 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		m.counts.notShared[why].Add(1)
 	}
 	var resp any
-	err = s.e.alone(ctx, m, req, func(ctx context.Context) (any, error) {
-		var err error
+	err = s.e.alone(ctx, m, req, func(ctx context.Context) (units int, err error) {
 		resp, err = handler(ctx, req)
-		return resp, err
+		trailer, header := m.policy.outgoing(ctx)
+		return m.policy.spent(m.name, resultOf(resp, err), trailer, header), err
 	})
 	return resp, err
 }
@@ -175,15 +175,14 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
-	p, err := s.e.admit(ctx, m, m.policy.streams, nil)
+	release, b, err := s.e.open(ctx, m, !info.IsClientStream)
 	if err != nil {
 		return err
 	}
-	m.counts.streams.Add(1)
-	m.counts.running.Add(1)
-	defer func() {
-		m.counts.running.Add(-1)
-		p.Release(streamOutcome)
-	}()
+	defer release()
+	if b != nil {
+		defer func() { b.end(m.policy.outgoing(ss.Context())) }()
+		ss = billedServerStream{ss, b}
+	}
 	return statusOf(handler(srv, ss), false)
 }

@@ -28,6 +28,11 @@ type MethodStats struct {
 	Refused       uint64 // rejected by a limiter, or after Close
 	RefusedClient uint64 // rejected by Options.ClientLimiter
 
+	// Units of Policy.Cost of calls that shared nothing, and of streams. Those of shared
+	// executions are in the Stats of the Guard.
+	CostSpent   uint64 // as stated, or else the estimate; after the end of the call
+	CostRefused uint64 // the estimates of rejected ones
+
 	NotShared NotShared
 
 	ObserverPanics uint64 // outside of Guards, which count their own
@@ -62,6 +67,7 @@ type counts struct {
 	calls, streams, alone                 atomic.Uint64
 	hits, stale, joined, executed, failed atomic.Uint64
 	refused, refusedClient, private       atomic.Uint64
+	costSpent, costRefused                atomic.Uint64
 	observerPanics                        atomic.Uint64
 	notShared                             [reasonEnd]atomic.Uint64
 	running                               atomic.Int64
@@ -89,6 +95,7 @@ func (m *method) stats() MethodStats {
 		Calls:  c.calls.Load(), Streams: c.streams.Load(), Alone: c.alone.Load(),
 		Hits: c.hits.Load(), Stale: c.stale.Load(), Joined: c.joined.Load(), Executed: c.executed.Load(), Failed: c.failed.Load(),
 		Refused: c.refused.Load(), RefusedClient: c.refusedClient.Load(),
+		CostSpent: c.costSpent.Load(), CostRefused: c.costRefused.Load(),
 		NotShared: NotShared{
 			NotSafe: n(notSafe), Metadata: n(byMetadata), Peer: n(byPeer), Scope: n(byScope), Message: n(byMessage),
 			Size: n(bySize), CallOption: n(byOption), Connection: n(byConnection), Private: c.private.Load(),
