@@ -28,7 +28,9 @@ type ClientOptions struct {
 	// never shares.
 	//
 	// With it the Client serves one connection, the one of its first call. The calls of
-	// others are admitted only.
+	// others are admitted only. In a fleet, all Clients of one Guard.Fleet.Namespace must
+	// have the same identity and server. The Namespace is required there, because neither
+	// can be seen.
 	OneIdentity bool
 }
 
@@ -47,8 +49,10 @@ func (o ClientOptions) Validate() error {
 	f := &option.Faults{Package: "weirgrpc", Prefix: "ClientOptions."}
 	f.Adopt("", "Options.", o.Options.Validate())
 	for _, pattern := range slices.Sorted(maps.Keys(o.Methods)) {
-		share := o.Methods[pattern].Share
+		share, g := o.Methods[pattern].Share, o.Methods[pattern].Guard
 		f.Check(o.OneIdentity || share == ShareNone, fmt.Sprintf("Methods[%q].Share", pattern), share, "none without OneIdentity")
+		f.Check(g.Fleet.Tier == nil || g.Fleet.Namespace != "", fmt.Sprintf("Methods[%q].Guard.Fleet.Namespace", pattern), `""`,
+			"given with Tier: a name for the server and the identity of the connection")
 	}
 	return f.Err()
 }
@@ -131,7 +135,7 @@ func (c *Client) identify(ctx context.Context, m *method, md metadata.MD, req, r
 	switch {
 	case !m.safe:
 		return Key{}, nil, notSafe
-	case !c.one || !c.conn.CompareAndSwap(nil, cc) && c.conn.Load() != cc:
+	case !c.one || cc == nil || !c.conn.CompareAndSwap(nil, cc) && c.conn.Load() != cc:
 		return Key{}, nil, byConnection
 	}
 	id := &identity{}
@@ -142,8 +146,8 @@ func (c *Client) identify(ctx context.Context, m *method, md metadata.MD, req, r
 	if !ok {
 		return Key{}, nil, byOption
 	}
-	to, ok := reply.(proto.Message)
-	if !ok || !to.ProtoReflect().IsValid() {
+	to, ok := messageOf(reply)
+	if !ok {
 		return Key{}, nil, byMessage
 	}
 	id.text(string(to.ProtoReflect().Descriptor().FullName()))

@@ -162,7 +162,7 @@ func TestG7H34StreamsSettleWhatTheyState(t *testing.T) {
 			{"Both", "abc ctxtrailer=7", 7, codes.OK},
 			{"Down", "header=9 abc", 9, codes.OK},
 			{"Both", "header=9 trailer=0 silent", -1, codes.OK}, // free
-			{"Both", "trailer=5 trailer=6", 6, codes.OK},     // the last value counts
+			{"Both", "trailer=5 trailer=6", 6, codes.OK},        // the last value counts
 			{"Both", "trailer=-1 trailer=1e3 abc", 3, codes.OK},
 			{"Both", "silent", 0, codes.OK},
 			{"Down", "silent", 0, codes.OK},

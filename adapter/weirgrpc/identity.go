@@ -3,6 +3,7 @@ package weirgrpc
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"net"
 	"reflect"
 	"slices"
@@ -36,7 +37,7 @@ var reasonTexts = [reasonEnd]string{
 	byMetadata:   "it has metadata that is neither part of the identity nor declared irrelevant",
 	byPeer:       "its peer has an identity, and the policy has no rule for it",
 	byScope:      "Policy.Scope excluded it",
-	byMessage:    "its message is no proto.Message, or cannot be encoded",
+	byMessage:    "its message is no proto.Message, embeds one, or cannot be encoded",
 	bySize:       "it is larger than Options.MaxRequest",
 	byOption:     "it has a call option that is not known to be irrelevant",
 	byConnection: "its connection is not declared to have one identity",
@@ -50,6 +51,9 @@ type identity struct {
 	b []byte
 	// shown is the metadata that a shared execution sees.
 	shown metadata.MD
+	// sent is what it sees of the metadata that earlier interceptors of a server forward
+	// to other services; nil for nothing.
+	sent metadata.MD
 	// peer is what it sees of the peer; nil for nothing.
 	peer *peer.Peer
 	// offending are the metadata keys for which the call shares nothing.
@@ -58,6 +62,22 @@ type identity struct {
 
 // addMetadata adds md under the rules of p. It reports false if md has another key.
 func (id *identity) addMetadata(p *policy, md metadata.MD) bool {
+	id.shown = id.add(p, md)
+	return len(id.offending) == 0
+}
+
+// addForwarded is addMetadata for the outgoing metadata of a server's call: interceptors
+// put credentials of the caller there.
+func (id *identity) addForwarded(ctx context.Context, p *policy) bool {
+	md, ok := metadata.FromOutgoingContext(ctx)
+	if sent := id.add(p, md); ok {
+		id.sent = sent
+	}
+	return len(id.offending) == 0
+}
+
+// add adds md under the rules of p, and returns what an execution sees of it.
+func (id *identity) add(p *policy, md metadata.MD) (shown metadata.MD) {
 	var names []string
 	for k := range md {
 		switch {
@@ -70,18 +90,18 @@ func (id *identity) addMetadata(p *policy, md metadata.MD) bool {
 	}
 	slices.Sort(id.offending)
 	slices.Sort(names)
-	id.shown = make(metadata.MD, len(names))
+	shown = make(metadata.MD, len(names))
 	id.number(len(names))
 	for _, k := range names {
 		values := slices.Clone(md[k])
-		id.shown[k] = values
+		shown[k] = values
 		id.text(k)
 		id.number(len(values))
 		for _, v := range values {
 			id.text(v)
 		}
 	}
-	return len(id.offending) == 0
+	return shown
 }
 
 func (id *identity) text(s string) { id.b = appendString(id.b, s) }
@@ -112,26 +132,41 @@ func (id *identity) addPeer(p *policy, from *peer.Peer) bool {
 	}
 }
 
-// addTLS is addPeer for a TLS connection.
+// addTLS is addPeer for a TLS connection. A shared execution sees the identity of the
+// client and not what belongs to one connection, such as its keys and its version of TLS.
 func (id *identity) addTLS(p *policy, auth credentials.TLSInfo) bool {
+	shown := credentials.TLSInfo{CommonAuthInfo: auth.CommonAuthInfo}
+	shown.State.HandshakeComplete = true
 	id.text("tls")
 	if p.IgnoreAuthority {
 		id.text("")
 	} else {
 		id.text(auth.State.ServerName)
-		id.peer.AuthInfo = auth
+		shown.State.ServerName = auth.State.ServerName
 	}
-	certs := auth.State.PeerCertificates
-	id.number(len(certs))
-	if len(certs) == 0 {
+	id.peer.AuthInfo = shown
+	if len(auth.State.PeerCertificates) == 0 {
+		id.number(0)
 		return true
 	}
-	for _, c := range certs {
-		sum := sha256.Sum256(c.Raw)
-		id.text(string(sum[:]))
+	shown.SPIFFEID = auth.SPIFFEID // from the certificate
+	shown.State.PeerCertificates, shown.State.VerifiedChains = auth.State.PeerCertificates, auth.State.VerifiedChains
+	id.peer.AuthInfo = shown
+	id.certificates(auth.State.PeerCertificates)
+	id.number(len(auth.State.VerifiedChains))
+	for _, chain := range auth.State.VerifiedChains {
+		id.certificates(chain)
 	}
-	id.peer.AuthInfo = auth
 	return p.Peer == PeerInKey
+}
+
+// certificates adds certificates by their hashes.
+func (id *identity) certificates(all []*x509.Certificate) {
+	id.number(len(all))
+	for _, c := range all {
+		sum := sha256.Sum256(c.Raw)
+		id.b = append(id.b, sum[:]...)
+	}
 }
 
 // insecureInfo is the type of the AuthInfo of connections without credentials.
@@ -148,6 +183,17 @@ var _ net.Addr = sharedAddr{}
 func (sharedAddr) Network() string { return "weirgrpc" }
 func (sharedAddr) String() string  { return "shared" }
 
+// messageOf returns v as a message. It reports false for nil, for what is no message, and
+// for a type that embeds a message: it can have more than its encoding.
+func messageOf(v any) (proto.Message, bool) {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil, false
+	}
+	r := m.ProtoReflect()
+	return m, r.IsValid() && r.Interface() == m
+}
+
 // finish returns the key of a call of method with message req, for which id has been
 // collected, or why the call shares nothing.
 func (id *identity) finish(ctx context.Context, p *policy, method string, req any, most int) (Key, reason) {
@@ -158,8 +204,8 @@ func (id *identity) finish(ctx context.Context, p *policy, method string, req an
 		}
 		id.text(scope)
 	}
-	m, ok := req.(proto.Message)
-	if !ok || !m.ProtoReflect().IsValid() {
+	m, ok := messageOf(req)
+	if !ok {
 		return Key{}, byMessage
 	}
 	id.text(string(m.ProtoReflect().Descriptor().FullName()))

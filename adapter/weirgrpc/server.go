@@ -106,7 +106,7 @@ func (e *engine) identify(ctx context.Context, m *method, md metadata.MD, req an
 	if !m.safe {
 		return Key{}, id, notSafe
 	}
-	if !id.addMetadata(m.policy, md) {
+	if !id.addMetadata(m.policy, md) || !id.addForwarded(ctx, m.policy) {
 		return Key{}, id, byMetadata
 	}
 	from, _ := peer.FromContext(ctx)
@@ -124,8 +124,12 @@ func (s *Server) reply(ctx context.Context, r *response, err error) (any, error)
 	if r == nil {
 		return nil, err
 	}
-	_ = grpc.SetHeader(ctx, r.header)
-	_ = grpc.SetTrailer(ctx, r.trailer)
+	if len(r.header) > 0 {
+		_ = grpc.SetHeader(ctx, r.header.Copy())
+	}
+	if len(r.trailer) > 0 {
+		_ = grpc.SetTrailer(ctx, r.trailer.Copy())
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -152,13 +156,16 @@ func (c *serverCall) run(ctx context.Context, key Key) (*response, Directives, e
 	stream, box := &recorder{method: key.Method}, &directivesBox{}
 	ctx = grpc.NewContextWithServerTransportStream(ctx, stream)
 	ctx = metadata.NewIncomingContext(ctx, c.id.shown.Copy())
+	if c.id.sent != nil {
+		ctx = metadata.NewOutgoingContext(ctx, c.id.sent.Copy())
+	}
 	ctx = peer.NewContext(ctx, c.id.peer)
 	ctx = context.WithValue(ctx, directivesKey{}, box)
 	resp, err := c.handler(ctx, req)
 	r := &response{}
 	r.header, r.trailer = stream.end()
 	if err == nil {
-		if m, ok := resp.(proto.Message); ok && m.ProtoReflect().IsValid() {
+		if m, ok := messageOf(resp); ok {
 			r.msg = proto.Clone(m) // the handler may keep its own
 		} else {
 			r.raw = resp
