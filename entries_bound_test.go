@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -339,4 +340,33 @@ func TestE1TinyTimeouts(t *testing.T) {
 		s.wantAt(s.ask("k"), sec+1, staleOnError(1, sec+1, context.DeadlineExceeded))
 		s.wantAt(s.ask("other"), sec+3, failure(context.DeadlineExceeded))
 	})
+}
+
+// E8: an ErrNotFound has the weight that the load states.
+func TestE8_NotFoundHasAWeight(t *testing.T) {
+	g := weir.Must(weir.NewFrom(weir.Source[int, string]{
+		LoadEntry: func(_ context.Context, key int, _ weir.Previous[string]) (weir.Entry[string], error) {
+			if key < 0 {
+				return weir.Entry[string]{Weight: 1001}, weir.ErrNotFound
+			}
+			return weir.Entry[string]{Weight: 100}, weir.ErrNotFound
+		},
+	}, weir.Options{TTL: time.Hour, NegativeTTL: time.Hour, MaxWeight: 1000}))
+	defer g.Close(context.Background())
+	for range 2 {
+		if _, err := g.Get(t.Context(), -1); !errors.Is(err, weir.ErrNotFound) {
+			t.Errorf("Get(-1) = %v; want ErrNotFound", err)
+		}
+	}
+	if s := g.Stats(); s.Loads != 2 || s.TooHeavy != 2 || s.NotFound != 2 {
+		t.Errorf("%d loads, %d too heavy, %d not-found; want 2 each", s.Loads, s.TooHeavy, s.NotFound)
+	}
+	for key := range 100 {
+		_, _ = g.Get(t.Context(), key)
+	}
+	for end := time.Now().Add(10 * time.Second); g.Stats().Entries > 10; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d entries of weight 100; want at most 10", g.Stats().Entries)
+		}
+	}
 }

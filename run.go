@@ -223,10 +223,12 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 		}
 		ttl := choose(in.TTL, g.o.NegativeTTL)
 		e := newNegative[V](&g.o, ttl, asNotFound(err), r.ended, r.took())
+		e.weight = max(in.Weight, 1)
 		if in.NoStore {
 			e.freshUntil = e.loadedAt
 		}
-		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore, noStore: in.NoStore}
+		heavy := g.o.MaxWeight > 0 && uint64(e.weight) > g.o.MaxWeight
+		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore && !heavy, heavy: heavy, noStore: in.NoStore}
 	}
 	e, keep, heavy := g.makeEntry(key, in, r.ended, r.took())
 	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy, noStore: in.NoStore}

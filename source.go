@@ -121,7 +121,7 @@ type Entry[V any] struct {
 	Tags []string
 
 	// Weight is the entry's weight, in the unit of Options.MaxWeight. Zero: the
-	// result of Source.Weigh.
+	// result of Source.Weigh, or 1 with ErrNotFound.
 	Weight uint32
 
 	// Cost is what the load really cost, in the unit of Source.Cost, also if the

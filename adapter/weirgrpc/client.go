@@ -180,7 +180,7 @@ func (c *clientCall) run(ctx context.Context, key Key) (*response, Directives, e
 	opts := append(c.opts[:len(c.opts):len(c.opts)], grpc.Header(&r.header), grpc.Trailer(&r.trailer))
 	err := c.invoker(ctx, key.Method, req, reply, c.cc, opts...)
 	if err == nil {
-		r.msg = reply
+		r.keep(reply)
 	}
 	return r, Directives{}, err
 }
@@ -201,18 +201,18 @@ func deliver(r *response, err error, reply any, opts []grpc.CallOption) error {
 	if err != nil || r.msg == nil {
 		return err
 	}
-	return copyInto(reply.(proto.Message), r.msg)
+	return copyInto(reply.(proto.Message), r)
 }
 
-// copyInto makes to a copy of from, which is of the same name. Their types can differ:
-// one may be generated and the other dynamic.
-func copyInto(to, from proto.Message) error {
+// copyInto makes to a copy of the message of r, which is of the same name. Their types can
+// differ: one may be generated and the other dynamic.
+func copyInto(to proto.Message, r *response) error {
 	proto.Reset(to)
-	if to.ProtoReflect().Descriptor() == from.ProtoReflect().Descriptor() {
-		proto.Merge(to, from)
+	if !r.exact && to.ProtoReflect().Descriptor() == r.msg.ProtoReflect().Descriptor() {
+		proto.Merge(to, r.msg)
 		return nil
 	}
-	b, err := proto.MarshalOptions{AllowPartial: true}.Marshal(from)
+	b, err := proto.MarshalOptions{AllowPartial: true}.Marshal(r.msg)
 	if err != nil {
 		return err
 	}
@@ -236,10 +236,11 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	}
 	opts, said := m.policy.listen(opts)
 	var over atomic.Bool
-	end := func(trailer, header metadata.MD) {
+	end := func(trailer, header metadata.MD, err error) {
 		if over.Swap(true) {
 			return
 		}
+		m.counts.ended(err)
 		cancel()
 		if b != nil {
 			b.end(trailer, header)
@@ -249,17 +250,17 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	opened := false
 	defer func() {
 		if !opened { // also after a panic
-			end(nil, nil)
+			end(nil, nil, errBroken)
 		}
 	}()
-	finish := grpc.OnFinish(func(error) { end(said.trailer, said.header) })
+	finish := grpc.OnFinish(func(err error) { end(said.trailer, said.header, err) })
 	s, err := streamer(ctx, desc, cc, name, append(opts[:len(opts):len(opts)], finish)...)
 	if err != nil {
 		return nil, err
 	}
 	opened = true
 	if b != nil {
-		s = billedClientStream{s, b, func() { end(nil, nil) }}
+		s = billedClientStream{s, b, func() { end(nil, nil, nil) }}
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package weirgrpc_test
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -118,7 +119,7 @@ func TestG1_CertificatesOfOneName(t *testing.T) {
 		return message("value", fmt.Sprint(cert.DNSNames, cert.SerialNumber)), nil
 	}}
 	address := serveTLS(t, c, newServer(t, o), ca)
-	key := ca.issue(t, "ada").PrivateKey
+	key := ca.issue(t, "ada").PrivateKey.(*ecdsa.PrivateKey)
 	for _, user := range []struct {
 		san    string
 		serial int64
@@ -128,7 +129,7 @@ func TestG1_CertificatesOfOneName(t *testing.T) {
 			NotAfter: time.Now().Add(time.Hour).Truncate(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		}
-		der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.(interface{ Public() any }).Public(), ca.key)
+		der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,6 +288,23 @@ func TestG2_MessagesThatLookAlike(t *testing.T) {
 					t.Errorf("%s: the response to %q is %q", name, want, b)
 				}
 			}
+		}
+	}
+}
+
+// G4: a client's copy of a response loses nothing either.
+func TestG4_ACopyLosesNothing(t *testing.T) {
+	want := wrapperspb.Double(math.Copysign(0, -1))
+	c := newClient(t, weirgrpc.ClientOptions{Options: shared(weir.Options{TTL: time.Hour}), OneIdentity: true})
+	conn := new(grpc.ClientConn)
+	for range 2 {
+		got := new(wrapperspb.DoubleValue)
+		err := c.UnaryInterceptor()(t.Context(), getMethod, message("item", "1"), got, conn, func(_ context.Context, _ string, _, reply any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+			reply.(*wrapperspb.DoubleValue).Value = want.Value
+			return nil
+		})
+		if err != nil || !math.Signbit(got.GetValue()) {
+			t.Errorf("the reply is %v, %v; want a negative zero", got, err)
 		}
 	}
 }

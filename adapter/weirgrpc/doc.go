@@ -32,10 +32,11 @@ encoding, and the same identity. The identity is the authority, the values of
 Policy.Metadata, the peer's certificate with PeerInKey, and the result of
 Policy.Scope. A call shares nothing, and runs alone under admission, if
 
-  - it carries metadata that is neither in Policy.Metadata nor declared irrelevant;
+  - it carries metadata that is neither in Policy.Metadata nor declared irrelevant, or its
+    context has such outgoing metadata from an earlier interceptor of a server;
   - its peer has an identity, such as a client certificate, and the Policy has no rule
     for it;
-  - its request is no [proto.Message], or longer than Options.MaxRequest.
+  - its request is no [proto.Message], embeds one, or is longer than Options.MaxRequest.
 
 So a call with credentials in its metadata shares nothing unless the Policy names them.
 
@@ -46,7 +47,8 @@ caller's context, but neither its deadline nor its cancellation; it ends when th
 caller has left, or after Guard.LoadTimeout. Each caller leaves at its own deadline.
 
 The handler sees only what all sharers have in common: a copy of the message, the
-metadata of the key, and no address of a peer. Each caller gets its own copy of the
+metadata of the key, and no address of a peer. Of a TLS connection it sees the names and
+certificates that are in the key. Each caller gets its own copy of the
 response. Header and trailer that the handler sets are recorded, and replayed to every
 caller with its response. An early SendHeader is sent with the response.
 [grpc.SetSendCompressor] fails in a shared execution; servers compress as the request

@@ -158,6 +158,7 @@ func (e *engine) alone(ctx context.Context, m *method, req any, do run) error {
 	err = errBroken
 	defer func() {
 		m.counts.running.Add(-1)
+		m.counts.ended(statusOf(err, false))
 		m.counts.costSpent.Add(uint64(units)) //nolint:gosec // never negative
 		p.Release(outcome(ctx, err))
 		seen.end(err)
@@ -190,16 +191,14 @@ func outcome(ctx context.Context, err error) limit.Outcome {
 // share gets a response for a call through the Guard of its policy. alone means that
 // the call must run alone after all.
 func (e *engine) share(ctx context.Context, m *method, key Key, x execution) (r *response, alone bool, err error) {
-	got := m.policy.guard.GetResult(context.WithValue(ctx, executionKey{}, x), key)
+	got := m.policy.guard.GetResult(context.WithValue(ctx, executionKey{}, started{x, m}), key)
 	f := (*failure)(nil)
-	switch {
-	case got.Err == nil && got.Value == nil:
+	switch r, ok := responseOf(got); {
+	case ok && (r == nil || r.private && got.Joined):
 		return nil, true, nil
-	case got.Err == nil && got.Value.private && got.Joined:
-		return nil, true, nil
-	case got.Err == nil:
+	case ok:
 		m.counts.shared(got)
-		return got.Value, false, got.Value.err
+		return r, false, r.err
 	case errors.As(got.Err, &f):
 		m.counts.failed.Add(1)
 		return &response{header: f.header, trailer: f.trailer}, false, statusOf(f.err, false)

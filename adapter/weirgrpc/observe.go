@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/weir-go/weir"
 )
 
@@ -37,7 +39,15 @@ func (s *seen) end(err error) {
 	if s.e.o.Observer == nil {
 		return
 	}
-	end := weir.LoadEnd{Start: s.start, Duration: time.Since(s.start), Queued: s.queued, Err: err}
+	end := weir.LoadEnd{Start: s.start, Duration: time.Since(s.start), Queued: s.queued}
+	sent := statusOf(err, false)
+	switch code := codeOf(sent); { // as a Guard reports shared executions
+	case err == nil:
+	case code == codes.NotFound:
+		end.Err, end.Class = err, weir.ClassNotFound
+	case !isAnswer(code):
+		end.Err, end.Class = err, s.m.policy.classify(&failure{err: sent, cause: err})
+	}
 	s.e.observe(s.m, func(o weir.Observer) { o.LoadEnd(context.WithoutCancel(s.ctx), s.info, end) })
 }
 

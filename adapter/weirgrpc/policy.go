@@ -96,7 +96,10 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 // classify returns the class of a failure: the user's, or one by its code.
 func (p *policy) classify(err error) weir.Class {
 	f := (*failure)(nil)
-	if !errors.As(err, &f) {
+	switch {
+	case errors.As(err, new(*absence)):
+		return weir.ClassNotFound
+	case !errors.As(err, &f):
 		return weir.ClassTransient
 	}
 	if p.Guard.Classify != nil {
@@ -121,24 +124,31 @@ type execution interface {
 	run(ctx context.Context, key Key) (r *response, directives Directives, err error)
 }
 
+// A started is an execution in the context of the load that runs it.
+type started struct {
+	execution
+	m *method
+}
+
 type executionKey struct{}
 
 // load is the load of the policy's Guard. The execution is that of the call that
 // started it.
 func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], error) {
-	x, ok := ctx.Value(executionKey{}).(execution)
+	x, ok := ctx.Value(executionKey{}).(started)
 	if !ok {
 		return weir.Entry[*response]{}, errors.New("weirgrpc: the Observer replaced the context of the load")
 	}
-	r, directives, err := x.run(ctx, key)
+	err := errBroken
+	defer func() { x.m.counts.ended(err) }()
+	r, directives, cause := x.run(ctx, key)
 	if r == nil {
 		r = &response{}
 	}
-	cause := err
-	err = statusOf(err, false)
+	err = statusOf(cause, false)
+	cost := p.spent(key.Method, resultOf(r.msg, err), r.trailer, r.header)
 	switch {
 	case err != nil && !isAnswer(codeOf(err)):
-		cost := p.spent(key.Method, nil, r.trailer, r.header)
 		return weir.Entry[*response]{Cost: cost}, &failure{err: err, cause: cause, header: r.header, trailer: r.trailer, fleet: p.fleet}
 	case err != nil:
 		r.err = err
@@ -148,7 +158,11 @@ func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], erro
 	r.private = r.raw != nil || directives.Private || isPrivate(r.header) || isPrivate(r.trailer)
 	r.measure()
 	e := p.entry(r, directives)
-	e.Cost = p.spent(key.Method, resultOf(r.msg, r.err), r.trailer, r.header)
+	e.Cost = cost
+	if r.err != nil && codeOf(r.err) == codes.NotFound {
+		e.Weight = uint32(min(r.size+key.size(), 1<<31)) //nolint:gosec // bounded
+		return e, &absence{r: r, fleet: p.fleet}
+	}
 	return e, nil
 }
 

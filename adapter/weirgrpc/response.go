@@ -24,6 +24,7 @@ type response struct {
 	err             error         // a code that is a response, such as NotFound
 	header, trailer metadata.MD
 	private         bool // only for the caller that started the execution
+	exact           bool // proto.Clone would change msg
 	size            int  // bytes, approximately
 }
 
@@ -33,8 +34,36 @@ func (r *response) forCaller() *response {
 		return r
 	}
 	own := *r
-	own.msg = proto.Clone(r.msg)
+	own.msg = r.message()
 	return &own
+}
+
+// keep sets the message to a copy of m. proto.Clone, and proto.Merge, lose a negative zero
+// in a field without presence; the size of the message tells.
+func (r *response) keep(m proto.Message) {
+	r.msg = proto.Clone(m)
+	if r.exact = proto.Size(r.msg) != proto.Size(m); r.exact {
+		r.msg = recode(m)
+	}
+}
+
+// message returns a copy of the message.
+func (r *response) message() proto.Message {
+	if r.exact {
+		return recode(r.msg)
+	}
+	return proto.Clone(r.msg)
+}
+
+// recode returns a copy of m by its encoding. A message that cannot be encoded has no more
+// to lose in a response.
+func recode(m proto.Message) proto.Message {
+	c := m.ProtoReflect().New().Interface()
+	b, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m)
+	if err != nil || (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(b, c) != nil {
+		return proto.Clone(m)
+	}
+	return c
 }
 
 // overhead is what an entry takes in memory in addition to its contents, in bytes.
@@ -110,10 +139,11 @@ func (c codec) Unmarshal(data []byte, v any) error {
 		if err != nil {
 			return err
 		}
-		r.msg = of.New().Interface()
-		if err := proto.Unmarshal([]byte(message), r.msg); err != nil {
+		m := of.New().Interface()
+		if err := proto.Unmarshal([]byte(message), m); err != nil {
 			return err
 		}
+		r.keep(m)
 	} else {
 		var s spb.Status
 		if err := proto.Unmarshal([]byte(state), &s); err != nil {

@@ -166,7 +166,7 @@ func (c *serverCall) run(ctx context.Context, key Key) (*response, Directives, e
 	r.header, r.trailer = stream.end()
 	if err == nil {
 		if m, ok := messageOf(resp); ok {
-			r.msg = proto.Clone(m) // the handler may keep its own
+			r.keep(m) // the handler may keep its own
 		} else {
 			r.raw = resp
 		}
@@ -191,5 +191,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		defer func() { b.end(m.policy.outgoing(ss.Context())) }()
 		ss = billedServerStream{ss, b}
 	}
-	return statusOf(handler(srv, ss), false)
+	err = errBroken
+	defer func() { m.counts.ended(err) }()
+	err = statusOf(handler(srv, ss), false)
+	return err
 }

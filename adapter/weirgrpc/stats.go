@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/weir-go/weir"
 )
 
@@ -27,6 +29,13 @@ type MethodStats struct {
 
 	Refused       uint64 // rejected by a limiter, or after Close
 	RefusedClient uint64 // rejected by Options.ClientLimiter
+
+	// Executions, shared or not, and streams that have ended without a response, by code.
+	// They are the same classes as for a Guard and an Observer: NotFound is not-found, the
+	// other codes that are responses are successful loads, and the rest are failures.
+	NotFound uint64 // NotFound
+	Declined uint64 // another code that is a response, such as PermissionDenied
+	Failures uint64 // a code that is a failure, or a panic
 
 	// Units of Policy.Cost of calls that shared nothing, and of streams. Those of shared
 	// executions are in the Stats of the Guard.
@@ -67,6 +76,7 @@ type counts struct {
 	calls, streams, alone                 atomic.Uint64
 	hits, stale, joined, executed, failed atomic.Uint64
 	refused, refusedClient, private       atomic.Uint64
+	notFound, declined, failures          atomic.Uint64
 	costSpent, costRefused                atomic.Uint64
 	observerPanics                        atomic.Uint64
 	notShared                             [reasonEnd]atomic.Uint64
@@ -87,6 +97,22 @@ func (c *counts) shared(r weir.Result[*response]) {
 	}
 }
 
+// ended counts an execution or a stream that has ended with err.
+func (c *counts) ended(err error) {
+	if err == nil {
+		return
+	}
+	switch code := codeOf(err); {
+	case code == codes.OK:
+	case code == codes.NotFound:
+		c.notFound.Add(1)
+	case isAnswer(code):
+		c.declined.Add(1)
+	default:
+		c.failures.Add(1)
+	}
+}
+
 func (m *method) stats() MethodStats {
 	c := m.counts
 	n := func(r reason) uint64 { return c.notShared[r].Load() }
@@ -95,6 +121,7 @@ func (m *method) stats() MethodStats {
 		Calls:  c.calls.Load(), Streams: c.streams.Load(), Alone: c.alone.Load(),
 		Hits: c.hits.Load(), Stale: c.stale.Load(), Joined: c.joined.Load(), Executed: c.executed.Load(), Failed: c.failed.Load(),
 		Refused: c.refused.Load(), RefusedClient: c.refusedClient.Load(),
+		NotFound: c.notFound.Load(), Declined: c.declined.Load(), Failures: c.failures.Load(),
 		CostSpent: c.costSpent.Load(), CostRefused: c.costRefused.Load(),
 		NotShared: NotShared{
 			NotSafe: n(notSafe), Metadata: n(byMetadata), Peer: n(byPeer), Scope: n(byScope), Message: n(byMessage),

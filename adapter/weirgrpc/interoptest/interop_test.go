@@ -11,9 +11,11 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
+	"github.com/weir-go/weir/limit"
 )
 
 // service is the service of the interoperability tests.
@@ -25,6 +27,16 @@ func sharing() weirgrpc.Options {
 		Share:    weirgrpc.ShareAll,
 		Metadata: []string{"x-grpc-test-echo-initial", "x-grpc-test-echo-trailing-bin"},
 		Guard:    weir.Options{TTL: time.Hour, StaleIfError: 2 * time.Hour, NegativeTTL: time.Hour},
+	}}}
+}
+
+// priced counts cost, which replaces the streams that handlers and callers see.
+func priced() weirgrpc.Options {
+	return weirgrpc.Options{Methods: map[string]weirgrpc.Policy{service: {
+		Cost:     func(string, proto.Message) int { return 10 },
+		Usage:    func(_ string, m proto.Message) (int, bool) { return proto.Size(m), true },
+		UsageKey: "x-cost",
+		Budget:   limit.Must(limit.NewRateLimiter(limit.RateOptions{PerSecond: 1e9, Burst: 1 << 30})),
 	}}}
 }
 
@@ -43,6 +55,8 @@ func TestG12_InteroperabilityTests(t *testing.T) {
 		"client shares":              {client: &weirgrpc.ClientOptions{Options: sharing(), OneIdentity: true}},
 		"both share, with gzip":      {options(sharing()), &weirgrpc.ClientOptions{Options: sharing(), OneIdentity: true}, []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name))}},
 		"server shares, with gzip":   {server: options(sharing()), dial: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name))}},
+		"server counts cost":         {server: options(priced())},
+		"client counts cost":         {client: &weirgrpc.ClientOptions{Options: priced()}},
 		"without weir, as a control": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +87,7 @@ func TestG12_InteroperabilityTests(t *testing.T) {
 				stats = stats[1:] // the server shares nothing that the client does not
 			}
 			for _, of := range stats {
-				checkStats(t, of(), tt.server != nil && tt.server.Methods != nil || tt.client != nil && tt.client.OneIdentity)
+				checkStats(t, of(), tt.server != nil && tt.server.Methods[service].Share != weirgrpc.ShareNone || tt.client != nil && tt.client.OneIdentity)
 			}
 		})
 	}
@@ -118,7 +132,10 @@ func serve(t *testing.T, options []grpc.ServerOption, dial []grpc.DialOption) *g
 	return conn
 }
 
-// runAll runs the tests that need no cloud and no load balancer.
+// runAll runs the tests that apply. The others need credentials of a cloud (ComputeEngine,
+// ServiceAccount, JWTToken, Oauth2Token, PerRPC, GoogleDefault), a server with an ID
+// (PickFirstUnary) or one that reports its load (ORCA), which interop.NewTestServer is not, or
+// run LargeUnaryCall for hours (Soak).
 func runAll(t *testing.T, conn *grpc.ClientConn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
