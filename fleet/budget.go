@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -44,26 +41,13 @@ var _ limit.UnitLimiter = (*Budget)(nil)
 // Create one with [NewBudget]; the zero Budget is not usable. It is safe for concurrent
 // use. It has a goroutine during each call of the engine, and Close waits for them.
 type Budget struct {
-	ledger Ledger
-	terms  atomic.Pointer[BudgetOptions] // with defaults; Update replaces it
-	epoch  time.Time
-	health health
+	teller
 
-	ctx    context.Context // ends with the Budget; requests are made under it
-	cancel context.CancelCauseFunc
-	work   sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool            // guarded by mu, as all below
-	queue  []*budgetWaiter // the first may call the engine
+	queue  []*budgetWaiter // guarded by mu, as all below; the first may call the engine
 	queued int             // units that they want
 	due    time.Duration   // when the first may have its units
 	local  *limit.RateLimiter
-	outage uint64 // the last one in which local was used
-	late   int    // units that calls lacked, and the engine does not know of
-	left   float64
-	leftAt time.Duration
-	count  BudgetStats
+	begun  uint64 // the last outage in which local was used
 }
 
 // A budgetWaiter is a caller in the queue.
@@ -98,14 +82,10 @@ func NewBudget(l Ledger, o BudgetOptions) (*Budget, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	b := &Budget{ledger: l, epoch: time.Now(), left: float64(o.Rate.Burst)}
-	b.terms.Store(&o)
-	b.local = limit.Must(limit.NewRateLimiter(o.share()))
-	b.ctx, b.cancel = context.WithCancelCause(context.Background())
+	b := &Budget{local: limit.Must(limit.NewRateLimiter(o.share()))}
+	b.open(l, &o, 1, 0)
 	return b, nil
 }
-
-func (b *Budget) now() time.Duration { return time.Since(b.epoch) }
 
 // Acquire takes one unit: see AcquireN.
 func (b *Budget) Acquire(ctx context.Context) (limit.Permit, error) { return b.AcquireN(ctx, 1) }
@@ -130,9 +110,7 @@ func (b *Budget) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
 	}
 	terms := b.terms.Load()
 	if n > terms.Rate.Burst {
-		err := &limit.Error{Limiter: terms.Name, Reason: limit.TooMany, Units: n, Most: terms.Rate.Burst}
-		b.refused(limit.TooMany)
-		return limit.Permit{}, err
+		return limit.Permit{}, b.tooMany(terms, n)
 	}
 	b.mu.Lock()
 	first := len(b.queue) == 0
@@ -140,7 +118,7 @@ func (b *Budget) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
 	if !first {
 		return b.wait(ctx, terms, n, 0)
 	}
-	p, after, err := b.try(ctx, terms, n)
+	p, after, err := b.take(ctx, terms, n)
 	if after == 0 {
 		return b.admitted(p, err, false)
 	}
@@ -159,18 +137,6 @@ func (b *Budget) admitted(p limit.Permit, err error, waited bool) (limit.Permit,
 		b.count.Waited++
 	}
 	return p, nil
-}
-
-// refusal counts a refusal and returns its error.
-func (b *Budget) refusal(terms *BudgetOptions, r limit.Reason, after time.Duration) error {
-	b.refused(r)
-	return &limit.Error{Limiter: terms.Name, Reason: r, RetryAfter: max(1, after)}
-}
-
-func (b *Budget) refused(r limit.Reason) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.count.Refused[r]++
 }
 
 // wait queues for n units, of which the engine has enough after that time; 0 if it is not
@@ -227,19 +193,10 @@ func (b *Budget) await(ctx context.Context, terms *BudgetOptions, w *budgetWaite
 		return limit.Permit{}, b.refusal(terms, limit.QueueTimeout, terms.Rate.time(w.units))
 	}
 	for {
-		b.mu.Lock()
-		due := time.NewTimer(max(0, b.due-b.now()))
-		b.mu.Unlock()
-		select {
-		case <-due.C:
-		case <-ctx.Done():
-			due.Stop()
-			return limit.Permit{}, context.Cause(ctx)
-		case <-b.ctx.Done():
-			due.Stop()
-			return limit.Permit{}, ErrLimiterClosed
+		if err := b.sleep(ctx); err != nil {
+			return limit.Permit{}, err
 		}
-		p, after, err := b.try(ctx, terms, w.units)
+		p, after, err := b.take(ctx, terms, w.units)
 		if after == 0 {
 			return b.admitted(p, err, true)
 		}
@@ -253,6 +210,26 @@ func (b *Budget) await(ctx context.Context, terms *BudgetOptions, w *budgetWaite
 		b.mu.Lock()
 		b.due = later(now, after)
 		b.mu.Unlock()
+	}
+}
+
+// sleep waits until the first in the queue may have its units.
+func (b *Budget) sleep(ctx context.Context) error {
+	b.mu.Lock()
+	left := b.due - b.now()
+	b.mu.Unlock()
+	if left <= 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	due := time.NewTimer(left)
+	defer due.Stop()
+	select {
+	case <-due.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.ctx.Done():
+		return ErrLimiterClosed
 	}
 }
 
@@ -274,46 +251,28 @@ func (b *Budget) leave(w *budgetWaiter) {
 	}
 }
 
-// try asks the engine for n units. Without enough of them it returns the time until there
-// are, which is above 0.
-func (b *Budget) try(ctx context.Context, terms *BudgetOptions, n int) (p limit.Permit, after time.Duration, err error) {
-	spent, err := b.spend(ctx, terms, n)
-	switch {
-	case err == nil && spent.OK:
-		return b.permit(n, spent.Mark), 0, nil
-	case err == nil:
-		return limit.Permit{}, max(1, spent.RetryAfter), nil
-	case errors.Is(err, ErrLimiterClosed) || ctx.Err() != nil:
-		return limit.Permit{}, 0, err
+// take is try, or during an outage without.
+func (b *Budget) take(ctx context.Context, terms *BudgetOptions, n int) (p limit.Permit, after time.Duration, err error) {
+	if p, after, err = b.try(ctx, terms, terms.Key, n); isOutage(ctx, err) {
+		p, err = b.without(ctx, terms, n, err)
 	}
-	p, err = b.without(ctx, terms, n, err)
-	return p, 0, err
+	return p, after, err
 }
 
 // without admits a caller during an outage, as OnFailure says.
 func (b *Budget) without(ctx context.Context, terms *BudgetOptions, n int, cause error) (limit.Permit, error) {
-	outage, _ := b.health.outage()
-	wait, last := b.health.until(b.now())
-	if last != nil {
-		cause = last
-	}
-	if wait <= 0 {
-		wait = terms.Retry
-	}
 	switch terms.OnFailure {
 	case FailOpen:
 		return limit.Permit{}, nil
 	case FailClosed:
-		b.refused(limit.RateExceeded)
-		return limit.Permit{}, &OutageError{
-			Refusal: limit.Error{Limiter: terms.Name, Reason: limit.RateExceeded, RetryAfter: wait}, Cause: cause,
-		}
+		return limit.Permit{}, b.outage(terms, cause)
 	}
+	outage, _ := b.health.outage()
 	share := terms.share()
 	b.mu.Lock()
 	local := b.local
-	if b.outage != outage { // it begins without units
-		b.outage = outage
+	if b.begun != outage { // it begins without units
+		b.begun = outage
 		if n := int(local.Stats().Tokens); n > 0 {
 			_, _ = local.AcquireN(context.Background(), n)
 		}
@@ -367,10 +326,4 @@ func (b *Budget) Stats() BudgetStats {
 // Close refuses all callers with ErrLimiterClosed, including those that wait. It waits for
 // requests and corrections in flight until ctx ends, and then returns the cause of ctx.
 // Permits that are released later are not settled. It may be called again.
-func (b *Budget) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.cancel(ErrLimiterClosed)
-	return wait.For(ctx, b.work.Wait)
-}
+func (b *Budget) Close(ctx context.Context) error { return b.close(ctx) }

@@ -46,6 +46,9 @@ type Mark struct {
 type Correction struct {
 	Mark        Mark
 	Units, Cost int
+	// Keep is how many corrections the bucket remembers, at most 1024. 0 means 1024. If
+	// more were made while a call ran, it gives back less, never more.
+	Keep int
 }
 
 // A Corrected is the result of Correct: units that were given back, or taken.
@@ -58,6 +61,15 @@ type Corrected struct {
 // their units before. If more were made while a call ran, it counts the forgotten ones as
 // if they had been of earlier calls: it gives back less, never more.
 const maxReturns = 1024
+
+// Remember returns how many corrections a [Ledger] remembers after c: Keep, within its
+// bounds.
+func (c Correction) Remember() int {
+	if c.Keep <= 0 {
+		return maxReturns
+	}
+	return min(c.Keep, maxReturns)
+}
 
 // nearly allows for the rounding of units, which are float64.
 const nearly = 1e-6
@@ -72,6 +84,9 @@ func checkSpend(r Rate, n int) error {
 	}
 	return nil
 }
+
+// perNano returns how many units come back in a nanosecond.
+func (r Rate) perNano() float64 { return float64(r.Permits) / float64(r.Per) }
 
 // A pot is the bucket of one key of a Memory.
 type pot struct {
@@ -92,9 +107,9 @@ type giveBack struct {
 	total float64 // returned, with these
 }
 
-// pass brings p up to now.
-func (p *pot) pass(now time.Duration, r Rate) {
-	p.perNano = float64(r.Permits) / float64(r.Per)
+// pass brings p up to now, with that many units per nanosecond.
+func (p *pot) pass(now time.Duration, perNano float64) {
+	p.perNano = perNano
 	if gone := float64(max(0, now-p.at)) * p.perNano; gone > 0 {
 		p.level, p.leaked = max(0, p.level-gone), p.leaked+gone
 	}
@@ -128,7 +143,7 @@ func (p *pot) correct(r Rate, debt int, c Correction) (out Corrected) {
 			p.returned += back
 			p.returns++
 			p.latest = append(p.latest, giveBack{c.Mark.Seq, back, p.returned})
-			if over := len(p.latest) - maxReturns; over > 0 {
+			if over := len(p.latest) - c.Remember(); over > 0 {
 				p.latest = append(p.latest[:0], p.latest[over:]...)
 			}
 		}
@@ -196,7 +211,7 @@ func (m *Memory) withPot(ctx context.Context, op string, key Key, r Rate, do fun
 		p = &pot{at: now, epoch: m.epochs}
 		m.pots[key] = p
 	}
-	p.pass(now, r)
+	p.pass(now, r.perNano())
 	do(p)
 	return nil
 }

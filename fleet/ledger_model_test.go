@@ -47,7 +47,7 @@ func TestT15_UnitsAreThoseOfARateLimiter(t *testing.T) {
 				i, cost := rng.IntN(len(calls)), rng.IntN(2*burst)
 				c := calls[i]
 				calls = append(calls[:i], calls[i+1:]...)
-				got, err := m.Correct(ctx, k, r, debt, Correction{c.mark, c.n, cost})
+				got, err := m.Correct(ctx, k, r, debt, Correction{Mark: c.mark, Units: c.n, Cost: cost})
 				c.p.Settle(cost)
 				c.p.Release(limit.Success)
 				after := l.Stats()
@@ -74,7 +74,7 @@ func TestT15_ForgottenCorrectionsAreNotGivenBackTwice(t *testing.T) {
 		if err != nil || !s.OK {
 			t.Fatalf("Spend = %+v, %v", s, err)
 		}
-		if c, err := m.Correct(ctx, k, r, 0, Correction{s.Mark, 2, 1}); err != nil || c.Returned != 1 {
+		if c, err := m.Correct(ctx, k, r, 0, Correction{Mark: s.Mark, Units: 2, Cost: 1}); err != nil || c.Returned != 1 {
 			t.Fatalf("Correct = %+v, %v; want 1 back", c, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestT15_ForgottenCorrectionsAreNotGivenBackTwice(t *testing.T) {
 		t.Errorf("%d corrections are remembered; want %d", n, maxReturns)
 	}
 	// 2 × maxReturns of later calls are forgotten, and count as if they were earlier.
-	if c, err := m.Correct(ctx, k, r, 0, Correction{first.Mark, 1000, 0}); err != nil || c.Returned != 0 {
+	if c, err := m.Correct(ctx, k, r, 0, Correction{Mark: first.Mark, Units: 1000, Cost: 0}); err != nil || c.Returned != 0 {
 		t.Errorf("Correct = %+v, %v; want nothing back", c, err)
 	}
 }

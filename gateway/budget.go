@@ -57,9 +57,13 @@ func (b *Budget) validate(f *faults, at string) {
 
 // validateShared checks what b needs of the fleet.
 func (b *Budget) validateShared(f *faults, at string, all *Fleet) {
-	if b == nil || !b.Fleet {
-		return
+	if b != nil && b.Fleet {
+		f.countsUnits(at, all)
 	}
+}
+
+// countsUnits checks what the budget at that place needs of the fleet.
+func (f *faults) countsUnits(at string, all *Fleet) {
 	if !f.Check(all != nil, at+".Fleet", true, "false without Config.Fleet") {
 		return
 	}

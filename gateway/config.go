@@ -65,8 +65,8 @@ type Fleet struct {
 	fleet.Config
 	// MaxObject: see weirhttp.FleetOptions.
 	MaxObject int64
-	// RateFailure sets how Route.Rate, and a Budget of the fleet, work while the Tier is
-	// unavailable. It is required if a route in the fleet has a Rate, or a Budget is the
+	// RateFailure sets how Route.Rate, and budgets of the fleet, work while the Tier is
+	// unavailable. It is required if a route in the fleet has a Rate, or a budget is the
 	// fleet's.
 	RateFailure fleet.FailureMode
 	// Instances is the maximum number of gateways, for fleet.FailLocalShare.

@@ -315,6 +315,11 @@ func (g *Gateway) Close(ctx context.Context) error {
 	for _, p := range g.now.Load().purses() {
 		err = cmp.Or(err, p.close(ctx))
 	}
+	for _, h := range g.now.Load().handlers {
+		if h.clientBudget != nil {
+			err = cmp.Or(err, h.clientBudget.Close(ctx))
+		}
+	}
 	var lost *fleet.PendingError // nothing waits for the fleet any more
 	left := g.cache.Close(ctx)
 	if !errors.As(left, &lost) {

@@ -63,6 +63,9 @@ func (c Config) Validate() error {
 		}
 		r.validate(f, at)
 		r.Budget.validateShared(f, at+".Budget", c.Fleet)
+		if r.ClientBudget != nil && r.ClientBudget.Fleet {
+			f.countsUnits(at+".ClientBudget", c.Fleet)
+		}
 	}
 	return f.Err()
 }

@@ -33,6 +33,7 @@ type call struct {
 	fleet   bool // it is served by a response that another instance fetched
 	// rounds is how often it has waited for a response that it may not use.
 	rounds  int
+	yields  int           // rounds that do not count, see yield
 	late    bool          // it joined after the headers arrived
 	age     time.Duration // age of the response at that time
 	endless bool          // its response has no end
@@ -163,6 +164,7 @@ func (c *call) shared() bool {
 	var due invoice
 	if c.leads() {
 		due = h.invoice(c.r)
+		w.payer = due.from.key
 	}
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
@@ -184,14 +186,17 @@ func (c *call) shared() bool {
 			c.fail(ErrClosed)
 			return true
 		}
-		paid, err := due.pay()
-		if err != nil {
-			h.cache.mu.Unlock()
-			c.fail(err)
-			return true
+		var paid *bill
+		if !due.waits() {
+			var err error
+			if paid, err = due.pay(c.r.Context()); err != nil {
+				h.cache.mu.Unlock()
+				c.fail(err)
+				return true
+			}
 		}
 		f = h.newFlightLocked(c, g)
-		f.bill = paid
+		f.bill, f.due = paid, due
 		w.leader, w.info = true, make(chan early, 8)
 	}
 	err := f.joinLocked(w, c.demand)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/limit"
 )
 
 // A bill is what a client has paid for one call, or is about to: tokens of its bucket. It
@@ -14,8 +16,9 @@ import (
 // work leaves a queue: the bucket never has more than if the returned tokens had not been
 // taken.
 type bill struct {
-	budget *ClientBudget // set before it is used, as is shard
-	shard  *clientShard
+	budget *ClientBudget // set before it is used, as are shard and permit
+	shard  *clientShard  // nil in a fleet if this instance alone would have refused the call
+	permit limit.Permit  // of the fleet, else the zero Permit
 
 	bucket   int32         // in shard
 	lost     bool          // the bucket was forgotten
@@ -68,7 +71,11 @@ func (p *bill) settle(units int) {
 	if p == nil {
 		return
 	}
+	p.permit.Settle(units)
 	s := p.shard
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.settleLocked(units, p.budget.now())
@@ -79,7 +86,12 @@ func (p *bill) end(units int) {
 	if p == nil {
 		return
 	}
+	p.permit.Settle(units)
+	p.permit.Release(limit.Success)
 	s := p.shard
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := p.budget.now()

@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -34,6 +36,9 @@ type ClientBudgetOptions struct {
 	Keys   int
 	Client Client
 	Name   string
+	// Fleet makes the instances count together. Without its Ledger each instance counts
+	// alone.
+	Fleet ClientBudgetFleet
 }
 
 // maxBudgetPer is the maximum of ClientBudgetOptions.Per.
@@ -48,6 +53,9 @@ func (o ClientBudgetOptions) validate() error {
 	f.Check(o.MaxDebt <= limit.MaxUnits, "MaxDebt", o.MaxDebt, "at most 1073741824")
 	f.Check(o.Keys >= 0 && o.Keys <= maxKeys, "Keys", o.Keys, "from 0 to 1073741824")
 	f.Check(printable(o.Name), "Name", strconv.Quote(o.Name), "printable ASCII")
+	if f.Err() == nil {
+		o.adoptFleet(&f)
+	}
 	return f.Err()
 }
 
@@ -89,8 +97,10 @@ func (o ClientBudgetOptions) meter() meter {
 // [ClientLimiter]: no client can use another's units, and a client that has spent some gets
 // them back only with time.
 //
+// With Fleet, all instances count together.
+//
 // Create one with [NewClientBudget]; the zero ClientBudget is not usable. It is safe for
-// concurrent use, and has no goroutine to close.
+// concurrent use. Without Fleet it has no goroutine to close.
 type ClientBudget struct {
 	key    func(*http.Request) string
 	name   string
@@ -99,6 +109,7 @@ type ClientBudget struct {
 	table  *clientTable
 	shares *clientTable                  // by address, for clients that do not fit into table
 	client [2]func(*http.Request) string // return an address; the first that is not empty counts
+	shared *fleet.KeyedBudget            // nil without a fleet
 
 	refused, returned, owed, forgiven atomic.Uint64
 }
@@ -109,6 +120,7 @@ func NewClientBudget(o ClientBudgetOptions) (*ClientBudget, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	keyed := o.keyedOptions()
 	o = o.withDefaults()
 	b := &ClientBudget{
 		key: o.Key, name: o.Name, start: time.Now(),
@@ -117,16 +129,27 @@ func NewClientBudget(o ClientBudgetOptions) (*ClientBudget, error) {
 		client: [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)},
 	}
 	b.burst.Store(int64(o.Burst))
-	return b, nil
+	if o.Fleet.Ledger == nil {
+		return b, nil
+	}
+	var err error
+	b.shared, err = fleet.NewKeyedBudget(o.Fleet.Ledger, keyed)
+	return b, err
 }
 
-// Update changes the Units, Per, Burst, MaxDebt and Keys of b. Name must be the same, and
-// Key and Client are ignored. Units that a client has spent or owes stay so, at most all
-// of the new Burst and MaxDebt. Units that calls in flight have paid too much are not returned.
+// Update changes the Units, Per, Burst, MaxDebt and Keys of b, and OnFailure and Instances of
+// its Fleet. Name and Fleet.Namespace must be the same, Fleet.Ledger must be nil if and only if
+// it was nil, and Key and Client are ignored. Units that a client has spent or owes stay so,
+// without a fleet at most all of the new Burst and MaxDebt. Units that calls in flight have
+// paid too much are then not returned.
 func (b *ClientBudget) Update(o ClientBudgetOptions) error {
 	f := option.Faults{Package: "weirhttp", Prefix: "ClientBudgetOptions."}
 	f.Check(o.withDefaults().Name == b.name, "Name", strconv.Quote(o.Name), "the one it was made with")
+	f.Check((o.Fleet.Ledger != nil) == (b.shared != nil), "Fleet.Ledger", o.Fleet.Ledger, "nil if it was, else not")
 	f.Add(o.validate())
+	if f.Err() == nil && b.shared != nil {
+		f.Add(b.shared.Update(o.keyedOptions()))
+	}
 	if err := f.Err(); err != nil {
 		return err
 	}
@@ -160,8 +183,8 @@ func (b *ClientBudget) payer(r *http.Request) payer {
 	return p
 }
 
-// pay takes n units from a client. Without a key there is no bill.
-func (b *ClientBudget) pay(from payer, n int) (*bill, error) {
+// pay takes n units from a client. Without a key there is no bill. It waits only in a fleet.
+func (b *ClientBudget) pay(ctx context.Context, from payer, n int) (*bill, error) {
 	if from.key == "" {
 		return nil, nil
 	}
@@ -169,8 +192,11 @@ func (b *ClientBudget) pay(from payer, n int) (*bill, error) {
 		b.refused.Add(1)
 		return nil, &limit.Error{Limiter: b.name, Reason: limit.TooMany, Units: n, Most: most}
 	}
+	if b.shared != nil {
+		return b.payShared(ctx, from, n)
+	}
 	p := &bill{budget: b}
-	if wait, ok := b.take(from, n, p); !ok {
+	if wait, ok, _ := b.take(from, n, p); !ok {
 		b.refused.Add(1)
 		wait = min(wait, math.MaxInt64/time.Millisecond)
 		return nil, &limit.Error{Limiter: b.name, Reason: limit.RateExceeded, RetryAfter: wait * time.Millisecond}
@@ -178,18 +204,20 @@ func (b *ClientBudget) pay(from payer, n int) (*bill, error) {
 	return p, nil
 }
 
-// take is ClientLimiter.take for n tokens. wait is in milliseconds.
-func (b *ClientBudget) take(from payer, n int, p *bill) (wait time.Duration, ok bool) {
-	now := b.now()
+// take is ClientLimiter.take for n tokens. wait is in milliseconds. at is the name under
+// which the client counts: that of its key, or of its address if there is no place for it.
+func (b *ClientBudget) take(from payer, n int, p *bill) (wait time.Duration, ok bool, at string) {
+	now, at := b.now(), "client "+from.key
 	_, wait, ok, room := b.table.claimN(from.key, int64(n), now, false, p)
 	switch {
 	case room:
 	case from.address != "":
 		_, wait, ok, _ = b.shares.claimN(from.address, int64(n), now, true, p)
+		at = "address " + from.address
 	default:
 		_, wait, ok, _ = b.table.claimN(from.key, int64(n), now, true, p)
 	}
-	return wait, ok
+	return wait, ok, at
 }
 
 // ClientBudgetStats are the state and the counters of a ClientBudget, in units where
@@ -200,11 +228,22 @@ type ClientBudgetStats struct {
 	Returned uint64 `json:"returned"` // estimated in excess
 	Owed     uint64 `json:"owed"`     // missing in estimates
 	Forgiven uint64 `json:"forgiven"` // missing, and not taken because of MaxDebt
+	// Fleet: the instances count together; the counters are of this one's calls. Outage:
+	// the Ledger does not respond.
+	Fleet  bool `json:"fleet,omitempty"`
+	Outage bool `json:"outage,omitempty"`
 }
 
 // Stats returns a snapshot.
 func (b *ClientBudget) Stats() ClientBudgetStats {
 	s := ClientBudgetStats{Refused: b.refused.Load(), Returned: b.returned.Load(), Owed: b.owed.Load(), Forgiven: b.forgiven.Load()}
+	if b.shared != nil {
+		all := b.shared.Stats()
+		s = ClientBudgetStats{
+			Refused: s.Refused + all.Refused.Total(), Returned: all.Returned, Owed: all.Owed, Forgiven: all.Forgiven,
+			Fleet: true, Outage: all.Outage,
+		}
+	}
 	for i := range b.table.shards {
 		shard := &b.table.shards[i]
 		shard.mu.Lock()
@@ -231,12 +270,15 @@ func (h *Handler) invoice(r *http.Request) invoice {
 }
 
 // pay takes the units from the client, or returns an *overBudget.
-func (i invoice) pay() (*bill, error) {
+func (i invoice) pay(ctx context.Context) (*bill, error) {
 	if i.budget == nil {
 		return nil, nil
 	}
-	p, err := i.budget.pay(i.from, i.units)
+	p, err := i.budget.pay(ctx, i.from, i.units)
 	if err != nil {
+		if !errors.Is(err, limit.ErrLimited) {
+			return nil, err
+		}
 		return nil, &overBudget{error: err, units: i.units, client: true}
 	}
 	return p, nil

@@ -48,7 +48,7 @@ func clientHistory(t *testing.T, seed uint64) {
 		switch i := rng.IntN(len(c.bills) + 2); {
 		case i >= len(c.bills):
 			n := 1 + rng.IntN(burst+burst/8)
-			p, err := b.pay(payer{key: key, address: "192.0.2.1"}, n)
+			p, err := b.pay(t.Context(), payer{key: key, address: "192.0.2.1"}, n)
 			q, want := limit.AcquireN(context.Background(), c.model, n)
 			var got, model *limit.Error
 			if errors.As(err, &got) != errors.As(want, &model) {

@@ -123,7 +123,7 @@ func answerTo(err error, client, gateway bool) answer {
 	switch {
 	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_denied", "the request costs more than the limit allows"}
-	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
+	case errors.As(err, &refused) && (client || ofClient(err)) && errors.Is(err, fleet.ErrUnavailable):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit is unreachable"}
 	case errors.As(err, &refused) && ofClient(err):
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "this client has used up its budget"}

@@ -46,6 +46,9 @@ func (f *flight) fly(ctx context.Context) {
 	if f.lookup != nil && !f.consult(ctx) {
 		return
 	}
+	if !f.pays(ctx) {
+		return
+	}
 	began := time.Now()
 	defer func() { f.charge.undo() }()
 	permit, err := f.admit(ctx)

@@ -57,6 +57,7 @@ type flight struct {
 	crowd   admit.Crowd  // their demand on the limiter
 	place   *limit.Place // while it is queued for admission
 	charge  *charge      // of the goroutine of the call until done is closed; nil: it costs nothing
+	due     invoice      // of the leader, which pays before the call if that waits for the fleet
 	bill    *bill        // of the leader, until charge has it
 	nested  lend.Call    // calls that wait for it, and the permits that they can lend
 	// call is the context of the call that the Observer returned. nil without an
@@ -99,6 +100,7 @@ type joiner struct {
 	info    chan early // for the leader: the 1xx responses
 	at      int        // its index in flight.waiting, guarded by Cache.mu
 	inCrowd admit.Joiner
+	payer   string // its client's key, if it could lead a call
 
 	// written before flight.headed is closed
 	reader   *stream.Reader

@@ -38,8 +38,11 @@ func (c *call) follow(f *flight, w *joiner) {
 	c.receipt.Queued = f.queued
 	c.receipt.UpstreamStatus = f.upstream
 	switch reader, released := c.share(f, w); {
-	case f.err != nil:
+	case f.err != nil && !released:
 		c.fail(f.err)
+	case f.err != nil:
+		c.yield()
+		c.receipt = Receipt{}
 	case released || f.shared != nil && !c.takeShared(f):
 		h.count.released.Add(1)
 		c.receipt = Receipt{}

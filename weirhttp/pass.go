@@ -53,7 +53,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			return
 		}
 	}
-	paid, err := h.invoice(r).pay()
+	paid, err := h.invoice(r).pay(ctx)
 	if err != nil {
 		c.fail(err)
 		return

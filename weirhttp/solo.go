@@ -48,7 +48,7 @@ func (c *call) solo() {
 	h := c.h
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
-	paid, err := h.invoice(c.r).pay()
+	paid, err := h.invoice(c.r).pay(ctx)
 	if err != nil {
 		c.fail(err)
 		return

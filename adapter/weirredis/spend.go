@@ -51,7 +51,7 @@ func (e *engine) Correct(ctx context.Context, k fleet.Key, r fleet.Rate, debt in
 	}
 	m, err := e.script(ctx, "correct", correctScript, []string{e.bucket(k), e.o.Prefix + ":r:" + keyTag(k)},
 		decimal(r.Permits), decimal(int64(r.Per)), decimal(r.Burst), decimal(max(0, debt)), decimal(c.Units), decimal(c.Cost),
-		decimal(c.Mark.Epoch), decimal(c.Mark.Seq), exact(c.Mark.Ahead), exact(c.Mark.Leaked), decimal(c.Mark.Returns), exact(c.Mark.Returned))
+		decimal(c.Mark.Epoch), decimal(c.Mark.Seq), exact(c.Mark.Ahead), exact(c.Mark.Leaked), decimal(c.Mark.Returns), exact(c.Mark.Returned), decimal(c.Remember()))
 	if err != nil {
 		return fleet.Corrected{}, err
 	}

@@ -53,6 +53,7 @@ var contract = []sentence{
 	{"SpendAndCorrect", (*suite).spendAndCorrect},
 	{"UnitsComeBackOnce", (*suite).unitsComeBackOnce},
 	{"UnitsInAnyOrder", (*suite).unitsInAnyOrder},
+	{"CorrectionsAreBounded", (*suite).correctionsAreBounded},
 	{"TakeTellsWhenToRetry", (*suite).takeRetry},
 	{"TakeKeepsPermitsWhenTheRateChanges", (*suite).takeOtherRate},
 	{"AnnouncedInstancesAreKnown", (*suite).announced},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -90,6 +91,37 @@ func (s *suite) unitsComeBackOnce() {
 	got, err := all[0].Correct(ctx, k, r, 0, fleet.Correction{Mark: a.Mark, Units: 100})
 	if err != nil || got.Returned > 40 {
 		s.Errorf("Correct = %+v, %v; want at most the 40 that had not come back", got, err)
+	}
+}
+
+// correctionsAreBounded: a bucket remembers as many corrections as it should. Forgotten ones
+// count as if they were of earlier calls, so that units go back once at most.
+func (s *suite) correctionsAreBounded() {
+	all := s.ledgers(1)
+	if all == nil {
+		return
+	}
+	for _, row := range []struct{ keep, back int }{{0, 20}, {4, 20}, {3, 19}, {1, 17}} {
+		ctx, k, r := context.Background(), s.key("bounded "+strconv.Itoa(row.keep)), slowly(100)
+		spend := func(n int) fleet.Mark {
+			s.Helper()
+			got, err := all[0].Spend(ctx, k, r, n)
+			if err != nil || !got.OK {
+				s.Fatalf("Spend(%d) = %+v, %v; want OK", n, got, err)
+			}
+			return got.Mark
+		}
+		first := spend(20)
+		for range 4 {
+			c := fleet.Correction{Mark: spend(2), Units: 2, Cost: 1, Keep: row.keep}
+			if got, err := all[0].Correct(ctx, k, r, 0, c); err != nil || got.Returned != 1 {
+				s.Fatalf("Correct(%+v) = %+v, %v; want 1 returned", c, got, err)
+			}
+		}
+		got, err := all[0].Correct(ctx, k, r, 0, fleet.Correction{Mark: first, Units: 20, Keep: row.keep})
+		if err != nil || got.Returned != row.back {
+			s.Errorf("Correct with Keep %d = %+v, %v; want %d returned", row.keep, got, err, row.back)
+		}
 	}
 }
 

@@ -2,7 +2,8 @@
 -- spend.lua.
 -- KEYS: the bucket, the latest corrections that returned units (a list of
 -- "spending:units:total"). ARGV: units, per in nanoseconds, burst, debt, units spent, cost,
--- and the mark: epoch, spending, units that were out, leaked, corrections, units returned.
+-- and the mark: epoch, spending, units that were out, leaked, corrections, units returned;
+-- then how many corrections to remember.
 -- Returns the units that were given back, those that were taken, and those left.
 local now = clock()
 local units, per, burst, debt = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -48,7 +49,7 @@ if back + took > 0 then
   redis.call('PEXPIRE', KEYS[1], ms)
   if back > 0 then
     redis.call('RPUSH', KEYS[2], text(tonumber(ARGV[8])) .. ':' .. text(back) .. ':' .. text(r))
-    redis.call('LTRIM', KEYS[2], -1024, -1)
+    redis.call('LTRIM', KEYS[2], -tonumber(ARGV[13]), -1)
   end
   redis.call('PEXPIRE', KEYS[2], ms)
 end

@@ -158,16 +158,18 @@ func (d *decoder) checkRateFailure(c *Config) {
 		}
 	}
 	for i, u := range c.Upstreams {
-		d.checkBudgetFailure(fmt.Sprintf("upstreams[%d].budget", i), u.Budget)
+		d.checkBudgetFailure(fmt.Sprintf("upstreams[%d].budget", i), u.Budget != nil && u.Budget.Fleet)
 	}
 	for i, r := range c.Routes {
-		d.checkBudgetFailure(fmt.Sprintf("routes[%d].budget", i), r.Budget)
+		d.checkBudgetFailure(fmt.Sprintf("routes[%d].budget", i), r.Budget != nil && r.Budget.Fleet)
+		d.checkBudgetFailure(fmt.Sprintf("routes[%d].client_budget", i), r.Client != nil && r.Client.Fleet)
 	}
 }
 
-// checkBudgetFailure records that rate_failure is missing, if b is the fleet's.
-func (d *decoder) checkBudgetFailure(at string, b *Budget) {
-	if b != nil && b.Fleet && !d.faulty("fleet.rate_failure") {
+// checkBudgetFailure records that rate_failure is missing, if the budget at that place is the
+// fleet's.
+func (d *decoder) checkBudgetFailure(at string, shared bool) {
+	if shared && !d.faulty("fleet.rate_failure") {
 		d.wrong("fleet.rate_failure", "", "is missing: all proxies share "+at+"; choose what happens to it while Redis is unreachable", "")
 	}
 }

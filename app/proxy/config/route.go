@@ -26,7 +26,7 @@ type Route struct {
 	QueueWait   Duration      `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait."`
 	Cost        Cost          `yaml:"cost" gw:"Cost" help:"Replaces the upstream's cost, if something is set."`
 	Budget      *Budget       `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what the route's calls cost together, in addition to the upstream's budget."`
-	Client      *ClientBudget `yaml:"client_budget,omitempty" gw:"ClientBudget" help:"Limit on what the calls for each client cost, before these. The client whose request starts a call pays; hits, shared calls and refreshes cost clients nothing. Each proxy of a fleet counts separately."`
+	Client      *ClientBudget `yaml:"client_budget,omitempty" gw:"ClientBudget" help:"Limit on what the calls for each client cost, before these. The client whose request starts a call pays; hits, shared calls and refreshes cost clients nothing."`
 	Rate        *Rate         `yaml:"rate,omitempty" gw:"Rate" help:"Limit on the requests of each client, applied before anything else. Without it there is none."`
 	Priority    string        `yaml:"priority" default:"normal" enum:"background,low,normal,high" gw:"Priority" help:"Priority class of the route's requests in the upstream's queue."`
 
@@ -116,6 +116,7 @@ type ClientBudget struct {
 	MaxDebt Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that a client may owe after calls that cost more than their estimate; the rest is forgiven. 0 means the same as burst."`
 	By      string   `yaml:"by" default:"address" form:"client" gw:"By" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it. Use a header only if clients cannot make it up: a proxy sets it, or the upstream checks it."`
 	Clients int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Clients" help:"Number of clients to remember. A client that has spent units or has a call in flight is not forgotten for a new one. While the table is full, new clients of an address share one budget."`
+	Fleet   bool     `yaml:"fleet" default:"false" gw:"Fleet" help:"A client has its units once for all proxies of the fleet, through its Redis, which gets a digest of what identifies the client. fleet.rate_failure says what happens without Redis. All proxies must have the same client_budget."`
 }
 
 // SetRequest changes the header fields of requests.
