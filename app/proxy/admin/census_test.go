@@ -3,12 +3,14 @@ package admin
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/jobs"
 )
 
 // slowJobs takes a second for a count.
@@ -71,4 +73,16 @@ func TestCountsOfJobsAreReused(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// C4: a page without keys has everything else of it, such as the age of its counts.
+func TestC4_APageWithoutKeysKeepsItsCounts(t *testing.T) {
+	page := jobsctl.Page{
+		Jobs: []jobs.Status{{ID: "1", Key: "k"}}, More: true, Counts: map[string]int{"queued": 7}, CountsAge: 5 * time.Second,
+	}
+	got := hidden(page)
+	page.Jobs = []jobs.Status{{ID: "1"}}
+	if !reflect.DeepEqual(got, page) {
+		t.Errorf("hidden = %+v; want %+v", got, page)
+	}
 }
