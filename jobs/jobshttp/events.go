@@ -38,7 +38,7 @@ type news struct {
 }
 
 // events responds with an event stream (WHATWG HTML, section 9.2). It has an event
-// for each change, named status or progress; the last one is named result, failed or
+// for each change of the document, named status or progress; the last one is named result, failed or
 // canceled. An event's ID is the revision, so a client that reconnects with
 // Last-Event-ID gets only what it has not seen. A client that has seen the last event
 // gets 204, which stops it from reconnecting.
@@ -119,8 +119,8 @@ func (e *stream) run(ctx context.Context, job found) {
 // tell sends the event of a change, and reports whether more can follow.
 func (e *stream) tell(j jobs.Status) bool {
 	more := !j.State.Terminal()
-	if j.Revision <= e.seen {
-		e.last = j
+	if j.Revision <= e.seen || e.last.Revision != 0 && e.service.alike(e.last, j) {
+		e.last = j // nothing new to a client: a line of the job's log, perhaps
 		return more
 	}
 	data, err := json.Marshal(e.service.document(j)) // contains no line break

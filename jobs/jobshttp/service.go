@@ -241,7 +241,7 @@ func (s *Service) await(w http.ResponseWriter, r *http.Request, job found) (jobs
 	prefer.async = false
 	w.Header().Set("Preference-Applied", prefer.applied(wait))
 	known := r.Header.Get("If-None-Match")
-	if status.State.Terminal() || wait == 0 || known != "" && known != etag(status) {
+	if status.State.Terminal() || wait == 0 || known != "" && known != s.etag(status) {
 		return status, nil
 	}
 	ctx, cancel := s.until(r.Context(), wait)
@@ -253,7 +253,7 @@ func (s *Service) await(w http.ResponseWriter, r *http.Request, job found) (jobs
 		if err != nil {
 			break // the wait is over, or the store is unavailable: return the last known status
 		}
-		changed := next.Revision != status.Revision
+		changed := !s.alike(next, status)
 		status = next
 		if status.State.Terminal() || known != "" && changed {
 			break

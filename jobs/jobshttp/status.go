@@ -1,8 +1,11 @@
 package jobshttp
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
-	"strconv"
+	"reflect"
 	"time"
 
 	"github.com/weir-go/weir/jobs"
@@ -42,11 +45,11 @@ func (s *Service) status(w http.ResponseWriter, r *http.Request, job found) {
 		return
 	}
 	h := w.Header()
-	h.Set("ETag", etag(status))
+	h.Set("ETag", s.etag(status))
 	if !status.State.Terminal() {
 		h.Set("Retry-After", seconds(worthAsking(status)))
 	}
-	if r.Header.Get("If-None-Match") == etag(status) {
+	if r.Header.Get("If-None-Match") == s.etag(status) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -61,8 +64,18 @@ func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.S
 	writeJSON(w, r, http.StatusAccepted, "application/json", s.document(status))
 }
 
-// etag returns the ETag of a job's status.
-func etag(j jobs.Status) string { return `"` + strconv.FormatUint(j.Revision, 10) + `"` }
+// etag returns the ETag of a job's status. It is that of the document: the revision also
+// grows with the lines of the job's log, which clients do not get.
+func (s *Service) etag(j jobs.Status) string {
+	data, _ := json.Marshal(s.document(j)) // the fields are texts, numbers and times
+	sum := sha256.Sum256(data)
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
+// alike reports whether the documents of a and b are the same.
+func (s *Service) alike(a, b jobs.Status) bool {
+	return reflect.DeepEqual(s.document(a), s.document(b))
+}
 
 // worthAsking returns when an unfinished job may have changed: the longer a job has
 // taken, the less often clients should poll it.

@@ -135,65 +135,117 @@ func TestH23_EventsOfOtherEnds(t *testing.T) {
 	}
 }
 
-func TestH23_EventsTellProgress(t *testing.T) {
-	x := newSite(t, setup{idle: true})
-	// A worker of this queue that reports its progress, which the route's workers do
-	// not.
-	q, err := jobs.NewQueue[jobshttp.Request, jobshttp.Response](t.Context(), x.store, "all-once", jobs.QueueOptions{})
+// A step is what the handler of stepping does next.
+type step func(*jobs.Job[jobshttp.Request])
+
+// stepping starts a worker whose handler does the steps, until there are no more.
+func (x *site) stepping() (steps chan step) {
+	x.t.Helper()
+	q, err := jobs.NewQueue[jobshttp.Request, jobshttp.Response](x.t.Context(), x.store, "all-once", jobs.QueueOptions{})
 	if err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
-	steps := make(chan jobs.Progress)
+	steps = make(chan step)
 	w, err := q.WithCodecs(
 		jobs.Codec[jobshttp.Request]{Decode: func([]byte, int) (r jobshttp.Request, err error) { return r, nil }},
 		jobs.JSON[jobshttp.Response](),
 	).Work(func(ctx context.Context, j *jobs.Job[jobshttp.Request]) (out jobshttp.Response, err error) {
 		for {
 			select {
-			case p, more := <-steps:
+			case do, more := <-steps:
 				if !more {
 					return out, nil
 				}
-				j.Progress(p)
+				do(j)
 			case <-ctx.Done():
 				return out, ctx.Err()
 			}
 		}
 	}, jobs.WorkerOptions{})
 	if err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
-	defer func() {
-		ctx, cancel := context.WithCancel(t.Context())
+	x.t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(x.t.Context()))
 		cancel()
 		_ = w.Close(ctx) // no job is left
-	}()
-	_, events := x.stream(x.async("POST", "/slow", "").job.StatusURL + "/events")
-	next := func(name string) event {
-		t.Helper()
-		for e := range events {
-			if e.name == "status" && e.job.State == "queued" || e.name == "" {
-				continue // the worker has not started the job
-			}
-			if e.name != name {
-				t.Errorf("event = %+v; want %s", e, name)
-			}
-			return e
+	})
+	return steps
+}
+
+// next returns the next event of a job that has started, which should have that name.
+func (x *site) next(events <-chan event, name string) event {
+	x.t.Helper()
+	for e := range events {
+		if e.name == "status" && e.job.State == "queued" || e.name == "" {
+			continue // the worker has not started the job
 		}
-		t.Fatalf("the stream ended; want %s", name)
-		return event{}
+		if e.name != name {
+			x.t.Errorf("event = %+v; want %s", e, name)
+		}
+		return e
 	}
-	if e := next("status"); e.job.State != "running" {
+	x.t.Fatalf("the stream ended; want %s", name)
+	return event{}
+}
+
+func TestH23_EventsTellProgress(t *testing.T) {
+	x := newSite(t, setup{idle: true})
+	steps := x.stepping() // the route's workers report no progress
+	_, events := x.stream(x.async("POST", "/slow", "").job.StatusURL + "/events")
+	if e := x.next(events, "status"); e.job.State != "running" {
 		t.Errorf("first event = %+v; want running", e)
 	}
 	for n := int64(1); n <= 2; n++ {
-		steps <- jobs.Progress{Done: n, Total: 3}
-		if e := next("progress"); e.job.Progress.Done != n || e.job.Progress.Total != 3 {
+		steps <- func(j *jobs.Job[jobshttp.Request]) { j.Progress(jobs.Progress{Done: n, Total: 3}) }
+		if e := x.next(events, "progress"); e.job.Progress.Done != n || e.job.Progress.Total != 3 {
 			t.Errorf("progress of the event = %+v; want %d of 3", e.job.Progress, n)
 		}
 	}
 	close(steps)
-	next("result")
+	x.next(events, "result")
+}
+
+// J29: clients do not get the log of a job. So a line in it is no event for them, ends no
+// wait, and does not change the ETag.
+func TestJ29_LogsAreNoNewsToClients(t *testing.T) {
+	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{MaxWait: 25 * time.Second}})
+	steps := x.stepping()
+	id := x.async("POST", "/slow", "").job.ID
+	_, events := x.stream("/.weir/jobs/" + id + "/events")
+	x.next(events, "status")
+	tag := x.do("GET", "/.weir/jobs/"+id, "").header.Get("ETag")
+	got := make(chan reply, 1)
+	go func() { got <- x.do("GET", "/.weir/jobs/"+id, "", "If-None-Match: "+tag, "Prefer: wait=25") }()
+	<-time.After(100 * time.Millisecond) // it waits
+	for n := 1; n <= 2; n++ {
+		steps <- func(j *jobs.Job[jobshttp.Request]) { j.Log("a line") }
+		for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+			if s, err := x.store.Status(t.Context(), "all-once", id); err == nil && s.Logged == n {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("Status = %+v, %v; want %d lines", s, err, n)
+			}
+		}
+		x.is("unchanged", x.do("GET", "/.weir/jobs/"+id, "", "If-None-Match: "+tag), 304)
+	}
+	<-time.After(100 * time.Millisecond) // an event would be there
+	select {
+	case a := <-got:
+		t.Errorf("a client that waits for a change got %d %s", a.status, a.body)
+	case e := <-events:
+		t.Errorf("event = %+v; want none", e)
+	default:
+	}
+	steps <- func(j *jobs.Job[jobshttp.Request]) { j.Progress(jobs.Progress{Done: 1, Total: 3}) }
+	if e := x.next(events, "progress"); e.job.Progress.Done != 1 {
+		t.Errorf("progress of the event = %+v; want 1 of 3", e.job.Progress)
+	}
+	if a := <-got; a.status != 200 || a.job.Progress.Done != 1 || a.header.Get("ETag") == tag {
+		t.Errorf("a client that waits for a change got %d %s; want the progress", a.status, a.body)
+	}
+	close(steps)
+	x.next(events, "result")
 }
 
 func TestH23_EventsBeat(t *testing.T) {
