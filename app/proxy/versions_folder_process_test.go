@@ -295,5 +295,8 @@ func (s *shelf) format(program string) string {
 	r := b[32:] // the record; internal/disk has its layout
 	blocks := (binary.LittleEndian.Uint32(r[16:]) + 65535) / 65536
 	head := 64 + uint32(binary.LittleEndian.Uint16(r[58:]))*16 + binary.LittleEndian.Uint32(r[60:]) + blocks*4
+	if int64(head) >= int64(len(r)) {
+		s.t.Fatal("the files have the number of format 1, and another layout")
+	}
 	return fmt.Sprint(files, " with head ", r[head])
 }
