@@ -186,6 +186,22 @@ func TestT15_AKeyPaysNothingForACallerThatLeaves(t *testing.T) {
 	})
 }
 
+// Units that a caller has are not given back behind its back.
+func TestT15_UnitsOfACallerAreItsOwn(t *testing.T) {
+	o := perClient()
+	o.Rate = fleet.Rate{Permits: 1, Per: 24 * time.Hour, Burst: 5000}
+	all, _, _ := keyedBudgets(t, 1, o)
+	for range 5000 {
+		takes(t, all[0], "ada", 1)
+	}
+	if err := all[0].Close(t.Context()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if s := all[0].Stats(); s.Returned != 0 || s.Admitted != 5000 {
+		t.Errorf("Stats = %+v; want 5000 admitted, and nothing returned", s)
+	}
+}
+
 // OnFailure decides about keys without the engine.
 func TestT15_KeysWithoutTheEngine(t *testing.T) {
 	for _, mode := range []fleet.FailureMode{fleet.FailOpen, fleet.FailClosed, fleet.FailLocalShare} {

@@ -139,8 +139,11 @@ func (t *teller) spend(ctx context.Context, terms *BudgetOptions, k Key, n int) 
 	go func() {
 		defer t.work.Done()
 		s.spent, s.err = t.ask(terms, k, n)
+		// Decided before done is closed, and by one of the two only: otherwise the caller
+		// could take the units, and then this goroutine would give them back as well.
+		left := !s.decided.CompareAndSwap(false, true)
 		close(s.done)
-		if !s.decided.CompareAndSwap(false, true) && s.err == nil && s.spent.OK {
+		if left && s.err == nil && s.spent.OK {
 			_ = t.correct(terms, k, Correction{Mark: s.spent.Mark, Units: n}, false) // it is counted
 		}
 	}()
@@ -152,7 +155,6 @@ func (t *teller) spend(ctx context.Context, terms *BudgetOptions, k Key, n int) 
 		}
 		<-s.done
 	}
-	s.decided.Store(true)
 	return s.spent, s.err
 }
 
