@@ -283,7 +283,10 @@ func (d *delivery) run(permit limit.Permit, locks locks) (again bool, err error)
 	r.Attempt++
 	r.Spent++
 	r.Crashes = d.crashes()
-	r.Fence, r.Started = 0, time.Time{}
+	r.Fence, r.Started = 0, q.store.journal.Now()
+	if since := d.since(); r.Started.Before(since) { // the known clock is behind
+		r.Started = since
+	}
 	marker := r
 	if d.suspect() {
 		marker.Spent-- // not counted yet, see secure
@@ -298,10 +301,7 @@ func (d *delivery) run(permit limit.Permit, locks locks) (again bool, err error)
 		locks.drop()
 		return errors.Is(err, journal.ErrStale), err
 	}
-	r.Fence, r.Started = seq, q.store.journal.Now()
-	if since := d.since(); r.Started.Before(since) { // the known clock is behind
-		r.Started = since
-	}
+	r.Fence = seq
 	a := &attempt{
 		record: r, marker: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data,
 		revision: seq, shown: seq, fence: seq, begun: d.Begun, renewed: began,
