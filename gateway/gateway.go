@@ -103,11 +103,6 @@ func New(c Config) (*Gateway, error) {
 
 // ServeHTTP answers r. After Close it answers 503.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if b, ok := r.Context().Value(boundKey{}).(*bound); ok && b.gateway == g {
-		weirhttp.SetReceipt(w, weirhttp.Receipt{Route: b.route})
-		b.stored.ServeHTTP(w, r)
-		return
-	}
 	s := g.now.Load()
 	if status, text := forward.Refusal(w.Header(), r); status != 0 {
 		g.refuse(w, r, s, weirhttp.ErrorResponse{Status: status, Text: text, Err: ErrRejected})

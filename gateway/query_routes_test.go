@@ -1,11 +1,9 @@
 package gateway_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -88,32 +86,6 @@ func TestH32_QueryRulesOfReads(t *testing.T) {
 	}
 	ask("POST", "/s?v=1&y", "q", "POST /s?v=1q", 1)
 	ask("QUERY", "/s?v=1", "q", "QUERY /s?v=1q", 1)
-}
-
-// A server with a faster way to write hits gets the response of the rules (H31).
-func TestH31_StoredFollowsTheQueryRules(t *testing.T) {
-	o := echoing(t)
-	c := config(upstreamOf(o))
-	c.Routes[0].Query = weirhttp.QueryRules{Drop: []string{"utm_*"}, Sort: true}
-	s := open(t, c)
-	s.want("/x?b&a", 200, "GET /x?a&b")
-	host := strings.TrimPrefix(s.url, "http://")
-	for target, want := range map[string]bool{"/x?a&b": true, "/x?b&utm_x=1&a": true, "/x?b&%75tm_y&a": true, "/x?b&a&utm": false, "/x": false} {
-		r := httptest.NewRequest("GET", target, nil)
-		r.Host = host
-		bound, ok := s.g.Stored(context.Background(), r)
-		if ok != want {
-			t.Errorf("Stored(%s) = %v; want %v", target, ok, want)
-			continue
-		}
-		if ok {
-			w := httptest.NewRecorder()
-			s.g.ServeHTTP(w, bound)
-			if w.Body.String() != "GET /x?a&b" {
-				t.Errorf("%s gets %q", target, w.Body)
-			}
-		}
-	}
 }
 
 // What stands in front of a route, such as jobs, compares requests as the rules leave

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,24 +149,6 @@ func TestH33_ThePaceIsBounded(t *testing.T) {
 		}
 		s.wantCalls(1)
 	})
-}
-
-// H31: a server with a faster way for hits must not use it for a paced replay.
-func TestH33_APacedReplayIsNoFastHit(t *testing.T) {
-	for _, replay := range []weirhttp.Replay{weirhttp.ReplayFast, weirhttp.ReplayPaced} {
-		synctest.Test(t, func(t *testing.T) {
-			o := sharedEvents
-			o.Events.Replay = replay
-			s := open(t, h1, o, streaming(tokens))
-			asked := s.events(t.Context(), "/a")
-			s.do(asked).want(t, 200, strings.Join(tokens, ""))
-			r := httptest.NewRequest(http.MethodGet, "/a", nil)
-			r.Host, r.Header = asked.URL.Host, asked.Header
-			if fast := s.handler.Stored(r) != nil; fast != (replay == weirhttp.ReplayFast) {
-				t.Errorf("replay %v: Stored has it: %v", replay, fast)
-			}
-		})
-	}
 }
 
 // A stream may take any time, as long as it is not silent for too long.

@@ -135,7 +135,7 @@ func (u *adminUI) process() console.Process {
 func (u *adminUI) program() metrics.Program {
 	r := u.p.reloads.get()
 	return metrics.Program{
-		Version: build.Version(), Ready: u.p.ready() == nil, Connections: u.p.slots.Taken(), FastHits: u.p.fastHits.Load(),
+		Version: build.Version(), Ready: u.p.ready() == nil, Connections: u.p.slots.Taken(), FastRequests: u.p.fast.Load(),
 		Reloads: r.Done, FailedReloads: r.Failed, LastReloadFailed: r.Error != "",
 	}
 }

@@ -82,7 +82,7 @@ func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config
 	out := listen.Config{
 		Address:  l.Address,
 		H2C:      l.H2C,
-		FastHits: c.Server.FastHits,
+		FastPath: c.Server.FastPath,
 		Limits: listen.Limits{
 			Whole:          max(time.Duration(c.Server.ReadTimeout), 0),
 			ReadHeader:     time.Duration(c.Server.ReadHeaderTimeout),

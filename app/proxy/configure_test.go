@@ -33,7 +33,7 @@ func settings(t *testing.T, rest string) proxy.Settings {
 
 func TestH19_DefaultsOfTheConfiguration(t *testing.T) {
 	s := settings(t, "")
-	want := listen.Config{Address: "127.0.0.1:8080", FastHits: true, Limits: listen.Limits{
+	want := listen.Config{Address: "127.0.0.1:8080", FastPath: true, Limits: listen.Limits{
 		ReadHeader: 10 * time.Second, Idle: time.Minute, Read: 30 * time.Second, Write: 30 * time.Second, MaxHeaderBytes: 64 << 10, MaxStreams: 250,
 	}}
 	if len(s.Listen) != 1 || !s.Listen[0].Equal(want) {
@@ -59,7 +59,7 @@ trusted_proxies: [10.0.0.0/8]
 admin: {address: "ops.example:9090", token_file: `+token+`, allowed_hosts: [weir.example]}
 log: {format: combined, level: debug, access: all, slow: 3s, query: false, lines_per_second: 7}
 drain: {delay: 5s, timeout: 1m}
-server: {read_header_timeout: 1s, read_timeout: 2s, idle_timeout: 3s, max_header_bytes: 8KiB, max_concurrent_streams: 9, max_connections: 11, fast_hits: false}
+server: {read_header_timeout: 1s, read_timeout: 2s, idle_timeout: 3s, max_header_bytes: 8KiB, max_concurrent_streams: 9, max_connections: 11, fast_path: false}
 cache: {memory: 2MiB}
 `)
 	limits := listen.Limits{Whole: 2 * time.Second, ReadHeader: time.Second, Idle: 3 * time.Second, Read: 30 * time.Second, Write: 30 * time.Second, MaxHeaderBytes: 8 << 10, MaxStreams: 9}

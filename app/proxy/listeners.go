@@ -84,21 +84,12 @@ func (p *proxy) open(s Settings) (change, error) {
 }
 
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
-	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Stored: p.stored, Fast: &p.fastHits}
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Fast: &p.fast}
 	if operators {
 		// Operators can connect even if clients have taken all slots.
-		o.Handler, o.Slots, o.Stored = endStreams(streams, p.admin), nil, nil
+		o.Handler, o.Slots = endStreams(streams, p.admin), nil
 	}
 	return o
-}
-
-// stored is listen.Options.Stored. It returns a request that p.public answers as the
-// gateway does.
-func (p *proxy) stored(ctx context.Context, r *http.Request) (*http.Request, bool) {
-	if p.jobs.owns(r) {
-		return r, false
-	}
-	return p.gateway.Stored(ctx, r)
 }
 
 // closeAll closes listeners that have not been used.

@@ -85,7 +85,7 @@ type proxy struct {
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
 	tally         tally.Tally   // of what clients received
-	fastHits      atomic.Uint64 // responses written without net/http, on all listeners
+	fast          atomic.Uint64 // requests served without net/http, on all listeners
 
 	base      context.Context // of all requests; ends when they are cut
 	cut       context.CancelFunc

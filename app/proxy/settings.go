@@ -65,7 +65,6 @@ type Gateway interface {
 	admin.Gateway
 	show.Gateway
 	ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool
-	Stored(ctx context.Context, r *http.Request) (*http.Request, bool)
 	Update(gateway.Config) error
 	Close(context.Context) error
 }

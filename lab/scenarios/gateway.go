@@ -76,7 +76,7 @@ func runGateway(ctx context.Context, l *scenario.Lab) error {
 	g.noteGrid()
 	l.Note("The %s is net/http with a handler that writes the bytes and the header fields of weir's hit, and does nothing else.", bareHandler)
 	l.Note("%s has no cache in Debian's build: each of its responses is a call to the origin. Varnish passes requests with cookies to the origin, as its built-in configuration does.", byCaddy)
-	l.Note("Fast path: the share of requests that weir answered without net/http, by its own counter weir_fast_hits_total. The first request of each connection is always left to net/http, and so is HTTP/2.")
+	l.Note("Fast path: the share of requests that weir served without net/http, by its own counter weir_fast_requests_total. The first request of each connection is always left to net/http, and so is HTTP/2.")
 	return nil
 }
 

@@ -262,7 +262,7 @@ func (g *grid) measure(ctx context.Context, c gridCell, f front, round int) erro
 	if err != nil {
 		return err
 	}
-	fast, err := fastHits(ctx, f)
+	fast, err := fastRequests(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (g *grid) measure(ctx context.Context, c gridCell, f front, round int) erro
 			if f.variant != shielded {
 				return nil
 			}
-			answered, err := fastHits(ctx, f)
+			answered, err := fastRequests(ctx, f)
 			m.Values[fastShare] = min(1, (answered-fast)/max(1, float64(m.Requests)))
 			return err
 		},
@@ -293,9 +293,9 @@ func (g *grid) measure(ctx context.Context, c gridCell, f front, round int) erro
 	return err
 }
 
-// fastHits returns how many responses weir has written without net/http, by its own
+// fastRequests returns how many requests weir has served without net/http, by its own
 // count. For other proxies it is 0.
-func fastHits(ctx context.Context, f front) (float64, error) {
+func fastRequests(ctx context.Context, f front) (float64, error) {
 	if f.engine == nil || f.engine.Admin == "" {
 		return 0, nil
 	}
@@ -303,7 +303,7 @@ func fastHits(ctx context.Context, f front) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return metricOf(page, "weir_fast_hits_total")
+	return metricOf(page, "weir_fast_requests_total")
 }
 
 // metricOf returns the value of a metric without labels on a page for Prometheus.

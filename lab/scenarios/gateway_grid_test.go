@@ -160,8 +160,8 @@ func TestGridSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestMetricOf(t *testing.T) {
-	const page = "# TYPE weir_fast_hits_total counter\nweir_fast_hits_total_other 3\nweir_fast_hits_total 1.25e+06\n"
-	if got, err := metricOf(page, "weir_fast_hits_total"); got != 1.25e6 || err != nil {
+	const page = "# TYPE weir_fast_requests_total counter\nweir_fast_requests_total_other 3\nweir_fast_requests_total 1.25e+06\n"
+	if got, err := metricOf(page, "weir_fast_requests_total"); got != 1.25e6 || err != nil {
 		t.Errorf("metricOf = %v, %v; want 1250000", got, err)
 	}
 	if _, err := metricOf(page, "weir_ready"); err == nil {

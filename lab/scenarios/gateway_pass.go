@@ -83,6 +83,8 @@ func (g *grid) judgePass(cells []gridCell) {
 	g.goal(fewPass, byReverse, 1.3)
 	g.goal(manyPass, byReverse, 1.6)
 	main := manyPass.String()
+	share := valueIn(g.l.Measurements(shielded, main), fastShare)
+	g.l.Check("weir: most requests take the fast path", share > 0.9, "%.3f", share)
 	g.l.Row(result.NewRow("requests that are only forwarded, 64 connections, ReverseProxy → weir", "answers/s", result.Higher).
 		Here(medianOf(g.l, byReverse, main).PerSecond, medianOf(g.l, shielded, main).PerSecond))
 }

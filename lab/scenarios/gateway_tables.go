@@ -63,11 +63,8 @@ func (g *grid) between(c gridCell, of, to string) result.Interval {
 // details has all figures of a cell.
 func (g *grid) details(c gridCell, base string) result.Table {
 	t := result.Table{Title: fmt.Sprintf("%v: median of %s", c, roundsOf(c.rounds)), Head: []string{
-		"", "requests/s", "to " + base, "CPU/request", "RssAnon", "p50", "p99", "failed",
+		"", "requests/s", "to " + base, "CPU/request", "RssAnon", "p50", "p99", "failed", "fast path",
 	}}
-	if g.kept {
-		t.Head = append(t.Head, "fast path")
-	}
 	for _, name := range g.names {
 		rounds := g.l.Measurements(name, c.String())
 		if len(rounds) == 0 {
@@ -82,12 +79,11 @@ func (g *grid) details(c gridCell, base string) result.Table {
 			valueOf(valueIn(rounds, cpuPerRequest), 1) + " µs", valueOf(valueIn(rounds, anonymous)/(1<<20), 1) + " MiB",
 			valueOf(m.Latency.P50, 2) + " ms", valueOf(p99(m), 2) + " ms", fmt.Sprint(failuresOf(rounds)),
 		}
-		if share := ""; g.kept {
-			if name == shielded {
-				share = valueOf(100*valueIn(rounds, fastShare), 1) + " %"
-			}
-			row = append(row, share)
+		share := ""
+		if name == shielded {
+			share = valueOf(100*valueIn(rounds, fastShare), 1) + " %"
 		}
+		row = append(row, share)
 		t.Cells = append(t.Cells, row)
 	}
 	return t

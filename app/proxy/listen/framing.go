@@ -36,18 +36,18 @@ func (l framedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var hits *hitConn
-	if l.server.config.FastHits && l.server.options.Stored != nil {
-		hits = &hitConn{server: l.server}
+	var fast *fastConn
+	if l.server.config.FastPath {
+		fast = &fastConn{server: l.server}
 	}
 	if t, ok := c.(*tls.Conn); ok {
 		state := t.ConnectionState()
 		if state.NegotiatedProtocol == "h2" {
 			return c, nil
 		}
-		return &framedTLSConn{framedConn{Conn: c, quit: l.server.quit, hits: hits, state: &state}}, nil
+		return &framedTLSConn{framedConn{Conn: c, quit: l.server.quit, fast: fast, state: &state}}, nil
 	}
-	return &framedConn{Conn: c, quit: l.server.quit, hits: hits}, nil
+	return &framedConn{Conn: c, quit: l.server.quit, fast: fast}, nil
 }
 
 // A framedConn is a connection that passes on the bytes of requests up to their first
@@ -59,7 +59,7 @@ func (l framedListener) Accept() (net.Conn, error) {
 type framedConn struct {
 	net.Conn
 	quit <-chan struct{} // closed when the server no longer waits for clients
-	hits *hitConn        // nil: net/http gets all requests
+	fast *fastConn       // nil: net/http gets all requests
 
 	state   *tls.ConnectionState // nil without TLS
 	address string               // the client's; see remote
@@ -103,16 +103,16 @@ func (c *framedConn) Read(p []byte) (int, error) {
 		if n == 0 || c.free.Load() {
 			return n, err
 		}
-		if h := c.hits; h != nil {
-			if h.phase == idle && err == nil && c.scan.Between() {
-				if n, err = c.answer(p, n); n == 0 {
+		if f := c.fast; f != nil {
+			if f.phase == idle && err == nil && c.scan.Between() {
+				if n, err = c.serveAll(p, n); n == 0 {
 					if err != nil {
 						return 0, err
 					}
 					continue
 				}
 			}
-			h.phase = busy
+			f.phase = busy
 		}
 		if n = c.check(p[:n]); n > 0 || err != nil {
 			return n, err
@@ -143,15 +143,15 @@ func (c *framedConn) check(p []byte) int {
 			}
 			return out
 		}
-		if e == httpwire.HeadEnd && err == nil && c.hits != nil {
+		if e == httpwire.HeadEnd && err == nil && c.fast != nil {
 			_, e, _ = c.scan.Next(nil) // ends a message without a body
 		}
 		switch {
 		case e == httpwire.Switched:
 			c.free.Store(true)
 			return out + copy(p[out:], p[i:])
-		case e == httpwire.End && c.hits != nil:
-			c.hits.hold(p[i:])
+		case e == httpwire.End && c.fast != nil:
+			c.fast.hold(p[i:])
 			return out
 		}
 	}
@@ -177,6 +177,7 @@ func (c *framedConn) Close() error {
 	if c.defers() {
 		return nil // it is closed when the response is written
 	}
+	c.cancelAll()
 	if c.faulty.Load() && !c.shut.Swap(true) && c.CloseWrite() == nil {
 		select {
 		case <-c.quit:

@@ -61,14 +61,14 @@ func presented(t *testing.T, s *listen.Server, name string, change func(*tls.Con
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// H27: SNI chooses the certificate, over HTTP/1.1 and HTTP/2 and with fast hits.
+// H27: SNI chooses the certificate, over HTTP/1.1 and HTTP/2 and on the fast path.
 func TestH27_CertificatesByName(t *testing.T) {
 	standard, shop, wild, old := newFiles(t), newFiles(t), newFiles(t), newFiles(t)
 	named(t, standard, 1, false, "main.example")
 	named(t, shop, 2, false, "shop.example", "www.shop.example")
 	named(t, wild, 3, false, "*.shop.example", "*.other.example")
 	named(t, old, 4, true, "shop.example")
-	c := listen.Config{TLS: standard, FastHits: true, More: []listen.NamedPair{
+	c := listen.Config{TLS: standard, FastPath: true, More: []listen.NamedPair{
 		{KeyPair: shop}, {KeyPair: wild, Names: []string{"*.Shop.Example"}}, {KeyPair: old},
 	}}
 	s := serve(t, c, listen.Options{})

@@ -215,5 +215,5 @@ func (w *watch) fire() {
 		return
 	}
 	w.fired = true
-	_ = w.cut(time.Unix(1, 0)) // fails if the connection is gone, which is just as good
+	_ = w.cut(past) // fails if the connection is gone, which is just as good
 }

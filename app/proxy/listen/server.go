@@ -66,14 +66,16 @@ type Config struct {
 	// ProxyProtocol lists the peers that send a PROXY header. nil means none.
 	ProxyProtocol []netip.Prefix
 	Limits        Limits
-	// FastHits writes the responses that Options.Stored finds without net/http.
-	FastHits bool
+	// FastPath serves plain requests of HTTP/1.1 clients without net/http: GET and HEAD
+	// without a body, and with unambiguous fields. Handler gets the same requests, with a
+	// ResponseWriter that cannot be hijacked.
+	FastPath bool
 }
 
 // Equal reports whether a and b are the same.
 func (a Config) Equal(b Config) bool {
 	return a.Address == b.Address && a.TLS == b.TLS && a.H2C == b.H2C && slices.EqualFunc(a.More, b.More, NamedPair.equal) &&
-		a.Limits == b.Limits && a.FastHits == b.FastHits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
+		a.Limits == b.Limits && a.FastPath == b.FastPath && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
 }
 
 // Scheme returns the URL scheme that clients have to use.
@@ -87,12 +89,7 @@ func (a Config) Scheme() string {
 // Options are shared by all servers.
 type Options struct {
 	Handler http.Handler
-	// Stored reports whether Handler answers the request from memory, waiting for
-	// nothing but the client. If so, it also returns a request with that context to
-	// pass to Handler. It counts nothing. With Config.FastHits, such HTTP/1.1 requests
-	// are answered without net/http. nil means that net/http serves all requests.
-	Stored func(context.Context, *http.Request) (*http.Request, bool)
-	// Fast counts the responses that are written without net/http. nil counts nothing.
+	// Fast counts the requests that are served without net/http. nil counts nothing.
 	Fast *atomic.Uint64
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
@@ -119,20 +116,21 @@ type Server struct {
 	retired atomic.Bool
 	slots   *slotListener
 
-	cut          atomic.Bool   // connections are cut off, even if a response is being written
-	hitsInFlight atomic.Int64  // responses being written without net/http
-	hitsOver     chan struct{} // has room for one; see waitForHits
+	stopping     atomic.Bool   // net/http closes connections that are idle
+	cut          atomic.Bool   // connections are cut off, even if a request is being served
+	fastInFlight atomic.Int64  // requests being served without net/http
+	fastOver     chan struct{} // has room for one; see waitForFast
 
 	mu      sync.Mutex
 	hands   *handshaker              // guarded by mu; nil without TLS, and before Serve
-	closing map[*framedConn]struct{} // guarded by mu; connections that net/http has closed during a write
+	closing map[*framedConn]struct{} // guarded by mu; connections that net/http has closed while a request was served
 }
 
 // Open opens a listener. If old is not nil, its address must be the same, and Open
 // takes over its socket: connections that wait to be accepted are not lost. Nothing is
 // accepted until Serve is called.
 func Open(c Config, o Options, old *Server) (*Server, error) {
-	s := &Server{config: c, options: o, quit: make(chan struct{}), hitsOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
+	s := &Server{config: c, options: o, quit: make(chan struct{}), fastOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
 	s.options.Logger = plain.Logger(s.options.Logger)
 	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
 	if c.TLS.Cert != "" {
@@ -348,11 +346,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.Leave()
 	s.slots.close()
 	s.drain(ctx)
+	s.stopping.Store(true)
 	err := s.http.Shutdown(ctx)
 	if ctx.Err() == nil {
 		err = nil // the socket was already closed, which is not an error
 	}
-	err = cmp.Or(err, s.waitForHits(ctx))
+	err = cmp.Or(err, s.waitForFast(ctx))
 	return errors.Join(err, s.Close())
 }
 
@@ -380,6 +379,7 @@ func (s *Server) drain(ctx context.Context) {
 func (s *Server) Close() error {
 	s.Leave()
 	s.slots.cutOff()
+	s.stopping.Store(true)
 	s.cut.Store(true)
 	s.once.Do(func() { close(s.quit) })
 	s.mu.Lock()
@@ -390,6 +390,7 @@ func (s *Server) Close() error {
 	_ = s.http.Close() // errors from closing connections do not matter here
 	s.mu.Lock()
 	for c := range s.closing {
+		c.cancelAll()
 		_ = c.Conn.Close() // as above
 	}
 	s.mu.Unlock()
@@ -398,7 +399,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// remember records that c is closed after its response has been written, or when all
+// remember records that c is closed after its request has been served, or when all
 // connections are cut off. It returns false if they are already cut off.
 func (s *Server) remember(c *framedConn) bool {
 	s.mu.Lock()
@@ -416,24 +417,24 @@ func (s *Server) forget(c *framedConn) {
 	delete(s.closing, c)
 }
 
-// hitEnded wakes waitForHits, which checks the number again.
-func (s *Server) hitEnded() {
+// fastEnded wakes waitForFast, which checks the number again.
+func (s *Server) fastEnded() {
 	if !s.retired.Load() {
 		return
 	}
 	select {
-	case s.hitsOver <- struct{}{}:
+	case s.fastOver <- struct{}{}:
 	default:
 	}
 }
 
-// waitForHits returns when no response is being written without net/http, or returns
-// the error of ctx when that ends.
-func (s *Server) waitForHits(ctx context.Context) error {
-	defer s.hitEnded() // for other waiters
-	for s.hitsInFlight.Load() > 0 {
+// waitForFast returns when no request is being served without net/http, or returns the
+// error of ctx when that ends.
+func (s *Server) waitForFast(ctx context.Context) error {
+	defer s.fastEnded() // for other waiters
+	for s.fastInFlight.Load() > 0 {
 		select {
-		case <-s.hitsOver:
+		case <-s.fastOver:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -53,7 +53,7 @@ type Program struct {
 	Version                string
 	Ready                  bool
 	Connections            int // of clients
-	FastHits               uint64
+	FastRequests           uint64
 	Reloads, FailedReloads int
 	LastReloadFailed       bool
 }
@@ -127,7 +127,7 @@ var (
 	buildInfo      = gauge("weir_build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	ready          = gauge("weir_ready", "1 if the proxy wants traffic, 0 while it starts or drains.")
 	connections    = gauge("weir_connections", "Connections of clients.")
-	fastHits       = counter("weir_fast_hits_total", "Cached responses that were written without Go's HTTP server (server.fast_hits).")
+	fastRequests   = counter("weir_fast_requests_total", "Requests of clients that were served without Go's HTTP server (server.fast_path).")
 	reloads        = counter("weir_config_reloads_total", "Times that a new configuration was taken over.")
 	reloadFailures = counter("weir_config_reload_failures_total", "Times that a new configuration was bad, and the old one stayed.")
 	lastReloadOK   = gauge("weir_config_last_reload_ok", "0 if the last new configuration was bad, else 1.")
@@ -194,7 +194,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	put(buildInfo, 1, p.Version, runtime.Version())
 	put(ready, truth(p.Ready))
 	put(connections, float64(p.Connections))
-	put(fastHits, float64(p.FastHits))
+	put(fastRequests, float64(p.FastRequests))
 	put(reloads, float64(p.Reloads))
 	put(reloadFailures, float64(p.FailedReloads))
 	put(lastReloadOK, truth(!p.LastReloadFailed))

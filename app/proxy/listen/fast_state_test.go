@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -17,17 +16,14 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	defer client.Close()
 	s := &Server{options: Options{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }),
-		Stored: func(ctx context.Context, r *http.Request) (*http.Request, bool) {
-			return r.WithContext(ctx), strings.HasPrefix(r.URL.Path, "/stored")
-		},
-	}, closing: map[*framedConn]struct{}{}, hitsOver: make(chan struct{}, 1)}
-	c := &framedConn{Conn: ours, hits: &hitConn{server: s, ctx: t.Context()}}
+	}, closing: map[*framedConn]struct{}{}, fastOver: make(chan struct{}, 1)}
+	c := &framedConn{Conn: ours, fast: &fastConn{server: s, ctx: t.Context()}}
 	defer c.Close()
 
-	const one = "GET /stored HTTP/1.1\r\nHost: h\r\n\r\n" // the first request is always left to net/http
-	const two = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /stored HTTP/1.1\r\nHost:"
-	const three = "GET /stored/3 HTTP/1.1\r\nHost: h\r\n\r\n"
-	const four = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+	const one = "GET /plain HTTP/1.1\r\nHost: h\r\n\r\n" // the first request is always left to net/http
+	const two = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /plains HTTP/1.1\r\nHost:"
+	const three = "GET /plain/3 HTTP/1.1\r\nHost: h\r\n\r\n"
+	const four = "DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n"
 	go io.WriteString(client, one+two+three+four)
 	p := make([]byte, 64<<10)
 	read := func(want string) {
@@ -50,26 +46,8 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	}()
 	done := make(chan struct{})
 	go func() { read(four); close(done) }()
-	if got := <-answer; !strings.HasSuffix(got, "\r\n\r\n/stored/3") {
+	if got := <-answer; !strings.HasSuffix(got, "\r\n\r\n/plain/3") {
 		t.Errorf("the client got %q; want the response to the third request", got)
 	}
 	<-done
-}
-
-// A connection whose requests always miss looks up only few of them, until one hits.
-func TestHitsAreTriedLessOften(t *testing.T) {
-	var h hitConn
-	tried := 0
-	for range 10 * missesBeforeSkip {
-		if !h.skips() {
-			tried++
-		}
-	}
-	if want := missesBeforeSkip + 9; tried != want {
-		t.Errorf("%d of %d requests were looked up; want %d", tried, 10*missesBeforeSkip, want)
-	}
-	h.missed = 0 // a hit
-	if h.skips() {
-		t.Error("the request after a hit is not looked up")
-	}
 }
