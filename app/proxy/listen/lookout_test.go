@@ -174,6 +174,20 @@ func TestH31_IdleTimeoutAroundALongRequest(t *testing.T) {
 	}
 }
 
+// H31: the idle time-out is that of the connection again after a long request, although it
+// was set shortly before.
+func TestH31_RequestsAfterALongOne(t *testing.T) {
+	s := serve(t, listen.Config{FastPath: true, Limits: listen.Limits{Idle: time.Hour}}, listen.Options{Handler: newWaiter()})
+	c := dial(t, s)
+	io.WriteString(c, first)
+	until(t, c, "GET /first")
+	for _, path := range []string{"/before", "/sleep", "/after", "/sleep", "/last"} {
+		<-time.After(10 * time.Millisecond) // until the connection is idle
+		io.WriteString(c, get(path))
+		until(t, c, "GET "+path)
+	}
+}
+
 // H31: the deadlines that a handler sets end with its response; a read deadline cancels the
 // request, as with net/http.
 func TestH31_HandlersDeadlines(t *testing.T) {
@@ -191,17 +205,27 @@ func handlersDeadlines(t *testing.T, fast bool) {
 			<-r.Context().Done()
 		case "/write":
 			c.SetWriteDeadline(time.Unix(1, 0))
+		case "/sent":
+			w.Header().Set("Content-Length", "14") // so nothing is left to write
 		}
 		fmt.Fprint(w, "GET ", r.URL.Path, r.Context().Err())
 		if err := c.Flush(); (err != nil) != (r.URL.Path == "/write") {
 			t.Errorf("fast %t: Flush of %s = %v", fast, r.URL.Path, err)
 		}
+		if r.URL.Path == "/sent" {
+			c.SetWriteDeadline(time.Unix(1, 0))
+		}
 	})})
 	c := dial(t, s)
 	io.WriteString(c, first)
 	until(t, c, "GET /first")
-	for range 2 {
+	for _, path := range []string{"/sent", "/after", "/sent", "/after"} {
 		<-time.After(10 * time.Millisecond) // until the connection is idle
+		io.WriteString(c, get(path))
+		until(t, c, "GET "+path+"<nil>")
+	}
+	for range 2 {
+		<-time.After(10 * time.Millisecond)
 		io.WriteString(c, get("/read"))
 		until(t, c, "GET /readcontext canceled")
 		if !fast { // net/http has canceled all requests of the connection
@@ -270,7 +294,8 @@ func TestH31_ShutdownWaitsForLongRequests(t *testing.T) {
 		h = newWaiter()
 		s, c = waits(t, listen.Config{FastPath: fast}, h)
 		if fast {
-			io.WriteString(c, "G") // with this, the connection is not watched
+			io.WriteString(c, "G") // after this, the connection is not watched
+			<-time.After(100 * time.Millisecond)
 		}
 		s.Close()
 		h.canceled(t)
