@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 		{"fresh hit, string keys: weir / otter", 0.8, "met", false},
 		{"fresh hit: weir, allocations", 0, "met", false},
 		{"miss: weir / resenje around one otter Set", 1.2, "missed", true}, // 0.9 and 1.5
-		{"miss: weir, allocations", 11, "missed", false},                // the worst round
+		{"miss: weir, allocations", 11, "missed", false},                   // the worst round
 	} {
 		r, ok := rows[tt.what]
 		if !ok || math.Abs(r.Median-tt.median) > 1e-9 || r.Verdict != tt.verdict {
