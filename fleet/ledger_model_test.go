@@ -105,3 +105,61 @@ func TestT15_BucketsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A call that ends after its bucket was forgotten, and another one made for the key, gets
+// nothing back: its units have come back with time.
+func TestT15_UnitsOfAForgottenBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(MemoryOptions{MaxKeys: 1})
+		defer m.Close(t.Context())
+		r, one, two := Rate{Permits: 10, Per: time.Second, Burst: 100}, Key{Name: "one"}, Key{Name: "two"}
+		spend := func(k Key, n int) Mark {
+			t.Helper()
+			s, err := m.Spend(t.Context(), k, r, n)
+			if err != nil || !s.OK {
+				t.Fatalf("Spend of %s = %+v, %v", k.Name, s, err)
+			}
+			return s.Mark
+		}
+		old := spend(one, 10)
+		time.Sleep(time.Minute)
+		spend(two, 10) // takes the place of one
+		time.Sleep(time.Minute)
+		spend(one, 20)
+		got, err := m.Correct(t.Context(), one, r, 0, Correction{Mark: old, Units: 10, Cost: 0})
+		if err != nil || got.Returned != 0 || got.Left != 80 {
+			t.Errorf("Correct = %+v, %v; want nothing back, and 80 left", got, err)
+		}
+	})
+}
+
+// With Keep, a bucket remembers that many corrections, and counts the others as if they had
+// been of earlier calls.
+func TestT15_KeepBoundsTheCorrections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(MemoryOptions{})
+		defer m.Close(t.Context())
+		r, k := Rate{Permits: 1, Per: time.Hour, Burst: 100}, Key{Name: "k"}
+		for keep, want := range map[int]int{1: 0, 8: 10} {
+			var marks []Mark
+			for range 4 {
+				s, err := m.Spend(t.Context(), k, r, 10)
+				if err != nil || !s.OK {
+					t.Fatalf("Spend = %+v, %v", s, err)
+				}
+				marks = append(marks, s.Mark)
+			}
+			var got Corrected
+			for _, i := range []int{1, 2, 3, 0} {
+				var err error
+				if got, err = m.Correct(t.Context(), k, r, 0, Correction{Mark: marks[i], Units: 10, Keep: keep}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got.Returned != want {
+				t.Errorf("with Keep %d, the first call gets %d back; want %d", keep, got.Returned, want)
+			}
+			time.Sleep(1000 * time.Hour) // all units are back
+		}
+	})
+}
