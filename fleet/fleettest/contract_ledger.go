@@ -52,6 +52,7 @@ func (s *suite) spendAndCorrect() {
 	if got := spend(0, 30, false, 20); got.RetryAfter < 239*time.Hour || got.RetryAfter > 240*time.Hour {
 		s.Errorf("RetryAfter = %v; want that of 10 units", got.RetryAfter)
 	}
+	spend(0, 21, false, 20)
 	correct(1, 0, fleet.Correction{Mark: a.Mark, Units: 40, Cost: 10}, 30, 0, 50) // by another instance
 	c := spend(1, 30, true, 20)
 	correct(0, 0, fleet.Correction{Mark: b.Mark, Units: 40, Cost: 50}, 0, 10, 10)
