@@ -93,6 +93,30 @@ func (s *suite) unitsComeBackOnce() {
 	if err != nil || got.Returned > 40 {
 		s.Errorf("Correct = %+v, %v; want at most the 40 that had not come back", got, err)
 	}
+
+	// Units of an earlier call that were given back did not come back with time; those of this
+	// one did.
+	k = s.key("once, after another")
+	var marks []fleet.Mark
+	spend := func() {
+		s.Helper()
+		got, err := all[0].Spend(ctx, k, r, 40)
+		if err != nil || !got.OK {
+			s.Fatalf("Spend(40) = %+v, %v; want OK", got, err)
+		}
+		marks = append(marks, got.Mark)
+	}
+	spend()
+	spend()
+	if _, err := all[0].Correct(ctx, k, r, 0, fleet.Correction{Mark: marks[0], Units: 40}); err != nil {
+		s.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	spend()
+	got, err = all[0].Correct(ctx, k, r, 0, fleet.Correction{Mark: marks[1], Units: 40})
+	if err != nil || got.Returned > 10 {
+		s.Errorf("Correct = %+v, %v; want at most the 10 that had not come back", got, err)
+	}
 }
 
 // correctionsAreBounded: a bucket remembers as many corrections as it should. Forgotten ones
