@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -175,7 +176,10 @@ func (m *model) fault() {
 	r := rand.New(rand.NewPCG(m.r.Uint64(), 1))
 	which := []string{"write", "create", "sync", "rename", "flush", "remove", "truncate", "read"}[r.IntN(8)]
 	m.log.Info("fault", "op", which)
+	var mu sync.Mutex // the goroutines of the Store meet here
 	m.m.setFault(func(op, _ string, size int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if op != which || r.IntN(2) == 0 {
 			return size, nil
 		}
