@@ -26,12 +26,15 @@ func tokens() fleet.BudgetOptions {
 // budgets returns the Budgets of n instances on one engine, and their lines to it.
 func budgets(t *testing.T, n int, o fleet.BudgetOptions) ([]*fleet.Budget, []*fleettest.Faults) {
 	t.Helper()
-	engine := fleet.NewMemory(fleet.MemoryOptions{})
-	var all []*fleet.Budget
-	var lines []*fleettest.Faults
+	return onOneEngine(t, fleet.NewMemory(fleet.MemoryOptions{}), n, func(l fleet.Ledger) (*fleet.Budget, error) { return fleet.NewBudget(l, o) })
+}
+
+// onOneEngine makes n budgets, each with its line to the engine.
+func onOneEngine[B interface{ Close(context.Context) error }](t *testing.T, engine fleet.Tier, n int, open func(fleet.Ledger) (B, error)) (all []B, lines []*fleettest.Faults) {
+	t.Helper()
 	for range n {
 		line := fleettest.NewFaults(engine)
-		b, err := fleet.NewBudget(line, o)
+		b, err := open(line)
 		if err != nil {
 			t.Fatal(err)
 		}

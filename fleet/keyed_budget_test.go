@@ -27,21 +27,7 @@ func perClient() fleet.KeyedBudgetOptions {
 func keyedBudgets(t *testing.T, n int, o fleet.KeyedBudgetOptions) ([]*fleet.KeyedBudget, []*fleettest.Faults, *names) {
 	t.Helper()
 	engine := &names{Memory: fleet.NewMemory(fleet.MemoryOptions{})}
-	var all []*fleet.KeyedBudget
-	var lines []*fleettest.Faults
-	for range n {
-		line := fleettest.NewFaults(engine)
-		b, err := fleet.NewKeyedBudget(line, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := b.Close(context.WithoutCancel(t.Context())); err != nil {
-				t.Errorf("Close = %v", err)
-			}
-		})
-		all, lines = append(all, b), append(lines, line)
-	}
+	all, lines := onOneEngine(t, engine, n, func(l fleet.Ledger) (*fleet.KeyedBudget, error) { return fleet.NewKeyedBudget(l, o) })
 	return all, lines, engine
 }
 
