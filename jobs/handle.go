@@ -70,9 +70,9 @@ func (h *Handle[Out]) Status(ctx context.Context) (Status, error) {
 	return h.queue.store.Status(ctx, h.queue.name, h.id)
 }
 
-// Watch yields the job's Status, now and after each change, such as lines in its log. It ends after a Terminal
-// one, or with one of Wait's errors that are not about the outcome. Of changes in
-// quick succession it may yield only the last.
+// Watch yields the job's Status, now and after each change, such as lines in its log. It
+// ends after a Terminal one, or with one of Wait's errors that are not about the outcome.
+// Of changes in quick succession it may yield only the last.
 func (h *Handle[Out]) Watch(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for l, err := range h.follow(ctx) {

@@ -43,8 +43,7 @@ func (e SubmitErrors) Unwrap() []error {
 }
 
 // SubmitMany is Submit for several jobs. It sends them without waiting for the server
-// in between, and with DurabilityDisk one flush serves all of them. So many jobs take
-// little longer than one.
+// in between, and with DurabilityDisk they share its flushes.
 //
 // It is not a transaction: each job is accepted, joined or refused on its own. The
 // result has a Handle for each submission, in their order, and nil for those that were
