@@ -37,7 +37,7 @@ func bounds(capacity int) (good, p99 float64) {
 }
 
 func besideFixed(t *testing.T, scenarios []simulate.Scenario) {
-	for _, s := range simulate.EveryNth(scenarios, *every) {
+	for _, s := range simulate.EveryNth(scenarios, *every*simulatedOf) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			reports := simulate.Compare(t, s, fixedAt(), adaptive())

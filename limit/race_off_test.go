@@ -3,3 +3,6 @@
 package limit_test
 
 const raceEnabled = false
+
+// simulatedOf makes tests run all simulations.
+const simulatedOf = 1
