@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -90,7 +92,8 @@ func tests(ctx context.Context) (string, error) {
 	// The lab's scenarios take longest, and mostly wait: if started last, they would run
 	// alone.
 	const longest = "./lab/..."
-	args := []string{"test", longest}
+	// Many packages mostly wait, so there is room for one more than there are processors.
+	args := []string{"test", "-p", strconv.Itoa(runtime.NumCPU() + 1), longest}
 	for _, p := range all {
 		if p != "./..." && p != longest {
 			args = append(args, p)
