@@ -2,10 +2,7 @@ package fleet
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/limit"
@@ -55,7 +52,7 @@ func (o KeyedBudgetOptions) validate(l Ledger) error {
 // gateway, that the whole fleet counts together. For each key it works like a [Budget] and
 // has the same bound, but callers do not wait for units.
 //
-// The engine gets a digest of a key, never the key: the first 128 bits of SHA-256. A
+// The engine gets a digest of a key, never the key: SHA-256 of it and the Namespace. A
 // reader of the engine can test guesses. A key takes memory there only until all its units have
 // come back. An instance remembers nothing of a key, but during outages.
 //
@@ -141,13 +138,6 @@ func (b *KeyedBudget) AcquireN(ctx context.Context, key string, n int) (limit.Pe
 		b.forgetLocked() // the outage is over
 	}
 	return p, nil
-}
-
-// digest returns the name under which the engine counts key. It is the same on all
-// instances, and another one in each namespace.
-func digest(namespace, key string) string {
-	sum := sha256.Sum256([]byte(strconv.Itoa(len(namespace)) + " " + namespace + key))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // without is try during an outage, as OnFailure says.

@@ -135,8 +135,8 @@ func TestT15_TheEngineGetsDigestsOfKeys(t *testing.T) {
 		seen := make(map[string]bool)
 		for k := range engine.keys {
 			seen[k.Name] = true
-			if len(k.Name) != 22 {
-				t.Errorf("the engine gets %q; want a digest of 22 bytes", k.Name)
+			if len(k.Name) != 43 {
+				t.Errorf("the engine gets %q; want a digest of 43 bytes", k.Name)
 			}
 			for _, key := range keys[1:] {
 				if len(key) > 1 && strings.Contains(k.Name, key) {

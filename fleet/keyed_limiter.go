@@ -2,10 +2,7 @@ package fleet
 
 import (
 	"context"
-	"crypto/sha512"
-	"encoding/hex"
 	"hash/maphash"
-	"strings"
 	"sync"
 	"time"
 
@@ -102,8 +99,8 @@ func (k *KeyedLimiter) Update(o KeyedLimiterOptions) error {
 // *limit.Error. It returns ErrLimiterClosed after Close, and context.Cause(ctx) if
 // ctx is done.
 //
-// A key may be any string. A key of more than 128 bytes is sent to the engine as its
-// SHA-512 hash.
+// A key may be any string. The engine gets a digest of it, never the key: SHA-256 of it and
+// the Namespace. A reader of the engine can test guesses.
 func (k *KeyedLimiter) Allow(ctx context.Context, key string) error {
 	return k.line(key).take(ctx, false)
 }
@@ -164,7 +161,7 @@ func (k *KeyedLimiter) line(key string) *line {
 	if l == nil {
 		s.makeRoomLocked(now)
 		l = &keyLine{hash: h}
-		l.d, l.key = k.d, Key{Namespace: k.namespace, Name: keyName(key)}
+		l.d, l.key = k.d, Key{Namespace: k.namespace, Name: digest(k.namespace, key)}
 		s.index[h] = l
 	} else {
 		l.unlink()
@@ -190,19 +187,4 @@ func (s *keyShard) makeRoomLocked(now time.Duration) {
 // unlink removes l from the ring.
 func (l *keyLine) unlink() {
 	l.prev.next, l.next.prev = l.next, l.prev
-}
-
-// maxKeyName is the length, in bytes, up to which a key is sent to the engine as it
-// is. The name of a longer key exceeds this length as well, so it never equals
-// another key.
-const maxKeyName = 128
-
-// keyName returns the name under which the engine counts permits of key. It is the
-// same on all instances.
-func keyName(key string) string {
-	if len(key) <= maxKeyName {
-		return strings.Clone(key) // key may be part of a large request
-	}
-	sum := sha512.Sum512([]byte(key))
-	return "#" + hex.EncodeToString(sum[:])
 }

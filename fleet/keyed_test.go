@@ -56,17 +56,44 @@ func TestKeyedCountsEachKeyForAllInstances(t *testing.T) {
 				t.Errorf("%d of 6 are admitted for %.20q of another namespace; want 4", n, key)
 			}
 		}
-		for key := range m.debt {
-			if len(key.Name) > 129 {
-				t.Errorf("the engine gets a key of %d bytes; want its hash", len(key.Name))
-			}
-		}
 		var e *limit.Error
 		if err := a.Allow(t.Context(), "192.0.2.1"); !errors.As(err, &e) || e.Reason != limit.RateExceeded || e.Limiter != "api" {
 			t.Errorf("Allow = %v; want a refusal of api", err)
 		}
 		if s := a.Stats(); s.Keys != 5 || s.Admitted+s.Refused.Total() != 16 {
 			t.Errorf("Stats = %+v; want 5 keys and 16 callers", s)
+		}
+	})
+}
+
+// The engine gets a digest of a key, of the same length for all, which differs between
+// namespaces.
+func TestT11_TheEngineGetsDigestsOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModelMeter(0)
+		keys := []string{"", "ada", "s", "Authorization: Bearer sk-secret", "192.0.2.1", strings.Repeat("x", 5000), strings.Repeat("x", 5000) + "y"}
+		for _, namespace := range []string{"shop", "shops"} { // with "s", the first would be the second's text for ""
+			a := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: api(), Namespace: namespace})
+			b := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: api(), Namespace: namespace})
+			for _, key := range keys {
+				allowed(t, a, key, 1)
+				allowed(t, b, key, 1)
+			}
+		}
+		seen := make(map[string]bool)
+		for k := range m.debt {
+			seen[k.Name] = true
+			if len(k.Name) != 43 {
+				t.Errorf("the engine gets %q; want a digest of 43 bytes", k.Name)
+			}
+			for _, key := range keys[1:] {
+				if len(key) > 1 && strings.Contains(k.Name, key) {
+					t.Errorf("the engine gets %q, which contains %q", k.Name, key)
+				}
+			}
+		}
+		if len(seen) != 2*len(keys) {
+			t.Errorf("%d names for %d keys in 2 namespaces; want %d", len(seen), len(keys), 2*len(keys))
 		}
 	})
 }
