@@ -93,7 +93,7 @@ func tests(ctx context.Context) (string, error) {
 	// alone.
 	const longest = "./lab/..."
 	// Many packages mostly wait, so there is room for one more than there are processors.
-	args := []string{"test", "-p", strconv.Itoa(runtime.NumCPU() + 1), longest}
+	args := []string{"test", "-p", strconv.Itoa(runtime.NumCPU() + 1), "-timeout", testTimeout, longest}
 	for _, p := range all {
 		if p != "./..." && p != longest {
 			args = append(args, p)
@@ -110,6 +110,10 @@ func raceCore(ctx context.Context) (string, error) {
 	_, err := command{env: append(alone.env, "CGO_ENABLED=1")}.run(ctx, "go", "test", "-race", "-skip", aboutFiles, "./...")
 	return "", err
 }
+
+// testTimeout bounds the tests of one package. The lab's scenarios take six minutes on a
+// machine that has nothing else to do.
+const testTimeout = "20m"
 
 // raceTimeout bounds the tests of one package with the race detector, which makes tests
 // with real engines three times as slow.
