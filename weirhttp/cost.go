@@ -34,8 +34,9 @@ type Cost struct {
 	// Usage is a JSON pointer to the number of units in a response of type
 	// application/json, or in the data of the last event of a text/event-stream that has
 	// it, such as "/usage/total_tokens". It is read as the response passes, which is
-	// neither held back nor changed. Responses with a Content-Encoding are not read.
-	// Empty means none.
+	// neither held back nor changed. Requests ask for a response without an encoding
+	// (Accept-Encoding: identity); one with a Content-Encoding is not read. Empty means
+	// none.
 	Usage string
 
 	// Price is what a unit costs, in Currency, from 0 to 1,000,000: for Stats and consoles,
@@ -99,13 +100,27 @@ func newCosts(c Cost) *costs {
 func (c *costs) estimate(r *http.Request) int {
 	n := int64(c.Units)
 	if c.BytesPerUnit > 0 && r.ContentLength > 0 {
-		per := int64(c.BytesPerUnit)
-		n += (r.ContentLength-1)/per + 1
+		n += min((r.ContentLength-1)/int64(c.BytesPerUnit), limit.MaxUnits) + 1
 	}
 	if !c.field.IsZero() {
 		n += int64(c.fieldOf(r))
 	}
 	return int(max(1, min(n, limit.MaxUnits)))
+}
+
+// readable returns r as it is forwarded: if the cost is read from the response, without an
+// encoding that hides it. Otherwise a client would pay its estimate, and not what the call
+// has cost, for the price of an Accept-Encoding.
+func (c *costs) readable(r *http.Request) *http.Request {
+	const name, none = "Accept-Encoding", "identity"
+	if c == nil || c.usage.IsZero() || len(r.Header[name]) == 1 && r.Header[name][0] == none {
+		return r
+	}
+	h := r.Header.Clone()
+	h.Set(name, none)
+	r = r.WithContext(r.Context()) // a copy
+	r.Header = h
+	return r
 }
 
 // fieldOf returns the number at Field, or Default.
@@ -205,7 +220,7 @@ func (c *charge) head(status int, header http.Header) {
 		}
 	}
 	c.text, c.events, c.left = nil, nil, MaxUsage
-	if c.h.costs.usage.IsZero() || header.Get("Content-Encoding") != "" {
+	if coding := header.Get("Content-Encoding"); c.h.costs.usage.IsZero() || coding != "" && !strings.EqualFold(coding, "identity") {
 		return
 	}
 	switch kind, _, _ := strings.Cut(strings.ToLower(header.Get("Content-Type")), ";"); {

@@ -2,9 +2,32 @@ package weirhttp
 
 import (
 	"bytes"
+	"math"
 	"net/http"
 	"testing"
+
+	"github.com/weir-go/weir/limit"
 )
+
+// H34: no length of a body makes the estimate small.
+func TestH34_EstimatesDoNotOverflow(t *testing.T) {
+	for _, row := range []struct {
+		cost   Cost
+		length int64
+		want   int
+	}{
+		{Cost{BytesPerUnit: 1, Units: 10}, math.MaxInt64, limit.MaxUnits},
+		{Cost{BytesPerUnit: limit.MaxUnits, Units: limit.MaxUnits}, math.MaxInt64, limit.MaxUnits},
+		{Cost{BytesPerUnit: 1 << 20}, math.MaxInt64, limit.MaxUnits},
+		{Cost{BytesPerUnit: 1 << 20, Units: 3}, 1 << 40, 1<<20 + 3},
+		{Cost{BytesPerUnit: 4, Units: 3}, -1, 3},
+	} {
+		r := &http.Request{ContentLength: row.length}
+		if got := newCosts(row.cost).estimate(r); got != row.want {
+			t.Errorf("%+v for %d bytes = %d; want %d", row.cost, row.length, got, row.want)
+		}
+	}
+}
 
 // H34: a usage that a response states after MaxUsage bytes is not read, and the estimate
 // stands. So

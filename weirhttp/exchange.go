@@ -89,7 +89,7 @@ func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 			err = e
 		}
 	}()
-	h.next.ServeHTTP(w, r)
+	h.next.ServeHTTP(w, h.costs.readable(r))
 	returned = true
 	return nil
 }

@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -198,7 +199,7 @@ func (l *StatedLimits) Observe(status int, h http.Header) {
 
 // retryTime reads a Retry-After: seconds or a date.
 func retryTime(s string, now time.Time) (time.Duration, bool) {
-	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
+	if n, ok := statedNumber(s); ok {
 		return time.Duration(n) * time.Second, true
 	}
 	if t, err := http.ParseTime(s); err == nil {
@@ -214,13 +215,13 @@ func rateLimit(h http.Header) (left int, reset time.Duration, ok bool) {
 		r, t := -1, 0
 		for i, param := range strings.Split(policy, ";") {
 			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-			n, err := strconv.ParseUint(value, 10, 31)
+			n, known := statedNumber(value)
 			switch {
-			case i == 0 || err != nil:
+			case i == 0 || !known:
 			case name == "r":
-				r = int(n) //nolint:gosec // 31 bits
+				r = n
 			case name == "t":
-				t = int(n) //nolint:gosec // 31 bits
+				t = n
 			}
 		}
 		if r >= 0 && t > 0 && (!ok || r < left) {
@@ -233,8 +234,8 @@ func rateLimit(h http.Header) (left int, reset time.Duration, ok bool) {
 // remaining reads a pair of fields: how many are left, and for how long, which is seconds, a
 // time such as 6m0s, or seconds since 1970.
 func remaining(h http.Header, leftName, resetName string, now time.Time) (left int, reset time.Duration, ok bool) {
-	n, err := strconv.ParseUint(strings.TrimSpace(h.Get(leftName)), 10, 31)
-	if err != nil {
+	n, ok := statedNumber(strings.TrimSpace(h.Get(leftName)))
+	if !ok {
 		return 0, 0, false
 	}
 	text := strings.TrimSpace(h.Get(resetName))
@@ -243,14 +244,26 @@ func remaining(h http.Header, leftName, resetName string, now time.Time) (left i
 		if s > epoch {
 			s -= float64(now.UnixMilli()) / 1000
 		}
-		if math.IsNaN(s) || s < 0 || s > 1e9 {
+		if math.IsNaN(s) || s < 0 {
 			return 0, 0, false
 		}
-		reset = time.Duration(s * float64(time.Second))
+		reset = time.Duration(min(s, mostStated) * float64(time.Second))
 	} else if reset, err = time.ParseDuration(text); err != nil || reset < 0 {
 		return 0, 0, false
 	}
-	return int(n), reset, true //nolint:gosec // 31 bits
+	return n, reset, true
+}
+
+// mostStated is what a number above it counts for: no statement is obeyed for so many seconds.
+const mostStated = 1 << 30
+
+// statedNumber reads a number without a sign, up to mostStated.
+func statedNumber(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return int(min(n, mostStated)), true //nolint:gosec // bounded
 }
 
 // StatedStats are what an origin has stated, and how many calls waited for it.

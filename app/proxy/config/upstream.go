@@ -29,7 +29,7 @@ type Cost struct {
 	Field        string  `yaml:"field,omitempty" form:"cost pointer" gw:"Field" help:"JSON pointer to a number of units in the request body, such as /max_tokens. It is read in bodies of up to 64KiB, which are read before admission."`
 	Default      int     `yaml:"default" default:"0" min:"0" max:"1073741824" gw:"Default" help:"Units for requests without that number, or with a body that is not read."`
 	Header       string  `yaml:"header,omitempty" form:"field" gw:"Header" help:"Response field that states the cost."`
-	Usage        string  `yaml:"usage,omitempty" form:"cost pointer" gw:"Usage" help:"JSON pointer to the cost in a JSON response, or in the last event of an event stream that has it, such as /usage/total_tokens. Compressed responses are not read."`
+	Usage        string  `yaml:"usage,omitempty" form:"cost pointer" gw:"Usage" help:"JSON pointer to the cost in a JSON response, or in the last event of an event stream that has it, such as /usage/total_tokens. Requests ask the servers for a response without an encoding, because compressed ones are not read."`
 	Price        float64 `yaml:"price" default:"0" min:"0" max:"1000000" gw:"Price" help:"What a unit costs, in currency: the console, weir top and the statistics then show money next to units. 0 shows units alone."`
 	Currency     string  `yaml:"currency,omitempty" form:"currency" gw:"Currency" help:"Code of the currency, such as EUR. Required with price."`
 }
