@@ -2,7 +2,9 @@ package weirgrpc_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,6 +165,36 @@ func TestG5_APrivateNotFoundIsNotShared(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d executions; want 2", n)
+	}
+}
+
+// G5: a private NotFound is for the caller that started the execution. The one that has joined
+// makes its own.
+func TestG5_APrivateNotFoundIsForItsCaller(t *testing.T) {
+	var n atomic.Int64
+	leave := make(chan struct{})
+	s := newServer(t, shared(weir.Options{TTL: time.Hour, NegativeTTL: time.Hour}))
+	conn := serve(t, &catalog{get: func(ctx context.Context, _ *structpb.Struct) (*structpb.Struct, error) {
+		_ = grpc.SetHeader(ctx, metadata.Pairs("set-cookie", fmt.Sprint("call=", n.Add(1))))
+		<-leave
+		return nil, status.Error(codes.NotFound, "no")
+	}}, s.ServerOptions())
+	cookies := make(chan string, 2)
+	for range 2 {
+		go func() {
+			var header metadata.MD
+			_, err := get(context.Background(), conn, "1", grpc.Header(&header))
+			wantCode(t, "the call", err, codes.NotFound)
+			cookies <- strings.Join(header["set-cookie"], "")
+		}()
+	}
+	eventually(t, "one joins the other", func() bool {
+		flights := s.Guards()[0].ActiveFlights(10)
+		return len(flights) == 1 && flights[0].Joiners == 2
+	})
+	close(leave)
+	if a, b := <-cookies, <-cookies; a == b || a == "" || b == "" {
+		t.Errorf("the callers got the cookies %q and %q; want one each", a, b)
 	}
 }
 
