@@ -18,7 +18,8 @@ type Ledger interface {
 	// Spend takes n units of k at once, or none.
 	Spend(ctx context.Context, k Key, r Rate, n int) (Spent, error)
 	// Correct gives back what c.Units had in excess of c.Cost, less what has come back
-	// already; or takes what they lacked, until the bucket owes debt units.
+	// already; or takes what they lacked, until the bucket owes debt units. A debt below 0
+	// counts as 0.
 	Correct(ctx context.Context, k Key, r Rate, debt int, c Correction) (Corrected, error)
 }
 
@@ -136,7 +137,8 @@ func (p *pot) correct(r Rate, debt int, c Correction) (out Corrected) {
 		p.level += float64(out.Owed)
 	} else if c.Mark.Epoch == p.epoch {
 		left := c.Mark.Ahead - (p.leaked - c.Mark.Leaked) - p.before(c.Mark)
-		back := math.Floor(min(float64(c.Units-c.Cost), left+nearly, p.level+nearly))
+		// left is at most p.level: it is what is out up to this call, of all that is out.
+		back := math.Floor(min(float64(c.Units-c.Cost), left+nearly))
 		if back > 0 {
 			out.Returned = int(back)
 			p.level = max(0, p.level-back)

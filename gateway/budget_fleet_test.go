@@ -68,6 +68,12 @@ func TestH34_OneBudgetForAFleet(t *testing.T) {
 		t.Errorf("Stats = %+v and %+v; want 50 of 100 left, and 950 of the route's 1000", s, r)
 	}
 
+	if err := sites[0].g.Update(configs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if s := stats(0); s.Refused != 1 || s.Returned != 55 {
+		t.Errorf("Stats = %+v after Update; want the same budget with its counters", s)
+	}
 	lines[0].Cut()
 	if status, retry := send(0, `{"max_tokens":10}`); status != 503 || retry <= 0 {
 		t.Errorf("got %d, Retry-After %v without the engine; want 503", status, retry)

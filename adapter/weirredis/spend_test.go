@@ -80,11 +80,18 @@ func TestT15_AFullBucketIsForgotten(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	l, ctx, k := open(t, s), t.Context(), key("soon full")
 	r := fleet.Rate{Permits: 1000, Per: time.Second, Burst: 100}
-	first, err := l.Spend(ctx, k, r, 100)
+	owe := func() { // makes a bucket as well
+		t.Helper()
+		if got, err := l.Correct(ctx, k, r, 0, fleet.Correction{Cost: 1}); err != nil || got.Owed != 1 {
+			t.Fatalf("Correct = %+v, %v; want 1 owed", got, err)
+		}
+	}
+	owe()
+	first, err := l.Spend(ctx, k, r, 99)
 	if err != nil || !first.OK {
 		t.Fatalf("Spend = %+v, %v", first, err)
 	}
-	if got, err := l.Correct(ctx, k, r, 0, fleet.Correction{Mark: first.Mark, Units: 100, Cost: 90}); err != nil {
+	if got, err := l.Correct(ctx, k, r, 0, fleet.Correction{Mark: first.Mark, Units: 99, Cost: 90}); err != nil {
 		t.Fatalf("Correct = %+v, %v", got, err)
 	}
 	for end := time.Now().Add(patience); len(s.Texts("KEYS", "weir:[br]:*")) > 0; <-time.After(20 * time.Millisecond) {
@@ -93,10 +100,12 @@ func TestT15_AFullBucketIsForgotten(t *testing.T) {
 		}
 	}
 	slow := fleet.Rate{Permits: 1, Per: time.Hour, Burst: 100}
-	if next, err := l.Spend(ctx, k, slow, 100); err != nil || !next.OK || next.Mark.Epoch == first.Mark.Epoch {
+	r = slow
+	owe()
+	if next, err := l.Spend(ctx, k, slow, 99); err != nil || !next.OK || next.Mark.Epoch == first.Mark.Epoch {
 		t.Fatalf("Spend = %+v, %v; want it in another epoch than %+v", next, err, first)
 	}
-	if got, err := l.Correct(ctx, k, slow, 0, fleet.Correction{Mark: first.Mark, Units: 100}); err != nil || got.Returned != 0 {
+	if got, err := l.Correct(ctx, k, slow, 0, fleet.Correction{Mark: first.Mark, Units: 99}); err != nil || got.Returned != 0 {
 		t.Errorf("Correct = %+v, %v; want nothing of the earlier bucket back", got, err)
 	}
 }

@@ -38,7 +38,7 @@ if cost > spent then
   x = x + took
 elseif e and ARGV[7] == e then
   local left = tonumber(ARGV[9]) - (l - tonumber(ARGV[10])) - before(tonumber(ARGV[8]), tonumber(ARGV[11]), tonumber(ARGV[12]))
-  back = math.max(0, math.floor(math.min(spent - cost, left + 1e-6, x + 1e-6)))
+  back = math.max(0, math.floor(math.min(spent - cost, left + 1e-6)))
   if back > 0 then
     x, n, r = math.max(0, x - back), n + 1, r + back
   end
