@@ -292,7 +292,7 @@ func TestG2_MessagesThatLookAlike(t *testing.T) {
 	}
 }
 
-// G4: a client's copy of a response loses nothing either.
+// G4: a copy of a response loses nothing, neither a client's nor a server's.
 func TestG4_ACopyLosesNothing(t *testing.T) {
 	want := wrapperspb.Double(math.Copysign(0, -1))
 	c := newClient(t, weirgrpc.ClientOptions{Options: shared(weir.Options{TTL: time.Hour}), OneIdentity: true})
@@ -305,6 +305,13 @@ func TestG4_ACopyLosesNothing(t *testing.T) {
 		})
 		if err != nil || !math.Signbit(got.GetValue()) {
 			t.Errorf("the reply is %v, %v; want a negative zero", got, err)
+		}
+	}
+	server := newServer(t, shared(weir.Options{TTL: time.Hour}))
+	for range 2 {
+		got, err := call(t.Context(), server, message("item", "1"), func(context.Context, any) (any, error) { return want, nil })
+		if v, ok := got.(*wrapperspb.DoubleValue); err != nil || !ok || v == want || !math.Signbit(v.GetValue()) {
+			t.Errorf("the response is %v, %v; want a copy with a negative zero", got, err)
 		}
 	}
 }
