@@ -86,6 +86,7 @@ func (g *Guard[K, V]) joinFleet() error {
 	g.flights.Splits = true
 	m, err := fleetclient.New(fleetclient.Options{
 		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.o.Codec.Name(),
+		PushValue: t.o.Pushed(), PushMemory: t.o.PushMemory, MemoryCap: t.o.MemoryCap,
 		Hooks: fleetclient.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Expired: g.expiredElsewhere, Reset: g.demoteAll, Pending: g.pendingInFleet},
 	})
 	t.Client = m

@@ -429,7 +429,7 @@ func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answ
 	if g.fleet != nil {
 		from := r.ended
 		if a.fromTier {
-			from = r.lookups[i].asked
+			from = r.lookups[i].asked - int64(r.lookups[i].age)
 		}
 		a.entry.capped(later(from, g.fleet.o.MemoryCap))
 	}

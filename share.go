@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/fleetclient"
@@ -13,6 +14,7 @@ import (
 type fleetLookup[V any] struct {
 	sub   *fleetclient.Subscription
 	asked instant             // when the request for the answer below was sent
+	age   time.Duration       // how old the answer was then, if it was pushed
 	first *fleetclient.Answer // an answer already received, by the load from which this one was split off
 	grant uint64              // the fence of a lease that was granted but is not held yet, which closeLookups gives up; 0: none
 
@@ -119,9 +121,10 @@ func (r *run[K, V]) askNext(p *fleetLookup[V], ask fleet.Ask) (fleetclient.Answe
 	return a, err
 }
 
-// granted records the lease of an answer, if it has one, before anything else
-// uses the answer.
+// granted records the age of an answer and its lease, if it has one, before anything
+// else uses the answer.
 func (p *fleetLookup[V]) granted(a fleetclient.Answer, err error) {
+	p.age = a.Age
 	if err == nil && a.Grant == fleet.GrantLease {
 		p.grant = a.Fence
 	}

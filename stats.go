@@ -87,6 +87,7 @@ type FleetStats struct {
 
 	Waits  uint64 // for another instance's load
 	Pushes uint64 // changes that the Tier has reported
+	Pushed uint64 // requests for which the Tier had pushed the value, so that it was not called
 	Resets uint64 // times that some may have been missed
 
 	// Pending is the number of invalidations that the Tier has not acknowledged yet.
@@ -115,7 +116,7 @@ func (g *Guard[K, V]) fleetStats() FleetStats {
 		LostLeases: m.LostLeases, Refused: m.Refused,
 		Acquires: m.Acquires, Fresh: m.Fresh, Granted: m.Granted, Held: m.Held, Cooling: m.Cooling,
 		Settled: m.Settled, Extended: m.Extended, Writes: m.Writes, TagReads: m.TagReads,
-		Unavailable: m.Unavailable, Waits: m.Waits, Pushes: m.Pushes, Resets: m.Resets,
+		Unavailable: m.Unavailable, Waits: m.Waits, Pushes: m.Pushes, Pushed: m.PushedUsed, Resets: m.Resets,
 		Pending: m.Pending, Blocked: m.Blocked, Queued: m.Queued, Replayed: m.Replayed,
 	}
 }

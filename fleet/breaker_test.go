@@ -28,6 +28,9 @@ func (h *heard) add(format string, args ...any) {
 func (h *heard) Changed(name string, fence uint64, removed bool) {
 	h.add("changed %s %v", name, removed)
 }
+func (h *heard) Pushed(name string, e fleet.Entry, _ uint64) {
+	h.add("pushed %s %s", name, e.Data)
+}
 func (h *heard) Released(name string)           { h.add("released %s", name) }
 func (h *heard) Expired(tag string, seq uint64) { h.add("expired %s", tag) }
 func (h *heard) Tagged(tag string, seq uint64)  { h.add("tagged %s", tag) }

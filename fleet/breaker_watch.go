@@ -31,6 +31,9 @@ var _ Watcher = forward{}
 func (f forward) Changed(name string, fence uint64, removed bool) {
 	f.out.add(event{kind: changed, name: name, number: fence, removed: removed})
 }
+func (f forward) Pushed(name string, e Entry, now uint64) {
+	f.out.add(event{kind: valued, name: name, entry: e, number: now})
+}
 func (f forward) Released(name string) { f.out.add(event{kind: released, name: name}) }
 func (f forward) Tagged(tag string, seq uint64) {
 	f.out.add(event{kind: tagged, name: tag, number: seq})

@@ -44,6 +44,24 @@ type Config struct {
 	// at most an hour, and MaxCooling from Cooling to a day. A negative Cooling
 	// disables it: the instances load one after another.
 	Cooling, MaxCooling time.Duration
+
+	// PushValues lets the Tier push small values of keys that several instances request,
+	// together with the news that they have changed: an instance that has such a value
+	// sends no request for it. It is off by default because it widens who can see values:
+	// Redis does not restrict tracking by key patterns, so every user of the engine
+	// with the right to use CLIENT TRACKING receives what is pushed. An instance with
+	// PushValues off neither pushes values nor uses them.
+	PushValues bool
+
+	// MaxPush is the largest entry that is pushed, in bytes, with its header. Zero:
+	// DefaultMaxPush. From 1 to LargestPush.
+	MaxPush int
+
+	// PushMemory bounds the bytes of the pushed values that an instance keeps until
+	// they are requested, and of the list of keys that it keeps values for, which are
+	// those that it requested last. Zero: DefaultPushMemory. From MinPushMemory to
+	// 1<<40.
+	PushMemory int
 }
 
 // Defaults and bounds of a [Config].
@@ -58,6 +76,13 @@ const (
 	// within a [Breaker]'s DefaultDeadline.
 	MinLease     = 100 * time.Millisecond
 	MinMemoryCap = 100 * time.Millisecond
+
+	DefaultMaxPush    = 1 << 10
+	LargestPush       = 64 << 10
+	DefaultPushMemory = 32 << 20
+	MinPushMemory     = 256 << 10
+
+	mostPushMemory = 1 << 40
 
 	minMaxKeep   = time.Second
 	year         = 366 * 24 * time.Hour
@@ -82,6 +107,9 @@ func (c Config) Validate() error {
 	within("MaxKeep", c.MaxKeep, minMaxKeep, year)
 	f.Check(c.Cooling <= maxCooling, "Cooling", c.Cooling, fmt.Sprintf("at most %v; negative disables it", maxCooling))
 	within("MaxCooling", c.MaxCooling, max(cmp.Or(c.Cooling, DefaultCooling), 0), maxCoolingTo)
+	f.Check(c.MaxPush >= 0 && c.MaxPush <= LargestPush, "MaxPush", c.MaxPush, fmt.Sprintf("0 (the default), or from 1 to %d", LargestPush))
+	f.Check(c.PushMemory == 0 || c.PushMemory >= MinPushMemory && int64(c.PushMemory) <= mostPushMemory, "PushMemory", c.PushMemory,
+		fmt.Sprintf("0 (the default), or from %d to %d", MinPushMemory, int64(mostPushMemory)))
 	return f.Err()
 }
 
@@ -97,7 +125,18 @@ func (c Config) WithDefaults() Config {
 	c.MaxKeep = cmp.Or(c.MaxKeep, DefaultMaxKeep)
 	c.Cooling = cmp.Or(c.Cooling, DefaultCooling)
 	c.MaxCooling = cmp.Or(c.MaxCooling, max(DefaultMaxCooling, c.Cooling))
+	c.MaxPush = cmp.Or(c.MaxPush, DefaultMaxPush)
+	c.PushMemory = cmp.Or(c.PushMemory, DefaultPushMemory)
 	return c
+}
+
+// Pushed returns how many bytes a pushed value may have: MaxPush, or 0 if PushValues is
+// off. Call it on a Config that has its defaults.
+func (c Config) Pushed() int {
+	if !c.PushValues {
+		return 0
+	}
+	return c.MaxPush
 }
 
 // Failed returns the Outcome of a failed load: the key cools, unless cooling is

@@ -41,9 +41,9 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("%+v: Validate = %v; want a fault of %q", tt.c, err, tt.want)
 		}
 	}
-	all := fleet.Config{Tier: tier, Lease: -1, MemoryCap: -1, MaxKeep: -1, Cooling: 2 * time.Hour, MaxCooling: -1}
-	if joined, ok := all.Validate().(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 5 {
-		t.Errorf("Validate = %v; want all five faults", all.Validate())
+	all := fleet.Config{Tier: tier, Lease: -1, MemoryCap: -1, MaxKeep: -1, Cooling: 2 * time.Hour, MaxCooling: -1, MaxPush: -1, PushMemory: 1}
+	if joined, ok := all.Validate().(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 7 {
+		t.Errorf("Validate = %v; want all seven faults", all.Validate())
 	}
 }
 
@@ -52,6 +52,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := fleet.Config{
 		Tier: tier, Lease: fleet.DefaultLease, MemoryCap: fleet.DefaultMemoryCap, MaxKeep: fleet.DefaultMaxKeep,
 		Cooling: fleet.DefaultCooling, MaxCooling: fleet.DefaultMaxCooling,
+		MaxPush: fleet.DefaultMaxPush, PushMemory: fleet.DefaultPushMemory,
 	}
 	if got := (fleet.Config{Tier: tier}).WithDefaults(); got != want || got.Validate() != nil {
 		t.Errorf("WithDefaults = %+v (%v); want %+v, which is valid", got, got.Validate(), want)

@@ -93,6 +93,8 @@ type memoryKey struct {
 	failure  Failure
 	cooling  time.Duration // until when
 	cools    time.Duration // for how long
+
+	heat heat
 }
 
 // NewMemory returns an empty Memory.
@@ -205,6 +207,9 @@ func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
 		ans.Grant, ans.Fence = GrantLease, m.nextLocked(k, now)
 		k.lease, k.granted = now+a.Lease, a.Lease
 	}
+	if a.Push && (ans.Grant == GrantFresh || ans.Grant == GrantHeld) {
+		k.heat.asked()
+	}
 	return ans, nil
 }
 
@@ -253,6 +258,7 @@ func (m *Memory) Settle(ctx context.Context, key Key, fence uint64, o Outcome) (
 	k.lease = 0
 	if o.Entry != nil {
 		k.store(o.Entry, now)
+		m.pushLocked(k, o.Entry, now)
 		m.tellLocked(key.Namespace, event{kind: changed, name: k.key.Name, number: fence})
 		return true, nil
 	}
@@ -273,6 +279,15 @@ func (k *memoryKey) store(e *Entry, now time.Duration) {
 	k.fence, k.fresh, k.keep = k.last, after(now, e.Fresh), after(now, e.Keep)
 	k.ended, k.lasts = false, e.Fresh
 	k.warm()
+}
+
+// pushLocked pushes e, which was just stored, if that pays. m.mu must be held.
+func (m *Memory) pushLocked(k *memoryKey, e *Entry, now time.Duration) {
+	watchers := m.watchers[k.key.Namespace]
+	if k.heat.stored(e.Push && e.Keep > 0, PushPays(len(watchers), len(e.Data))) && len(watchers) > 0 {
+		pushed := Entry{Data: bytes.Clone(e.Data), Fence: k.fence, Fresh: e.Fresh}
+		m.tellLocked(k.key.Namespace, event{kind: valued, name: k.key.Name, entry: pushed, number: m.micros(now)})
+	}
 }
 
 // clamp limits the remaining times of k after the clock was set back: none may exceed
@@ -329,6 +344,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (uint64, error) {
 	switch {
 	case w.Entry != nil:
 		k.store(w.Entry, now)
+		m.pushLocked(k, w.Entry, now)
 	case w.Expire:
 		k.fresh, k.ended = min(k.fresh, now), true
 	default:

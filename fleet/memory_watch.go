@@ -10,18 +10,24 @@ import (
 // behind gets a single Reset instead of the queued pushes.
 const maxUntold = 1 << 14
 
+// maxUntoldValues is the number of queued pushes from which values are dropped: they are
+// large, and a Watcher that does not get one asks for it.
+const maxUntoldValues = 1 << 10
+
 // An event is a call to a Watcher.
 type event struct {
 	kind    eventKind
 	name    string // of a key, or a tag
 	number  uint64 // a fence, or an invalidation's
 	removed bool
+	entry   Entry // for valued; number is the engine's time
 }
 
 type eventKind uint8
 
 const (
 	changed eventKind = iota
+	valued
 	released
 	tagged
 	expired
@@ -34,6 +40,8 @@ func (e event) tell(w Watcher) {
 	switch e.kind {
 	case changed:
 		w.Changed(e.name, e.number, e.removed)
+	case valued:
+		w.Pushed(e.name, e.entry, e.number)
 	case released:
 		w.Released(e.name)
 	case tagged:
@@ -65,7 +73,7 @@ type watch struct {
 func (w *watch) add(e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
+	if w.stopped || e.kind == valued && len(w.queue) >= maxUntoldValues {
 		return
 	}
 	if len(w.queue) >= maxUntold {

@@ -86,6 +86,10 @@ type Ask struct {
 
 	// Cooled requests a lease even while the key cools after a failure.
 	Cooled bool
+
+	// Push reports that a pushed value would have made this Ask unnecessary: the Tier
+	// counts it to decide about later pushes, see Entry.Push.
+	Push bool
 }
 
 // AnyFence, as Ask.NewerThan, makes every entry count as stale.
@@ -161,6 +165,14 @@ type Entry struct {
 	// Keep is the maximum time from now that it is stored. Only Settle and Write use
 	// it.
 	Keep time.Duration
+
+	// Push lets the Tier push Data to the Watchers, with Watcher.Pushed, if that is
+	// likely to save the engine more than it costs. Only Settle and Write use it. A
+	// Tier pushes the values of a key that was requested by others: if it gave, since
+	// the key's last store, as many GrantFresh and GrantHeld to Asks with Push as
+	// PushPays returns, it pushes the next value, and PushRun more before it counts
+	// again. A Tier may also never push values.
+	Push bool
 }
 
 // A Failure describes a load that failed.
@@ -214,6 +226,11 @@ type Watcher interface {
 	// Changed: the key has a new entry, or, if removed is set, no earlier entry may
 	// be used any more. All entries with a lower fence are out of date.
 	Changed(name string, fence uint64, removed bool)
+
+	// Pushed: the key has the new entry e, by the engine's time now (as Answer.Now).
+	// Changed reports it, too, usually next. A Watcher may retain e.Data, and must not
+	// modify it.
+	Pushed(name string, e Entry, now uint64)
 
 	// Released: a lease has ended and left no new entry.
 	Released(name string)

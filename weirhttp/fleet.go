@@ -112,6 +112,7 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	m = &fleetClient{o: o, cache: c}
 	m.client, err = fleetclient.New(fleetclient.Options{
 		Tier: o.Tier, Namespace: o.Namespace, Lease: o.Lease, Keep: o.MaxKeep, Codec: codec,
+		PushValue: o.Pushed(), PushMemory: o.PushMemory, MemoryCap: o.MemoryCap,
 		Hooks: fleetclient.Hooks{Changed: m.changed, Tagged: m.tagged, Expired: m.expired, Reset: m.reset, Pending: m.pending},
 	})
 	if err != nil {

@@ -25,6 +25,9 @@ func fleetHistory(t *testing.T, seed uint64) {
 		o.FinishAbandoned, o.Relearn = seed%3 == 0, time.Duration(seed%3)*100*time.Millisecond
 		o.MaxObject, o.Fleet.MaxObject = 1<<(11+seed%3), 1<<(10+seed%4)
 		o.Fleet.Lease, o.Fleet.MemoryCap = time.Second, time.Second
+		if seed%3 > 0 {
+			o.Fleet.PushValues, o.Fleet.MaxPush = true, 16<<10
+		}
 		if seed%5 == 0 {
 			o.RefreshAhead = 0.5
 		}

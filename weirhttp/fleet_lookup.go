@@ -200,6 +200,7 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 		s.Root, s.Place = l.mark, placeOf(l.at)
 	}
 	s.Fence.Store(r.Entry.Fence)
+	s.Checked.Store(now.Add(-r.Age).UnixNano())
 	return s
 }
 
@@ -305,7 +306,7 @@ func (l *fleetLookup) serve(s *responses.Stored, r reply) step {
 	case r.Grant == fleet.GrantCooling:
 		because = &fleet.RemoteError{Failure: r.Failure}
 	case s == l.f.known:
-		s.Checked.Store(time.Now().UnixNano())
+		s.Checked.Store(time.Now().Add(-r.Age).UnixNano())
 	}
 	l.f.found(s, because, l.waited && r.Grant != fleet.GrantHeld)
 	return stepDone

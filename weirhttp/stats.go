@@ -150,6 +150,7 @@ type FleetStats struct {
 	Unavailable uint64 `json:"unavailable"` // failed calls of the Tier
 	Waits       uint64 `json:"waits"`
 	Pushes      uint64 `json:"pushes"`
+	Pushed      uint64 `json:"pushed"` // requests answered by a pushed value
 	Resets      uint64 `json:"resets"`
 	// Pending is how many purges the Tier has not acknowledged yet. Blocked: one of
 	// them covers everything, or there were too many, so that nothing from the Tier
@@ -167,7 +168,7 @@ func (c *fleetClient) stats() *FleetStats {
 		Acquires: s.Acquires, Fresh: s.Fresh, Granted: s.Granted, Held: s.Held, Cooling: s.Cooling,
 		Settled: s.Settled, Refused: s.Refused, Extended: s.Extended, LostLeases: s.LostLeases,
 		Writes: s.Writes, TagReads: s.TagReads, Unavailable: s.Unavailable,
-		Waits: s.Waits, Pushes: s.Pushes, Resets: s.Resets,
+		Waits: s.Waits, Pushes: s.Pushes, Pushed: s.PushedUsed, Resets: s.Resets,
 		Pending: s.Pending, Blocked: s.Blocked, Queued: s.Queued, Replayed: s.Replayed,
 	}
 	if state := c.o.Tier.Abilities().State; state != nil {

@@ -34,7 +34,8 @@
 //	  +client|setname +client|tracking +cluster|slots
 //
 // Tracking is not restricted by key patterns: a user with that right sees the names of all
-// pushed keys, of all Prefixes.
+// pushed keys, of all Prefixes, and with fleet.Config.PushValues also the pushed values.
+// That option needs the right +info, too: without it no value is pushed.
 //
 // # What the engine must keep
 //

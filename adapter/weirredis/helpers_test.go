@@ -39,6 +39,9 @@ func newRecorder() *recorder { return &recorder{told: make(chan string, 1<<16)} 
 func (r *recorder) Changed(name string, fence uint64, removed bool) {
 	r.told <- fmt.Sprintf("changed %q %d %v", name, fence, removed)
 }
+func (r *recorder) Pushed(name string, e fleet.Entry, now uint64) {
+	r.told <- fmt.Sprintf("pushed %q %d %q %v", name, e.Fence, e.Data, e.Fresh)
+}
 func (r *recorder) Released(name string)           { r.told <- fmt.Sprintf("released %q", name) }
 func (r *recorder) Expired(tag string, seq uint64) { r.told <- fmt.Sprintf("expired %q %d", tag, seq) }
 func (r *recorder) Tagged(tag string, seq uint64)  { r.told <- fmt.Sprintf("tagged %q %d", tag, seq) }

@@ -31,6 +31,9 @@ func (n *notes) note(format string, args ...any) {
 func (n *notes) Changed(name string, fence uint64, removed bool) {
 	n.note("changed %s %d %v", name, fence, removed)
 }
+func (n *notes) Pushed(name string, e fleet.Entry, _ uint64) {
+	n.note("pushed %s %d %s", name, e.Fence, e.Data)
+}
 func (n *notes) Released(name string)           { n.note("released %s", name) }
 func (n *notes) Expired(tag string, seq uint64) { n.note("expired %s %d", tag, seq) }
 func (n *notes) Tagged(tag string, seq uint64)  { n.note("tagged %s %d", tag, seq) }

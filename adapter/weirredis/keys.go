@@ -1,8 +1,10 @@
 package weirredis
 
 import (
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/fleet"
 )
@@ -15,6 +17,8 @@ import (
 //	weir:m:{namespace/name}            limit
 //	weir:b:{namespace/name}            budget: units of cost
 //	weir:r:{namespace/name}            its latest corrections
+//	weir:p:{namespace/name}:b:17:9:5:v push: value, with the fence, the engine's time,
+//	                                   microseconds of freshness, and the bytes
 //	weir:p:{namespace/name}:c:17       push: changed, with the fence
 //	weir:p:{namespace/name}:r:17       push: removed
 //	weir:p:{namespace/name}:l:17       push: released
@@ -87,6 +91,7 @@ func namespaceTag(namespace string) string {
 
 // Kinds of pushes, as in the names above. The scripts write them.
 const (
+	pushValue    = "b"
 	pushChanged  = "c"
 	pushRemoved  = "r"
 	pushReleased = "l"
@@ -100,6 +105,11 @@ type push struct {
 	namespace string
 	name      string // of the key, or the tag
 	number    uint64 // the fence, or the invalidation's number
+
+	// Of a value.
+	now   uint64
+	fresh time.Duration
+	data  string
 }
 
 // parsePush reads the name of a key, without the prefix up to "p:". It reports
@@ -123,6 +133,10 @@ func parsePush(s string) (p push, ok bool) {
 		if number, name, ok = strings.Cut(number, ":"); !ok {
 			return push{}, false
 		}
+	case isKey && kind == pushValue:
+		if number, ok = p.readValue(number); !ok {
+			return push{}, false
+		}
 	case !isKey || kind != pushChanged && kind != pushRemoved && kind != pushReleased:
 		return push{}, false
 	}
@@ -136,9 +150,26 @@ func parsePush(s string) (p push, ok bool) {
 	return p, okSpace && okName
 }
 
+// readValue reads what follows the kind of a value's push, and returns its fence.
+func (p *push) readValue(s string) (fence string, ok bool) {
+	fence, s, _ = strings.Cut(s, ":")
+	now, s, _ := strings.Cut(s, ":")
+	fresh, data, ok := strings.Cut(s, ":")
+	if !ok {
+		return "", false
+	}
+	const most = math.MaxInt64 / int64(time.Microsecond)
+	n, errNow := strconv.ParseUint(now, 10, 64)
+	us, errFresh := strconv.ParseInt(fresh, 10, 64)
+	p.now, p.fresh, p.data = n, time.Duration(min(max(us, -most), most))*time.Microsecond, data
+	return fence, errNow == nil && errFresh == nil
+}
+
 // tell calls the method of w for p.
 func (p push) tell(w fleet.Watcher) {
 	switch p.kind {
+	case pushValue:
+		w.Pushed(p.name, fleet.Entry{Data: []byte(p.data), Fence: p.number, Fresh: p.fresh}, p.now)
 	case pushChanged, pushRemoved:
 		w.Changed(p.name, p.number, p.kind == pushRemoved)
 	case pushReleased:

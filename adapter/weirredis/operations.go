@@ -50,13 +50,9 @@ func (e *engine) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.A
 	if err := errors.Join(checkKey(k), checkLease(a.Lease)); err != nil {
 		return fleet.Answer{}, err
 	}
-	cooled := "0"
-	if a.Cooled {
-		cooled = "1"
-	}
 	n := e.names(k)
 	m, err := e.script(ctx, "acquire", acquireScript, []string{n.state, n.entry},
-		decimal(min(a.NewerThan, maxExact)), decimal(min(a.Joined, maxExact)), micros(a.Lease), cooled)
+		decimal(min(a.NewerThan, maxExact)), decimal(min(a.Joined, maxExact)), micros(a.Lease), flag(a.Cooled), flag(a.Push))
 	if err != nil {
 		return fleet.Answer{}, err
 	}
@@ -140,14 +136,11 @@ func (e *engine) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.
 		args = append(append(args, "entry"), entryArgs(o.Entry)...)
 		return yes(e.script(ctx, "settle", settleScript, []string{n.state, n.entry}, args...))
 	}
-	remove, came := "0", "nothing"
-	if o.Remove {
-		remove = "1"
-	}
+	came := "nothing"
 	if o.Cool > 0 {
 		came = "failure"
 	}
-	args = append(args, came, remove, cut(o.Failure.Kind, maxFailureKind), cut(o.Failure.Text, fleet.MaxFailureText),
+	args = append(args, came, flag(o.Remove), cut(o.Failure.Kind, maxFailureKind), cut(o.Failure.Text, fleet.MaxFailureText),
 		micros(o.Cool), micros(o.MaxCool))
 	return yes(e.script(ctx, "settle", settleScript, []string{n.state, n.entry}, args...))
 }
@@ -161,7 +154,14 @@ func entryArgs(e *fleet.Entry) []string {
 	if e.Keep > 0 && keep == 0 {
 		keep = 1
 	}
-	return []string{string(e.Data), micros(e.Fresh), decimal(int64(keep))}
+	return []string{string(e.Data), micros(e.Fresh), decimal(int64(keep)), flag(e.Push && keep > 0)}
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
 }
 
 // Write is of fleet.Tier.

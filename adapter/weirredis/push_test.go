@@ -117,13 +117,14 @@ func TestWatchStops(t *testing.T) {
 
 type changed func()
 
-func (c changed) Changed(string, uint64, bool) { c() }
-func (changed) Released(string)                {}
-func (changed) Tagged(string, uint64)          {}
-func (changed) Expired(string, uint64)         {}
-func (changed) Lost()                          {}
-func (changed) Recovered()                     {}
-func (changed) Reset()                         {}
+func (c changed) Changed(string, uint64, bool)     { c() }
+func (changed) Pushed(string, fleet.Entry, uint64) {}
+func (changed) Released(string)                    {}
+func (changed) Tagged(string, uint64)              {}
+func (changed) Expired(string, uint64)             {}
+func (changed) Lost()                              {}
+func (changed) Recovered()                         {}
+func (changed) Reset()                             {}
 
 // The tracking connection is restored and works again, and the loss is reported.
 func TestClientKill(t *testing.T) {

@@ -132,10 +132,11 @@ type watcher struct {
 
 var _ fleet.Watcher = (*watcher)(nil)
 
-func (*watcher) Changed(string, uint64, bool) {}
-func (*watcher) Released(string)              {}
-func (*watcher) Tagged(string, uint64)        {}
-func (*watcher) Expired(string, uint64)       {}
+func (*watcher) Changed(string, uint64, bool)       {}
+func (*watcher) Pushed(string, fleet.Entry, uint64) {}
+func (*watcher) Released(string)                    {}
+func (*watcher) Tagged(string, uint64)              {}
+func (*watcher) Expired(string, uint64)             {}
 
 // Lost implements fleet.Watcher.
 func (w *watcher) Lost() {

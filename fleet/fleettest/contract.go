@@ -42,6 +42,7 @@ var contract = []sentence{
 	{"TagsOverARestart", (*suite).tagsOverARestart},
 	{"WatchTells", (*suite).watchTells},
 	{"WatchTellsInOrder", (*suite).watchInOrder},
+	{"ValuesArePushed", (*suite).valuesArePushed},
 	{"WatchEndsWithStop", (*suite).watchEnds},
 	{"AnyBytesAreNames", (*suite).anyBytes},
 	{"NamespacesAreApart", (*suite).namespacesAreApart},

@@ -381,6 +381,9 @@ func (w *faultyWatcher) pass(fn func(fleet.Watcher)) {
 func (w *faultyWatcher) Changed(name string, fence uint64, removed bool) {
 	w.pass(func(to fleet.Watcher) { to.Changed(name, fence, removed) })
 }
+func (w *faultyWatcher) Pushed(name string, e fleet.Entry, now uint64) {
+	w.pass(func(to fleet.Watcher) { to.Pushed(name, e, now) })
+}
 func (w *faultyWatcher) Released(name string) {
 	w.pass(func(to fleet.Watcher) { to.Released(name) })
 }

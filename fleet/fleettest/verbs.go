@@ -123,8 +123,10 @@ func (s *suite) wantEntry(e *fleet.Entry, data string, fence uint64) {
 type ear struct {
 	mu    sync.Mutex
 	calls []string
-	inUse bool // a call is in progress
-	twice bool // two calls overlapped
+	inUse bool        // a call is in progress
+	twice bool        // two calls overlapped
+	entry fleet.Entry // the last pushed value
+	now   uint64      // its time
 }
 
 func (e *ear) note(format string, args ...any) {
@@ -142,12 +144,21 @@ func (e *ear) note(format string, args ...any) {
 func changed(name string, fence uint64, removed bool) string {
 	return fmt.Sprintf("changed %q %d %v", name, fence, removed)
 }
+func pushed(name string, fence uint64, data string) string {
+	return fmt.Sprintf("pushed %q %d %q", name, fence, data)
+}
 func released(name string) string           { return fmt.Sprintf("released %q", name) }
 func tagged(tag string, seq uint64) string  { return fmt.Sprintf("tagged %q %d", tag, seq) }
 func expired(tag string, seq uint64) string { return fmt.Sprintf("expired %q %d", tag, seq) }
 
 func (e *ear) Changed(name string, fence uint64, removed bool) {
 	e.note("%s", changed(name, fence, removed))
+}
+func (e *ear) Pushed(name string, v fleet.Entry, now uint64) {
+	e.mu.Lock()
+	e.entry, e.now = v, now
+	e.mu.Unlock()
+	e.note("%s", pushed(name, v.Fence, string(v.Data)))
 }
 func (e *ear) Released(name string)           { e.note("%s", released(name)) }
 func (e *ear) Tagged(tag string, seq uint64)  { e.note("%s", tagged(tag, seq)) }

@@ -27,6 +27,12 @@ type Options struct {
 	Codec     string        // name of the codec: entries of other codecs are not used
 	Hooks     Hooks
 
+	// PushValue bounds the bytes of a value that may be pushed; 0 or less: none is
+	// pushed or kept. PushMemory bounds the bytes that are kept, and MemoryCap how
+	// long after its store a pushed value is used.
+	PushValue, PushMemory int
+	MemoryCap             time.Duration
+
 	// MaxPending bounds the bytes of invalidations that the engine has not
 	// acknowledged. 0 means DefaultMaxPending.
 	MaxPending int
@@ -80,6 +86,7 @@ type Client struct {
 
 	backlog backlog
 	history history
+	kept    kept
 }
 
 // A change is a Write, or if fence is 0, an invalidation by tag.
@@ -121,7 +128,7 @@ func New(o Options) (*Client, error) {
 	}
 	given := o.Tier
 	o.Tier = survivor{tier: given}
-	c := &Client{o: o, given: given, subs: make(map[string][]*Subscription), own: make(map[change]bool)}
+	c := &Client{o: o, given: given, subs: make(map[string][]*Subscription), own: make(map[change]bool), kept: newKept(&o)}
 	var err error
 	c.stop, err = o.Tier.Watch(o.Namespace, (*watcher)(c))
 	return c, err
@@ -141,6 +148,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	if first {
 		c.stop()
+		c.hear(false)
 	}
 	unsent := c.settleUp(ctx)
 	c.mu.Lock()
@@ -236,7 +244,7 @@ func (c *Client) Put(ctx context.Context, name string, w fleet.Write) (uint64, e
 
 func (c *Client) put(ctx context.Context, name string, w fleet.Write) (uint64, error) {
 	if w.Entry != nil {
-		w.Entry.Keep = min(w.Entry.Keep, c.o.Keep)
+		c.sent(w.Entry)
 	}
 	known := c.view(name)
 	fence, err := c.o.Tier.Write(ctx, c.key(name), w)
@@ -250,10 +258,17 @@ func (c *Client) put(ctx context.Context, name string, w fleet.Write) (uint64, e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seenLocked(name, fence, !w.Expire || w.Entry != nil)
+	c.kept.raise(name, fence+1)
 	for _, s := range c.subs[name] { // the push may arrive much later
 		s.pushed = max(s.pushed, fence)
 	}
 	return fence, nil
+}
+
+// sent completes an entry that is sent to the Tier.
+func (c *Client) sent(e *fleet.Entry) {
+	e.Keep = min(e.Keep, c.o.Keep)
+	e.Push = len(e.Data) <= c.o.PushValue
 }
 
 // counted counts an error of the Tier and returns it.
@@ -274,6 +289,7 @@ func (w *watcher) Changed(name string, fence uint64, removed bool) {
 	c.count.pushes.Add(1)
 	c.mu.Lock()
 	c.seenLocked(name, fence, removed)
+	c.kept.raise(name, fence)
 	for _, s := range c.subs[name] {
 		s.pushed = max(s.pushed, fence)
 		s.wakeLocked()
@@ -282,6 +298,15 @@ func (w *watcher) Changed(name string, fence uint64, removed bool) {
 	c.mu.Unlock()
 	if c.o.Hooks.Changed != nil && !own {
 		c.o.Hooks.Changed(name, fence, removed)
+	}
+}
+
+func (w *watcher) Pushed(name string, e fleet.Entry, now uint64) {
+	c := (*Client)(w)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept.pushed(name, e, now) {
+		c.count.pushedKept.Add(1)
 	}
 }
 
@@ -318,11 +343,16 @@ func (c *Client) told(hook func(string), tag string, seq uint64, expired bool) {
 	}
 }
 
-func (w *watcher) Lost() { (*Client)(w).wakeAll(false) }
+func (w *watcher) Lost() {
+	(*Client)(w).wakeAll(false)
+}
 
 // Recovered only sends what is pending: waiters were woken at Lost, and no push
 // was missed.
-func (w *watcher) Recovered() { (*Client)(w).hurry() }
+func (w *watcher) Recovered() {
+	(*Client)(w).hear(true)
+	(*Client)(w).hurry()
+}
 
 func (w *watcher) Reset() {
 	c := (*Client)(w)
@@ -334,11 +364,25 @@ func (w *watcher) Reset() {
 	c.hurry()
 }
 
-// wakeAll wakes all waiters. If changes may have been missed, everything that
-// subscriptions have read so far counts as overtaken.
+// hear discards the kept values, because pushes may be missing, or may have been. If
+// on is false, none is kept until it is called again.
+func (c *Client) hear(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hearLocked(on)
+}
+
+func (c *Client) hearLocked(on bool) {
+	c.kept.clear()
+	c.kept.deaf = !on
+}
+
+// wakeAll wakes all waiters, at Lost and at Reset. At Reset changes may have been
+// missed: everything that subscriptions have read so far counts as overtaken.
 func (c *Client) wakeAll(missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.hearLocked(missed)
 	if missed {
 		c.synced, c.tagSeq = false, 0
 		c.missed++

@@ -92,6 +92,7 @@ func instances(t *testing.T, n int) []*instance {
 				Expired: func(tag string) { in.hook("expired %s", tag) },
 				Reset:   func() { in.hook("reset") },
 			},
+			PushValue: 1 << 10, PushMemory: 1 << 20, MemoryCap: time.Minute,
 		})
 		if err != nil {
 			t.Fatalf("New = %v; want nil", err)

@@ -119,7 +119,7 @@ func (c *Client) settle(name string, fence uint64, o fleet.Outcome) (bool, error
 		o = fleet.Outcome{}
 	}
 	if o.Entry != nil {
-		o.Entry.Keep = min(o.Entry.Keep, c.o.Keep)
+		c.sent(o.Entry)
 	}
 	ok, err := c.o.Tier.Settle(context.Background(), c.key(name), fence, o)
 	switch {
@@ -127,6 +127,11 @@ func (c *Client) settle(name string, fence uint64, o fleet.Outcome) (bool, error
 		_ = c.counted(err)
 	case ok && !void:
 		c.count.settled.Add(1)
+		if o.Entry != nil { // the owner has this value
+			c.mu.Lock()
+			c.kept.raise(name, fence+1)
+			c.mu.Unlock()
+		}
 	default:
 		c.count.refused.Add(1)
 	}

@@ -101,6 +101,7 @@ func (c *Client) oweLocked(s subject, expire bool, cause error) {
 		for _, sub := range c.subs[s.name] {
 			sub.missed = true
 		}
+		c.kept.forget(s.name)
 	} else if s == everything {
 		c.overtakeLocked()
 	}
@@ -141,8 +142,9 @@ func (c *Client) overflowLocked(cause error) {
 }
 
 // overtakeLocked marks everything that subscriptions have read so far as
-// overtaken. c.mu must be held.
+// overtaken, and discards the kept values. c.mu must be held.
 func (c *Client) overtakeLocked() {
+	c.kept.clear()
 	for _, subs := range c.subs {
 		for _, s := range subs {
 			s.missed = true
@@ -237,6 +239,7 @@ func (c *Client) send(p *pending, round uint64, w fleet.Write) {
 			c.noteOwn(change{name: p.name, fence: fence})
 			c.mu.Lock()
 			c.seenLocked(p.name, fence, !w.Expire)
+			c.kept.raise(p.name, fence)
 			c.mu.Unlock()
 		}
 	}

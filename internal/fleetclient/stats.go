@@ -9,6 +9,8 @@ type Stats struct {
 	Writes, TagReads, Unavailable           uint64
 	Waits, Pushes, Resets                   uint64
 
+	PushedKept, PushedUsed uint64 // pushed values, and those that answered an Ask
+
 	Pending          int    // invalidations that the engine has not acknowledged, at present
 	Blocked          bool   // one of them is of everything
 	Queued, Replayed uint64 // invalidations that became pending, and those acknowledged later
@@ -21,6 +23,7 @@ type counters struct {
 	settled, refused, extended, lost        atomic.Uint64
 	writes, tagReads, unavailable           atomic.Uint64
 	waits, pushes, resets                   atomic.Uint64
+	pushedKept, pushedUsed                  atomic.Uint64
 	queued, replayed, overflows, histories  atomic.Uint64
 }
 
@@ -36,5 +39,6 @@ func (c *Client) Stats() Stats {
 		Settled: n.settled.Load(), Refused: n.refused.Load(), Extended: n.extended.Load(), LostLeases: n.lost.Load(),
 		Writes: n.writes.Load(), TagReads: n.tagReads.Load(), Unavailable: n.unavailable.Load(),
 		Waits: n.waits.Load(), Pushes: n.pushes.Load(), Resets: n.resets.Load(),
+		PushedKept: n.pushedKept.Load(), PushedUsed: n.pushedUsed.Load(),
 	}
 }

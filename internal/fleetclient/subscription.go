@@ -75,18 +75,21 @@ type Answer struct {
 	// Value is Entry's value; nil if there is no entry, or none that this
 	// instance can decode and use.
 	Value *fleet.Value
+	// Age is how long ago the Tier may have given the answer: more than 0 if it was
+	// pushed. Entry.Fresh takes it into account.
+	Age time.Duration
 }
 
 // maxAsks bounds the calls to the Tier that skip an unusable entry.
 const maxAsks = 3
 
-// Ask makes one request to the Tier. An entry that was invalidated by tag or
-// cannot be decoded counts as absent; one expired by tag is stale. Pending
-// invalidations of the key are sent first; if that fails, Ask fails. An error
+// Ask makes one request to the Tier, unless a value was pushed. An entry that was
+// invalidated by tag or cannot be decoded counts as absent; one expired by tag is
+// stale. Pending invalidations of the key are sent first; if that fails, Ask fails. An error
 // that matches fleet.ErrUnavailable means that the instance is on its own.
 func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 	c := s.c
-	ask.Lease = c.o.Lease
+	ask.Lease, ask.Push = c.o.Lease, c.o.PushValue > 0
 	for try := range maxAsks {
 		s.startOver()
 		if err := c.yield(ctx, everything, subject{name: s.name}); err != nil {
@@ -95,8 +98,18 @@ func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 		if err := c.sync(ctx); err != nil {
 			return Answer{}, c.counted(err)
 		}
-		c.count.acquires.Add(1)
 		known := c.view(s.name)
+		if raw, age, ok := s.take(ask, known); ok {
+			v, stale, err := s.read(ctx, raw)
+			if err != nil {
+				return Answer{}, c.counted(err)
+			}
+			if v != nil && !stale {
+				return Answer{Answer: raw, Value: v, Age: age}, nil
+			}
+		}
+		c.count.acquires.Add(1)
+		asked := time.Now()
 		raw, err := c.o.Tier.Acquire(ctx, c.key(s.name), ask)
 		if err != nil {
 			return Answer{}, c.counted(err)
@@ -106,6 +119,7 @@ func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 			s.giveBack(raw)
 			continue
 		}
+		s.want(raw, asked, known)
 		a := Answer{Answer: raw}
 		stale := false
 		if raw.Entry != nil {

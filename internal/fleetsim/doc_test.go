@@ -64,7 +64,8 @@ package fleetsim_test
 //     within three commands (225 ms, and pauses) of the write, because a reply may
 //     have been on its way; (b) from memory, for less than MemoryCap after the write,
 //     or after the end of the load if that is later; (c) from its own flight, to
-//     calls that begin before the flight's load has ended and settled. For an
+//     calls that begin before the flight's load has ended and settled. If values are
+//     pushed, bound (b) also holds for those from the tier. For an
 //     InvalidateAll whose push was lost silently, bounds (a) and (b) are longer by
 //     MemoryCap, because that is how often the instance reads what was cleared.
 //     Superseded results obey the same rule: they are returned to calls that began

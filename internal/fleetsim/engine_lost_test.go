@@ -149,7 +149,7 @@ func goesBack(t *testing.T, seed uint64) {
 		for range 3 {
 			line := fleettest.NewFaults(e)
 			b := fleet.WithBreaker(line, fleet.BreakerOptions{})
-			g := c.guard(b, weir.Options{Name: "rows", TTL: ttl, Fleet: weir.Fleet{Config: fleet.Config{Tier: b, Lease: lease, MemoryCap: 5 * time.Second}}})
+			g := c.guard(b, weir.Options{Name: "rows", TTL: ttl, Fleet: weir.Fleet{Config: fleet.Config{Tier: b, Lease: lease, MemoryCap: 5 * time.Second, PushValues: seed%3 > 0}}})
 			t.Cleanup(func() {
 				_ = g.Close(context.Background())
 				_ = b.Close(context.Background())

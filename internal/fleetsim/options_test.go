@@ -32,6 +32,8 @@ type simOptions struct {
 	longLoads          float64
 	failing            float64
 
+	pushes bool // values are pushed
+
 	actions []simAction
 }
 
@@ -72,6 +74,7 @@ func simDraw(seed uint64) simOptions {
 		o.breaker = r.IntN(4) == 0
 	}
 	o.drawActions(r)
+	o.pushes = r.IntN(3) > 0
 	return o
 }
 
@@ -83,7 +86,7 @@ func (o *simOptions) guard(t fleet.Tier) weir.Options {
 		LoadTimeout: o.loadTimeout, SoftTimeout: o.softTimeout, AbandonGrace: o.grace,
 		FailureMemo: weir.FailureMemo{Transient: o.memo},
 		Fleet: weir.Fleet{
-			Config: fleet.Config{Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: o.maxKeep, Cooling: o.cooling[0], MaxCooling: o.cooling[1]}, CancelLost: o.cancelLost,
+			Config: fleet.Config{Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: o.maxKeep, Cooling: o.cooling[0], MaxCooling: o.cooling[1], PushValues: o.pushes}, CancelLost: o.cancelLost,
 		},
 	}
 }

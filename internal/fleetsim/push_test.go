@@ -45,6 +45,15 @@ func (p simPush) Changed(name string, fence uint64, removed bool) {
 	})
 }
 
+func (p simPush) Pushed(name string, e fleet.Entry, now uint64) {
+	l := p.l
+	p.send("pushed", name, e.Fence, simHeard{}, func(w fleet.Watcher) {
+		e := e
+		e.Fence = l.shown(e.Fence)
+		w.Pushed(name, e, now)
+	})
+}
+
 func (p simPush) Released(name string) {
 	p.l.w.mu.Lock()
 	n := p.l.w.engine.register(name).last

@@ -102,6 +102,9 @@ func (w *simWorld) outdatedLocked(c simCall, b *simBirth, r weir.Result[simValue
 	case r.Source == weir.FromTier:
 		// The Tier was called before the write, at most three commands earlier.
 		limit = wr.at + 3*w.slackLocked(c.in) + missed
+		if w.o.pushes && b.settled > 0 { // or it was pushed, and is memory since
+			limit = max(limit, max(wr.at, b.ended)+w.o.cap+missed)
+		}
 		if c.began < limit {
 			return
 		}

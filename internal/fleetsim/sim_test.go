@@ -114,6 +114,12 @@ func TestFleetSim(t *testing.T) {
 		n = 2000
 	}
 	const lanes = 4
+	t.Cleanup(func() {
+		t.Logf("%d requests were answered by pushed values", simPushed.Load())
+		if n >= 200 && simPushed.Load() == 0 {
+			t.Error("no pushed value was ever used")
+		}
+	})
 	for lane := range lanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
 			t.Parallel()

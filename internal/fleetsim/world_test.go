@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -184,6 +185,9 @@ func (w *simWorld) crash(slot int) {
 	w.late.Go(func() { in.close() })
 }
 
+// simPushed counts the requests that were answered by pushed values, in all histories.
+var simPushed atomic.Uint64
+
 // close closes the Guard, and checks that everything has ended.
 func (in *simInst) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -192,6 +196,7 @@ func (in *simInst) close() {
 	if err := in.guard.Close(ctx); err != nil && !(errors.As(err, &lost) && in.link.isCut()) {
 		in.w.break_("end: %s: Close = %v", in.name, err)
 	}
+	simPushed.Add(in.guard.Stats().Fleet.Pushed)
 	if in.breaker != nil {
 		in.breaker.Close(context.Background())
 	}

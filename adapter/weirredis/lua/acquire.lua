@@ -1,13 +1,14 @@
 -- Acquire: returns a value, the right to load it, or the reason why it returns neither.
 -- KEYS: state, entry.
 -- ARGV: entries up to this fence are stale; from this fence on they are fresh
--- (0: none); lease in microseconds; 1 to load even while cooling.
+-- (0: none); lease in microseconds; 1 to load even while cooling; 1 if a pushed value
+-- would have been used instead.
 -- Returns grant (as fleet.Grant), fence, remaining; of the entry its fence ('' for
 -- no entry), remaining freshness, bytes; of the failure kind and text; the time.
 -- All times are in microseconds.
 local now = clock()
 local fence, fresh, data, ended, lasts = read(KEYS[2], 'f', 'u', 'd', 'x', 'n')
-local last, lease, cooling, kind, why, granted, cools = read(KEYS[1], 'f', 'l', 'c', 'k', 't', 'g', 'w')
+local last, lease, cooling, kind, why, granted, cools, heat = read(KEYS[1], 'f', 'l', 'c', 'k', 't', 'g', 'w', 'h')
 lease, cooling = num(lease), num(cooling)
 if not (fence and tonumber(fence) and fresh and tonumber(fresh) and data) then -- none, or not in our format
   fence, data = false, false
@@ -33,10 +34,12 @@ end
 if fence then
   local newer, joined, f = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(fence)
   if (joined > 0 and f >= joined and not ended) or (f > newer and fresh > now) then
+    if ARGV[5] == '1' and last then asked(KEYS[1], heat) end -- without a state, it would never expire
     return answer(1, '0', 0)
   end
 end
 if lease > now then
+  if ARGV[5] == '1' then asked(KEYS[1], heat) end
   return answer(3, text(num(last)), lease - now)
 end
 if cooling > now and ARGV[4] ~= '1' then

@@ -71,3 +71,44 @@ local function store(key, fence, now, fresh, data, keep_ms)
   redis.call('HDEL', key, 'x') -- after HSET, so that a full memory rejects the script at its first write
   redis.call('PEXPIRE', key, text(keep_ms))
 end
+
+-- asked counts a fresh or held answer in the field h of the state, if its caller would
+-- have used a pushed value. h is the number of those since the last store; less than
+-- 0: how many stores push their value without counting; '-': the last value must not be
+-- pushed. A memory that is full does not fail the answer.
+local function asked(state, h)
+  if h ~= '-' and num(h) >= 0 then
+    redis.pcall('HSET', state, 'h', text(num(h) + 1))
+  end
+end
+
+-- pays returns how many requests a pushed value of this many bytes must save: the
+-- engine's costs, in ns, per instance and per byte, next to a request (fleet.PushPays).
+-- Without the right to run INFO it is never pushed.
+local function pays(bytes)
+  local info = redis.pcall('INFO', 'clients')
+  local n = type(info) == 'string' and tonumber(string.match(info, 'tracking_clients:(%d+)'))
+  return n and 1 + math.floor(n * (160 + 0.51 * bytes) / 47000) or math.huge
+end
+
+-- push_value pushes a value that was just stored, if it may be and if that pays. Its name
+-- sorts before the one that reports the change: a message of the engine is in the order of
+-- names, so an instance has the value before it is woken. A version that does not know
+-- the kind b ignores it.
+local function push_value(state, h, prefix, may, fence, now, fresh, data)
+  if may ~= '1' then
+    if h and h ~= '-' then redis.call('HSET', state, 'h', '-') end
+    return
+  end
+  local n = num(h)
+  if n < 0 then
+    n = n + 1
+  elseif n > 0 and n >= pays(#data) then
+    n = -16 -- fleet.PushRun
+  else
+    if h then redis.call('HDEL', state, 'h') end
+    return
+  end
+  redis.call('HSET', state, 'h', text(n))
+  tell(prefix .. 'b:' .. fence .. ':' .. text(now) .. ':' .. text(fresh) .. ':' .. data)
+end

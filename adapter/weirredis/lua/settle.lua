@@ -2,16 +2,17 @@
 -- KEYS: state, entry.
 -- ARGV: fence; prefix of the names of pushes; the result of the load ('entry',
 -- 'failure', 'nothing'); then for an entry its bytes, microseconds of freshness,
--- milliseconds to keep it; or otherwise 1 to remove the stored entry, and for a
+-- milliseconds to keep it, 1 if it may be pushed; or otherwise 1 to remove the stored entry, and for a
 -- failure its kind, text, cooling and maximum cooling in microseconds.
 local now = clock()
-local last, row, cooling = read(KEYS[1], 'f', 'r', 'c')
+local last, row, cooling, heat = read(KEYS[1], 'f', 'r', 'c', 'h')
 if last ~= ARGV[1] then
   return 0
 end
 if ARGV[3] == 'entry' then
   store(KEYS[2], last, now, tonumber(ARGV[5]), ARGV[4], tonumber(ARGV[6]))
   redis.call('HDEL', KEYS[1], 'l', 'g', 'c', 'w', 'k', 't', 'r')
+  push_value(KEYS[1], heat, ARGV[2], ARGV[7], last, now, tonumber(ARGV[5]), ARGV[4])
   remember(KEYS[1], KEYS[2], 0)
   tell(ARGV[2] .. 'c:' .. last)
   return 1

@@ -19,6 +19,9 @@ type Fleet struct {
 	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"After a failed call, how long no proxy calls the origin for the same URL if it can serve a stale response. The time doubles with each failure in a row, up to max_cooling. none disables it. routes.cache.cooling is the same for each proxy separately."`
 	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"Upper bound of cooling; at least cooling."`
 	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Largest body that is stored in Redis. Each proxy fetches larger ones itself."`
+	PushValues  bool     `yaml:"push_values" default:"false" gw:"PushValues" help:"Redis pushes small responses that several proxies request, so that fewer requests go to Redis. Every user of this Redis who may use CLIENT TRACKING can receive them. Needs the right +info."`
+	MaxPush     Size     `yaml:"max_push" default:"1KiB" min:"1B" max:"64KiB" gw:"MaxPush" help:"Largest response that is pushed, with its header."`
+	PushMemory  Size     `yaml:"push_memory" default:"32MiB" min:"256KiB" max:"1TiB" gw:"PushMemory" help:"Limit on the memory for pushed responses that have not been requested yet, and for the names of the URLs requested last."`
 	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What happens to client rates, and to budgets of the fleet, while Redis is unreachable. open: all requests are admitted. closed: they get 503. local_share: each proxy enforces its share. Required if a route has a rate or a budget is the fleet's, because no default suits everyone."`
 	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"Maximum number of proxies. Required by local_share."`
 }
