@@ -64,6 +64,7 @@ func (g *Group) load(ctx context.Context, key string) (Answer, error) {
 // A Crowd is the outcome of concurrent callers.
 type Crowd struct {
 	Loads   int64     // run by the Group during the crowd
+	Alone   int64     // of those, by Members whose tier was unavailable, or missed its deadline
 	Failed  int64     // callers
 	Error   string    // of one of the failed callers
 	TookMS  []float64 // of each successful caller, in no order
@@ -73,7 +74,7 @@ type Crowd struct {
 // Crowd calls Get for key on each Member, with callers concurrent callers each.
 func (g *Group) Crowd(ctx context.Context, key string, callers int) Crowd {
 	c := Crowd{Members: len(g.members)}
-	before := g.loads.Load()
+	before, alone := g.loads.Load(), g.alone()
 	start := make(chan struct{})
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -100,8 +101,17 @@ func (g *Group) Crowd(ctx context.Context, key string, callers int) Crowd {
 	}
 	close(start)
 	all.Wait()
-	c.Loads = g.loads.Load() - before
+	c.Loads, c.Alone = g.loads.Load()-before, g.alone()-alone
 	return c
+}
+
+// alone returns the number of loads that Members have run without the tier.
+func (g *Group) alone() int64 {
+	var n uint64
+	for _, m := range g.members {
+		n += m.Guard.Stats().Fleet.Alone
+	}
+	return int64(n) //nolint:gosec // counts of loads
 }
 
 // A Flow is a steady load on each Member.

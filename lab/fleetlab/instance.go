@@ -28,6 +28,7 @@ type InstanceOptions struct {
 	// fleet: each instance has only its own memory and flights.
 	Engine           Engine
 	Lease, MemoryCap time.Duration // 0: weir's defaults
+	Pushes           bool          // values are pushed
 }
 
 // options returns the options of the Guard, except for its Fleet.

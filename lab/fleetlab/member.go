@@ -26,7 +26,7 @@ func Join(o InstanceOptions, load func(ctx context.Context, key string) (Answer,
 			return nil, err
 		}
 		m.leave = leave
-		options.Fleet = weir.Fleet{Config: fleet.Config{Tier: tier, Namespace: o.Engine.Namespace, Lease: o.Lease, MemoryCap: o.MemoryCap}}
+		options.Fleet = weir.Fleet{Config: fleet.Config{Tier: tier, Namespace: o.Engine.Namespace, Lease: o.Lease, MemoryCap: o.MemoryCap, PushValues: o.Pushes}}
 	}
 	var err error
 	m.Guard, err = weir.New(load, options)

@@ -89,6 +89,7 @@ const (
 	sixtyFourOf  = "64 instances × 16 callers"
 	holderDies   = "holder killed"
 	engineHung   = "Redis hangs"
+	withValues   = ", values pushed"
 	steadyState  = "steady state"
 	addedP50     = "added to the load, p50, ms"
 	addedP99     = "added to the load, p99, ms"
@@ -98,6 +99,7 @@ const (
 	floorGet     = "commands a Get at the least"
 	lateGets     = "Gets that began late"
 	ranForLoads  = "loads"
+	aloneLoads   = "loads after a missed deadline"
 	servedWithin = "all served, ms"
 )
 
@@ -116,12 +118,17 @@ func runFleetCold(ctx context.Context, l *scenario.Lab) error {
 	n := &numbers{lab: l, redis: redis, table: result.Table{Title: "What was found", Head: []string{"", "found", "wanted"}}}
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error {
-			return n.cold(ctx, sixteenOf64, 16, scenario.Size(l, 64, 8), scenario.Size(l, 100, 3))
+			return n.cold(ctx, sixteenOf64, false, 16, scenario.Size(l, 64, 8), scenario.Size(l, 100, 3))
 		},
 		func(ctx context.Context) error {
-			return n.cold(ctx, sixtyFourOf, scenario.Size(l, 64, 24), scenario.Size(l, 16, 2), scenario.Size(l, 20, 2))
+			return n.cold(ctx, sixteenOf64+withValues, true, 16, scenario.Size(l, 64, 8), scenario.Size(l, 100, 3))
 		},
-		n.holderDies, n.engineHung, n.steady,
+		func(ctx context.Context) error {
+			return n.cold(ctx, sixtyFourOf, false, scenario.Size(l, 64, 24), scenario.Size(l, 16, 2), scenario.Size(l, 20, 2))
+		},
+		n.holderDies, n.engineHung,
+		func(ctx context.Context) error { return n.steady(ctx, steadyState, false) },
+		func(ctx context.Context) error { return n.steady(ctx, steadyState+withValues, true) },
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -153,8 +160,9 @@ func crowdOf(ctx context.Context, s *scenario.Server, key string) (fleetlab.Crow
 }
 
 // cold measures crowds that want a cold key, one after another.
-func (n *numbers) cold(ctx context.Context, variant string, members, callers, runs int) error {
+func (n *numbers) cold(ctx context.Context, variant string, pushes bool, members, callers, runs int) error {
 	set := groupSetup{Members: members, Callers: callers}
+	set.Pushes = pushes
 	if n.lab.Small { // only counts are judged: a busy machine must not open the breaker
 		set.Engine.Deadline = 2 * time.Second
 	}
@@ -166,7 +174,7 @@ func (n *numbers) cold(ctx context.Context, variant string, members, callers, ru
 		return err
 	}
 	var took []float64
-	var most, failed, loads int64
+	var most, failed, loads, alone int64
 	m, err := n.lab.MeasureBy(ctx, s, scenario.Job{Variant: variant}, func(ctx context.Context) (result.Measurement, error) {
 		before, err := fleetlab.CommandsAt(ctx, n.redis.URL)
 		if err != nil {
@@ -179,7 +187,7 @@ func (n *numbers) cold(ctx context.Context, variant string, members, callers, ru
 				return result.Measurement{}, err
 			}
 			took = append(took, c.TookMS...)
-			most, failed, loads = max(most, c.Loads), failed+c.Failed, loads+c.Loads
+			most, failed, loads, alone = max(most, c.Loads), failed+c.Failed, loads+c.Loads, alone+c.Alone
 		}
 		after, err := fleetlab.CommandsAt(ctx, n.redis.URL)
 		if err != nil {
@@ -187,7 +195,7 @@ func (n *numbers) cold(ctx context.Context, variant string, members, callers, ru
 		}
 		m := n.measurement(fmt.Sprintf("%d crowds, one after another", runs), took, failed, time.Since(began))
 		m.Values = map[string]float64{
-			mostLoads: float64(most), ranForLoads: float64(loads),
+			mostLoads: float64(most), ranForLoads: float64(loads), aloneLoads: float64(alone),
 			perInstance: float64(after.Since(before).Sum()) / float64(runs*members),
 			addedP50:    m.Latency.P50 - ms(numbersWait), addedP99: m.Latency.P99 - ms(numbersWait),
 		}
@@ -198,9 +206,9 @@ func (n *numbers) cold(ctx context.Context, variant string, members, callers, ru
 	}
 	v := m.Values
 	n.row(variant+": loads in each run", fmt.Sprintf("at most %.0f", v[mostLoads]), "1")
-	n.lab.Check(variant+": one load in each run", most == 1 && loads == int64(runs), "%d loads in %d runs, at most %d in one", loads, runs, most)
+	n.lab.Check(variant+": one load in each run", most == 1 && loads == int64(runs), "%d loads in %d runs, at most %d in one; %d after a missed deadline", loads, runs, most, alone)
 	n.lab.Check(variant+": no request fails", failed == 0, "%d failed", failed)
-	if variant == sixteenOf64 {
+	if members == 16 {
 		n.row(variant+": added, p50", valueOf(v[addedP50], 1)+" ms", "at most 5 ms")
 		n.row(variant+": added, p99", valueOf(v[addedP99], 1)+" ms", "at most 20 ms")
 		n.lab.CheckTime(variant+": at most 5 ms are added at p50", v[addedP50] <= 5, "%.1f ms", v[addedP50])
@@ -317,23 +325,23 @@ func (n *numbers) engineHung(ctx context.Context) error {
 }
 
 // steady measures the cost of Gets once the memories and the tier are full.
-func (n *numbers) steady(ctx context.Context) error {
+func (n *numbers) steady(ctx context.Context, variant string, pushes bool) error {
 	set := groupSetup{Members: scenario.Size(n.lab, 8, 3)}
 	set.TTL, set.Wait = scenario.Size(n.lab, time.Minute, 2*time.Second), 5*time.Millisecond
-	set.MemoryCap = set.TTL
+	set.MemoryCap, set.Pushes = set.TTL, pushes
 	// The flow runs twice, to warm up and to measure, each time for a TTL.
 	set.Flow = fleetlab.Flow{Rate: scenario.Size(n.lab, 5000, 200), Duration: set.TTL, Keys: scenario.Size(n.lab, 100_000, 1000)}
-	s, err := n.serve(ctx, steadyState, steadyState, set)
+	s, err := n.serve(ctx, variant, variant, set)
 	if err != nil {
 		return err
 	}
-	n.lab.Step("%s, warming up for %v", steadyState, set.TTL)
+	n.lab.Step("%s, warming up for %v", variant, set.TTL)
 	if _, err := steadyOf(ctx, s, 1); err != nil {
 		return err
 	}
 	var flow fleetlab.Steady
 	var commands fleetlab.Commands
-	m, err := n.lab.MeasureBy(ctx, s, scenario.Job{Variant: steadyState}, func(ctx context.Context) (result.Measurement, error) {
+	m, err := n.lab.MeasureBy(ctx, s, scenario.Job{Variant: variant}, func(ctx context.Context) (result.Measurement, error) {
 		before, err := fleetlab.CommandsAt(ctx, n.redis.URL)
 		if err != nil {
 			return result.Measurement{}, err
@@ -352,7 +360,7 @@ func (n *numbers) steady(ctx context.Context) error {
 			Requests: flow.Gets, Good: flow.Gets - flow.Failed, Failures: flow.Failed, Seconds: flow.Seconds, PerSecond: gets / flow.Seconds,
 			Source: &result.Source{Calls: flow.Loads},
 			Values: map[string]float64{
-				commandsGet: float64(commands.Sum()) / gets, floorGet: floorOf(set.Members, set.Flow), lateGets: float64(flow.Late),
+				commandsGet: float64(commands.Sum()) / gets, floorGet: floorOf(set.Members, set.Flow, pushes), lateGets: float64(flow.Late),
 			},
 		}, nil
 	})
@@ -360,30 +368,38 @@ func (n *numbers) steady(ctx context.Context) error {
 		return err
 	}
 	v := m.Values
-	n.row(steadyState+": commands per Get", valueOf(v[commandsGet], 3), "at most 0.05")
-	n.row(steadyState+": the least, where values are not pushed", valueOf(v[floorGet], 3), "")
-	n.lab.Check(steadyState+": no request fails", flow.Failed == 0, "%d of %d failed", flow.Failed, flow.Gets)
-	n.lab.CheckTime(steadyState+": commands per Get are within a tenth of the least", v[commandsGet] <= v[floorGet]*1.1, "%.3f; %.3f", v[commandsGet], v[floorGet])
-	n.lab.Note("In the steady state the instances sent %s for %d Gets, and loaded %d times. In %v an instance gets requests for %d different keys on average. "+
-		"The least is calculated: for each load of a key the loading instance sends a lookup and a store, and every other instance that gets a request for the key before it expires sends one lookup.",
+	n.row(variant+": commands per Get", valueOf(v[commandsGet], 3), "at most 0.05")
+	n.row(variant+": the least", valueOf(v[floorGet], 3), "")
+	n.lab.Check(variant+": no request fails", flow.Failed == 0, "%d of %d failed", flow.Failed, flow.Gets)
+	slack := 1.1
+	if pushes { // a value is pushed after the second load of a key, and with pauses to count
+		slack = 1.5
+	}
+	n.lab.CheckTime(variant+": commands per Get are near the least", v[commandsGet] <= v[floorGet]*slack, "%.3f; %.3f", v[commandsGet], v[floorGet])
+	n.lab.Note(variant+": the instances sent %s for %d Gets, and loaded %d times. In %v an instance gets requests for %d different keys on average. "+
+		"The least is calculated: for each load of a key the loading instance sends a lookup and a store, and every other instance that gets a request for the key before it expires sends one lookup, unless values are pushed.",
 		commands, flow.Gets, flow.Loads, set.Flow.Duration, flow.Pairs/int64(set.Members))
 	return s.Stop()
 }
 
 // floorOf is the smallest possible number of commands per Get if the flow lasts for
-// the TTL, keys are drawn by Zipf's law with exponent 1, and values are not pushed.
+// the TTL, and keys are drawn by Zipf's law with exponent 1.
 // Let x be the Gets of a key per TTL on one of n instances. The time from one load to
 // the next is 1+1/nx of the TTL: the key expires, and the next Get loads it. Each
 // other instance gets a request for it before it expires with a probability of
-// 1-exp(-x).
-func floorOf(n int, f fleetlab.Flow) float64 {
+// 1-exp(-x), and asks for it unless every value is pushed to it.
+func floorOf(n int, f fleetlab.Flow, pushed bool) float64 {
 	gets := float64(f.Rate) * f.Duration.Seconds()
 	sum, below := 0.0, 0.0
 	for _, upTo := range newRanks(f.Keys, 1) {
 		x := gets * (upTo - below)
 		below = upTo
 		all := float64(n) * x
-		sum += all / (1 + all) * (2 + float64(n-1)*(1-math.Exp(-x)))
+		asks := float64(n-1) * (1 - math.Exp(-x))
+		if pushed {
+			asks = 0
+		}
+		sum += all / (1 + all) * (2 + asks)
 	}
 	return sum / (float64(n) * gets)
 }
