@@ -226,6 +226,9 @@ const underWayTTL = 2 * MaxDelay
 // oldest lines of the log, and then the oldest failed attempts: each error can have a
 // thousand characters of six bytes. All other bounded fields fit.
 func meta(v any) []byte {
+	if data := encodePlain(v); data != nil && len(data) <= maxMeta {
+		return data
+	}
 	data := encode(v)
 	for r, ok := v.(record); ok && len(data) > maxMeta && len(r.Log)+len(r.History) > 0; data = encode(r) {
 		if len(r.Log) > 0 {

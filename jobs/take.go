@@ -51,6 +51,11 @@ func (w *Worker) take(m jetstream.Msg) {
 	if err == nil && !first {
 		l, err = d.reread()
 	}
+	d.proceed(l, err)
+}
+
+// proceed begins the job as it was read; err is that of the read.
+func (d *delivery) proceed(l *life, err error) {
 	for tries := 0; err == nil && l != nil && tries < 8; tries++ {
 		d.life = l
 		again, err2 := d.begin()
@@ -61,8 +66,8 @@ func (w *Worker) take(m jetstream.Msg) {
 		l, err = d.reread() // the job has changed since it was read
 	}
 	if err != nil {
-		w.event(w.hurry, Event{Kind: EventTrouble, ID: work.ID, Err: err})
-		m.NakWithDelay(troubleDelay)
+		d.w.event(d.w.hurry, Event{Kind: EventTrouble, ID: d.work.ID, Err: err})
+		d.m.NakWithDelay(troubleDelay)
 	}
 }
 
@@ -273,6 +278,27 @@ func (d *delivery) keep() (stop func()) {
 // run writes the running marker and runs the attempt. The permit is released
 // when the handler has returned.
 func (d *delivery) run(permit limit.Permit, locks locks) (again bool, err error) {
+	a := d.newAttempt()
+	seq, err := d.w.queue.store.journal.Put(d.w.hurry, a.firstMarker())
+	if err != nil {
+		permit.Release(limit.Unused)
+		locks.drop()
+		return errors.Is(err, journal.ErrStale), err
+	}
+	a.marked(seq)
+	if ok, err := d.secure(a, locks); !ok {
+		permit.Release(limit.Unused)
+		return errors.Is(err, journal.ErrStale), err
+	}
+	locks.pass(d.w)
+	a.run(permit)
+	locks.drop()
+	return false, nil
+}
+
+// newAttempt returns the next attempt of the job. It has no fence until its running
+// marker is written.
+func (d *delivery) newAttempt() *attempt {
 	q := d.w.queue
 	r := d.next(StateRunning)
 	if d.State == StateRunning {
@@ -292,26 +318,21 @@ func (d *delivery) run(permit limit.Permit, locks locks) (again bool, err error)
 		marker.Spent-- // not counted yet, see secure
 		marker.Unsecured = true
 	}
-	began := time.Now()
-	seq, err := q.store.journal.Put(d.w.hurry, journal.Write{
-		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(marker), After: d.revision, TTL: underWayTTL, Mine: true,
-	})
-	if err != nil {
-		permit.Release(limit.Unused)
-		locks.drop()
-		return errors.Is(err, journal.ErrStale), err
+	return &attempt{
+		record: r, marker: marker, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data,
+		revision: d.revision, begun: d.Begun, renewed: time.Now(),
 	}
-	r.Fence = seq
-	a := &attempt{
-		record: r, marker: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data,
-		revision: seq, shown: seq, fence: seq, begun: d.Begun, renewed: began,
+}
+
+// firstMarker is the write that marks the job as running with this attempt.
+func (a *attempt) firstMarker() journal.Write {
+	return journal.Write{
+		Queue: a.w.queue.name, ID: a.id, Kind: journal.State, Meta: meta(a.marker), After: a.revision, TTL: underWayTTL, Mine: true,
 	}
-	if ok, err := d.secure(a, locks); !ok {
-		permit.Release(limit.Unused)
-		return errors.Is(err, journal.ErrStale), err
-	}
-	locks.pass(d.w)
-	a.run(permit)
-	locks.drop()
-	return false, nil
+}
+
+// marked records that the first marker is written. Its revision is the attempt's fence.
+func (a *attempt) marked(seq uint64) {
+	a.record.Fence, a.fence, a.revision, a.shown = seq, seq, seq, seq
+	a.marker = a.record
 }

@@ -155,6 +155,11 @@ const (
 	// gatherWait bounds how far apart the responses of requests arrive that expire
 	// together.
 	gatherWait = 5 * time.Millisecond
+	// A Worker with manySlots waits slotWait for more free slots if fewer than a quarter
+	// of them are free: a request for one job costs the server and the Worker as much as
+	// one for a hundred. The slots of an idle Worker are all in open requests.
+	manySlots = 64
+	slotWait  = time.Millisecond
 	// afterTrouble is the pause after a failed request to the server.
 	afterTrouble = 200 * time.Millisecond
 )
@@ -169,17 +174,26 @@ func (w *Worker) pull() {
 		case <-w.slots:
 		}
 		w.gather()
-		n := 1
-		for more := true; more && n < maxFetch; {
-			select {
-			case <-w.slots:
-				n++
-			default:
-				more = false
-			}
+		n := w.freeSlots(1)
+		if w.o.Concurrency >= manySlots && n < w.o.Concurrency/4 {
+			time.Sleep(slotWait)
+			n = w.freeSlots(n)
 		}
 		w.pulling.Go(func() { w.fetch(n) })
 	}
+}
+
+// freeSlots takes the free slots for a request that has n of them already.
+func (w *Worker) freeSlots(n int) int {
+	for n < maxFetch {
+		select {
+		case <-w.slots:
+			n++
+		default:
+			return n
+		}
+	}
+	return n
 }
 
 // fetch takes up to n jobs, and frees the slots of those that did not come.
@@ -188,10 +202,12 @@ func (w *Worker) fetch(n int) {
 	if err == nil {
 		for m := range batch.Messages() {
 			n--
-			w.pulling.Go(func() {
-				defer w.free(1)
-				w.take(m)
-			})
+			if !w.start(m) {
+				w.pulling.Go(func() {
+					defer w.free(1)
+					w.take(m)
+				})
+			}
 		}
 		err = batch.Error()
 	}

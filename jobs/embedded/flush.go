@@ -197,10 +197,10 @@ func (f *flusher) ask(a asked) {
 	}
 }
 
-// While a file is being flushed, the server can hardly write to it. So when many
-// callers wait, the next flush waits a moment for more of them. Measured with 256
-// jobs at once, this runs a quarter to a third more jobs per second than back-to-back
-// flushes.
+// While a file is being flushed, the server can hardly write to it. So after a flush of
+// many messages, the next one waits a moment for more of them: one caller may wait for
+// many. Measured with 256 jobs at once, this runs a quarter to a third more jobs per
+// second than back-to-back flushes.
 const (
 	gatherFrom = 16
 	gatherFor  = 2 * time.Millisecond
@@ -223,18 +223,20 @@ func (f *flusher) run() {
 		all := f.waiting
 		f.waiting = nil
 		f.mu.Unlock()
-		many = len(all) >= gatherFrom
+		many = false
 		done := make(map[string]error, 1)
 		for _, a := range all {
 			err, is := done[a.stream]
 			if !is {
-				empty := f.last(a.stream) == 0
+				before := f.last(a.stream)
 				if err = f.once(a.stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					f.fail(err)
 				}
-				if empty && f.last(a.stream) > 0 {
+				after := f.last(a.stream)
+				if before == 0 && after > 0 {
 					f.began()
 				}
+				many = many || after >= before+gatherFrom
 				done[a.stream] = err
 			}
 			a.answer(err)

@@ -51,6 +51,7 @@ type Journal struct {
 
 	clock   clock
 	waker   waker
+	posts   poster
 	flushes bool // flush requests are sent to the server; written by Open only
 
 	stop context.CancelFunc
@@ -75,6 +76,10 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 			return nil, err
 		}
 	}
+	if err := j.posts.start(j); err != nil {
+		j.stop()
+		return nil, j.mapError(err)
+	}
 	j.waker.start(j)
 	j.done.Go(j.keepClock)
 	return j, nil
@@ -85,6 +90,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 func (j *Journal) Close(ctx context.Context) error {
 	j.stop()
 	return wait.For(ctx, func() {
+		j.posts.close()
 		j.done.Wait()
 		j.waker.close()
 	})

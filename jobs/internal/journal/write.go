@@ -71,9 +71,27 @@ const pause = 50 * time.Millisecond
 func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 	m := j.message(w)
 	seq, err := j.putOnce(ctx, w, m, false)
-	if !errors.Is(err, ErrUnavailable) {
-		return seq, err
+	if errors.Is(err, ErrUnavailable) {
+		return j.putAgain(ctx, w, m, err)
 	}
+	return seq, err
+}
+
+// Start is Put without waiting: it calls then with the result, on any goroutine. then
+// must not block.
+func (j *Journal) Start(ctx context.Context, w Write, then func(seq uint64, err error)) {
+	m := j.message(w)
+	j.posts.send(&post{ctx: ctx, w: w, m: m, then: func(seq uint64, err error) {
+		if errors.Is(err, ErrUnavailable) {
+			go func() { then(j.putAgain(ctx, w, m, err)) }() // ends within the Journal's timeout
+			return
+		}
+		then(seq, err)
+	}})
+}
+
+// putAgain retries a write that had no response.
+func (j *Journal) putAgain(ctx context.Context, w Write, m *nats.Msg, err error) (uint64, error) {
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
 	for {
@@ -82,6 +100,7 @@ func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 			return 0, err
 		case <-time.After(pause):
 		}
+		var seq uint64
 		if seq, err = j.putOnce(ctx, w, m, true); !errors.Is(err, ErrUnavailable) {
 			return seq, err
 		}
@@ -91,30 +110,21 @@ func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 // try bounds each try of a Put or a read, so that there is time for others.
 func (j *Journal) try() time.Duration { return j.o.Timeout / 3 }
 
-// putOnce sends one write, waits for the response, and flushes. With again set, an
+// putOnce sends one write, and waits until it is stored and flushed. With again set, an
 // earlier try may already have been stored.
 func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool) (uint64, error) {
-	if j.life.Err() != nil {
-		return 0, ErrClosed
+	type result struct {
+		seq uint64
+		err error
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.try())
-	defer cancel()
-	answer, err := j.nc.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return 0, j.mapError(err)
+	done := make(chan result, 1)
+	j.posts.send(&post{ctx: ctx, w: w, m: m, again: again, then: func(seq uint64, err error) { done <- result{seq, err} }})
+	select {
+	case r := <-done:
+		return r.seq, r.err
+	case <-ctx.Done():
+		return 0, j.mapError(ctx.Err())
 	}
-	seq, err := j.acked(answer.Data)
-	if again && errors.Is(err, ErrStale) {
-		seq, err = j.mine(ctx, m)
-	}
-	if err != nil || !j.flushes || w.Unflushed {
-		return seq, err
-	}
-	if f := j.localFlusher(); w.Mine && f != nil {
-		f.Begin(j.names.stream())
-		return seq, nil
-	}
-	return seq, j.flush(ctx)
 }
 
 // acked decodes the response to a write: {"stream":"…","seq":1}, or an error. The
