@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
 
@@ -82,11 +84,17 @@ func (c *Client) UnaryInterceptor() grpc.UnaryClientInterceptor { return c.unary
 // StreamInterceptor returns the interceptor of streams, which only admits them.
 func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor { return c.stream }
 
-// Stats is like Server.Stats.
-func (c *Client) Stats() []MethodStats { return c.e.stats() }
+// Name is like Server.Name.
+func (c *Client) Name() string { return c.e.o.Name }
+
+// Stats is like Server.Stats. All methods count as implemented.
+func (c *Client) Stats() []inspect.MethodStats { return c.e.stats() }
 
 // Guards is like Server.Guards.
 func (c *Client) Guards() []weir.Inspector { return c.e.inspectors() }
+
+// Limiters is like Server.Limiters.
+func (c *Client) Limiters() []limit.Limiter { return c.e.limiters() }
 
 // InvalidateAll removes all stored responses. It is weir.Guard.InvalidateAll of all
 // Guards, and joins their errors.
@@ -104,7 +112,7 @@ func (c *Client) InvalidateAll(ctx context.Context) error {
 func (c *Client) Close(ctx context.Context) error { return c.e.close(ctx) }
 
 func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	m := c.e.method(name)
+	m := c.e.method(name, true)
 	md, _ := metadata.FromOutgoingContext(ctx)
 	ctx, err := c.e.enter(ctx, m, c.e.priority(md))
 	if err != nil {
@@ -220,7 +228,7 @@ func copyInto(to proto.Message, r *response) error {
 }
 
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, name string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	m := c.e.method(name)
+	m := c.e.method(name, true)
 	md, _ := metadata.FromOutgoingContext(ctx)
 	admitted, err := c.e.enter(ctx, m, c.e.priority(md))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -119,13 +120,13 @@ func metered(budget limit.Limiter) weirgrpc.Policy {
 }
 
 // metering are a server and a client that have a policy, by the side.
-func metering(t *testing.T, handler grpc.StreamHandler, recovered grpc.ServerOption) map[string]func(weirgrpc.Policy) (*grpc.ClientConn, func() []weirgrpc.MethodStats) {
-	return map[string]func(weirgrpc.Policy) (*grpc.ClientConn, func() []weirgrpc.MethodStats){
-		"server": func(p weirgrpc.Policy) (*grpc.ClientConn, func() []weirgrpc.MethodStats) {
+func metering(t *testing.T, handler grpc.StreamHandler, recovered grpc.ServerOption) map[string]func(weirgrpc.Policy) (*grpc.ClientConn, func() []inspect.MethodStats) {
+	return map[string]func(weirgrpc.Policy) (*grpc.ClientConn, func() []inspect.MethodStats){
+		"server": func(p weirgrpc.Policy) (*grpc.ClientConn, func() []inspect.MethodStats) {
 			s := newServer(t, weirgrpc.Options{Methods: map[string]weirgrpc.Policy{"/": p}})
 			return serveStreams(t, handler, append([]grpc.ServerOption{recovered}, s.ServerOptions()...)), s.Stats
 		},
-		"client": func(p weirgrpc.Policy) (*grpc.ClientConn, func() []weirgrpc.MethodStats) {
+		"client": func(p weirgrpc.Policy) (*grpc.ClientConn, func() []inspect.MethodStats) {
 			c := newClient(t, weirgrpc.ClientOptions{Options: weirgrpc.Options{Methods: map[string]weirgrpc.Policy{"/": p}}})
 			return serveStreams(t, handler, []grpc.ServerOption{recovered}, c.DialOptions()...), c.Stats
 		},

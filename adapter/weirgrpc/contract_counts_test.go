@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/inspect"
 )
 
 // G6: NotFound is not-found for the Guard, the Observer and the Stats of the method; other
@@ -36,10 +37,10 @@ func TestG6_CodesAreCountedAsWhatTheyAre(t *testing.T) {
 	for _, share := range []bool{true, false} {
 		seen := record()
 		o := shared(weir.Options{TTL: time.Hour, NegativeTTL: time.Hour})
-		want := weirgrpc.MethodStats{NotFound: 2, Declined: 2, Failures: 1, Hits: 2, Executed: 4, Failed: 1}
+		want := inspect.MethodStats{NotFound: 2, Declined: 2, Failures: 1, Hits: 2, Executed: 4, Failed: 1}
 		if !share {
 			o = weirgrpc.Options{}
-			want = weirgrpc.MethodStats{NotFound: 4, Declined: 2, Failures: 1}
+			want = inspect.MethodStats{NotFound: 4, Declined: 2, Failures: 1}
 		}
 		o.Observer = seen
 		s := newServer(t, o)

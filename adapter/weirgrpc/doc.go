@@ -78,7 +78,9 @@ connection have one identity.
 
 # Observability
 
-[Server.Stats] counts the calls of each method, [Server.Guards] are for consoles and
-collectors of metrics, and [Server.Explain] reports why a call would share or not.
+[Server.Stats] counts the calls of each method. Packages weirprom and weirotel export it
+for a Server or Client that is added with AddMethods, with its Guards and limiters.
+[Server.Guards] are for consoles, and [Server.Explain] reports why a call would share or
+not.
 */
 package weirgrpc

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,7 +26,7 @@ type engine struct {
 
 	methods sync.Map // of string to *method
 	known   atomic.Int64
-	others  *method // counts methods beyond MaxMethods
+	others  *method // counts methods that are not counted by name
 }
 
 // newEngine returns an engine under o. clone copies a response for each caller.
@@ -69,25 +70,34 @@ func (e *engine) policyOf(name string) *policy {
 	return e.rest
 }
 
-// method returns the method called name. Names can come from clients, as those of a
-// handler for unknown services, so only MaxMethods are remembered.
-func (e *engine) method(name string) *method {
+// method returns the method called name. implemented is false if any client can choose
+// that name. Names are remembered and counted only if their number is bounded: up to
+// MaxCounted that are implemented, and those of Options.Methods.
+func (e *engine) method(name string, implemented bool) *method {
 	if m, ok := e.methods.Load(name); ok {
 		return m.(*method)
 	}
 	p := e.policyOf(name)
 	m := &method{name: name, policy: p, safe: p.shares(name)}
-	if e.known.Load() >= MaxMethods {
+	if p.pattern != name && (!implemented || !countable(name) || e.known.Load() >= MaxCounted) {
 		m.counts = &e.others.own
 		return m
 	}
 	m.counts = &m.own
 	have, loaded := e.methods.LoadOrStore(name, m)
-	if !loaded {
+	if !loaded && p.pattern != name {
 		e.known.Add(1)
 	}
 	return have.(*method)
 }
+
+// countable reports whether name can be the value of a label of metrics.
+func countable(name string) bool {
+	return strings.HasPrefix(name, "/") && len(name) <= maxCountedName && utf8.ValidString(name)
+}
+
+// maxCountedName is the maximum length of a name that is counted separately, in bytes.
+const maxCountedName = 256
 
 // enter admits the client of a call, and returns the context with its priority, which
 // value has if the call has one in its metadata.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
+	"github.com/weir-go/weir/inspect"
 )
 
 const (
@@ -167,13 +168,13 @@ func wantCode(t *testing.T, what string, err error, want codes.Code) {
 }
 
 // statsOf returns the counts of a method.
-func statsOf(all []weirgrpc.MethodStats, method string) weirgrpc.MethodStats {
+func statsOf(all []inspect.MethodStats, method string) inspect.MethodStats {
 	for _, s := range all {
 		if s.Method == method {
 			return s
 		}
 	}
-	return weirgrpc.MethodStats{}
+	return inspect.MethodStats{}
 }
 
 // eventually waits until ok.

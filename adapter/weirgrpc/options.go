@@ -23,7 +23,8 @@ const (
 	DefaultStreams     = 1024     // streams that are open at once
 	DefaultMaxRequest  = 64 << 10 // bytes
 	DefaultMaxBytes    = 64 << 20 // of stored responses, per Policy
-	MaxMethods         = 10_000   // in Options.Methods, and counted in Stats
+	MaxMethods         = 10_000   // in Options.Methods
+	MaxCounted         = 1_000    // methods that Stats counts by name, besides those in Options.Methods
 )
 
 // An OptionError is a fault in an options struct.

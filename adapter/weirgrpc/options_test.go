@@ -2,11 +2,15 @@ package weirgrpc_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
@@ -51,18 +55,57 @@ func TestPolicyOfAMethod(t *testing.T) {
 	}
 }
 
-// Names of methods that clients make up do not fill the memory.
-func TestMethodsAreBounded(t *testing.T) {
-	s := newServer(t, weirgrpc.Options{})
-	for i := range weirgrpc.MaxMethods + 100 {
-		name := "/made.Up/" + strings.Repeat("x", i%1000) + string(rune('a'+i/1000))
-		err := s.StreamInterceptor()(nil, emptyStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: name}, func(any, grpc.ServerStream) error { return nil })
-		if err != nil {
+// C8: the number of names in the Stats, and so of label values in metrics, is bounded, and
+// clients choose none of them.
+func TestC8_MethodsAreBounded(t *testing.T) {
+	const declared = "/made.Up/Declared"
+	s := newServer(t, weirgrpc.Options{Methods: map[string]weirgrpc.Policy{declared: {}}})
+	stream := func(service any, method string) {
+		t.Helper()
+		info := &grpc.StreamServerInfo{FullMethod: method}
+		if err := s.StreamInterceptor()(service, emptyStream{ctx: t.Context()}, info, func(any, grpc.ServerStream) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
+	stream(nil, "/made.Up/ByAClient") // of the handler of unknown services
+	stream(t, "others")
+	stream(t, "/not\xffUTF-8")
+	stream(t, "/"+strings.Repeat("x", 256))
+	if all := s.Stats(); len(all) != 1 || all[0].Method != "others" || all[0].Streams != 4 {
+		t.Errorf("the Stats are %+v; want others with 4 streams", all)
+	}
+	for i := range weirgrpc.MaxCounted + 100 {
+		stream(t, "/some.Service/"+strconv.Itoa(i))
+	}
+	stream(nil, declared)
 	all := s.Stats()
-	if last := all[len(all)-1]; len(all) != weirgrpc.MaxMethods+1 || last.Method != "others" || last.Streams != 100 {
-		t.Errorf("%d methods, the last is %+v; want %d, and others with 100 streams", len(all), last, weirgrpc.MaxMethods+1)
+	if last := all[len(all)-1]; len(all) != weirgrpc.MaxCounted+2 || last.Method != "others" || last.Streams != 104 {
+		t.Errorf("%d methods, the last is %+v; want %d, and others with 104 streams", len(all), last, weirgrpc.MaxCounted+2)
+	}
+	if got := statsOf(all, declared).Streams; got != 1 {
+		t.Errorf("%d streams of the declared method; want 1", got)
+	}
+}
+
+// C8: a client chooses no name that is counted, also on a real connection.
+func TestC8_UnknownServicesAreCountedTogether(t *testing.T) {
+	s := newServer(t, weirgrpc.Options{})
+	unknown := grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil })
+	conn := serve(t, &catalog{}, append(s.ServerOptions(), unknown))
+	for _, method := range []string{"/secret.Service/A", "/secret.Service/B"} {
+		ss, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ss.RecvMsg(new(structpb.Struct)); !errors.Is(err, io.EOF) {
+			t.Fatalf("the stream ends with %v; want EOF", err)
+		}
+	}
+	if _, err := get(t.Context(), conn, "tea"); err != nil {
+		t.Fatal(err)
+	}
+	all := s.Stats()
+	if len(all) != 2 || all[0].Method != getMethod || all[1].Method != "others" || all[1].Calls != 2 {
+		t.Errorf("the Stats are %+v; want %s, and 2 calls of others", all, getMethod)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/limit"
 )
 
 // A Server has interceptors for a gRPC server. Create one with NewServer; the zero
@@ -42,12 +44,21 @@ func (s *Server) UnaryInterceptor() grpc.UnaryServerInterceptor { return s.unary
 // StreamInterceptor returns the interceptor of streams, which only admits them.
 func (s *Server) StreamInterceptor() grpc.StreamServerInterceptor { return s.stream }
 
-// Stats returns the counts of all methods that were called, sorted by name.
-func (s *Server) Stats() []MethodStats { return s.e.stats() }
+// Name returns Options.Name, or its default. It is the label of metrics.
+func (s *Server) Name() string { return s.e.o.Name }
+
+// Stats returns the counts of all methods that were called, sorted by name. At most
+// MaxCounted are counted by name, and those in Options.Methods. Methods that no service
+// implements are counted together, because clients choose their names.
+func (s *Server) Stats() []inspect.MethodStats { return s.e.stats() }
 
 // Guards returns the Guards behind the policies with Share, for consoles and collectors
 // of metrics. Each is named Options.Name and the key of its Policy in Options.Methods.
 func (s *Server) Guards() []weir.Inspector { return s.e.inspectors() }
+
+// Limiters returns the limiters of the Options and of their policies, for consoles and
+// collectors of metrics.
+func (s *Server) Limiters() []limit.Limiter { return s.e.limiters() }
 
 // InvalidateTags removes the responses with these tags, which handlers set with
 // SetDirectives. It is weir.Guard.InvalidateTags of all Guards, and joins their errors.
@@ -65,7 +76,7 @@ func (s *Server) InvalidateTags(ctx context.Context, tags ...string) error {
 func (s *Server) Close(ctx context.Context) error { return s.e.close(ctx) }
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	m := s.e.method(info.FullMethod)
+	m := s.e.method(info.FullMethod, true)
 	md, _ := metadata.FromIncomingContext(ctx)
 	ctx, err := s.e.enter(ctx, m, s.e.priority(md))
 	if err != nil {
@@ -176,7 +187,7 @@ func (c *serverCall) run(ctx context.Context, key Key) (*response, Directives, e
 
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx := ss.Context()
-	m := s.e.method(info.FullMethod)
+	m := s.e.method(info.FullMethod, srv != nil) // nil: the handler of unknown services
 	md, _ := metadata.FromIncomingContext(ctx)
 	ctx, err := s.e.enter(ctx, m, s.e.priority(md))
 	if err != nil {

@@ -2,76 +2,27 @@ package weirgrpc
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/limit"
 )
-
-// MethodStats count the calls and streams of one method since the Server or Client was
-// created. They are read one after another, so under traffic they may not add up
-// exactly.
-type MethodStats struct {
-	Method string // the full name, or "others" for those beyond MaxMethods
-
-	Calls   uint64 // calls and streams, including rejected ones
-	Streams uint64 // streams that were admitted
-	Alone   uint64 // calls that shared nothing, by reason in NotShared
-
-	// Calls that could be shared.
-	Hits     uint64 // got a fresh response from memory
-	Stale    uint64 // got a stale one
-	Joined   uint64 // waited for the execution of another call, or of another instance
-	Executed uint64 // started an execution
-	Failed   uint64 // got the failure of an execution, or left before its end
-
-	Refused       uint64 // rejected by a limiter, or after Close
-	RefusedClient uint64 // rejected by Options.ClientLimiter
-
-	// Executions, shared or not, and streams that have ended without a response, by code.
-	// They are the same classes as for a Guard and an Observer: NotFound is not-found, the
-	// other codes that are responses are successful loads, and the rest are failures.
-	NotFound uint64 // NotFound
-	Declined uint64 // another code that is a response, such as PermissionDenied
-	Failures uint64 // a code that is a failure, or a panic
-
-	// Units of Policy.Cost of calls that shared nothing, and of streams. Those of shared
-	// executions are in the Stats of the Guard.
-	CostSpent   uint64 // as stated, or else the estimate; after the end of the call
-	CostRefused uint64 // the estimates of rejected ones
-
-	NotShared NotShared
-
-	ObserverPanics uint64 // outside of Guards, which count their own
-
-	Running int // calls that share nothing, and streams, now
-}
-
-// NotShared counts calls that shared nothing, by reason.
-type NotShared struct {
-	NotSafe    uint64 // the method is not declared safe
-	Metadata   uint64 // undeclared metadata
-	Peer       uint64 // an identity of the peer without a rule
-	Scope      uint64 // Policy.Scope returned false
-	Message    uint64 // the message is no proto.Message
-	Size       uint64 // larger than Options.MaxRequest
-	CallOption uint64 // a call option that is not known to be irrelevant
-	Connection uint64 // no OneIdentity, or another connection
-	Private    uint64 // the response that the call waited for was private
-}
 
 // A method is a method that was called.
 type method struct {
 	name   string
 	policy *policy
 	safe   bool
-	counts *counts // own, or those of all methods beyond MaxMethods
+	counts *counts // own, or those of all methods that are not counted by name
 	own    counts
 }
 
-// counts are behind MethodStats.
+// counts are behind inspect.MethodStats.
 type counts struct {
 	calls, streams, alone                 atomic.Uint64
 	hits, stale, joined, executed, failed atomic.Uint64
@@ -113,17 +64,17 @@ func (c *counts) ended(err error) {
 	}
 }
 
-func (m *method) stats() MethodStats {
+func (m *method) stats() inspect.MethodStats {
 	c := m.counts
 	n := func(r reason) uint64 { return c.notShared[r].Load() }
-	return MethodStats{
+	return inspect.MethodStats{
 		Method: m.name,
 		Calls:  c.calls.Load(), Streams: c.streams.Load(), Alone: c.alone.Load(),
 		Hits: c.hits.Load(), Stale: c.stale.Load(), Joined: c.joined.Load(), Executed: c.executed.Load(), Failed: c.failed.Load(),
 		Refused: c.refused.Load(), RefusedClient: c.refusedClient.Load(),
 		NotFound: c.notFound.Load(), Declined: c.declined.Load(), Failures: c.failures.Load(),
 		CostSpent: c.costSpent.Load(), CostRefused: c.costRefused.Load(),
-		NotShared: NotShared{
+		NotShared: inspect.NotShared{
 			NotSafe: n(notSafe), Metadata: n(byMetadata), Peer: n(byPeer), Scope: n(byScope), Message: n(byMessage),
 			Size: n(bySize), CallOption: n(byOption), Connection: n(byConnection), Private: c.private.Load(),
 		},
@@ -133,13 +84,13 @@ func (m *method) stats() MethodStats {
 }
 
 // stats returns the counts of all methods that were called, by name.
-func (e *engine) stats() []MethodStats {
-	var all []MethodStats
+func (e *engine) stats() []inspect.MethodStats {
+	var all []inspect.MethodStats
 	e.methods.Range(func(_, m any) bool {
 		all = append(all, m.(*method).stats())
 		return true
 	})
-	slices.SortFunc(all, func(a, b MethodStats) int { return cmp.Compare(a.Method, b.Method) })
+	slices.SortFunc(all, func(a, b inspect.MethodStats) int { return cmp.Compare(a.Method, b.Method) })
 	if e.others.counts.calls.Load() > 0 {
 		all = append(all, e.others.stats())
 	}
@@ -153,5 +104,18 @@ func (e *engine) inspectors() []weir.Inspector {
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b weir.Inspector) int { return cmp.Compare(a.Name(), b.Name()) })
+	return all
+}
+
+// limiters returns the limiters of the Options and of the policies, by pattern.
+func (e *engine) limiters() []limit.Limiter {
+	all := []limit.Limiter{e.o.Limiter, e.o.Streams}
+	for _, pattern := range slices.Sorted(maps.Keys(e.o.Methods)) {
+		for _, l := range []limit.Limiter{e.o.Methods[pattern].Limiter, e.o.Methods[pattern].Budget} {
+			if l != nil {
+				all = append(all, l)
+			}
+		}
+	}
 	return all
 }

@@ -64,8 +64,12 @@ weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
 weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason,
 weir.reads and weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
 
-Of limiters, by weir.limit, which is the name of the upstream, of the limiter, or of
-the Guard: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
+Of gRPC methods, added with AddMethods, by weir.interceptor and weir.method:
+weir.grpc.calls, streams, executed, failed and running, avoided, errors and cost by
+weir.kind, alone and refused by weir.reason.
+
+Of limiters, by weir.limit, which is the name of the upstream, of the limiter, of the
+Guard or of the interceptor: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
 waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
 weir.server.healthy, ejected, in_flight, calls and failures; of its cache

@@ -34,10 +34,11 @@ type registry struct {
 	registration metric.Registration // of read
 
 	mu       sync.Mutex
-	closed   bool                      // guarded by mu
-	guards   map[string]weir.Inspector // guarded by mu, by name
-	routes   map[string]Route          // guarded by mu, by name
-	gateways []*gateway.Gateway        // guarded by mu
+	closed   bool                       // guarded by mu
+	guards   map[string]weir.Inspector  // guarded by mu, by name
+	routes   map[string]Route           // guarded by mu, by name
+	methods  map[string]metrics.Methods // guarded by mu, by name
+	gateways []*gateway.Gateway         // guarded by mu
 }
 
 // AddGuard adds g to the metrics, until RemoveGuard or Close. The error matches
@@ -80,6 +81,28 @@ func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
 	return nil
 }
 
+// AddMethods adds the methods, Guards and limiters of m, a *weirgrpc.Server or a
+// *weirgrpc.Client, to the metrics, until RemoveMethods or Close: all of them, or nothing
+// if there is an error, which matches ErrNil, ErrName or ErrTaken.
+func (t *Telemetry) AddMethods(m metrics.Methods) error {
+	if m == nil {
+		return fmt.Errorf("%w: the Methods is nil", ErrNil)
+	}
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	guards := maps.Clone(t.seen.guards)
+	for _, g := range m.Guards() {
+		if err := add(&guards, "Guard", g.Name(), g); err != nil {
+			return err
+		}
+	}
+	if err := add(&t.seen.methods, "Methods", m.Name(), m); err != nil {
+		return err
+	}
+	t.seen.guards = guards
+	return nil
+}
+
 func add[T any](to *map[string]T, what, name string, one T) error {
 	if name == "" {
 		return fmt.Errorf("%w: the %s has none", ErrName, what)
@@ -110,6 +133,21 @@ func (t *Telemetry) RemoveRoute(name string) bool {
 	_, ok := t.seen.routes[name]
 	delete(t.seen.routes, name)
 	return ok
+}
+
+// RemoveMethods reverses AddMethods. It reports false if there is no Methods of that name.
+func (t *Telemetry) RemoveMethods(name string) bool {
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	m, ok := t.seen.methods[name]
+	if !ok {
+		return false
+	}
+	for _, g := range m.Guards() {
+		delete(t.seen.guards, g.Name())
+	}
+	delete(t.seen.methods, name)
+	return true
 }
 
 // observe creates the instruments, and registers read for the collections of m's
@@ -150,14 +188,14 @@ func (s *registry) close() bool {
 	defer s.mu.Unlock()
 	was := s.closed
 	s.closed = true
-	s.guards, s.routes, s.gateways = nil, nil, nil
+	s.guards, s.routes, s.methods, s.gateways = nil, nil, nil, nil
 	return !was
 }
 
 // read reports all current values to o.
 func (s *registry) read(_ context.Context, o metric.Observer) error {
 	s.mu.Lock()
-	guards, routes, gateways := maps.Clone(s.guards), maps.Clone(s.routes), slices.Clone(s.gateways)
+	guards, routes, methods, gateways := maps.Clone(s.guards), maps.Clone(s.routes), maps.Clone(s.methods), slices.Clone(s.gateways)
 	s.mu.Unlock()
 
 	w := metrics.NewWalk(s.emit(o))
@@ -178,6 +216,12 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 		s.guard(o, guardKey.String(name), st)
 		w.Fleet(name, st.Fleet)
 		w.Limiters(name, guards[name].Limiter())
+	}
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		w.Methods(name, methods[name].Stats())
+		for _, l := range methods[name].Limiters() {
+			w.Limiters(name, l)
+		}
 	}
 	return nil
 }

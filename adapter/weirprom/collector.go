@@ -16,14 +16,14 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Errors of New, AddGuard and AddRoute.
+// Errors of New, AddGuard, AddRoute and AddMethods.
 var (
-	// ErrName: a Guard or a route has no name, so its metrics could not be
+	// ErrName: a Guard, a Route or a Methods has no name, so its metrics could not be
 	// distinguished.
 	ErrName = errors.New("weirprom: a name is required")
-	// ErrTaken: another Guard or another Route has that name.
+	// ErrTaken: another Guard, Route or Methods has that name.
 	ErrTaken = errors.New("weirprom: the name is taken")
-	// ErrNil: the Guard or the Route is nil.
+	// ErrNil: the Guard, the Route or the Methods is nil.
 	ErrNil = errors.New("weirprom: nil")
 	// ErrCache: Options has a Cache and a Gateway with a different one.
 	ErrCache = errors.New("weirprom: the gateway has a different cache")
@@ -38,6 +38,9 @@ type Options struct {
 	// Gateway is reported with its routes, upstreams, servers and cache, as they are
 	// at a scrape.
 	Gateway *gateway.Gateway
+	// Methods are a *weirgrpc.Server or a *weirgrpc.Client each, with different names.
+	// Their Guards are reported too, and must not be in Guards.
+	Methods []metrics.Methods
 	// Cache is the cache that Routes share. With a Gateway it may be omitted: the
 	// Gateway's own cache is used.
 	Cache *weirhttp.Cache
@@ -57,7 +60,7 @@ var (
 	_ Route                = (*weirhttp.Transport)(nil)
 )
 
-// A Collector reports Guards, HTTP handlers and a Gateway to Prometheus. All of one
+// A Collector reports Guards, HTTP handlers, gRPC methods and a Gateway to Prometheus. All of one
 // registry belong in one Collector. It describes every name that it could report, so
 // a registry rejects any further Collector (prometheus.AlreadyRegisteredError) unless
 // each has been wrapped with a distinct label (prometheus.WrapRegistererWith).
@@ -69,9 +72,10 @@ type Collector struct {
 	gateway *gateway.Gateway
 	cache   *weirhttp.Cache
 
-	mu     sync.Mutex
-	guards []guard // guarded by mu; in the order in which they were added
-	routes []route // guarded by mu; as guards
+	mu      sync.Mutex
+	guards  []guard   // guarded by mu; in the order in which they were added
+	routes  []route   // guarded by mu; as guards
+	methods []methods // guarded by mu; as guards
 }
 
 // A guard is a Guard with its name, in valid UTF-8.
@@ -84,6 +88,12 @@ type guard struct {
 type route struct {
 	name string
 	Route
+}
+
+// A methods is a Methods with its name.
+type methods struct {
+	name string
+	metrics.Methods
 }
 
 // New returns a Collector. Its error joins the errors of all sources that it could
@@ -102,6 +112,9 @@ func New(o Options) (*Collector, error) {
 	for name, r := range o.Routes {
 		faults = append(faults, c.AddRoute(name, r))
 	}
+	for _, m := range o.Methods {
+		faults = append(faults, c.AddMethods(m))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -110,6 +123,13 @@ func New(o Options) (*Collector, error) {
 
 // AddGuard adds g. The error matches ErrNil, ErrName or ErrTaken.
 func (c *Collector) AddGuard(g weir.Inspector) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.addGuardLocked(g)
+}
+
+// addGuardLocked is AddGuard. c.mu must be held.
+func (c *Collector) addGuardLocked(g weir.Inspector) error {
 	if g == nil {
 		return fmt.Errorf("%w: the Guard is nil", ErrNil)
 	}
@@ -117,8 +137,6 @@ func (c *Collector) AddGuard(g weir.Inspector) error {
 	if name == "" {
 		return fmt.Errorf("%w: set Name in the Options of the Guard", ErrName)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if slices.ContainsFunc(c.guards, func(other guard) bool { return other.name == name }) {
 		return fmt.Errorf("%w: there is already a Guard %q", ErrTaken, name)
 	}
@@ -162,6 +180,48 @@ func (c *Collector) RemoveRoute(name string) bool {
 	return len(c.routes) < before
 }
 
+// AddMethods adds the methods, Guards and limiters of m: all of them, or nothing if there
+// is an error, which matches ErrNil, ErrName or ErrTaken.
+func (c *Collector) AddMethods(m metrics.Methods) error {
+	if m == nil {
+		return fmt.Errorf("%w: the Methods is nil", ErrNil)
+	}
+	name := label(m.Name())
+	if name == "" {
+		return fmt.Errorf("%w: the Methods has none", ErrName)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.methods, func(other methods) bool { return other.name == name }) {
+		return fmt.Errorf("%w: there is already a Methods %q", ErrTaken, name)
+	}
+	before := len(c.guards)
+	for _, g := range m.Guards() {
+		if err := c.addGuardLocked(g); err != nil {
+			c.guards = c.guards[:before]
+			return err
+		}
+	}
+	c.methods = append(c.methods, methods{name, m})
+	return nil
+}
+
+// RemoveMethods removes the Methods of that name with its Guards and limiters, and reports
+// false if there is none.
+func (c *Collector) RemoveMethods(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.methods, func(m methods) bool { return m.name == label(name) })
+	if i < 0 {
+		return false
+	}
+	for _, its := range c.methods[i].Guards() {
+		c.guards = slices.DeleteFunc(c.guards, func(g guard) bool { return g.name == label(its.Name()) })
+	}
+	c.methods = slices.Delete(c.methods, i, i+1)
+	return true
+}
+
 // Describe implements [prometheus.Collector]: it sends all possible descriptions.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range all {
@@ -172,7 +232,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	guards, routes := slices.Clone(c.guards), slices.Clone(c.routes)
+	guards, routes, methods := slices.Clone(c.guards), slices.Clone(c.routes), slices.Clone(c.methods)
 	c.mu.Unlock()
 
 	s, called := sink(ch), metrics.Names{}
@@ -192,6 +252,12 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		s.guard(g, st)
 		w.Fleet(g.name, st.Fleet)
 		w.Limiters(g.name, g.Limiter())
+	}
+	for _, m := range methods {
+		w.Methods(m.name, m.Stats())
+		for _, l := range m.Limiters() {
+			w.Limiters(m.name, l)
+		}
 	}
 }
 

@@ -1,5 +1,6 @@
 /*
-Package weirprom exports metrics of Guards, HTTP handlers and gateways to Prometheus.
+Package weirprom exports metrics of Guards, HTTP handlers, gRPC methods and gateways to
+Prometheus.
 
 	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{prices, users}})
 	...
@@ -16,14 +17,15 @@ cost to a hit. Guards that are created later are added to the same Collector, se
 weir_; times are in seconds and sizes in bytes. Guards have weir_guard_…, by the label
 guard, which is Options.Name. Handlers and the routes of a gateway have weir_http_…,
 by route. A gateway has weir_gateway_…, weir_upstream_…, weir_server_… and
-weir_cache_…. Limiters have weir_limit_…, by limit: the name of the upstream, or the
-name in the limiter's own options, or if that is empty the Guard's. A fleet has
-weir_fleet_…. A gateway's routes and upstreams are its current ones: when an Update
+weir_cache_…. Methods of gRPC have weir_grpc_…, by interceptor, which is the name of the
+Server or Client of package weirgrpc, and method. Limiters have weir_limit_…, by limit:
+the name of the upstream, or the name in the limiter's own options, or if that is empty
+the Guard's or the interceptor's. A fleet has weir_fleet_…. A gateway's routes and upstreams are its current ones: when an Update
 removes one, its metrics end, and one that an Update recreates counts from zero.
 
 Label values are constants and names from the program and its configuration, which
 bound the number of series. They never contain keys or anything else that clients
-send.
+send. Package weirgrpc bounds the methods that it counts by name.
 
 A limiter shared by several Guards is reported once, and so is each part of a
 limit.All. A limiter with the name of another, or of an upstream, is reported as

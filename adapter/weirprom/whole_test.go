@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -118,6 +119,16 @@ weir_fleet_pending_invalidations guard
 weir_fleet_reads_blocked guard
 weir_fleet_queued_invalidations_total guard
 weir_fleet_replayed_invalidations_total guard
+weir_grpc_calls_total interceptor method
+weir_grpc_streams_total interceptor method
+weir_grpc_avoided_total interceptor method kind=hit|stale|joined
+weir_grpc_executed_total interceptor method
+weir_grpc_failed_total interceptor method
+weir_grpc_alone_total interceptor method reason=not_safe|metadata|peer|scope|message|size|call_option|connection|private
+weir_grpc_refused_total interceptor method reason=limit|client
+weir_grpc_errors_total interceptor method kind=not_found|declined|failure
+weir_grpc_cost_total interceptor method kind=spent|refused
+weir_grpc_running interceptor method
 `
 
 // A promise is a line of the contract.
@@ -160,6 +171,7 @@ func everything(t *testing.T) *weirprom.Collector {
 		},
 		Routes:  map[string]weirprom.Route{"alone": handler(t, weirhttp.Options{})},
 		Gateway: shop(t, tier, origin(t).URL),
+		Methods: []metrics.Methods{&catalog{name: "grpc"}},
 	}
 	for _, g := range o.Guards {
 		g := g.(*weir.Guard[string, string])
@@ -244,7 +256,7 @@ func TestC8_TypesAreThoseOfMetrics(t *testing.T) {
 
 // Label values are names from the configuration, and never sent by clients.
 func TestC8_NoLabelHoldsAKey(t *testing.T) {
-	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result", "budget"}
+	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result", "budget", "interceptor", "method"}
 	for name, f := range gather(t, everything(t)) {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {

@@ -1,5 +1,5 @@
 // Package metrics declares the metrics of limiters, upstreams, servers, a gateway,
-// its cache and a fleet once, and reads their values from Stats. The adapters for
+// its cache, a fleet and gRPC methods once, and reads their values from Stats. The adapters for
 // Prometheus and OpenTelemetry only translate: names, units and labels follow from
 // the table, so both report the same values.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/metrics"
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -43,7 +44,21 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		Open: true, Fresh: 23, Granted: 24, Held: 25, Cooling: 26, Unavailable: 27, LostLeases: 28, Waits: 29, Pushes: 30, Resets: 31,
 		Pending: 32, Blocked: true, Queued: 33, Replayed: 34,
 	})
+	w.Methods("calls", []inspect.MethodStats{{
+		Method: "/a/B", Calls: 200, Streams: 201, Hits: 202, Stale: 203, Joined: 204, Executed: 205, Failed: 206, Refused: 207, RefusedClient: 208,
+		NotFound: 209, Declined: 210, Failures: 211, CostSpent: 212, CostRefused: 213, Running: 214,
+		NotShared: inspect.NotShared{
+			NotSafe: 215, Metadata: 216, Peer: 217, Scope: 218, Message: 219, Size: 220, CallOption: 221, Connection: 222, Private: 223,
+		},
+	}})
 	want := map[string]float64{
+		"grpc.calls calls /a/B": 200, "grpc.streams calls /a/B": 201, "grpc.avoided calls /a/B hit": 202, "grpc.avoided calls /a/B stale": 203,
+		"grpc.avoided calls /a/B joined": 204, "grpc.executed calls /a/B": 205, "grpc.failed calls /a/B": 206, "grpc.refused calls /a/B limit": 207,
+		"grpc.refused calls /a/B client": 208, "grpc.errors calls /a/B not_found": 209, "grpc.errors calls /a/B declined": 210,
+		"grpc.errors calls /a/B failure": 211, "grpc.cost calls /a/B spent": 212, "grpc.cost calls /a/B refused": 213, "grpc.running calls /a/B": 214,
+		"grpc.alone calls /a/B not_safe": 215, "grpc.alone calls /a/B metadata": 216, "grpc.alone calls /a/B peer": 217, "grpc.alone calls /a/B scope": 218,
+		"grpc.alone calls /a/B message": 219, "grpc.alone calls /a/B size": 220, "grpc.alone calls /a/B call_option": 221,
+		"grpc.alone calls /a/B connection": 222, "grpc.alone calls /a/B private": 223,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
 		"gateway.unrouted": 1, "gateway.rejected": 2,

@@ -76,3 +76,18 @@ var (
 	fleetQueued      = declare(Counter, "fleet.queued_invalidations", "{invalidation}", "Invalidations that the tier did not acknowledge at the first attempt.", "guard")
 	fleetReplayed    = declare(Counter, "fleet.replayed_invalidations", "{invalidation}", "Invalidations among these that the tier has acknowledged since.", "guard")
 )
+
+// Methods of gRPC. The label interceptor is the Name of the Server or Client, and the label
+// method the full name, or others.
+var (
+	grpcCalls    = declare(Counter, "grpc.calls", "{call}", "Calls and streams, including refused ones.", "interceptor", "method")
+	grpcStreams  = declare(Counter, "grpc.streams", "{call}", "Streams that were admitted.", "interceptor", "method")
+	grpcAvoided  = declare(Counter, "grpc.avoided", "{call}", "Calls that started no execution: answered by a fresh response (hit), a stale one (stale), or the execution of another call or instance (joined).", "interceptor", "method", "kind")
+	grpcExecuted = declare(Counter, "grpc.executed", "{call}", "Calls that could be shared and started an execution.", "interceptor", "method")
+	grpcFailed   = declare(Counter, "grpc.failed", "{call}", "Calls that could be shared and got the failure of an execution, or left before its end.", "interceptor", "method")
+	grpcAlone    = declare(Counter, "grpc.alone", "{call}", "Calls that shared nothing: the method is not declared safe (not_safe); they have undeclared metadata (metadata), a peer with an identity (peer), an unknown scope (scope), no message that can be compared (message), too large a request (size), a call option that could matter (call_option), or a connection without one identity (connection); or the response was for one client (private).", "interceptor", "method", "reason")
+	grpcRefused  = declare(Counter, "grpc.refused", "{call}", "Calls and streams that were refused by a limiter (limit), or by the limit of their client (client).", "interceptor", "method", "reason")
+	grpcErrors   = declare(Counter, "grpc.errors", "{call}", "Executions and streams that ended without a response: with NotFound (not_found), another code that is a response, such as PermissionDenied (declined), or a code that is a failure, or a panic (failure).", "interceptor", "method", "kind")
+	grpcCost     = declare(Counter, "grpc.cost", "{unit}", "Units of cost of calls that shared nothing and of streams (spent), and the estimates of refused ones (refused). Those of shared executions are in the Guard's.", "interceptor", "method", "kind")
+	grpcRunning  = declare(Amount, "grpc.running", "{call}", "Calls that share nothing, and streams, that have not ended.", "interceptor", "method")
+)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -161,6 +162,49 @@ func (w *Walk) Limiters(guard string, l limit.Limiter) {
 			name = strings.ToValidUTF8(n.Name(), "\uFFFD")
 		}
 		read(w.limits.Take(name, guard+":"+name))
+	}
+}
+
+// A Methods has the methods of a gRPC server or client, and the Guards and limiters of its
+// policies. It is a *weirgrpc.Server or a *weirgrpc.Client.
+type Methods interface {
+	// Name is the value of the label interceptor.
+	Name() string
+	// Stats are of a bounded number of methods, each with another name.
+	Stats() []inspect.MethodStats
+	// Guards and Limiters always return the same.
+	Guards() []weir.Inspector
+	Limiters() []limit.Limiter
+}
+
+// Methods emits the values of gRPC methods under the name of their Server or Client.
+func (w *Walk) Methods(name string, methods []inspect.MethodStats) {
+	for _, m := range methods {
+		method := strings.ToValidUTF8(m.Method, "\uFFFD")
+		put(w, grpcCalls, m.Calls, name, method)
+		put(w, grpcStreams, m.Streams, name, method)
+		put(w, grpcAvoided, m.Hits, name, method, "hit")
+		put(w, grpcAvoided, m.Stale, name, method, "stale")
+		put(w, grpcAvoided, m.Joined, name, method, "joined")
+		put(w, grpcExecuted, m.Executed, name, method)
+		put(w, grpcFailed, m.Failed, name, method)
+		put(w, grpcAlone, m.NotShared.NotSafe, name, method, "not_safe")
+		put(w, grpcAlone, m.NotShared.Metadata, name, method, "metadata")
+		put(w, grpcAlone, m.NotShared.Peer, name, method, "peer")
+		put(w, grpcAlone, m.NotShared.Scope, name, method, "scope")
+		put(w, grpcAlone, m.NotShared.Message, name, method, "message")
+		put(w, grpcAlone, m.NotShared.Size, name, method, "size")
+		put(w, grpcAlone, m.NotShared.CallOption, name, method, "call_option")
+		put(w, grpcAlone, m.NotShared.Connection, name, method, "connection")
+		put(w, grpcAlone, m.NotShared.Private, name, method, "private")
+		put(w, grpcRefused, m.Refused, name, method, "limit")
+		put(w, grpcRefused, m.RefusedClient, name, method, "client")
+		put(w, grpcErrors, m.NotFound, name, method, "not_found")
+		put(w, grpcErrors, m.Declined, name, method, "declined")
+		put(w, grpcErrors, m.Failures, name, method, "failure")
+		put(w, grpcCost, m.CostSpent, name, method, "spent")
+		put(w, grpcCost, m.CostRefused, name, method, "refused")
+		put(w, grpcRunning, m.Running, name, method)
 	}
 }
 

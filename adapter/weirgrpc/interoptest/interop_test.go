@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirgrpc"
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -62,7 +63,7 @@ func TestG12_InteroperabilityTests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var serverOptions []grpc.ServerOption
 			dial := tt.dial
-			var stats []func() []weirgrpc.MethodStats
+			var stats []func() []inspect.MethodStats
 			if tt.server != nil {
 				s, err := weirgrpc.NewServer(*tt.server)
 				if err != nil {
@@ -96,7 +97,7 @@ func TestG12_InteroperabilityTests(t *testing.T) {
 func options(o weirgrpc.Options) *weirgrpc.Options { return &o }
 
 // checkStats checks that the calls went through the interceptors, and shared.
-func checkStats(t *testing.T, all []weirgrpc.MethodStats, shares bool) {
+func checkStats(t *testing.T, all []inspect.MethodStats, shares bool) {
 	t.Helper()
 	var calls, streams, hits, refused uint64
 	for _, s := range all {

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
 	shared "github.com/weir-go/weir/gateway/metrics"
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -34,7 +35,7 @@ func TestC8_AdaptersReportTheSameValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{g}, Gateway: l})
+	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{g}, Gateway: l, Methods: []shared.Methods{rpc{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestC8_AdaptersReportTheSameValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tel.Close()
-	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(l)} {
+	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(l), tel.AddMethods(rpc{})} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,3 +190,13 @@ func (cacheable) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=60")
 	w.Write([]byte("hello"))
 }
+
+// An rpc stands in for a server of gRPC.
+type rpc struct{}
+
+func (rpc) Name() string { return "rpc" }
+func (rpc) Stats() []inspect.MethodStats {
+	return []inspect.MethodStats{{Method: "/shop.v1.Catalog/Get", Calls: 4, Hits: 2, Alone: 1, NotShared: inspect.NotShared{Peer: 1}, Running: 1}}
+}
+func (rpc) Guards() []weir.Inspector  { return nil }
+func (rpc) Limiters() []limit.Limiter { return nil }
