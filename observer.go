@@ -45,6 +45,7 @@ type LoadInfo struct {
 	Key        any    // the key, or the first of several; never use it as a metric's label
 	Keys       int    // how many keys the load is for
 	Background bool   // a refresh that no caller waited for at its start
+	Stream     bool   // a stream of gRPC; how long it takes says nothing about the source
 }
 
 // LoadEnd describes how a load ended.

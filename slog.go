@@ -25,6 +25,9 @@ func (s *slogObserver) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
 	if end.Err != nil && end.Class != ClassNotFound {
 		level, msg = slog.LevelWarn, "weir: load failed"
 	}
+	if l.Stream {
+		msg = "weir: stream ended"
+	}
 	if end.Late {
 		msg = "weir: load ended late, its result was thrown away"
 	}

@@ -230,16 +230,16 @@ func copyInto(to proto.Message, r *response) error {
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, name string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	m := c.e.method(name, true)
 	md, _ := metadata.FromOutgoingContext(ctx)
-	admitted, err := c.e.enter(ctx, m, c.e.priority(md))
+	ctx, err := c.e.enter(ctx, m, c.e.priority(md))
 	if err != nil {
 		return nil, err
 	}
-	release, b, err := c.e.open(admitted, m, !desc.ClientStreams)
+	st, err := c.e.open(ctx, m, !desc.ClientStreams)
 	if err != nil {
 		return nil, err
 	}
-	cancel := func() {}
-	if b != nil {
+	ctx, cancel := st.ctx, func() {}
+	if st.bill != nil {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	opts, said := m.policy.listen(opts)
@@ -248,12 +248,8 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		if over.Swap(true) {
 			return
 		}
-		m.counts.ended(err)
 		cancel()
-		if b != nil {
-			b.end(trailer, header)
-		}
-		release()
+		st.end(err, trailer, header)
 	}
 	opened := false
 	defer func() {
@@ -267,8 +263,8 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		return nil, err
 	}
 	opened = true
-	if b != nil {
-		s = billedClientStream{s, b, func() { end(nil, nil, nil) }}
+	if st.bill != nil {
+		s = billedClientStream{s, st.bill, func() { end(nil, nil, nil) }}
 	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package weirgrpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -33,15 +34,24 @@ type bill struct {
 	final   bool         // guarded by mu: units do not change any more
 }
 
+// A stream is a stream that was admitted.
+type stream struct {
+	seen         // with the context of the stream
+	bill   *bill // nil if cost is not counted
+	permit limit.Permit
+}
+
 // open admits a stream. oneRequest says that its client sends one message: the estimate
 // waits for that. The limit of streams does not, because a client can open streams and send
-// nothing. release is called at the end of the stream, and so is end of the bill, which is
-// nil if cost is not counted.
-func (e *engine) open(ctx context.Context, m *method, oneRequest bool) (release func(), b *bill, err error) {
+// nothing.
+func (e *engine) open(ctx context.Context, m *method, oneRequest bool) (*stream, error) {
+	began := time.Now()
+	var b *bill
 	if m.policy.Cost != nil {
 		b = &bill{e: e, m: m}
 	}
 	var p limit.Permit
+	var err error
 	if b != nil && !oneRequest {
 		b.units = m.units(nil)
 		b.first.Do(func() {})
@@ -50,17 +60,28 @@ func (e *engine) open(ctx context.Context, m *method, oneRequest bool) (release 
 		p, err = e.admit(ctx, m, m.policy.calls, 0)
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	if b != nil {
-		b.ctx, b.cancel = context.WithCancel(ctx)
+		return nil, err
 	}
 	m.counts.streams.Add(1)
 	m.counts.running.Add(1)
-	return func() {
-		m.counts.running.Add(-1)
-		p.Release(streamOutcome)
-	}, b, nil
+	s := &stream{seen: seen{ctx: ctx, e: e, m: m, queued: time.Since(began), stream: true}, bill: b, permit: p}
+	s.begin()
+	if b != nil {
+		b.ctx, b.cancel = context.WithCancel(s.ctx)
+	}
+	return s, nil
+}
+
+// end is called once, when the stream has ended with err, however it did, with its trailer
+// and header.
+func (s *stream) end(err error, trailer, header metadata.MD) {
+	s.m.counts.ended(err)
+	if s.bill != nil {
+		s.bill.end(trailer, header)
+	}
+	s.m.counts.running.Add(-1)
+	s.permit.Release(streamOutcome)
+	s.seen.end(err)
 }
 
 // request takes the estimate for the first message of a stream, or for a stream that sends

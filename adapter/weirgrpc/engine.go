@@ -106,7 +106,7 @@ func (e *engine) enter(ctx context.Context, m *method, value []string) (context.
 	if e.o.ClientLimiter != nil {
 		if err := e.o.ClientLimiter(ctx, m.name); err != nil {
 			m.counts.refusedClient.Add(1)
-			e.event(ctx, m, err)
+			e.rejected(ctx, m, time.Now(), err)
 			return ctx, failed(ctx, err, true)
 		}
 	}
@@ -134,8 +134,10 @@ func failed(ctx context.Context, err error, client bool) error {
 // admit gets a permit of that many units for a call or stream that is not shared; 0 if
 // they are not counted.
 func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, units int) (limit.Permit, error) {
+	began := time.Now()
 	if e.closed.Load() {
 		m.counts.refused.Add(1)
+		e.rejected(ctx, m, began, weir.ErrClosed)
 		return limit.Permit{}, statusOf(weir.ErrClosed, false)
 	}
 	p, err := acquire(ctx, by, units)
@@ -145,8 +147,8 @@ func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, units i
 	if errors.Is(err, limit.ErrLimited) {
 		m.counts.refused.Add(1)
 		m.counts.costRefused.Add(uint64(units)) //nolint:gosec // never negative
-		e.event(ctx, m, err)
 	}
+	e.rejected(ctx, m, began, err)
 	return limit.Permit{}, failed(ctx, err, false)
 }
 

@@ -2,19 +2,23 @@ package weirgrpc
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
 )
 
-// seen is an execution that shares nothing, as the Observer sees it.
+// seen is an execution that shares nothing, or a stream, as the Observer sees it.
 type seen struct {
 	ctx    context.Context // of the call; after begin, for the handler
 	e      *engine
 	m      *method
 	queued time.Duration
+	stream bool
 
 	info  weir.LoadInfo
 	start time.Time
@@ -25,7 +29,7 @@ func (s *seen) begin() {
 	if s.e.o.Observer == nil {
 		return
 	}
-	s.info = weir.LoadInfo{Guard: s.e.nameOf(s.m), Key: Key{Method: s.m.name}, Keys: 1}
+	s.info = weir.LoadInfo{Guard: s.e.nameOf(s.m), Key: Key{Method: s.m.name}, Keys: 1, Stream: s.stream}
 	s.start = time.Now()
 	s.e.observe(s.m, func(o weir.Observer) {
 		if own := o.LoadStart(s.ctx, s.info); own != nil {
@@ -51,9 +55,15 @@ func (s *seen) end(err error) {
 	s.e.observe(s.m, func(o weir.Observer) { o.LoadEnd(context.WithoutCancel(s.ctx), s.info, end) })
 }
 
-// event reports the rejection of a call or stream that shares nothing.
-func (e *engine) event(ctx context.Context, m *method, err error) {
+// rejected reports a call or stream that was not admitted because of err, for which it has
+// waited since began: as a Guard reports a caller whose load did not start.
+func (e *engine) rejected(ctx context.Context, m *method, began time.Time, err error) {
 	if e.o.Observer == nil {
+		return
+	}
+	wait := weir.Wait{Guard: e.nameOf(m), Start: began, Duration: time.Since(began), Err: err}
+	e.observe(m, func(o weir.Observer) { o.Waited(ctx, wait) })
+	if !errors.Is(err, limit.ErrLimited) {
 		return
 	}
 	event := weir.Event{Guard: e.nameOf(m), Kind: weir.EventRefused, Key: Key{Method: m.name}, Err: err}
@@ -73,3 +83,12 @@ func (e *engine) observe(m *method, fn func(weir.Observer)) {
 	}()
 	fn(e.o.Observer)
 }
+
+// An observedServerStream has the context that the Observer has returned.
+type observedServerStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s observedServerStream) Context() context.Context { return s.ctx }

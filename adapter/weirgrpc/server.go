@@ -193,17 +193,21 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
-	release, b, err := s.e.open(ctx, m, !info.IsClientStream)
+	st, err := s.e.open(ctx, m, !info.IsClientStream)
 	if err != nil {
 		return err
 	}
-	defer release()
-	if b != nil {
-		defer func() { b.end(m.policy.outgoing(ss.Context())) }()
-		ss = billedServerStream{ss, b}
-	}
 	err = errBroken
-	defer func() { m.counts.ended(err) }()
+	defer func() {
+		trailer, header := m.policy.outgoing(ctx)
+		st.end(err, trailer, header)
+	}()
+	if s.e.o.Observer != nil {
+		ss = observedServerStream{ss, st.ctx}
+	}
+	if st.bill != nil {
+		ss = billedServerStream{ss, st.bill}
+	}
 	err = statusOf(handler(srv, ss), false)
 	return err
 }

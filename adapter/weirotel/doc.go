@@ -20,6 +20,10 @@ its own trace, with a link to the load's span. So has a call whose load never be
 because it was refused or another instance of the fleet had the result. Hits have no
 span.
 
+A call of gRPC that shares nothing has the span of a load, and one that was not admitted the
+span of a wait. An admitted stream has a span "weir stream NAME" until it ends, which is in
+no duration.
+
 HTTP works the same way: one span per upstream call, of kind client and following
 OpenTelemetry's conventions, and one for each request that waits for another
 request's call. The call carries the span's trace context (traceparent) instead of

@@ -27,8 +27,12 @@ func (o guards) LoadStart(ctx context.Context, l weir.LoadInfo) context.Context 
 	if o.t.tracer == nil {
 		return ctx
 	}
+	name := "weir load "
+	if l.Stream {
+		name = "weir stream "
+	}
 	return o.t.start(ctx, beginning{
-		name:       "weir load " + l.Guard,
+		name:       name + l.Guard,
 		kind:       trace.SpanKindInternal,
 		attrs:      []attribute.KeyValue{guardKey.String(l.Guard), keysKey.Int(l.Keys), backgroundKey.Bool(l.Background)},
 		background: l.Background,
@@ -44,7 +48,7 @@ func (o guards) LoadEnd(ctx context.Context, l weir.LoadInfo, end weir.LoadEnd) 
 	case end.Err != nil:
 		how.outcome, how.errorType = "failed", errorType(end.Err)
 	}
-	if in := o.t.inst; in != nil {
+	if in := o.t.inst; in != nil && !l.Stream { // a stream may take hours
 		in.loads.get(how, loaded.attrs).Record(ctx, end.Duration)
 	}
 	span := o.t.started(ctx)
