@@ -18,12 +18,14 @@ type Explanation struct {
 	Policy string   `json:"policy"` // the key of its Policy in Options.Methods; empty for none
 	Key    string   `json:"key"`    // as Key.String returns it; empty if the call shares nothing
 	Answer string   `json:"answer"` // "hit", "stale", "execute", which includes joining, or "alone"
+	Cost   int      `json:"cost"`   // estimated units of the execution; 0 without one, or without Policy.Cost
 	Steps  []string `json:"steps"`  // one sentence each, in the order of the decisions
 }
 
 // Explain describes what would happen to a call of fullMethod with message req, if it came
 // now in the incoming context ctx, which has its metadata and its peer. It executes
-// nothing, changes nothing, and does not consult the limits. Policy.Scope is called.
+// nothing, changes nothing, and does not consult the limits. Policy.Scope and Policy.Cost are
+// called.
 // The Steps have the names of metadata keys, and no values.
 func (s *Server) Explain(ctx context.Context, fullMethod string, req any) Explanation {
 	p := s.e.policyOf(fullMethod)
@@ -42,6 +44,7 @@ func (s *Server) Explain(ctx context.Context, fullMethod string, req any) Explan
 		if len(id.offending) > 0 {
 			x.say("The metadata is %s.", strings.Join(id.offending, ", "))
 		}
+		x.estimate(m, req)
 		return x
 	}
 	x.Key = key.String()
@@ -55,7 +58,30 @@ func (s *Server) Explain(ctx context.Context, fullMethod string, req any) Explan
 		x.say("Irrelevant metadata: %s. A shared execution does not see it.", strings.Join(ignored, ", "))
 	}
 	x.stored(p.guard.Peek(key))
+	x.estimate(m, req)
 	return x
+}
+
+// estimate describes what the call is expected to cost, if cost is counted.
+func (x *Explanation) estimate(m *method, req any) {
+	if m.policy.Cost == nil {
+		return
+	}
+	units := m.units(req)
+	switch x.Answer {
+	case "hit":
+		x.say("The response costs nothing. The estimate for an execution is %d.", units)
+		return
+	case "stale":
+		x.say("The response costs nothing. The estimate for its refresh is %d.", units)
+		return
+	}
+	x.Cost = units
+	by := "it is counted, and no budget limits it"
+	if m.policy.Budget != nil {
+		by = "the budget of the policy admits it"
+	}
+	x.say("The estimated cost of the execution is %d: %s.", units, by)
 }
 
 func (x *Explanation) say(format string, args ...any) {
