@@ -112,6 +112,18 @@ type failure struct {
 	fleet           bool // other instances get the text
 }
 
+// ErrorType is the error.type in traces and metrics.
+func (f *failure) ErrorType() string { return typeOf(codeOf(f.err)) }
+
+// typeOf returns the name of code. The codes that others define are Unknown, because a
+// label of metrics has a bounded number of values.
+func typeOf(code codes.Code) string {
+	if code > codes.Unauthenticated {
+		code = codes.Unknown
+	}
+	return code.String()
+}
+
 // GRPCStatus is for Observers.
 func (f *failure) GRPCStatus() *status.Status { return status.New(codeOf(f.err), f.err.Error()) }
 

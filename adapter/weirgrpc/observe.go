@@ -50,10 +50,21 @@ func (s *seen) end(err error) {
 	case code == codes.NotFound:
 		end.Err, end.Class = err, weir.ClassNotFound
 	case !isAnswer(code):
-		end.Err, end.Class = err, s.m.policy.classify(&failure{err: sent, cause: err})
+		end.Err, end.Class = coded{err, code}, s.m.policy.classify(&failure{err: sent, cause: err})
 	}
 	s.e.observe(s.m, func(o weir.Observer) { o.LoadEnd(context.WithoutCancel(s.ctx), s.info, end) })
 }
+
+// A coded is the failure of an execution that shares nothing, as the Observer gets it.
+type coded struct {
+	error
+	code codes.Code
+}
+
+func (c coded) Unwrap() error { return c.error }
+
+// ErrorType is the error.type in traces and metrics.
+func (c coded) ErrorType() string { return typeOf(c.code) }
 
 // rejected reports a call or stream that was not admitted because of err, for which it has
 // waited since began: as a Guard reports a caller whose load did not start.

@@ -41,7 +41,9 @@ exception.
 Texts of errors and panics, URLs, and keys can contain anything. Texts are recorded
 only with Options.ErrorMessages, URLs only with Options.URLs, and keys never.
 error.type is a word (panic, goexit, timeout, canceled, abandoned, limited, stuck,
-closed), or otherwise the Go type of the error.
+closed), or otherwise the Go type of the error. An error with the method ErrorType()
+string chooses its own; it must return a bounded number of values. Those of package
+weirgrpc return the name of the code, such as Unavailable.
 
 # Metrics
 

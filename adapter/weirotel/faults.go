@@ -17,8 +17,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// errorType returns the error.type of err: a word for weir's own errors, and the type
-// of all others. Its values are bounded by the number of error types in the program.
+// errorType returns the error.type of err: a word for weir's own errors, the result of
+// ErrorType for errors that have this method, and the type of all others. Its values are
+// bounded by the number of error types in the program, and by ErrorType.
 func errorType(err error) string {
 	var panicked *flight.PanicError
 	var refused *limit.Error
@@ -39,6 +40,10 @@ func errorType(err error) string {
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
+	}
+	var named interface{ ErrorType() string }
+	if errors.As(err, &named) {
+		return named.ErrorType()
 	}
 	return typeName(err)
 }

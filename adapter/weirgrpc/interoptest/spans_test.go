@@ -14,8 +14,11 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-go/weir/adapter/weirgrpc"
 	"github.com/weir-go/weir/adapter/weirotel"
@@ -82,6 +85,48 @@ func TestC9_StreamsInATrace(t *testing.T) {
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		if m.Name == "weir.load.duration" {
 			t.Errorf("%s has %+v; want nothing of a stream", m.Name, m.Data)
+		}
+	}
+}
+
+// C9: the error.type of a failure is the name of its code, whether the execution is shared or
+// not, and codes that no one has defined do not add values.
+func TestC9_FailuresHaveTheirCodes(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tel, err := weirotel.New(weirotel.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close()
+	for _, share := range []weirgrpc.Share{weirgrpc.ShareAll, weirgrpc.ShareNone} {
+		for code, want := range map[codes.Code]string{codes.Unavailable: "Unavailable", codes.Internal: "Internal", 4711: "Unknown"} {
+			spans.Reset()
+			s, err := weirgrpc.NewServer(weirgrpc.Options{Observer: tel.Guards(), Methods: map[string]weirgrpc.Policy{"/": {Share: share}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.UnaryInterceptor()(t.Context(), structpb.NewStringValue("tea"), &grpc.UnaryServerInfo{FullMethod: "/weir.test.Mills/Get"},
+				func(context.Context, any) (any, error) { return nil, status.Error(code, "no") })
+			if status.Code(err) != code {
+				t.Errorf("%v, %v: the call returns %v", share, code, err)
+			}
+			if err := s.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, span := range spans.Ended() {
+				for _, a := range span.Attributes() {
+					if a.Key == "error.type" {
+						found = true
+						if got := a.Value.AsString(); got != want {
+							t.Errorf("%v, %v: the span %q has error.type %q; want %q", share, code, span.Name(), got, want)
+						}
+					}
+				}
+			}
+			if !found {
+				t.Errorf("%v, %v: no span has an error.type", share, code)
+			}
 		}
 	}
 }
