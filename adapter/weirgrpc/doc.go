@@ -79,7 +79,7 @@ connection have one identity.
 # Observability
 
 [Server.Stats] counts the calls of each method. Packages weirprom and weirotel export it
-for a Server or Client that is added with AddMethods, with its Guards and limiters.
+for a Server or Client that is added with AddInterceptor, with its Guards and limiters.
 [Server.Guards] are for consoles, and [Server.Explain] reports why a call would share or
 not.
 */

@@ -70,7 +70,7 @@ weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
 weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason,
 weir.reads and weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
 
-Of gRPC methods, added with AddMethods, by weir.interceptor and weir.method:
+Of gRPC methods, added with AddInterceptor, by weir.interceptor and weir.method:
 weir.grpc.calls, streams, executed, failed and running, avoided, errors and cost by
 weir.kind, alone and refused by weir.reason.
 

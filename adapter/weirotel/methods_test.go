@@ -25,7 +25,7 @@ func (c *catalog) Stats() []inspect.MethodStats {
 func (c *catalog) Guards() []weir.Inspector  { return c.guards }
 func (c *catalog) Limiters() []limit.Limiter { return c.limits }
 
-// A Methods is reported with its Guards and limiters, and all of it ends with RemoveMethods.
+// An interceptor is reported with its Guards and limiters, and all of it ends with RemoveInterceptor.
 func TestC8_MetricsOfMethods(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	used, free := limit.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Name: "calls", Limit: 3})), limit.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 7}))
@@ -34,7 +34,7 @@ func TestC8_MetricsOfMethods(t *testing.T) {
 	defer own.Close(context.Background())
 	other := r.guard(load, weir.Options{Name: "other"})
 	m := &catalog{name: "grpc", guards: []weir.Inspector{own}, limits: []limit.Limiter{used, free, used}}
-	if err := r.AddMethods(m); err != nil {
+	if err := r.AddInterceptor(m); err != nil {
 		t.Fatal(err)
 	}
 	const of = "weir.interceptor=grpc weir.method=/shop.v1.Catalog/Get "
@@ -49,11 +49,11 @@ func TestC8_MetricsOfMethods(t *testing.T) {
 
 	taken := &catalog{name: "second", guards: []weir.Inspector{other}}
 	for what, is := range map[string]struct{ err, want error }{
-		"it again":            {r.AddMethods(m), weirotel.ErrTaken},
-		"no Methods":          {r.AddMethods(nil), weirotel.ErrNil},
-		"another of its name": {r.AddMethods(&catalog{name: "grpc"}), weirotel.ErrTaken},
-		"a nameless Methods":  {r.AddMethods(&catalog{}), weirotel.ErrName},
-		"a taken Guard":       {r.AddMethods(taken), weirotel.ErrTaken},
+		"it again":               {r.AddInterceptor(m), weirotel.ErrTaken},
+		"no interceptor":         {r.AddInterceptor(nil), weirotel.ErrNil},
+		"another of its name":    {r.AddInterceptor(&catalog{name: "grpc"}), weirotel.ErrTaken},
+		"a nameless interceptor": {r.AddInterceptor(&catalog{}), weirotel.ErrName},
+		"a taken Guard":          {r.AddInterceptor(taken), weirotel.ErrTaken},
 	} {
 		if !errors.Is(is.err, is.want) {
 			t.Errorf("adding %s = %v; want %v", what, is.err, is.want)
@@ -61,13 +61,13 @@ func TestC8_MetricsOfMethods(t *testing.T) {
 	}
 	r.equal("weir.grpc.calls", of+"5")
 
-	if !r.RemoveMethods("grpc") || r.RemoveMethods("grpc") {
-		t.Error("RemoveMethods twice: want true, and then false")
+	if !r.RemoveInterceptor("grpc") || r.RemoveInterceptor("grpc") {
+		t.Error("RemoveInterceptor twice: want true, and then false")
 	}
 	r.equal("weir.grpc.calls")
 	r.equal("weir.limit.permits")
 	r.equal("weir.calls", "weir.guard=other 0")
-	if err := r.AddMethods(m); err != nil {
+	if err := r.AddInterceptor(m); err != nil {
 		t.Errorf("adding it after that = %v", err)
 	}
 	if err := r.Close(); err != nil {

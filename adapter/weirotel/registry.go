@@ -33,12 +33,12 @@ type registry struct {
 	shared       map[*metrics.Metric]metric.Observable
 	registration metric.Registration // of read
 
-	mu       sync.Mutex
-	closed   bool                       // guarded by mu
-	guards   map[string]weir.Inspector  // guarded by mu, by name
-	routes   map[string]Route           // guarded by mu, by name
-	methods  map[string]metrics.Methods // guarded by mu, by name
-	gateways []*gateway.Gateway         // guarded by mu
+	mu           sync.Mutex
+	closed       bool                           // guarded by mu
+	guards       map[string]weir.Inspector      // guarded by mu, by name
+	routes       map[string]Route               // guarded by mu, by name
+	interceptors map[string]metrics.Interceptor // guarded by mu, by name
+	gateways     []*gateway.Gateway             // guarded by mu
 }
 
 // AddGuard adds g to the metrics, until RemoveGuard or Close. The error matches
@@ -81,12 +81,12 @@ func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
 	return nil
 }
 
-// AddMethods adds the methods, Guards and limiters of m, a *weirgrpc.Server or a
-// *weirgrpc.Client, to the metrics, until RemoveMethods or Close: all of them, or nothing
+// AddInterceptor adds the methods, Guards and limiters of m, a *weirgrpc.Server or a
+// *weirgrpc.Client, to the metrics, until RemoveInterceptor or Close: all of them, or nothing
 // if there is an error, which matches ErrNil, ErrName or ErrTaken.
-func (t *Telemetry) AddMethods(m metrics.Methods) error {
+func (t *Telemetry) AddInterceptor(m metrics.Interceptor) error {
 	if m == nil {
-		return fmt.Errorf("%w: the Methods is nil", ErrNil)
+		return fmt.Errorf("%w: the interceptor is nil", ErrNil)
 	}
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Telemetry) AddMethods(m metrics.Methods) error {
 			return err
 		}
 	}
-	if err := add(&t.seen.methods, "Methods", m.Name(), m); err != nil {
+	if err := add(&t.seen.interceptors, "interceptor", m.Name(), m); err != nil {
 		return err
 	}
 	t.seen.guards = guards
@@ -135,18 +135,18 @@ func (t *Telemetry) RemoveRoute(name string) bool {
 	return ok
 }
 
-// RemoveMethods reverses AddMethods. It reports false if there is no Methods of that name.
-func (t *Telemetry) RemoveMethods(name string) bool {
+// RemoveInterceptor reverses AddInterceptor. It reports false if there is no interceptor of that name.
+func (t *Telemetry) RemoveInterceptor(name string) bool {
 	t.seen.mu.Lock()
 	defer t.seen.mu.Unlock()
-	m, ok := t.seen.methods[name]
+	m, ok := t.seen.interceptors[name]
 	if !ok {
 		return false
 	}
 	for _, g := range m.Guards() {
 		delete(t.seen.guards, g.Name())
 	}
-	delete(t.seen.methods, name)
+	delete(t.seen.interceptors, name)
 	return true
 }
 
@@ -188,14 +188,14 @@ func (s *registry) close() bool {
 	defer s.mu.Unlock()
 	was := s.closed
 	s.closed = true
-	s.guards, s.routes, s.methods, s.gateways = nil, nil, nil, nil
+	s.guards, s.routes, s.interceptors, s.gateways = nil, nil, nil, nil
 	return !was
 }
 
 // read reports all current values to o.
 func (s *registry) read(_ context.Context, o metric.Observer) error {
 	s.mu.Lock()
-	guards, routes, methods, gateways := maps.Clone(s.guards), maps.Clone(s.routes), maps.Clone(s.methods), slices.Clone(s.gateways)
+	guards, routes, interceptors, gateways := maps.Clone(s.guards), maps.Clone(s.routes), maps.Clone(s.interceptors), slices.Clone(s.gateways)
 	s.mu.Unlock()
 
 	w := metrics.NewWalk(s.emit(o))
@@ -217,9 +217,9 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 		w.Fleet(name, st.Fleet)
 		w.Limiters(name, guards[name].Limiter())
 	}
-	for _, name := range slices.Sorted(maps.Keys(methods)) {
-		w.Methods(name, methods[name].Stats())
-		for _, l := range methods[name].Limiters() {
+	for _, name := range slices.Sorted(maps.Keys(interceptors)) {
+		w.Methods(name, interceptors[name].Stats())
+		for _, l := range interceptors[name].Limiters() {
 			w.Limiters(name, l)
 		}
 	}

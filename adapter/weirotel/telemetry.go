@@ -104,14 +104,14 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// Errors of AddGuard, AddRoute, AddMethods and AddGateway.
+// Errors of AddGuard, AddRoute, AddInterceptor and AddGateway.
 var (
-	// ErrName: a Guard, a route or a Methods has no name, so its metrics could not be
+	// ErrName: a Guard, a route or an interceptor has no name, so its metrics could not be
 	// distinguished.
 	ErrName = errors.New("weirotel: a name is required")
-	// ErrTaken: another Guard, route or Methods has that name, or the Gateway was
+	// ErrTaken: another Guard, route or interceptor has that name, or the Gateway was
 	// already added.
 	ErrTaken = errors.New("weirotel: the name is taken")
-	// ErrNil: the Guard, the route, the Methods or the Gateway is nil.
+	// ErrNil: the Guard, the route, the interceptor or the Gateway is nil.
 	ErrNil = errors.New("weirotel: nil")
 )

@@ -16,14 +16,14 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Errors of New, AddGuard, AddRoute and AddMethods.
+// Errors of New, AddGuard, AddRoute and AddInterceptor.
 var (
-	// ErrName: a Guard, a Route or a Methods has no name, so its metrics could not be
+	// ErrName: a Guard, a Route or an interceptor has no name, so its metrics could not be
 	// distinguished.
 	ErrName = errors.New("weirprom: a name is required")
-	// ErrTaken: another Guard, Route or Methods has that name.
+	// ErrTaken: another Guard, Route or interceptor has that name.
 	ErrTaken = errors.New("weirprom: the name is taken")
-	// ErrNil: the Guard, the Route or the Methods is nil.
+	// ErrNil: the Guard, the Route or the interceptor is nil.
 	ErrNil = errors.New("weirprom: nil")
 	// ErrCache: Options has a Cache and a Gateway with a different one.
 	ErrCache = errors.New("weirprom: the gateway has a different cache")
@@ -38,9 +38,9 @@ type Options struct {
 	// Gateway is reported with its routes, upstreams, servers and cache, as they are
 	// at a scrape.
 	Gateway *gateway.Gateway
-	// Methods are a *weirgrpc.Server or a *weirgrpc.Client each, with different names.
+	// Interceptors are a *weirgrpc.Server or a *weirgrpc.Client each, with different names.
 	// Their Guards are reported too, and must not be in Guards.
-	Methods []metrics.Methods
+	Interceptors []metrics.Interceptor
 	// Cache is the cache that Routes share. With a Gateway it may be omitted: the
 	// Gateway's own cache is used.
 	Cache *weirhttp.Cache
@@ -72,10 +72,10 @@ type Collector struct {
 	gateway *gateway.Gateway
 	cache   *weirhttp.Cache
 
-	mu      sync.Mutex
-	guards  []guard   // guarded by mu; in the order in which they were added
-	routes  []route   // guarded by mu; as guards
-	methods []methods // guarded by mu; as guards
+	mu           sync.Mutex
+	guards       []guard       // guarded by mu; in the order in which they were added
+	routes       []route       // guarded by mu; as guards
+	interceptors []interceptor // guarded by mu; as guards
 }
 
 // A guard is a Guard with its name, in valid UTF-8.
@@ -90,10 +90,10 @@ type route struct {
 	Route
 }
 
-// A methods is a Methods with its name.
-type methods struct {
+// An interceptor is an Interceptor with its name.
+type interceptor struct {
 	name string
-	metrics.Methods
+	metrics.Interceptor
 }
 
 // New returns a Collector. Its error joins the errors of all sources that it could
@@ -112,8 +112,8 @@ func New(o Options) (*Collector, error) {
 	for name, r := range o.Routes {
 		faults = append(faults, c.AddRoute(name, r))
 	}
-	for _, m := range o.Methods {
-		faults = append(faults, c.AddMethods(m))
+	for _, m := range o.Interceptors {
+		faults = append(faults, c.AddInterceptor(m))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -180,20 +180,20 @@ func (c *Collector) RemoveRoute(name string) bool {
 	return len(c.routes) < before
 }
 
-// AddMethods adds the methods, Guards and limiters of m: all of them, or nothing if there
+// AddInterceptor adds the methods, Guards and limiters of m: all of them, or nothing if there
 // is an error, which matches ErrNil, ErrName or ErrTaken.
-func (c *Collector) AddMethods(m metrics.Methods) error {
+func (c *Collector) AddInterceptor(m metrics.Interceptor) error {
 	if m == nil {
-		return fmt.Errorf("%w: the Methods is nil", ErrNil)
+		return fmt.Errorf("%w: the interceptor is nil", ErrNil)
 	}
 	name := label(m.Name())
 	if name == "" {
-		return fmt.Errorf("%w: the Methods has none", ErrName)
+		return fmt.Errorf("%w: the interceptor has none", ErrName)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slices.ContainsFunc(c.methods, func(other methods) bool { return other.name == name }) {
-		return fmt.Errorf("%w: there is already a Methods %q", ErrTaken, name)
+	if slices.ContainsFunc(c.interceptors, func(other interceptor) bool { return other.name == name }) {
+		return fmt.Errorf("%w: there is already an interceptor %q", ErrTaken, name)
 	}
 	before := len(c.guards)
 	for _, g := range m.Guards() {
@@ -202,23 +202,23 @@ func (c *Collector) AddMethods(m metrics.Methods) error {
 			return err
 		}
 	}
-	c.methods = append(c.methods, methods{name, m})
+	c.interceptors = append(c.interceptors, interceptor{name, m})
 	return nil
 }
 
-// RemoveMethods removes the Methods of that name with its Guards and limiters, and reports
+// RemoveInterceptor removes the interceptor of that name with its Guards and limiters, and reports
 // false if there is none.
-func (c *Collector) RemoveMethods(name string) bool {
+func (c *Collector) RemoveInterceptor(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.methods, func(m methods) bool { return m.name == label(name) })
+	i := slices.IndexFunc(c.interceptors, func(m interceptor) bool { return m.name == label(name) })
 	if i < 0 {
 		return false
 	}
-	for _, its := range c.methods[i].Guards() {
+	for _, its := range c.interceptors[i].Guards() {
 		c.guards = slices.DeleteFunc(c.guards, func(g guard) bool { return g.name == label(its.Name()) })
 	}
-	c.methods = slices.Delete(c.methods, i, i+1)
+	c.interceptors = slices.Delete(c.interceptors, i, i+1)
 	return true
 }
 
@@ -232,7 +232,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	guards, routes, methods := slices.Clone(c.guards), slices.Clone(c.routes), slices.Clone(c.methods)
+	guards, routes, interceptors := slices.Clone(c.guards), slices.Clone(c.routes), slices.Clone(c.interceptors)
 	c.mu.Unlock()
 
 	s, called := sink(ch), metrics.Names{}
@@ -253,7 +253,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		w.Fleet(g.name, st.Fleet)
 		w.Limiters(g.name, g.Limiter())
 	}
-	for _, m := range methods {
+	for _, m := range interceptors {
 		w.Methods(m.name, m.Stats())
 		for _, l := range m.Limiters() {
 			w.Limiters(m.name, l)

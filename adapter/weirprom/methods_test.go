@@ -86,19 +86,19 @@ weir_grpc_streams_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 2
 		},
 		NotFound: 20, Declined: 21, Failures: 22, CostSpent: 23, CostRefused: 24, Running: 25,
 	}}
-	if err := compare(collector(t, weirprom.Options{Methods: []metrics.Methods{m}}), want); err != nil {
+	if err := compare(collector(t, weirprom.Options{Interceptors: []metrics.Interceptor{m}}), want); err != nil {
 		t.Error(err)
 	}
 }
 
-// A Methods is reported with its Guards and limiters, and all of it ends with RemoveMethods.
+// An interceptor is reported with its Guards and limiters, and all of it ends with RemoveInterceptor.
 func TestC8_MethodsComeAndGo(t *testing.T) {
 	used, free := limit.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Name: "calls", Limit: 3})), limit.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 7}))
 	own := guard(t, same, weir.Options{Name: "grpc/", TTL: time.Minute, Limiter: used})
 	other := guard(t, same, weir.Options{Name: "other", TTL: time.Minute})
 	m := &catalog{name: "grpc", guards: []weir.Inspector{own}, limits: []limit.Limiter{used, free, used}}
 	c := collector(t, weirprom.Options{Guards: []weir.Inspector{other}})
-	if err := c.AddMethods(m); err != nil {
+	if err := c.AddInterceptor(m); err != nil {
 		t.Fatal(err)
 	}
 	f := gather(t, c)
@@ -111,11 +111,11 @@ func TestC8_MethodsComeAndGo(t *testing.T) {
 
 	taken := &catalog{name: "second", guards: []weir.Inspector{guard(t, same, weir.Options{Name: "new"}), other}}
 	for what, is := range map[string]struct{ err, want error }{
-		"it again":            {c.AddMethods(m), weirprom.ErrTaken},
-		"no Methods":          {c.AddMethods(nil), weirprom.ErrNil},
-		"another of its name": {c.AddMethods(&catalog{name: "grpc"}), weirprom.ErrTaken},
-		"a nameless Methods":  {c.AddMethods(&catalog{}), weirprom.ErrName},
-		"a taken Guard":       {c.AddMethods(taken), weirprom.ErrTaken},
+		"it again":               {c.AddInterceptor(m), weirprom.ErrTaken},
+		"no interceptor":         {c.AddInterceptor(nil), weirprom.ErrNil},
+		"another of its name":    {c.AddInterceptor(&catalog{name: "grpc"}), weirprom.ErrTaken},
+		"a nameless interceptor": {c.AddInterceptor(&catalog{}), weirprom.ErrName},
+		"a taken Guard":          {c.AddInterceptor(taken), weirprom.ErrTaken},
 	} {
 		if !errors.Is(is.err, is.want) {
 			t.Errorf("adding %s = %v; want %v", what, is.err, is.want)
@@ -125,17 +125,17 @@ func TestC8_MethodsComeAndGo(t *testing.T) {
 		t.Errorf("Guards %q after an error; want no change", got)
 	}
 
-	if !c.RemoveMethods("grpc") || c.RemoveMethods("grpc") {
-		t.Error("RemoveMethods twice: want true, and then false")
+	if !c.RemoveInterceptor("grpc") || c.RemoveInterceptor("grpc") {
+		t.Error("RemoveInterceptor twice: want true, and then false")
 	}
 	f = gather(t, c)
 	if len(f["weir_grpc_calls_total"].GetMetric()) != 0 || len(f["weir_limit_permits"].GetMetric()) != 0 {
-		t.Error("methods or limiters are reported after RemoveMethods")
+		t.Error("methods or limiters are reported after RemoveInterceptor")
 	}
 	if got := labelled(f["weir_guard_loads_total"], "guard"); !slices.Equal(got, []string{"other"}) {
-		t.Errorf("Guards %q after RemoveMethods; want other", got)
+		t.Errorf("Guards %q after RemoveInterceptor; want other", got)
 	}
-	if err := c.AddMethods(m); err != nil {
+	if err := c.AddInterceptor(m); err != nil {
 		t.Errorf("adding it after that = %v", err)
 	}
 	own.Close(context.Background())

@@ -169,9 +169,9 @@ func everything(t *testing.T) *weirprom.Collector {
 			guard(t, same, weir.Options{Name: "prices", TTL: time.Minute, Limiter: adaptive}),
 			guard(t, same, weir.Options{Name: "users", TTL: time.Minute, Limiter: rated(t), Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}}),
 		},
-		Routes:  map[string]weirprom.Route{"alone": handler(t, weirhttp.Options{})},
-		Gateway: shop(t, tier, origin(t).URL),
-		Methods: []metrics.Methods{&catalog{name: "grpc"}},
+		Routes:       map[string]weirprom.Route{"alone": handler(t, weirhttp.Options{})},
+		Gateway:      shop(t, tier, origin(t).URL),
+		Interceptors: []metrics.Interceptor{&catalog{name: "grpc"}},
 	}
 	for _, g := range o.Guards {
 		g := g.(*weir.Guard[string, string])

@@ -165,9 +165,9 @@ func (w *Walk) Limiters(guard string, l limit.Limiter) {
 	}
 }
 
-// A Methods has the methods of a gRPC server or client, and the Guards and limiters of its
+// An Interceptor has counts of the methods of a gRPC server or client, and the Guards and limiters of its
 // policies. It is a *weirgrpc.Server or a *weirgrpc.Client.
-type Methods interface {
+type Interceptor interface {
 	// Name is the value of the label interceptor.
 	Name() string
 	// Stats are of a bounded number of methods, each with another name.

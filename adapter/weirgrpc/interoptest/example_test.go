@@ -34,10 +34,10 @@ func Example_metrics() {
 		panic(err)
 	}
 	defer s.Close(context.Background())
-	if err := telemetry.AddMethods(s); err != nil { // metrics for OpenTelemetry
+	if err := telemetry.AddInterceptor(s); err != nil { // metrics for OpenTelemetry
 		panic(err)
 	}
-	c, err := weirprom.New(weirprom.Options{Methods: []metrics.Methods{s}}) // metrics for Prometheus
+	c, err := weirprom.New(weirprom.Options{Interceptors: []metrics.Interceptor{s}}) // metrics for Prometheus
 	if err != nil {
 		panic(err)
 	}

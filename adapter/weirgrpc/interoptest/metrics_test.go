@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	_ metrics.Methods = (*weirgrpc.Server)(nil)
-	_ metrics.Methods = (*weirgrpc.Client)(nil)
+	_ metrics.Interceptor = (*weirgrpc.Server)(nil)
+	_ metrics.Interceptor = (*weirgrpc.Client)(nil)
 )
 
 // C8: a Server reports its methods, Guards and limiters to Prometheus and OpenTelemetry,
@@ -84,7 +84,7 @@ func TestC8_MethodsInPrometheusAndOpenTelemetry(t *testing.T) {
 // promValues returns the values that s reports to Prometheus, by name and labels.
 func promValues(t *testing.T, s *weirgrpc.Server) map[string]float64 {
 	t.Helper()
-	c, err := weirprom.New(weirprom.Options{Methods: []metrics.Methods{s}})
+	c, err := weirprom.New(weirprom.Options{Interceptors: []metrics.Interceptor{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func otelValues(t *testing.T, s *weirgrpc.Server) map[string]float64 {
 		t.Fatal(err)
 	}
 	defer tel.Close()
-	if err := tel.AddMethods(s); err != nil {
+	if err := tel.AddInterceptor(s); err != nil {
 		t.Fatal(err)
 	}
 	var all metricdata.ResourceMetrics

@@ -127,7 +127,7 @@ func collected(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(gw), tel.AddMethods(rpc{})} {
+	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(gw), tel.AddInterceptor(rpc{})} {
 		if err != nil {
 			t.Fatal(err)
 		}

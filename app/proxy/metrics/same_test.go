@@ -35,7 +35,7 @@ func TestC8_AdaptersReportTheSameValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{g}, Gateway: l, Methods: []shared.Methods{rpc{}}})
+	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{g}, Gateway: l, Interceptors: []shared.Interceptor{rpc{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestC8_AdaptersReportTheSameValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tel.Close()
-	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(l), tel.AddMethods(rpc{})} {
+	for _, err := range []error{tel.AddGuard(g), tel.AddGateway(l), tel.AddInterceptor(rpc{})} {
 		if err != nil {
 			t.Fatal(err)
 		}
