@@ -2,7 +2,5 @@
 
 package limit_test
 
-const raceEnabled = false
-
 // simulatedOf makes tests run all simulations.
 const simulatedOf = 1
