@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -132,21 +133,7 @@ func TestT15_TheEngineGetsDigestsOfKeys(t *testing.T) {
 			lacks(t, all[1], key, 60, 20*time.Second)
 			takes(t, other, key, 60)
 		}
-		seen := make(map[string]bool)
-		for k := range engine.keys {
-			seen[k.Name] = true
-			if len(k.Name) != 43 {
-				t.Errorf("the engine gets %q; want a digest of 43 bytes", k.Name)
-			}
-			for _, key := range keys[1:] {
-				if len(key) > 1 && strings.Contains(k.Name, key) {
-					t.Errorf("the engine gets %q, which contains %q", k.Name, key)
-				}
-			}
-		}
-		if len(seen) != 2*len(keys) {
-			t.Errorf("%d names for %d keys in 2 namespaces; want %d", len(seen), len(keys), 2*len(keys))
-		}
+		wantDigests(t, maps.Keys(engine.keys), keys, 2)
 	})
 }
 

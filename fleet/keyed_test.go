@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -80,22 +82,29 @@ func TestT11_TheEngineGetsDigestsOfKeys(t *testing.T) {
 				allowed(t, b, key, 1)
 			}
 		}
-		seen := make(map[string]bool)
-		for k := range m.debt {
-			seen[k.Name] = true
-			if len(k.Name) != 43 {
-				t.Errorf("the engine gets %q; want a digest of 43 bytes", k.Name)
-			}
-			for _, key := range keys[1:] {
-				if len(key) > 1 && strings.Contains(k.Name, key) {
-					t.Errorf("the engine gets %q, which contains %q", k.Name, key)
-				}
-			}
-		}
-		if len(seen) != 2*len(keys) {
-			t.Errorf("%d names for %d keys in 2 namespaces; want %d", len(seen), len(keys), 2*len(keys))
-		}
+		wantDigests(t, maps.Keys(m.debt), keys, 2)
 	})
+}
+
+// wantDigests checks that the engine has a digest of each key in each of n namespaces, and
+// nothing of the keys.
+func wantDigests(t *testing.T, got iter.Seq[fleet.Key], keys []string, n int) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for k := range got {
+		seen[k.Name] = true
+		if len(k.Name) != 43 {
+			t.Errorf("the engine gets %q; want a digest of 43 bytes", k.Name)
+		}
+		for _, key := range keys {
+			if len(key) > 1 && strings.Contains(k.Name, key) {
+				t.Errorf("the engine gets %q, which contains %q", k.Name, key)
+			}
+		}
+	}
+	if len(seen) != n*len(keys) {
+		t.Errorf("%d names for %d keys in %d namespaces; want %d", len(seen), len(keys), n, n*len(keys))
+	}
 }
 
 // A flood of made-up keys takes a bounded amount of memory, and lets no key exceed

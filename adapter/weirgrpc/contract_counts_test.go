@@ -82,17 +82,7 @@ func TestG6_StreamsAreCountedByCode(t *testing.T) {
 		if err := ss.RecvMsg(in); err != nil {
 			return err
 		}
-		switch in.Fields["item"].GetStringValue() {
-		case "absent":
-			return status.Error(codes.NotFound, "no")
-		case "denied":
-			return status.Error(codes.PermissionDenied, "no")
-		case "fail":
-			return status.Error(codes.Internal, "no")
-		case "panic":
-			panic("no")
-		}
-		return nil
+		return outcome(in.Fields["item"].GetStringValue())
 	}
 	for side, dial := range metering(t, handler, recovering) {
 		conn, stats := dial(weirgrpc.Policy{})
@@ -212,4 +202,19 @@ func TestG6_NotFoundIsBounded(t *testing.T) {
 	eventually(t, "the bound holds", func() bool { return s.Guards()[0].Stats().Entries <= 100 })
 	_, err := get(context.Background(), conn, strings.Repeat("x", 50_000))
 	wantCode(t, "the call", err, codes.NotFound)
+}
+
+// outcome is what a handler does for an item.
+func outcome(item string) error {
+	switch item {
+	case "absent":
+		return status.Error(codes.NotFound, "no")
+	case "denied":
+		return status.Error(codes.PermissionDenied, "no")
+	case "fail":
+		return status.Error(codes.Internal, "no")
+	case "panic":
+		panic("no")
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -97,17 +96,7 @@ func TestC9_StreamsAreObserved(t *testing.T) {
 			missing++
 			mu.Unlock()
 		}
-		switch in.Fields["item"].GetStringValue() {
-		case "absent":
-			return status.Error(codes.NotFound, "no")
-		case "denied":
-			return status.Error(codes.PermissionDenied, "no")
-		case "fail":
-			return status.Error(codes.Internal, "no")
-		case "panic":
-			panic("no")
-		}
-		return nil
+		return outcome(in.Fields["item"].GetStringValue())
 	}
 	items := []string{"absent", "denied", "fail", "panic", "fine"}
 	cost := weirgrpc.Policy{Cost: func(string, proto.Message) int { return 2 }}
