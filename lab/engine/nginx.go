@@ -104,11 +104,18 @@ func (n *nginx) command(h home, ports []int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// ready looks for the pid file, which nginx writes once it listens. (A connection
-// proves less: the port may belong to another program.)
+// ready looks for the pid file, which nginx writes once it listens, and for a worker. (A
+// connection proves less: the port may belong to another program.) A signal between the
+// two is recorded by nginx and then forgotten until the next signal: if this program
+// died there, nginx would stay.
 func (n *nginx) ready(_ context.Context, h home, _ int) bool {
-	info, err := os.Stat(filepath.Join(h.path, "nginx.pid"))
-	return err == nil && info.Size() > 0
+	b, err := os.ReadFile(filepath.Join(h.path, "nginx.pid"))
+	pid := strings.TrimSpace(string(b))
+	if err != nil || pid == "" {
+		return false
+	}
+	workers, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+	return err != nil || len(workers) > 0 // an error: this is not Linux
 }
 
 func (n *nginx) config(listen string) string {

@@ -144,6 +144,17 @@ func TestNginxStopLeavesNothing(t *testing.T) {
 	}
 }
 
+// A signal that nginx gets before it has workers is lost.
+func TestNginxIsReadyOnceItHasWorkers(t *testing.T) {
+	for range 10 {
+		s := startNginx(t, engine.NginxOptions{Upstreams: []string{"127.0.0.1:9"}})
+		if len(children(t, s.Pid())) == 0 {
+			t.Fatal("started without a worker")
+		}
+		s.Stop()
+	}
+}
+
 func TestNginxKilledProgramLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	if pid := killedProgram(t, "nginx"); !gone(pid) {

@@ -98,8 +98,8 @@ func (p *Process) SignalGroup(sig syscall.Signal) error {
 	}
 }
 
-// Stop sends sig to the process and waits for its end; after grace it kills it. Stop
-// does nothing if the process has ended.
+// Stop sends sig to the process and waits for its end; after grace it kills it and its
+// group. Stop does nothing if the process has ended.
 func (p *Process) Stop(sig syscall.Signal, grace time.Duration) {
 	p.cmd.Process.Signal(sig)
 	t := time.NewTimer(grace)
@@ -109,6 +109,6 @@ func (p *Process) Stop(sig syscall.Signal, grace time.Duration) {
 		return
 	case <-t.C:
 	}
-	p.cmd.Process.Kill()
+	p.SignalGroup(syscall.SIGKILL) //nolint:errcheck // it may end just now
 	<-p.ended
 }
