@@ -78,11 +78,12 @@ func pushedValues(t *testing.T, program string) {
 			t.Errorf("the origin was called %d times; want 1", calls.Load()-n)
 		}
 	}
-	for i := range 9 {
-		round(i%3, all[i/3])
-	}
-	if pushedTo(t, a.admin)+pushedTo(t, b.admin) == 0 {
-		t.Error("no pushed value was used; want some")
+	// On a busy machine a request can be faster than the push: then it asks the engine.
+	for i := 0; i < 9 || pushedTo(t, a.admin)+pushedTo(t, b.admin) == 0; i++ {
+		if i == 90 {
+			t.Fatal("no pushed value was used in 90 rounds; want some")
+		}
+		round(i%3, all[i/3%3])
 	}
 }
 
