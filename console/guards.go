@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inspect"
-	"github.com/weir-go/weir/limit"
 )
 
 // guards is a Source of Guards.
@@ -18,8 +17,7 @@ type guards struct {
 	BaseSource
 
 	all    []weir.Inspector // by name
-	limits []limiter        // by name
-	limit  map[string]string
+	limits limiters
 }
 
 var _ Source = (*guards)(nil)
@@ -54,9 +52,11 @@ func Guards(all ...weir.Inspector) (Source, error) {
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
-	s := &guards{all: slices.Clone(all), limit: map[string]string{}}
+	s := &guards{all: slices.Clone(all)}
 	slices.SortFunc(s.all, func(a, b weir.Inspector) int { return cmp.Compare(a.Name(), b.Name()) })
-	s.findLimits()
+	for _, g := range s.all {
+		s.limits.add(g.Name(), g.Limiter())
+	}
 	return s, nil
 }
 
@@ -78,9 +78,7 @@ func (s *guards) Snapshot() Snapshot {
 			now.Tier = addTier(now.Tier, stats.Fleet)
 		}
 	}
-	for _, l := range s.limits {
-		now.Limits = append(now.Limits, l.stand())
-	}
+	now.Limits = s.limits.stand()
 	return now
 }
 
@@ -92,7 +90,7 @@ func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
 	u := Unit{
 		Name:     g.Name(),
 		Kind:     "guard",
-		Limit:    s.limit[g.Name()],
+		Limit:    s.limits.of(g.Limiter()),
 		Requests: stats.Calls(),
 		Avoided: Avoided{
 			Hits: stats.Hits, Stale: stats.StaleHits, Negative: stats.NegativeHits, Failures: stats.MemoHits,
@@ -173,12 +171,7 @@ func (s *guards) Detail(unit string, most int) (Detail, bool) {
 	for _, f := range g.ActiveFlights(most) {
 		d.Flights = append(d.Flights, Flight{Flight: f})
 	}
-	for _, l := range s.limits {
-		if l.name == d.Unit.Limit {
-			stand := l.stand()
-			d.Limit = &stand
-		}
-	}
+	d.Limit = s.limits.find(d.Unit.Limit)
 	return d, true
 }
 
@@ -203,102 +196,4 @@ func (s *guards) purge(ctx context.Context, unit string, tags []string, all bool
 		return true, g.InvalidateAll(ctx)
 	}
 	return true, g.InvalidateTags(ctx, tags...)
-}
-
-// A limiter is a limiter of package limit with the name under which it is shown.
-type limiter struct {
-	name, kind string
-	of         limit.Limiter
-}
-
-// findLimits names the limiters of all Guards, each once. For each Guard it selects
-// the most informative one: a concurrency limiter rather than a rate limiter.
-func (s *guards) findLimits() {
-	found := map[limit.Limiter]int{} // in s.limits
-	taken := map[string]bool{}
-	for _, g := range s.all {
-		best := ""
-		for _, part := range limit.Parts(g.Limiter()) {
-			name, kind := known(part)
-			if kind == "" {
-				continue
-			}
-			i, ok := found[part]
-			if !ok {
-				name = unlike(taken, cmp.Or(name, g.Name()), kind)
-				i = len(s.limits)
-				found[part] = i
-				s.limits = append(s.limits, limiter{name, kind, part})
-			}
-			if best == "" || kind != "rate" {
-				best = s.limits[i].name
-			}
-		}
-		s.limit[g.Name()] = best
-	}
-	slices.SortFunc(s.limits, func(a, b limiter) int { return cmp.Compare(a.name, b.name) })
-}
-
-// unlike returns name, with a suffix if the name is taken.
-func unlike(taken map[string]bool, name, kind string) string {
-	unique := name
-	for i := 1; taken[unique]; i++ {
-		unique = name + " " + kind
-		if i > 1 {
-			unique = fmt.Sprintf("%s %s %d", name, kind, i)
-		}
-	}
-	taken[unique] = true
-	return unique
-}
-
-// known returns the name and the kind of a limiter of package limit; kind is "" for
-// others.
-func known(l limit.Limiter) (name, kind string) {
-	switch l := l.(type) {
-	case *limit.Concurrency:
-		return l.Name(), "fixed"
-	case *limit.Adaptive:
-		return l.Name(), "adaptive"
-	case *limit.RateLimiter:
-		return l.Name(), "rate"
-	}
-	return "", ""
-}
-
-// stand returns the current state of l.
-func (l limiter) stand() Limit {
-	out := Limit{Name: l.name, Kind: l.kind}
-	switch of := l.of.(type) {
-	case *limit.Concurrency:
-		out.permits(of.Stats())
-	case *limit.Adaptive:
-		stats := of.Stats()
-		out.permits(stats.ConcurrencyStats)
-		out.Latency, out.Baseline = stats.Latency, stats.Baseline
-	case *limit.RateLimiter:
-		stats := of.Stats()
-		out.Limit, out.Queued = stats.PerSecond, stats.Queued
-		out.Admitted, out.Waited, out.Left = stats.Admitted, stats.Waited, stats.Left
-		out.Refused = reasons(stats.Refused)
-	}
-	return out
-}
-
-func (l *Limit) permits(s limit.ConcurrencyStats) {
-	l.Limit, l.InUse, l.Queued = float64(s.Limit), s.InUse, s.Queued
-	l.Overloaded, l.Held = s.Overloaded, s.Held
-	l.Admitted, l.Waited, l.Left = s.Admitted, s.Waited, s.Left
-	l.Refused = reasons(s.Refused)
-}
-
-// reasons returns the nonzero counts of refusals by the text of their reason.
-func reasons(all limit.Refusals) map[string]uint64 {
-	by := map[string]uint64{}
-	for reason, n := range all {
-		if n > 0 {
-			by[limit.Reason(reason).String()] = n
-		}
-	}
-	return by
 }

@@ -60,10 +60,10 @@ type Snapshot struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// A Unit is a Guard, or a route.
+// A Unit is a Guard, a route, or a gRPC method.
 type Unit struct {
 	Name  string `json:"name"`
-	Kind  string `json:"kind"`            // "guard" or "route"
+	Kind  string `json:"kind"`            // "guard", "route" or "method"
 	Limit string `json:"limit,omitempty"` // the name of its Limit
 	// Upstream is the Upstream of its Servers, so that a fault of those is shown once.
 	Upstream string `json:"upstream,omitempty"`
@@ -71,7 +71,8 @@ type Unit struct {
 	// Responses are what clients received. nil means not counted, as for a Guard.
 	Responses *Responses `json:"responses,omitempty"`
 
-	// Requests are all requests of a route, or a Guard's calls for a key; see Guards.
+	// Requests are all requests of a route, all calls and streams of a method, or a
+	// Guard's calls for a key; see Guards.
 	//
 	// Failed are calls that returned an error, including timeouts and panics. A
 	// route's call also fails if it gets no response, a status of 500 or more, or a
@@ -352,7 +353,7 @@ type Point map[string]float64
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
 //	calls refreshes failed refused refused_client stale_on_error     each per second
-//	missed missed_errors unanswered gone                             each per second
+//	missed missed_errors unanswered gone                             each per second; of a Guard: from the others
 //	cost_spent cost_avoided cost_refused                             units per second
 //	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second
 //	request_p50 request_p99 wait_p50 wait_p99 call_p50 call_p99    in seconds, null where nothing was timed

@@ -2,6 +2,7 @@ package console
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/inspect"
@@ -53,8 +54,24 @@ func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known 
 		wait:    now.WaitTime.Since(old.WaitTime),
 		call:    now.CallTime.Since(old.CallTime),
 	}
+	if now.Kind == "guard" {
+		setMissed(r)
+	}
 	quantiles(r, took)
 	return r, took, true
+}
+
+// setMissed sets what became of a Guard's calls that were not avoided, which a Guard does
+// not count: the rest of them made a load of their own, and a load that failed and had no
+// stale value was an error.
+func setMissed(r row) {
+	at := func(name string) *float64 { return &r[slices.Index(unitColumns[:], name)] }
+	own := *at("requests") - *at("refused")
+	for _, avoided := range []string{"hits", "stale", "negative", "failures", "joined", "validated", "fleet"} {
+		own -= *at(avoided)
+	}
+	own = max(own, 0)
+	*at("missed"), *at("missed_errors") = own, min(max(*at("failed")-*at("stale_on_error"), 0), own)
 }
 
 // isAnother reports whether now counts from a later start than old: a count has

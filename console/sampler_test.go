@@ -85,6 +85,29 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 
 // The total is over all units: rates are added, and quantiles are computed from all
 // durations, not from the units' quantiles.
+// C11: what a Guard does not count follows from its other counts, also in the total with
+// units that count it.
+func TestC11_CallsOfGuardsAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		units := func(n uint64) []console.Unit {
+			guard := console.Unit{
+				Name: "db", Kind: "guard", Requests: 100 * n, Avoided: console.Avoided{Hits: 70 * n, Joined: 10 * n}, Refused: console.Refused{Limit: 5 * n},
+				Calls: 15 * n, Failed: 6 * n, StaleOnError: 2 * n,
+			}
+			return []console.Unit{guard, {Name: "rpc", Kind: "method", Requests: 10 * n, Missed: 10 * n, MissedErrors: n}}
+		}
+		s := &source{}
+		s.tell(units(1))
+		c := newConsole(t, console.Options{Source: s, Interval: time.Second})
+		l := listen(t, serve(t, &http.Server{Handler: c}), "http://localhost/events")
+		s.tell(units(2))
+		tick := l.tick()
+		checkPoint(t, "db", tick.Units["db"], console.Point{"missed": 15, "missed_errors": 4})
+		checkPoint(t, "rpc", tick.Units["rpc"], console.Point{"missed": 10, "missed_errors": 1})
+		checkPoint(t, "total", tick.Total, console.Point{"missed": 25, "missed_errors": 5})
+	})
+}
+
 func TestC5_TotalOfUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick, slow inspect.Histogram

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -96,6 +97,11 @@ func (c *Client) Guards() []weir.Inspector { return c.e.inspectors() }
 // Limiters is like Server.Limiters.
 func (c *Client) Limiters() []limit.Limiter { return c.e.limiters() }
 
+// PartsOf is like Server.PartsOf.
+func (c *Client) PartsOf(method string) (guard weir.Inspector, calls, streams limit.Limiter) {
+	return c.e.partsOf(method)
+}
+
 // InvalidateAll removes all stored responses. It is weir.Guard.InvalidateAll of all
 // Guards, and joins their errors.
 func (c *Client) InvalidateAll(ctx context.Context) error {
@@ -118,6 +124,14 @@ func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grp
 	if err != nil {
 		return err
 	}
+	began, answer := time.Now(), errBroken
+	defer func() { m.answer(ctx, began, answer) }()
+	answer = c.call(ctx, m, md, req, reply, cc, invoker, opts)
+	return answer
+}
+
+// call executes a call that has entered, or gets a shared response.
+func (c *Client) call(ctx context.Context, m *method, md metadata.MD, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts []grpc.CallOption) error {
 	key, x, why := c.identify(ctx, m, md, req, reply, cc, opts)
 	if why == shareable {
 		x.invoker, x.cc = invoker, cc
@@ -133,7 +147,7 @@ func (c *Client) unary(ctx context.Context, name string, req, reply any, cc *grp
 	}
 	return c.e.alone(ctx, m, req, func(ctx context.Context) (int, error) {
 		opts, said := m.policy.listen(opts)
-		err := invoker(ctx, name, req, reply, cc, opts...)
+		err := invoker(ctx, m.name, req, reply, cc, opts...)
 		return m.policy.spent(m.name, resultOf(reply, err), said.trailer, said.header), err
 	})
 }
@@ -236,6 +250,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	}
 	st, err := c.e.open(ctx, m, !desc.ClientStreams)
 	if err != nil {
+		m.counts.answered(ctx, err)
 		return nil, err
 	}
 	ctx, cancel := st.ctx, func() {}

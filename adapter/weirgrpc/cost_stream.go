@@ -63,6 +63,7 @@ func (e *engine) open(ctx context.Context, m *method, oneRequest bool) (*stream,
 		return nil, err
 	}
 	m.counts.streams.Add(1)
+	m.counts.executions.Add(1)
 	m.counts.running.Add(1)
 	s := &stream{seen: seen{ctx: ctx, e: e, m: m, queued: time.Since(began), stream: true}, bill: b, permit: p}
 	s.begin()
@@ -75,10 +76,18 @@ func (e *engine) open(ctx context.Context, m *method, oneRequest bool) (*stream,
 // end is called once, when the stream has ended with err, however it did, with its trailer
 // and header.
 func (s *stream) end(err error, trailer, header metadata.MD) {
-	s.m.counts.ended(err)
+	s.m.counts.ended(s.ctx, err)
+	received := err
 	if s.bill != nil {
 		s.bill.end(trailer, header)
+		if refused := s.bill.refusal(); refused != nil {
+			received = refused
+		}
 	}
+	if received == err { //nolint:errorlint // otherwise admit has counted it
+		s.m.counts.ranAlone(s.ctx, err)
+	}
+	s.m.counts.answered(s.ctx, received)
 	s.m.counts.running.Add(-1)
 	s.permit.Release(streamOutcome)
 	s.seen.end(err)
@@ -96,6 +105,11 @@ func (b *bill) request(msg any) error {
 			b.permit, b.units = p, units
 		}
 	})
+	return b.refusal()
+}
+
+// refusal returns the error of a stream that was refused.
+func (b *bill) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refused

@@ -106,6 +106,7 @@ func (e *engine) enter(ctx context.Context, m *method, value []string) (context.
 	if e.o.ClientLimiter != nil {
 		if err := e.o.ClientLimiter(ctx, m.name); err != nil {
 			m.counts.refusedClient.Add(1)
+			m.counts.clientErrors.Add(1)
 			e.rejected(ctx, m, time.Now(), err)
 			return ctx, failed(ctx, err, true)
 		}
@@ -121,6 +122,14 @@ func (e *engine) enter(ctx context.Context, m *method, value []string) (context.
 		}
 	}
 	return ctx, nil
+}
+
+// answer counts what the caller of a call that has entered at began receives.
+func (m *method) answer(ctx context.Context, began time.Time, err error) {
+	m.counts.answered(ctx, err)
+	if !hasLeft(ctx, err) {
+		m.counts.callTime.Record(time.Since(began))
+	}
 }
 
 // failed returns err, with which a call has failed, as its caller gets it.
@@ -144,12 +153,17 @@ func (e *engine) admit(ctx context.Context, m *method, by limit.Limiter, units i
 	if err == nil {
 		return p, nil
 	}
-	if errors.Is(err, limit.ErrLimited) {
+	e.rejected(ctx, m, began, err)
+	limited := errors.Is(err, limit.ErrLimited)
+	err = failed(ctx, err, false)
+	switch {
+	case limited:
 		m.counts.refused.Add(1)
 		m.counts.costRefused.Add(uint64(units)) //nolint:gosec // never negative
+	case !hasLeft(ctx, err):
+		m.counts.failed.Add(1)
 	}
-	e.rejected(ctx, m, began, err)
-	return limit.Permit{}, failed(ctx, err, false)
+	return limit.Permit{}, err
 }
 
 // A run executes a call that shares nothing. units is what it has cost, as
@@ -166,11 +180,16 @@ func (e *engine) alone(ctx context.Context, m *method, req any, do run) error {
 		return err
 	}
 	seen := seen{ctx: ctx, e: e, m: m, queued: time.Since(began)}
+	m.counts.executions.Add(1)
 	m.counts.running.Add(1)
+	start := time.Now()
 	err = errBroken
 	defer func() {
 		m.counts.running.Add(-1)
-		m.counts.ended(statusOf(err, false))
+		m.counts.executionTime.Record(time.Since(start))
+		sent := statusOf(err, false)
+		m.counts.ended(ctx, sent)
+		m.counts.ranAlone(ctx, sent)
 		m.counts.costSpent.Add(uint64(units)) //nolint:gosec // never negative
 		p.Release(outcome(ctx, err))
 		seen.end(err)
@@ -203,7 +222,14 @@ func outcome(ctx context.Context, err error) limit.Outcome {
 // share gets a response for a call through the Guard of its policy. alone means that
 // the call must run alone after all.
 func (e *engine) share(ctx context.Context, m *method, key Key, x execution) (r *response, alone bool, err error) {
-	got := m.policy.guard.GetResult(context.WithValue(ctx, executionKey{}, started{x, m}), key)
+	began := time.Now()
+	own := &started{execution: x, m: m}
+	got := m.policy.guard.GetResult(context.WithValue(ctx, executionKey{}, own), key)
+	if got.Source == weir.FromMemory && got.State != weir.StateStaleOnError {
+		own.both()
+	} else {
+		m.counts.waitTime.Record(time.Since(began))
+	}
 	f := (*failure)(nil)
 	switch r, ok := responseOf(got); {
 	case ok && (r == nil || r.private && got.Joined):
@@ -217,7 +243,10 @@ func (e *engine) share(ctx context.Context, m *method, key Key, x execution) (r 
 	case errors.Is(got.Err, limit.ErrLimited), errors.Is(got.Err, weir.ErrStuck), errors.Is(got.Err, weir.ErrClosed):
 		m.counts.refused.Add(1)
 	default:
-		m.counts.failed.Add(1)
+		if err = failed(ctx, got.Err, false); !hasLeft(ctx, err) {
+			m.counts.failed.Add(1)
+		}
+		return nil, false, err
 	}
 	return nil, false, failed(ctx, got.Err, false)
 }

@@ -27,6 +27,9 @@ func (k Key) String() string {
 	return k.Method + " " + k.hash("")[:12]
 }
 
+// FullMethod returns Method, for consoles, which know no type of this package.
+func (k Key) FullMethod() string { return k.Method }
+
 // hash returns a hash of k under a prefix, in hexadecimal digits: 64 of SHA-256. No two
 // keys have the same input, because each part is preceded by its length.
 func (k Key) hash(prefix string) string {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -128,6 +130,16 @@ type execution interface {
 type started struct {
 	execution
 	m *method
+
+	one atomic.Bool // the call had a hit, or the load has begun; see both
+}
+
+// both is called when the call has had a hit, and when the load begins. The second time,
+// the load is a refresh.
+func (s *started) both() {
+	if s.one.Swap(true) {
+		s.m.counts.refreshes.Add(1)
+	}
 }
 
 type executionKey struct{}
@@ -135,12 +147,20 @@ type executionKey struct{}
 // load is the load of the policy's Guard. The execution is that of the call that
 // started it.
 func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], error) {
-	x, ok := ctx.Value(executionKey{}).(started)
+	x, ok := ctx.Value(executionKey{}).(*started)
 	if !ok {
 		return weir.Entry[*response]{}, errors.New("weirgrpc: the Observer replaced the context of the load")
 	}
 	err := errBroken
-	defer func() { x.m.counts.ended(err) }()
+	start := time.Now()
+	x.both()
+	x.m.counts.executions.Add(1)
+	x.m.counts.executing.Add(1)
+	defer func() {
+		x.m.counts.executing.Add(-1)
+		x.m.counts.executionTime.Record(time.Since(start))
+		x.m.counts.ended(ctx, err)
+	}()
 	r, directives, cause := x.run(ctx, key)
 	if r == nil {
 		r = &response{}

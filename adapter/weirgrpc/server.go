@@ -3,6 +3,7 @@ package weirgrpc
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -60,6 +61,12 @@ func (s *Server) Guards() []weir.Inspector { return s.e.inspectors() }
 // collectors of metrics.
 func (s *Server) Limiters() []limit.Limiter { return s.e.limiters() }
 
+// PartsOf returns what serves the calls of method, for consoles: the Guard of its policy,
+// nil if it shares nothing, and the limiters of its calls and of its streams.
+func (s *Server) PartsOf(method string) (guard weir.Inspector, calls, streams limit.Limiter) {
+	return s.e.partsOf(method)
+}
+
 // InvalidateTags removes the responses with these tags, which handlers set with
 // SetDirectives. It is weir.Guard.InvalidateTags of all Guards, and joins their errors.
 func (s *Server) InvalidateTags(ctx context.Context, tags ...string) error {
@@ -75,13 +82,20 @@ func (s *Server) InvalidateTags(ctx context.Context, tags ...string) error {
 // other call is Unavailable. It may be called again.
 func (s *Server) Close(ctx context.Context) error { return s.e.close(ctx) }
 
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	m := s.e.method(info.FullMethod, true)
 	md, _ := metadata.FromIncomingContext(ctx)
-	ctx, err := s.e.enter(ctx, m, s.e.priority(md))
-	if err != nil {
+	if ctx, err = s.e.enter(ctx, m, s.e.priority(md)); err != nil {
 		return nil, err
 	}
+	began, answer := time.Now(), errBroken
+	defer func() { m.answer(ctx, began, answer) }()
+	resp, answer = s.call(ctx, m, md, req, handler)
+	return resp, answer
+}
+
+// call executes a call that has entered, or gets a shared response.
+func (s *Server) call(ctx context.Context, m *method, md metadata.MD, req any, handler grpc.UnaryHandler) (any, error) {
 	key, id, why := s.e.identify(ctx, m, md, req)
 	if why == shareable {
 		x := &serverCall{handler: handler, id: id, of: req.(proto.Message).ProtoReflect().Type()}
@@ -95,7 +109,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		m.counts.notShared[why].Add(1)
 	}
 	var resp any
-	err = s.e.alone(ctx, m, req, func(ctx context.Context) (units int, err error) {
+	err := s.e.alone(ctx, m, req, func(ctx context.Context) (units int, err error) {
 		resp, err = handler(ctx, req)
 		trailer, header := m.policy.outgoing(ctx)
 		return m.policy.spent(m.name, resultOf(resp, err), trailer, header), err
@@ -195,6 +209,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}
 	st, err := s.e.open(ctx, m, !info.IsClientStream)
 	if err != nil {
+		m.counts.answered(ctx, err)
 		return err
 	}
 	err = errBroken

@@ -41,7 +41,7 @@ func TestC8_MetricsOfMethods(t *testing.T) {
 	const kind = "weir.interceptor=grpc weir.kind="
 	const method = " weir.method=/shop.v1.Catalog/Get "
 	r.equal("weir.grpc.calls", of+"5")
-	r.equal("weir.grpc.avoided", kind+"hit"+method+"1", kind+"stale"+method+"2", kind+"joined"+method+"3")
+	r.equal("weir.grpc.avoided", kind+"hit"+method+"1", kind+"stale"+method+"2", kind+"joined"+method+"3", kind+"fleet"+method+"0")
 	r.equal("weir.grpc.refused", of+"weir.reason=limit 0", of+"weir.reason=client 4")
 	r.equal("weir.grpc.running", of+"6")
 	r.equal("weir.limit.permits", "weir.limit=calls 3", "weir.limit=grpc 7")

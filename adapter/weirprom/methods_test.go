@@ -45,8 +45,9 @@ weir_grpc_alone_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reaso
 weir_grpc_alone_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reason="private"} 18
 weir_grpc_alone_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reason="scope"} 13
 weir_grpc_alone_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reason="size"} 15
-# HELP weir_grpc_avoided_total Calls that started no execution: answered by a fresh response (hit), a stale one (stale), or the execution of another call or instance (joined).
+# HELP weir_grpc_avoided_total Calls that started no execution: answered by a fresh response (hit), a stale one (stale), or the execution of another call (joined) or instance (fleet).
 # TYPE weir_grpc_avoided_total counter
+weir_grpc_avoided_total{interceptor="calls",kind="fleet",method="/shop.v1.Catalog/Get�"} 26
 weir_grpc_avoided_total{interceptor="calls",kind="hit",method="/shop.v1.Catalog/Get�"} 3
 weir_grpc_avoided_total{interceptor="calls",kind="joined",method="/shop.v1.Catalog/Get�"} 5
 weir_grpc_avoided_total{interceptor="calls",kind="stale",method="/shop.v1.Catalog/Get�"} 4
@@ -57,21 +58,31 @@ weir_grpc_calls_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 1
 # TYPE weir_grpc_cost_total counter
 weir_grpc_cost_total{interceptor="calls",kind="refused",method="/shop.v1.Catalog/Get�"} 24
 weir_grpc_cost_total{interceptor="calls",kind="spent",method="/shop.v1.Catalog/Get�"} 23
-# HELP weir_grpc_errors_total Executions and streams that ended without a response: with NotFound (not_found), another code that is a response, such as PermissionDenied (declined), or a code that is a failure, or a panic (failure).
+# HELP weir_grpc_errors_total Executions and streams that ended without a response: with NotFound (not_found), another code that is a response, such as PermissionDenied (declined), a code that is a failure, or a panic (failure), or because no caller was waiting any more (abandoned).
 # TYPE weir_grpc_errors_total counter
+weir_grpc_errors_total{interceptor="calls",kind="abandoned",method="/shop.v1.Catalog/Get�"} 27
 weir_grpc_errors_total{interceptor="calls",kind="declined",method="/shop.v1.Catalog/Get�"} 21
 weir_grpc_errors_total{interceptor="calls",kind="failure",method="/shop.v1.Catalog/Get�"} 22
 weir_grpc_errors_total{interceptor="calls",kind="not_found",method="/shop.v1.Catalog/Get�"} 20
-# HELP weir_grpc_executed_total Calls that could be shared and started an execution.
+# HELP weir_grpc_executed_total Calls that could be shared, started an execution, and got its response.
 # TYPE weir_grpc_executed_total counter
 weir_grpc_executed_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 6
-# HELP weir_grpc_failed_total Calls that could be shared and got the failure of an execution, or left before its end.
+# HELP weir_grpc_executions_total Executions, shared or not, and streams.
+# TYPE weir_grpc_executions_total counter
+weir_grpc_executions_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 28
+# HELP weir_grpc_failed_total Calls that could be shared and got the failure of an execution, and calls that got an error while they waited.
 # TYPE weir_grpc_failed_total counter
 weir_grpc_failed_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 7
 # HELP weir_grpc_refused_total Calls and streams that were refused by a limiter (limit), or by the limit of their client (client).
 # TYPE weir_grpc_refused_total counter
 weir_grpc_refused_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reason="client"} 9
 weir_grpc_refused_total{interceptor="calls",method="/shop.v1.Catalog/Get�",reason="limit"} 8
+# HELP weir_grpc_responses_total Calls and streams that have ended, by what their caller received: a response (ok), a code that is a response, such as NotFound, or the limit of the client (client_error), another code (server_error), or nothing, because it had canceled the call (left).
+# TYPE weir_grpc_responses_total counter
+weir_grpc_responses_total{class="client_error",interceptor="calls",method="/shop.v1.Catalog/Get�"} 30
+weir_grpc_responses_total{class="left",interceptor="calls",method="/shop.v1.Catalog/Get�"} 32
+weir_grpc_responses_total{class="ok",interceptor="calls",method="/shop.v1.Catalog/Get�"} 29
+weir_grpc_responses_total{class="server_error",interceptor="calls",method="/shop.v1.Catalog/Get�"} 31
 # HELP weir_grpc_running Calls that share nothing, and streams, that have not ended.
 # TYPE weir_grpc_running gauge
 weir_grpc_running{interceptor="calls",method="/shop.v1.Catalog/Get�"} 25
@@ -85,6 +96,7 @@ weir_grpc_streams_total{interceptor="calls",method="/shop.v1.Catalog/Get�"} 2
 			NotSafe: 10, Metadata: 11, Peer: 12, Scope: 13, Message: 14, Size: 15, CallOption: 16, Connection: 17, Private: 18,
 		},
 		NotFound: 20, Declined: 21, Failures: 22, CostSpent: 23, CostRefused: 24, Running: 25,
+		Fleet: 26, Abandoned: 27, Executions: 28, Responses: inspect.MethodResponses{OK: 29, ClientError: 30, ServerError: 31}, Left: 32,
 	}}
 	if err := compare(collector(t, weirprom.Options{Interceptors: []metrics.Interceptor{m}}), want); err != nil {
 		t.Error(err)

@@ -121,12 +121,14 @@ weir_fleet_queued_invalidations_total guard
 weir_fleet_replayed_invalidations_total guard
 weir_grpc_calls_total interceptor method
 weir_grpc_streams_total interceptor method
-weir_grpc_avoided_total interceptor method kind=hit|stale|joined
+weir_grpc_avoided_total interceptor method kind=hit|stale|joined|fleet
 weir_grpc_executed_total interceptor method
 weir_grpc_failed_total interceptor method
 weir_grpc_alone_total interceptor method reason=not_safe|metadata|peer|scope|message|size|call_option|connection|private
 weir_grpc_refused_total interceptor method reason=limit|client
-weir_grpc_errors_total interceptor method kind=not_found|declined|failure
+weir_grpc_errors_total interceptor method kind=not_found|declined|failure|abandoned
+weir_grpc_responses_total interceptor method class=ok|client_error|server_error|left
+weir_grpc_executions_total interceptor method
 weir_grpc_cost_total interceptor method kind=spent|refused
 weir_grpc_running interceptor method
 `
@@ -256,7 +258,7 @@ func TestC8_TypesAreThoseOfMetrics(t *testing.T) {
 
 // Label values are names from the configuration, and never sent by clients.
 func TestC8_NoLabelHoldsAKey(t *testing.T) {
-	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result", "budget", "interceptor", "method"}
+	allowed := []string{"guard", "route", "limit", "upstream", "server", "kind", "reason", "result", "budget", "interceptor", "method", "class"}
 	for name, f := range gather(t, everything(t)) {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {

@@ -102,7 +102,7 @@ func costs(units []console.Unit) *Cost {
 	return c
 }
 
-// A Route is a route or a Guard.
+// A Route is a route, a gRPC method or a Guard.
 type Route struct {
 	Name     string `json:"name"`
 	Kind     string `json:"kind"`
@@ -214,7 +214,7 @@ func (m *Model) Overview() Overview {
 	}
 	timed, counted := "call", s.Unrouted != nil
 	for _, u := range s.Units {
-		if u.Kind == "route" {
+		if u.Kind != "guard" {
 			timed = "request"
 		}
 		counted = counted || u.Responses != nil
@@ -223,7 +223,7 @@ func (m *Model) Overview() Overview {
 	o.Cost = costs(s.Units)
 	for _, u := range s.Units {
 		of := "call"
-		if u.Kind == "route" {
+		if u.Kind != "guard" {
 			of = "request"
 		}
 		o.Routes = append(o.Routes, Route{
@@ -279,10 +279,7 @@ func rates(all []console.Point, of string, counted bool) Rates {
 	for _, name := range ended {
 		sum += m(name)
 	}
-	if sum += saved; !counted {
-		sum = max(sum, r.Requests) // what is left of a Guard's requests made a load of their own
-	}
-	if sum > 0 {
+	if sum += saved; sum > 0 {
 		r.Saved = number(min(saved/sum, 1))
 	}
 	if !counted {

@@ -34,12 +34,19 @@ test('C11: the parts of the savings add up to all requests, and the saved ones t
   assert.equal(route.ended, 112);
   assert.equal(route.avoided, 55, 'a validated response needed a call');
   assert.equal(route.saved, 55 / 112);
-  const guard = r.now({ t: [1], requests: [100], hits: [70], joined: [10], calls: [15], failed: [6], stale_on_error: [2], refused: [5] }, 10);
+  const guard = r.now({ t: [1], requests: [100], hits: [70], joined: [10], calls: [15], failed: [6], stale_on_error: [2], refused: [5], missed: [15], missed_errors: [4] }, 10);
   assert.equal(guard.kinds.own, 11);
   assert.equal(guard.kinds.errors, 4, 'a failed load with a stale value is no error');
   assert.equal(parts(guard), 100);
   const idle = r.now({ t: [1], requests: [3], hits: [0], http_2xx: [1] }, 10);
   assert.equal(idle.kinds.own, 0, 'requests of a route that are still in progress are no own calls');
+});
+
+test('C11: classes have the words of gRPC where there are only its methods, and Guards', () => {
+  const labels = (...kinds) => r.classesOf(kinds.map((kind) => ({ kind }))).filter((c) => !c.rare).map((c) => c.label).join();
+  assert.equal(labels('method', 'guard'), 'OK,Client errors,Server errors');
+  assert.equal(labels('method', 'route'), '2xx,3xx,4xx,5xx,Broken');
+  assert.equal(labels('guard'), '2xx,3xx,4xx,5xx,Broken');
 });
 
 test('C11: the classes add up to the responses, and errors are 5xx and broken', () => {

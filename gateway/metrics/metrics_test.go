@@ -47,6 +47,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	w.Methods("calls", []inspect.MethodStats{{
 		Method: "/a/B", Calls: 200, Streams: 201, Hits: 202, Stale: 203, Joined: 204, Executed: 205, Failed: 206, Refused: 207, RefusedClient: 208,
 		NotFound: 209, Declined: 210, Failures: 211, CostSpent: 212, CostRefused: 213, Running: 214,
+		Fleet: 224, Abandoned: 225, Executions: 226, Responses: inspect.MethodResponses{OK: 227, ClientError: 228, ServerError: 229}, Left: 230,
 		NotShared: inspect.NotShared{
 			NotSafe: 215, Metadata: 216, Peer: 217, Scope: 218, Message: 219, Size: 220, CallOption: 221, Connection: 222, Private: 223,
 		},
@@ -58,6 +59,8 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"grpc.errors calls /a/B failure": 211, "grpc.cost calls /a/B spent": 212, "grpc.cost calls /a/B refused": 213, "grpc.running calls /a/B": 214,
 		"grpc.alone calls /a/B not_safe": 215, "grpc.alone calls /a/B metadata": 216, "grpc.alone calls /a/B peer": 217, "grpc.alone calls /a/B scope": 218,
 		"grpc.alone calls /a/B message": 219, "grpc.alone calls /a/B size": 220, "grpc.alone calls /a/B call_option": 221,
+		"grpc.avoided calls /a/B fleet": 224, "grpc.errors calls /a/B abandoned": 225, "grpc.executions calls /a/B": 226, "grpc.responses calls /a/B ok": 227,
+		"grpc.responses calls /a/B client_error": 228, "grpc.responses calls /a/B server_error": 229, "grpc.responses calls /a/B left": 230,
 		"grpc.alone calls /a/B connection": 222, "grpc.alone calls /a/B private": 223,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,

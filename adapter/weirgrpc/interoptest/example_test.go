@@ -3,6 +3,7 @@ package interoptest_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirgrpc"
 	"github.com/weir-go/weir/adapter/weirotel"
 	"github.com/weir-go/weir/adapter/weirprom"
+	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway/metrics"
 )
 
@@ -65,7 +67,35 @@ func Example_metrics() {
 		}
 	}
 	// Output:
+	// fleet 0
 	// hit 2
 	// joined 0
 	// stale 0
 }
+
+// The console of a program with a Server. Further Guards are shown beside its methods.
+func Example_console() {
+	s, err := weirgrpc.NewServer(weirgrpc.Options{Name: "shop"})
+	if err != nil {
+		panic(err)
+	}
+	defer s.Close(context.Background())
+	prices := weir.Must(weir.New(queryPrice, weir.Options{Name: "prices", TTL: time.Minute}))
+	defer prices.Close(context.Background())
+
+	source, err := console.Methods([]console.Interceptor{s}, prices)
+	if err != nil {
+		panic(err)
+	}
+	c, err := console.New(console.Options{Title: "shop", Source: source})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close(context.Background())
+	mux := http.NewServeMux()
+	mux.Handle("/weir/", c) // serve it on loopback
+	fmt.Println(len(source.Snapshot().Limits), "limits")
+	// Output: 2 limits
+}
+
+func queryPrice(context.Context, string) (string, error) { return "3.20", nil }

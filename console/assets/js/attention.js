@@ -2,7 +2,7 @@
 // One incident is one finding, however many routes it affects: a service that is down
 // fails calls, ejects servers, fills queues and refuses requests, and all of that is the
 // same. Each finding keeps its key while it lasts, so that it is announced once.
-import { now as rates, pointsOf, mean, last, counted } from './rates.js';
+import { now as rates, pointsOf, mean, last, counted, isRPC } from './rates.js';
 import { percent, perSecond, many, age, nanos, words } from './format.js';
 
 const most = 6; // times the length of now: a minute
@@ -164,7 +164,7 @@ function troubles(g, s, points) {
   const refusing = s.requests > 0 ? s.refused / Math.max(s.requests, s.refused) : 0;
   const queued = s.queue ? `; ${many(s.queue.length, 'call')} ${s.queue.length === 1 ? 'is' : 'are'} queued${waitOf(s.queue.limit)}` : '';
   if (s.refusing.length && refusing >= 0.005) {
-    say(refusing >= 0.1 ? 'bad' : 'warn', 'refused', 'refusing', `${percent(refusing)} of requests are refused with 503 because the limit is reached, ${perSecond(s.refused)}${queued}.`,
+    say(refusing >= 0.1 ? 'bad' : 'warn', 'refused', 'refusing', `${percent(refusing)} of requests are refused${isRPC(g.units) ? '' : ' with 503'} because the limit is reached, ${perSecond(s.refused)}${queued}.`,
       'Is there more traffic, or is the source slower? The chart of the limit shows it against the latency. Raise the limit only if the source has room.');
   } else if (s.queue) {
     say('warn', 'queue', 'standing queue', `a queue of ${many(s.queue.length, 'call')} is not draining${waitOf(s.queue.limit)}.`,
@@ -177,7 +177,7 @@ function troubles(g, s, points) {
   } else if (s.out.length) {
     say('warn', 'servers', 'servers out', `${s.out.length} of ${g.servers.length} servers ${s.out.length === 1 ? 'is ejected or fails its checks' : 'are ejected or fail their checks'}; the others take its calls.`, nextOf(g, s));
   } else if (s.share >= 0.05 && s.failures >= 3) {
-    say('warn', 'failing', 'calls fail', `${percent(s.share)} of calls of the source fail; ${instead(s)}.`, 'The access log has a line for each failed request, with the cause.');
+    say('warn', 'failing', 'calls fail', `${percent(s.share)} of calls of the source fail; ${instead(s)}.`, isRPC(g.units) ? 'The traces of its executions have the codes as error.type.' : 'The access log has a line for each failed request, with the cause.');
   } else if (s.stale > 0 && !found.length) {
     say('warn', 'stale', 'stale on error', `stale responses are served instead of errors or long waits, ${perSecond(s.stale)}.`, 'Look at the failures and the latency of the source.');
   }
@@ -201,7 +201,7 @@ function clients(store, s) {
   const found = [];
   if (over.length) {
     found.push({ key: 'clients/rate', level: 'note', subject: over.length === 1 ? over[0] : 'Clients', units: over, badge: 'clients over rate',
-      text: `clients that exceed their rate get 429, ${perSecond(most429)}${over.length > 1 ? `, on ${words(over.slice(0, named))}` : ''}. Others are not affected.`,
+      text: `clients that exceed their rate get ${isRPC(s.units) ? 'ResourceExhausted' : '429'}, ${perSecond(most429)}${over.length > 1 ? `, on ${words(over.slice(0, named))}` : ''}. Others are not affected.`,
       next: 'Nothing, unless the rate is too low for your clients.' });
   }
   const all = rates(store.total, points);

@@ -1,9 +1,9 @@
 // The charts that the overview and the unit pages share.
 import { Chart } from './chart.js';
-import { classes, kinds, rest, columnOf } from './rates.js';
+import { kinds, rest, columnOf } from './rates.js';
 import { rate, duration, axisDurations, si } from './format.js';
 
-export const received = () => new Chart({
+export const received = (classes) => new Chart({
   title: 'What clients received', hint: 'responses per second', stacked: true, value: rate,
   nothing: 'No responses in this time.',
   lines: classes.map((c) => ({ ...c, name: c.column })),
@@ -29,8 +29,8 @@ export const troubles = () => new Chart({
   title: 'Failures and refusals', hint: 'per second', value: rate,
   nothing: 'Nothing was refused, and nothing failed.',
   lines: [
-    { name: 'refused', label: 'Refused', color: '--c-refused', fill: true, says: 'by a limit of weir: 503' },
-    { name: 'refused_client', label: 'Over their rate', color: '--c-requests', dash: [6, 3], says: 'clients that sent more than their rate allows: 429' },
+    { name: 'refused', label: 'Refused', color: '--c-refused', fill: true, says: 'by a limit of weir: 503, or Unavailable' },
+    { name: 'refused_client', label: 'Over their rate', color: '--c-requests', dash: [6, 3], says: 'clients that sent more than their rate allows: 429, or ResourceExhausted' },
     { name: 'failed', label: 'Calls failed', color: '--c-failed', dash: [6, 3], says: 'of the source, including timeouts and panics' },
     { name: 'stale_on_error', label: 'Stale on error', color: '--c-stale', dash: [2, 3], width: 2, says: 'stale responses instead of errors or long waits' },
   ],

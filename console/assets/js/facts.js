@@ -26,6 +26,10 @@ const held = [
   { name: 'dead', label: 'Too old', color: '--c-requests', says: 'no longer usable, and not evicted yet' },
 ];
 
+// Units that share a memory.
+const without = { route: 'Routes share one memory for their entries: see the overview.', method: 'It shares nothing.' };
+const shared = { route: ', of all routes that share the memory', method: ', of all methods of its policy' };
+
 export class Entries {
   constructor() {
     this.bar = h('div.mix-bar', { 'aria-hidden': 'true' });
@@ -41,8 +45,8 @@ export class Entries {
     const sum = items.reduce((n, k) => n + k.value, 0);
     for (const e of [this.bar, this.key]) attr(e, 'hidden', sum === 0);
     attr(this.none, 'hidden', sum > 0);
-    text(this.none, entries ? 'The memory is empty.' : unit.kind === 'route' ? 'Routes share one memory for their entries: see the overview.' : 'Its entries are not known.');
-    text(this.hint, sum ? count(sum) + ' entries by state' + (unit.kind === 'route' ? ', of all routes that share the memory' : '') : 'entries by state');
+    text(this.none, entries ? 'The memory is empty.' : without[unit.kind] || 'Its entries are not known.');
+    text(this.hint, sum ? count(sum) + ' entries by state' + (shared[unit.kind] || '') : 'entries by state');
     bars(this.bar, this.key, items.filter((k) => k.value > 0), sum, (k) => `${count(k.value)}, ${percent(share(k.value, sum))}`, (k) => k.says || '');
   }
 }

@@ -18,13 +18,13 @@ export class Hot {
     this.name = name || (units[0] && units[0].name) || '';
     const shown = app.store.hello.features.keys;
     this.select = h('select', { id: 'hot-unit', onchange: () => { location.hash = link('hot', this.select.value); } });
-    this.traffic = list('By traffic', 'requests per second, and shares of this route or Guard', shown, false, (k) => rate(k.rate), (k) => rate(k.rate - k.excess));
-    this.loads = list('By load time', 'load time per second, and shares of this route or Guard', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
+    this.traffic = list('By traffic', 'requests per second, and shares of this route, method or Guard', shown, false, (k) => rate(k.rate), (k) => rate(k.rate - k.excess));
+    this.loads = list('By load time', 'load time per second, and shares of this route, method or Guard', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
     this.sum = h('p.sub');
     this.said = h('div');
     this.two = h('div.two.live', null, this.traffic.el, this.loads.el);
     this.el = h('div', null,
-      h('div.page-head', null, h('h1', null, 'Hot keys'), h('label.unseen', { for: 'hot-unit' }, 'Route or Guard'), this.select, this.sum),
+      h('div.page-head', null, h('h1', null, 'Hot keys'), h('label.unseen', { for: 'hot-unit' }, 'Route, method or Guard'), this.select, this.sum),
       shown ? null : h('p.lede', null, 'Keys are hidden. Each is shown as a digest, which stays the same until the program ends and does not reveal the key. The program’s configuration can show keys instead.'),
       this.said, this.two);
     this.fill(units);
@@ -36,7 +36,7 @@ export class Hot {
     if (this.name && !names.includes(this.name)) names.unshift(this.name);
     swap(this.select, names.join('\n'), () => names.map((n) => h('option', { value: n, selected: n === this.name }, n)));
     attr(this.select, 'hidden', names.length === 0);
-    if (!names.length) this.say('none', 'There is no route and no Guard yet.', 'Hot keys are counted for each of them.');
+    if (!names.length) this.say('none', 'There is no route, method or Guard yet.', 'Hot keys are counted for each of them.');
   }
 
   async load(signal) {

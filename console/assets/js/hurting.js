@@ -20,7 +20,7 @@ export class Hurting {
       caption: 'Keys that cost the most', key: (k) => k.unit + ' ' + k.key, nothing, columns: [
         { name: 'key', head: shown ? 'Key' : 'Key, as a digest', loose: true, make: keyCell, draw: (td, k) => drawKey(td, k.key) },
         { name: 'rate', head: 'Load time/s', num: true, says: 'time spent loading it, per second', cell: (k) => duration(k.rate) },
-        { name: 'share', head: 'Share', num: true, says: 'of the load time of all routes and Guards', cell: (k) => percent(k.share) },
+        { name: 'share', head: 'Share', num: true, says: 'of the load time of all routes, methods and Guards', cell: (k) => percent(k.share) },
         { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), roomy: true, draw: (td, k) => meter(td, k.share, true) },
         { name: 'unit', head: 'Of', make: (td) => { td.a = h('a'); td.append(td.a); }, draw: (td, k) => { text(td.a, k.unit); td.a.href = link('hot', k.unit); } },
       ],

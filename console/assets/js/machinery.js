@@ -77,13 +77,13 @@ export class Stores {
     this.table = new Table({ caption: 'Memory', key: (s) => s.name, columns: [
       { name: 'name', head: 'Name', cell: (s) => s.name },
       { name: 'entries', head: 'Entries', num: true, cell: (s) => count(s.entries) },
-      { name: 'used', head: 'Used', num: true, cell: (s) => `${bytes(s.used)} of ${bytes(s.bytes)}` },
-      { name: 'meter', head: h('span.unseen', null, 'Share used'), roomy: true, draw: (td, s) => meter(td, share(s.used, s.bytes)) },
+      { name: 'used', head: 'Used', num: true, cell: (s) => (s.bytes > 0 ? `${bytes(s.used)} of ${bytes(s.bytes)}` : none) },
+      { name: 'meter', head: h('span.unseen', null, 'Share used'), roomy: true, draw: (td, s) => meter(td, s.bytes > 0 ? share(s.used, s.bytes) : 0) },
       { name: 'evicted', head: 'Evicted', num: true, cell: (s) => count(s.evicted), tone: (s) => (s.evicted ? '' : 'zero') },
       { name: 'too_big', head: 'Too big', num: true, says: 'not stored, because they exceed the size limit', cell: (s) => count(s.too_big), tone: (s) => (s.too_big ? '' : 'zero') },
       { name: 'purged', head: 'Purged', num: true, cell: (s) => count(s.purged), tone: (s) => (s.purged ? '' : 'zero') },
     ] });
-    this.el = panel('Memory', 'shared by routes', this.table.el);
+    this.el = panel('Memory', 'shared by routes, or by the methods of a policy', this.table.el);
   }
 
   draw(store) {

@@ -16,7 +16,7 @@ export class Numbers {
       requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
       calls: new Tile('Calls of the source', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
-      refused: new Tile('Refused', 'refused', { says: 'by a limit, or because calls are stuck: 503' }),
+      refused: new Tile('Refused', 'refused', { says: 'by a limit, or because calls are stuck: 503, or Unavailable' }),
       cost: new Tile('Cost', 'calls', { says: 'units that calls of the source cost, mean of the last 10 seconds; below, since the start' }),
       times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls of the source' }),
     };

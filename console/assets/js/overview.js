@@ -8,7 +8,7 @@ import { Units } from './units.js';
 import { Limits, Servers, Stores } from './machinery.js';
 import { received, answered, saved, troubles, times } from './charts.js';
 import { quiet } from './attention.js';
-import { now, pointsOf, timed, counted } from './rates.js';
+import { now, pointsOf, timed, counted, classesOf, isRPC } from './rates.js';
 
 export class Overview {
   constructor(app) {
@@ -40,8 +40,8 @@ export class Overview {
     const idle = quiet(store);
     this.banners.draw(this.app.found, idle);
     this.drawEmpty(store, idle);
-    this.lay(r.of, counted(units), (store.snapshot.servers || []).length > 0);
-    this.received.draw(r, total, seconds, store, [...units, { responses: store.snapshot.unrouted }]);
+    this.lay(r.of, counted(units), units, (store.snapshot.servers || []).length > 0);
+    this.received.draw(r, total, seconds, store, store.snapshot.unrouted ? [...units, { kind: 'route', responses: store.snapshot.unrouted }] : units);
     this.numbers.draw(r, total, seconds, store, () => true);
     for (const c of this.charts) c.draw(total, seconds, store.end());
     this.units.draw();
@@ -51,13 +51,13 @@ export class Overview {
   }
 
   // What there is depends on the units: a reload can add the first route.
-  lay(of, counts, servers) {
-    const key = [of, counts, servers].join();
+  lay(of, counts, units, servers) {
+    const key = [of, counts, isRPC(units), servers].join();
     if (this.laid === key) return;
     this.laid = key;
     for (const c of this.charts) c.destroy();
     const time = times(of);
-    const first = counts ? received() : null;
+    const first = counts ? received(classesOf(units)) : null;
     const rest = [answered(), saved(), troubles()];
     this.charts = [first, time, ...rest].filter(Boolean);
     this.head.replaceChildren(...(counts ? [this.received.el, servers ? this.servers.el : time.el, first.el, ...(servers ? [time.el] : [])] : []));
@@ -73,7 +73,7 @@ export class Overview {
     if (this.waiting.dataset.key === key) return;
     this.waiting.dataset.key = key;
     this.waiting.replaceChildren(none
-      ? empty('There is nothing to show yet.', 'This console has no Guards and no routes. A gateway shows its routes once its configuration has some.')
+      ? empty('There is nothing to show yet.', 'This console has no Guards and no routes, and no gRPC method was called yet. A gateway shows its routes once its configuration has some.')
       : empty('No traffic yet.', 'Everything below is zero until the first request. The page updates automatically.'));
   }
 

@@ -31,7 +31,7 @@ export class Purge {
     this.button = h('button.danger', { type: 'submit' }, 'Purge…');
     this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
     this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
-      this.routes ? null : field('Guard', this.unit, 'The Guard to purge.'),
+      this.routes ? null : field('Guard or method', this.unit, 'A method is purged with the others of its policy. One that shares nothing has nothing to forget.'),
       h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.expiry : null, h('div.actions', null, this.button));
     this.show();
     return this.node;

@@ -5,12 +5,18 @@
 // What clients received: each response is in one class.
 export const classes = [
   { name: '1xx', column: 'http_1xx', label: '1xx', color: '--c-1xx', says: 'upgrades to another protocol', rare: true },
-  { name: '2xx', column: 'http_2xx', label: '2xx', color: '--c-2xx', says: 'success' },
+  { name: '2xx', column: 'http_2xx', label: '2xx', rpc: 'OK', color: '--c-2xx', says: 'success' },
   { name: '3xx', column: 'http_3xx', label: '3xx', color: '--c-3xx', says: 'redirects, and 304 for what the client has already' },
-  { name: '4xx', column: 'http_4xx', label: '4xx', color: '--c-4xx', says: 'the request was wrong, or one too many' },
-  { name: '5xx', column: 'http_5xx', label: '5xx', color: '--c-5xx', says: 'errors of the service or of weir' },
+  { name: '4xx', column: 'http_4xx', label: '4xx', rpc: 'Client errors', color: '--c-4xx', says: 'the request was wrong, or one too many' },
+  { name: '5xx', column: 'http_5xx', label: '5xx', rpc: 'Server errors', color: '--c-5xx', says: 'errors of the service or of weir' },
   { name: 'broken', column: 'http_broken', label: 'Broken', color: '--c-broken', says: 'responses that broke off, or did not come' },
 ];
+
+// Whether units receive gRPC calls only. Guards receive neither these nor requests.
+export const isRPC = (units) => (units || []).some((u) => u.kind === 'method') && units.every((u) => u.kind !== 'route');
+
+// The classes as they are called for units.
+export const classesOf = (units) => (isRPC(units) ? classes.map((c) => (c.rpc ? { ...c, label: c.rpc } : { ...c, rare: true })) : classes);
 
 // How requests were answered without an error and without a call of their own.
 export const kinds = [
@@ -28,23 +34,14 @@ export const kinds = [
 export const rest = [
   { name: 'own', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it, and succeeded', of: (s, i) => others(s, i).own },
   { name: 'errors', label: 'Errors', color: '--c-failed', says: 'its call failed, or was answered with 500 or more', of: (s, i) => others(s, i).errors },
-  { name: 'refused', label: 'Refused', color: '--c-refused', says: 'by a limit of weir: 503' },
-  { name: 'refused_client', label: 'Over their rate', color: '--c-requests', says: 'the client sent more than its rate allows: 429' },
+  { name: 'refused', label: 'Refused', color: '--c-refused', says: 'by a limit of weir: 503, or Unavailable' },
+  { name: 'refused_client', label: 'Over their rate', color: '--c-requests', says: 'the client sent more than its rate allows: 429, or ResourceExhausted' },
 ];
 
 const at = (s, name, i) => (s[name] && s[name][i]) || 0;
 
-// What became of the requests at point i that were not answered by a kind. A route counts
-// it. A Guard does not: what is left of its requests made a load of their own, and a load
-// that failed and had no stale value was an error.
-function others(s, i) {
-  if (['missed', 'unanswered', 'gone', ...classes.map((c) => c.column)].some((name) => at(s, name, i) > 0)) {
-    return { own: Math.max(0, at(s, 'missed', i) - at(s, 'missed_errors', i)), errors: at(s, 'missed_errors', i) + at(s, 'unanswered', i) };
-  }
-  const left = kinds.reduce((n, k) => n - at(s, k.name, i), at(s, 'requests', i) - at(s, 'refused', i));
-  const errors = Math.max(0, Math.min(left, at(s, 'failed', i) - at(s, 'stale_on_error', i)));
-  return { own: Math.max(0, left - errors), errors };
-}
+// What became of the requests at point i that were not answered by a kind.
+const others = (s, i) => ({ own: Math.max(0, at(s, 'missed', i) - at(s, 'missed_errors', i)), errors: at(s, 'missed_errors', i) + at(s, 'unanswered', i) });
 
 // The column of one of kinds or rest.
 export function columnOf(s, part) {
@@ -108,9 +105,9 @@ export function now(series, n, of) {
   return { ...r, ...quickness(series, of) };
 }
 
-// What is timed: requests if there is a route among the units. If there are only
-// Guards, whose hits are not timed, calls of the source.
-export const timed = (units) => ((units || []).some((u) => u.kind === 'route') ? 'request' : 'call');
+// What is timed: requests if there is a route or a method among the units. If there are
+// only Guards, whose hits are not timed, calls of the source.
+export const timed = (units) => ((units || []).some((u) => u.kind !== 'guard') ? 'request' : 'call');
 
 // Whether responses are counted, for one of the units at least.
 export const counted = (units) => (units || []).some((u) => u.responses);

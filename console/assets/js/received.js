@@ -3,13 +3,13 @@
 import { h, panel, text, attr, swap } from './dom.js';
 import { shares } from './parts.js';
 import { spark } from './spark.js';
-import { classes, share } from './rates.js';
+import { classesOf, isRPC, share } from './rates.js';
 import { rate, percent, duration, perSecond, count } from './format.js';
 
 export class Received {
   constructor() {
     this.all = figure('Responses', 'per second; mean of the last 10 seconds', 'p50');
-    this.errors = figure('Errors', '5xx and broken, as a share of the responses', 'failed');
+    this.errors = figure('Errors', '5xx and broken, or server errors, as a share of the responses', 'failed');
     this.times = figure('p50 / p99', 'of requests, to the end of the response', 'p99');
     this.bar = h('div.mix-bar.thick', { 'aria-hidden': 'true' });
     this.key = h('ul.shares');
@@ -20,6 +20,8 @@ export class Received {
 
   // r are the rates of series; units are those that they belong to.
   draw(r, series, range, store, units) {
+    const classes = classesOf(units);
+    const code = (http) => (isRPC(units) ? '' : ` (${http})`);
     const line = (name) => (series[name] || []).slice(-range / store.interval);
     const sum = (line5, line6) => line5.map((v, i) => (v === null ? null : v + (line6[i] || 0)));
     const since = units.reduce((n, u) => n + classes.reduce((m, c) => m + ((u.responses || {})[c.name] || 0), 0), 0);
@@ -27,7 +29,7 @@ export class Received {
     const level = r.erring >= 0.05 ? 'bad' : r.errors > 0 ? 'warn' : null;
     this.errors.draw(r.responses > 0 ? percent(r.erring) : percent(0), '', perSecond(r.errors), sum(line('http_5xx'), line('http_broken')), level);
     this.times.draw(duration(r.p50), ' / ' + duration(r.p99), 'to the end of the response', line('request_p99'));
-    const notes = { '4xx': r.refusedClient > 0 ? `${perSecond(r.refusedClient)} over their rate (429)` : '', '5xx': r.refused > 0 ? `${perSecond(r.refused)} refused by a limit (503)` : '' };
+    const notes = { '4xx': r.refusedClient > 0 ? `${perSecond(r.refusedClient)} over their rate${code(429)}` : '', '5xx': r.refused > 0 ? `${perSecond(r.refused)} refused by a limit${code(503)}` : '' };
     const items = classes.filter((c) => !c.rare || r.received[c.name] > 0).map((c) => ({ ...c, value: r.received[c.name], note: notes[c.name] }));
     shares(this.bar, this.key, items, r.responses, (k) => perSecond(k.value), (k) => (r.responses > 0 ? percent(share(k.value, r.responses)) : percent(0)));
     attr(this.note, 'hidden', !(r.left > 0));

@@ -8,7 +8,7 @@ import { Flights } from './flights.js';
 import { Counts, Entries, LimitFacts } from './facts.js';
 import { received, answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
 import { attentionOf, calm } from './attention.js';
-import { now, pointsOf, timed, counted } from './rates.js';
+import { now, pointsOf, timed, counted, classesOf } from './rates.js';
 import { link } from './router.js';
 import { poll } from './poll.js';
 import { ask, part } from './api.js';
@@ -69,7 +69,7 @@ export class Unit {
     this.banners.draw(mine);
     const l = u.limit && (store.snapshot.limits || []).find((x) => x.name === u.limit);
     this.servers.draw(store, found, u.upstream || '');
-    this.lay(r.of, counted([u]), !this.servers.el.hidden, l);
+    this.lay(u, r.of, counted([u]), !this.servers.el.hidden, l);
     this.received.draw(r, series, seconds, store, [u]);
     this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
     for (const c of this.charts) c.draw(c.ofLimit ? store.limits.get(u.limit) || { t: [] } : series, seconds, store.end());
@@ -78,13 +78,13 @@ export class Unit {
   }
 
   // What there is depends on the unit and its limit.
-  lay(of, counts, servers, l) {
-    const key = [of, counts, servers, l ? l.kind : ''].join();
+  lay(u, of, counts, servers, l) {
+    const key = [u.kind, of, counts, servers, l ? l.kind : ''].join();
     if (this.laid === key) return;
     this.laid = key;
     for (const c of this.charts) c.destroy();
     const time = times(of);
-    const first = counts ? received() : null;
+    const first = counts ? received(classesOf([u])) : null;
     const rest = [answered(), saved(), troubles()];
     if (l) {
       const c = l.kind === 'adaptive' ? limit() : fixedLimit();

@@ -15,9 +15,9 @@ export class Units {
     this.app = app;
     this.filter = h('input', { type: 'search', placeholder: 'Filter', 'aria-label': 'Filter by name', 'data-filter': true, autocomplete: 'off', spellcheck: 'false', oninput: () => this.draw() });
     this.table = new Table({
-      caption: 'Units', key: (r) => r.unit.name, sort: '-requests', nothing: 'No route or Guard matches.', columns: columns(),
+      caption: 'Units', key: (r) => r.unit.name, sort: '-requests', nothing: 'No route, method or Guard matches.', columns: columns(),
     });
-    this.el = panel('Routes and Guards', 'click one for details', this.table.el);
+    this.el = panel('Routes, methods and Guards', 'click one for details', this.table.el);
     this.el.head.append(h('span.right.filter', null, this.filter));
   }
 
