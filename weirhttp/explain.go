@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/slow"
 )
 
 // Explanation describes what would happen to a request, and why.
@@ -16,6 +17,7 @@ type Explanation struct {
 	Answer string        `json:"answer"` // "hit", "stale", "join", "lead", "call", "pass" or "error"
 	Steps  []string      `json:"steps"`  // one sentence each, in the order of the decisions
 	Stored []StoredState `json:"stored"` // all variants, the newest first
+	Cost   int           `json:"cost"`   // estimated units of the call; 0 without a call, or without Options.Cost
 }
 
 // StoredState is one stored response in an Explanation.
@@ -32,11 +34,15 @@ type StoredState struct {
 
 // Explain describes what would happen to r if it arrived now (H21). It changes
 // nothing and makes no calls, and does not consult the limits.
-func (h *Handler) Explain(r *http.Request) Explanation {
-	e := Explanation{Method: r.Method}
+func (h *Handler) Explain(r *http.Request) (e Explanation) {
+	e.Method = r.Method
 	if r.Header == nil {
 		r = r.Clone(r.Context())
 		r.Header = make(http.Header)
+	}
+	if h.costs != nil {
+		r = h.withBody(r)
+		defer func() { h.explainCost(&e, r) }() // of what r has become
 	}
 	sent := r
 	r = h.query.applyTo(r)
@@ -89,6 +95,46 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 	}
 	h.explainCall(&e, c, now)
 	return e
+}
+
+// withBody returns r with its body in memory, if the cost is read from it.
+func (h *Handler) withBody(r *http.Request) *http.Request {
+	most := h.o.Clients.ReadAhead
+	if rule := h.reads.of(r); rule != nil {
+		most = max(most, rule.most)
+	}
+	if h.costs.field.IsZero() || r.Body == nil || r.ContentLength <= 0 || r.ContentLength > most {
+		return r
+	}
+	body := aheadReader{client: new(slow.Client), mem: &memory{budget: new(budget), most: most + 1}, src: r.Body, n: int(r.ContentLength)}
+	read, got, err := body.read()
+	if err != nil || got != gotAll {
+		return r // the steps describe it
+	}
+	own := *r
+	own.Body = newReadBody(read)
+	return &own
+}
+
+// explainCost describes what the request is expected to cost.
+func (h *Handler) explainCost(e *Explanation, r *http.Request) {
+	units := h.costs.estimate(r)
+	switch e.Answer {
+	case "error":
+		return
+	case "hit", "stale":
+		e.say("The response costs nothing. The estimate for a call is %d.", units)
+		return
+	case "join":
+		e.say("It costs nothing if it shares that call. The estimate for its own is %d.", units)
+		return
+	}
+	e.Cost = units
+	by := "it is counted, and no budget limits it"
+	if h.o.Budget != nil || h.o.ClientBudget != nil {
+		by = "it is taken from the budget before the call, and corrected after it"
+	}
+	e.say("The estimated cost of the call is %d: %s.", units, by)
 }
 
 func (e *Explanation) say(format string, args ...any) {
