@@ -45,6 +45,9 @@ type details struct {
 func newDetails(c *Console) *details {
 	load := func(_ context.Context, unit string) ([]byte, error) {
 		d, ok := c.o.Source.Detail(unit, MaxRows)
+		if all := c.sampler.latest().Units; !ok && unit == Others && len(all) > 0 && all[len(all)-1].Name == Others {
+			d, ok = Detail{Unit: all[len(all)-1]}, true
+		}
 		if !ok {
 			return nil, weir.ErrNotFound
 		}

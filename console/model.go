@@ -42,7 +42,8 @@ func (BaseSource) Abilities() Abilities { return Abilities{} }
 func (BaseSource) embedded() {}
 
 // A Snapshot is the state at one moment. Counts are since the start. A console sends
-// at most the first MaxUnits units and the first MaxUnits limits.
+// at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits
+// and stores.
 type Snapshot struct {
 	At      time.Time `json:"at"`
 	Units   []Unit    `json:"units"`            // by name
@@ -55,7 +56,7 @@ type Snapshot struct {
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
-	// Omitted is the number of units and limits beyond MaxUnits. A Source leaves it
+	// Omitted is the number of limits and stores beyond MaxUnits. A Source leaves it
 	// 0.
 	Omitted int `json:"omitted,omitempty"`
 }

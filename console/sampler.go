@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// MaxUnits is how many units, and how many limits, a Console shows, by name. At the
-// default history, their charts use at most 9 MB.
+// MaxUnits is how many units, limits and stores a Console shows, by name. Units beyond
+// it are one, Others, so that totals are of all.
 const MaxUnits = 100
 
 // A sampler samples a Source at an interval, and keeps the history.
@@ -94,15 +94,19 @@ func (s *sampler) ask() (now Snapshot, ok bool) {
 	return within(now), true
 }
 
-// within returns s as it is sent: with at most MaxUnits units and limits, and without
-// numbers that JSON does not have.
+// within returns s as it is sent: with at most MaxUnits units, limits and stores, and
+// without numbers that JSON does not have.
 func within(s Snapshot) Snapshot {
 	if s.At.IsZero() {
 		s.At = time.Now()
 	}
-	s.Omitted = max(0, len(s.Units)-MaxUnits) + max(0, len(s.Limits)-MaxUnits)
-	s.Units = slices.Clip(s.Units[:min(len(s.Units), MaxUnits)])
+	s.Omitted = max(0, len(s.Limits)-MaxUnits) + max(0, len(s.Stores)-MaxUnits)
+	if len(s.Units) > MaxUnits {
+		rest := together(s.Units[MaxUnits-1:])
+		s.Units = append(slices.Clone(s.Units[:MaxUnits-1]), rest)
+	}
 	s.Limits = slices.Clone(s.Limits[:min(len(s.Limits), MaxUnits)])
+	s.Stores = slices.Clip(s.Stores[:min(len(s.Stores), MaxUnits)])
 	for i, l := range s.Limits {
 		s.Limits[i] = finite(l)
 	}

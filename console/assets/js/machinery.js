@@ -17,10 +17,13 @@ export class Limits {
       { name: 'refused', head: 'Refused/s', num: true, says: 'calls, including background refreshes', cell: (r) => rate(r.refused), tone: (r) => (r.refused > 0 ? 'minds' : 'zero') },
     ] });
     this.el = panel('Limits', 'concurrent calls', this.table.el);
+    this.hint = this.el.head.querySelector('.hint');
   }
 
   draw(store) {
     const all = store.snapshot.limits || [];
+    const more = store.snapshot.omitted || 0;
+    text(this.hint, 'concurrent calls' + (more ? `; ${count(more)} more limits and memories are not shown` : ''));
     this.el.hidden = !all.length;
     const { snapshot, seconds } = store.before();
     this.table.draw(all.map((l) => {
