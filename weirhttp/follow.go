@@ -149,7 +149,7 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 		return
 	}
 	c.writeHead(outcome, f.resp.Status)
-	if err := c.copy(r); err != nil {
+	if err := c.copy(f.resp.Status, r); err != nil {
 		c.brokenBy(err)
 		return
 	}
@@ -170,12 +170,13 @@ func (c *call) copyHead(f *flight) {
 }
 
 // copy writes to the client what r returns, and flushes whenever r has no more data
-// ready. It returns nil at the end of a complete body.
-func (c *call) copy(r *stream.Reader) error {
+// ready, unless status has no body: then the end can be in the frame of the headers. It
+// returns nil at the end of a complete body.
+func (c *call) copy(status int, r *stream.Reader) error {
 	flusher := http.NewResponseController(c.w)
 	paced := pacer{c: c}
 	defer paced.close()
-	if !r.Ready() {
+	if !r.Ready() && status != http.StatusNoContent && status != http.StatusNotModified {
 		_ = flusher.Flush() // the headers; the body may take long
 	}
 	for {
