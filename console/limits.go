@@ -33,9 +33,9 @@ func (s *limiters) add(owner string, l limit.Limiter) {
 		}
 		name = unlike(s.taken, cmp.Or(name, owner), kind)
 		s.names[part] = name
-		s.all = append(s.all, limiter{name, kind, part})
+		i, _ := slices.BinarySearchFunc(s.all, name, func(l limiter, name string) int { return cmp.Compare(l.name, name) })
+		s.all = slices.Insert(s.all, i, limiter{name, kind, part})
 	}
-	slices.SortFunc(s.all, func(a, b limiter) int { return cmp.Compare(a.name, b.name) })
 }
 
 // of returns the name of the most informative part of l: a concurrency limiter rather

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inspect"
@@ -30,6 +31,13 @@ type Interceptor interface {
 type methods struct {
 	*guards // the further Guards, and all limiters
 	all     []Interceptor
+	known   sync.Map // of string, a unit in a Snapshot, to place
+}
+
+// A place is where the method of a unit is.
+type place struct {
+	in     Interceptor
+	method string
 }
 
 var _ Source = (*methods)(nil)
@@ -106,7 +114,9 @@ func (s *methods) Snapshot() Snapshot {
 			now.Stores = append(now.Stores, Store{Name: g.Name(), Entries: stats.Entries, Evicted: stats.Evicted})
 		}
 		for _, m := range one.Stats() {
-			now.Units = append(now.Units, s.method(one, m, flights[m.Method]))
+			u := s.method(one, m, flights[m.Method])
+			s.known.LoadOrStore(u.Name, place{one, m.Method})
+			now.Units = append(now.Units, u)
 		}
 	}
 	slices.SortFunc(now.Units, func(a, b Unit) int { return cmp.Compare(a.Name, b.Name) })
@@ -162,6 +172,15 @@ func (s *methods) locate(unit string) (Interceptor, inspect.MethodStats, bool) {
 	return nil, inspect.MethodStats{}, false
 }
 
+// placeOf is locate without the counts: the page asks for the hot keys of all units.
+func (s *methods) placeOf(unit string) (place, bool) {
+	if at, ok := s.known.Load(unit); ok {
+		return at.(place), true
+	}
+	one, m, ok := s.locate(unit)
+	return place{one, m.Method}, ok
+}
+
 // Detail implements Source. The entries are those of the Guard.
 func (s *methods) Detail(unit string, most int) (Detail, bool) {
 	one, m, ok := s.locate(unit)
@@ -190,18 +209,18 @@ func (s *methods) Detail(unit string, most int) (Detail, bool) {
 // HotKeys implements Source. A Guard counts the keys of all its methods: the totals are
 // those of the method's keys that it reports.
 func (s *methods) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
-	one, m, ok := s.locate(unit)
+	at, ok := s.placeOf(unit)
 	if !ok {
 		return s.guards.HotKeys(unit, most)
 	}
-	g, _, _ := one.PartsOf(m.Method)
+	g, _, _ := at.in.PartsOf(at.method)
 	if g == nil {
 		return inspect.HotKeys{}, true
 	}
 	all := g.HotKeys(math.MaxInt)
 	hot := inspect.HotKeys{Window: all.Window}
-	hot.ByTraffic, hot.Requests = hotOf(m.Method, all.ByTraffic, all.Requests)
-	hot.ByLoadTime, hot.LoadTime = hotOf(m.Method, all.ByLoadTime, all.LoadTime)
+	hot.ByTraffic, hot.Requests = hotOf(at.method, all.ByTraffic, all.Requests)
+	hot.ByLoadTime, hot.LoadTime = hotOf(at.method, all.ByLoadTime, all.LoadTime)
 	hot.ByTraffic = hot.ByTraffic[:min(most, len(hot.ByTraffic))]
 	hot.ByLoadTime = hot.ByLoadTime[:min(most, len(hot.ByLoadTime))]
 	return hot, true
@@ -226,11 +245,11 @@ func hotOf(method string, keys []inspect.HotKey, total float64) (own []inspect.H
 func (s *methods) Abilities() Abilities { return Abilities{Purge: s.purge} }
 
 func (s *methods) purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
-	one, m, ok := s.locate(unit)
+	at, ok := s.placeOf(unit)
 	if !ok {
 		return s.guards.purge(ctx, unit, tags, all)
 	}
-	g, _, _ := one.PartsOf(m.Method)
+	g, _, _ := at.in.PartsOf(at.method)
 	switch {
 	case g == nil:
 		return true, nil // it shares nothing, and has nothing to forget

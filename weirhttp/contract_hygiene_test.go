@@ -46,7 +46,8 @@ var answers = map[string]http.HandlerFunc{
 		w.(http.Flusher).Flush()
 		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
 	},
-	"no content": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-A", "1"); w.WriteHeader(204) },
+	"no content":       func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-A", "1"); w.WriteHeader(204) },
+	"no content, late": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204); time.Sleep(time.Second) },
 	"own length": func(w http.ResponseWriter, _ *http.Request) {
 		typed(w)
 		w.Header().Set("Content-Length", "3")
