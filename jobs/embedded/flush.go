@@ -45,7 +45,13 @@ type flusher struct {
 	work    sync.Mutex                // held during a flush
 	tails   map[string]*tail          // guarded by work; keyed by stream
 	follows map[string]*disk.Follower // guarded by work; keyed by stream
+	ledgers map[string]time.Time      // guarded by work; keyed by stream; when its ledger was last flushed
 }
+
+// ledgerEvery is the least time between two flushes of a ledger. A second flush with each
+// flush of the messages cost a program that submits one job after another a quarter of
+// its rate.
+const ledgerEvery = 50 * time.Millisecond
 
 var _ serve.Flusher = (*flusher)(nil)
 
@@ -61,7 +67,7 @@ func newFlusher(dir string, fail func(error), began func()) *flusher {
 		dir:    filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams"),
 		folder: dir, fail: fail, began: began,
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		tails: make(map[string]*tail), follows: make(map[string]*disk.Follower),
+		tails: make(map[string]*tail), follows: make(map[string]*disk.Follower), ledgers: make(map[string]time.Time),
 	}
 }
 
@@ -247,10 +253,11 @@ func (f *flusher) run() {
 // once flushes a stream, and then records in its ledger what was flushed:
 //
 //  1. It reads what has been written by now.
-//  2. It flushes that, together with the previous additions to the ledger.
+//  2. It flushes that, together with the previous additions to the ledger, unless the
+//     ledger was flushed less than ledgerEvery ago.
 //  3. It records the new messages in the ledger. After a killed process, the ledger
-//     lists everything that was acknowledged. After a power cut it may be one flush
-//     behind, and it is never ahead.
+//     lists everything that was acknowledged. After a power cut it may be behind by the
+//     last flush, or by those of the last ledgerEvery, and it is never ahead.
 func (f *flusher) once(stream string) error {
 	if stream == "" || strings.ContainsAny(stream, `/\`) || stream[0] == '.' {
 		return fmt.Errorf("%q is not a stream", stream)
@@ -275,7 +282,12 @@ func (f *flusher) once(stream string) error {
 		return err
 	}
 	synced := make(chan error, 1)
-	go func() { synced <- follower.Sync() }() // ends before this function returns
+	if now := time.Now(); now.Sub(f.ledgers[stream]) >= ledgerEvery {
+		f.ledgers[stream] = now
+		go func() { synced <- follower.Sync() }() // ends before this function returns
+	} else {
+		synced <- nil
+	}
 	err := f.flush(stream)
 	if err := errors.Join(err, <-synced); err != nil {
 		return err
