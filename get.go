@@ -82,17 +82,17 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 // is created here because it is on the heap, and a hit must not allocate.
 func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now instant) Result[V] {
 	call := call[K, V]{g: g, ctx: ctx, key: key}
-	for {
-		if r, ok := call.load(e, now); ok {
-			return r
-		}
+	var r Result[V]
+	for !call.load(e, now, &r) {
 		now = g.clock()
 		e = g.lookup(key)
 		g.refresh(ctx, e, now, key)
-		if r, ok := g.fromMemory(ctx, key, e, now, call.counted); ok {
-			return r
+		var ok bool
+		if r, ok = g.fromMemory(ctx, key, e, now, call.counted); ok {
+			break
 		}
 	}
+	return r
 }
 
 // fromMemory answers from e, which may be nil. It returns false if a load is
@@ -160,19 +160,18 @@ func (g *Guard[K, V]) staleOnError(ctx context.Context, key K, e *entry[V], now 
 	return r
 }
 
-// failed answers a call whose load did not succeed, with the entry that memory
-// still has or else with cause. It looks at memory again, because after an
-// Invalidate in the meantime nothing may be served.
-func (c *call[K, V]) failed(cause error) Result[V] {
+// fail answers a call whose load did not succeed: it sets r to the entry that memory
+// still has, or else to cause, and returns true. It looks at memory again, because after
+// an Invalidate in the meantime nothing may be served.
+func (c *call[K, V]) fail(cause error, r *Result[V]) bool {
 	g := c.g
-	if g.closed.Load() {
-		return Result[V]{Err: cause}
-	}
 	e, now := g.lookup(c.key), g.clock()
-	if !c.servesOnError(e, now) {
-		return Result[V]{Err: cause}
+	if g.closed.Load() || !c.servesOnError(e, now) {
+		*r = Result[V]{Err: cause}
+		return true
 	}
-	return c.standIn(e, now, cause)
+	*r = c.standIn(e, now, cause)
+	return true
 }
 
 // standIn answers with e, for which servesOnError is true, instead of cause.
@@ -207,14 +206,18 @@ type call[K comparable, V any] struct {
 	start time.Time // the same, with an Observer only
 }
 
-// load starts or joins the load of the key and waits for it. It returns false
-// if the caller must look at memory again. e is the entry that the caller saw
-// there.
-func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
+// load starts or joins the load of the key, waits for it, and sets r, which is zero. It
+// returns false if the caller must look at memory again instead. e is the entry that the
+// caller saw there.
+//
+// A caller waits with all of this on its stack. On a new goroutine a Result in each
+// function would make the stack grow once more, so they share one.
+func (c *call[K, V]) load(e *entry[V], now instant, r *Result[V]) bool {
 	g := c.g
 	if err := c.refused(); err != nil {
 		c.counts(&g.count.rejected)
-		return Result[V]{Err: err}, true
+		r.Err = err
+		return true
 	}
 	scope := g.scope(c.key)
 	defer c.leave()
@@ -223,20 +226,21 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	if g.closed.Load() {
 		g.flights.Unlock()
 		c.counts(&g.count.rejected)
-		return Result[V]{Err: ErrClosed}, true
+		r.Err = ErrClosed
+		return true
 	}
 	f := g.flights.FindLocked(c.key)
 	switch {
 	case f == nil && !c.forced && g.lookup(c.key) != e:
 		// A load has ended between the look at memory and the lock (F5).
 		g.flights.Unlock()
-		return Result[V]{}, false
+		return false
 	case f == nil && g.hungLocked():
 		g.flights.Unlock()
 		g.count.stuckRefusals.Add(1)
 		c.counts(&g.count.turnedAway)
 		g.event(c.ctx, EventRefused, c.key, ErrStuck)
-		return c.failed(ErrStuck), true
+		return c.fail(ErrStuck, r)
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, now, c.demand)
 		if err == nil {
@@ -247,25 +251,25 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		g.flights.Unlock()
 		if err != nil {
 			c.turnedAway(err)
-			return c.failed(err), true
+			return c.fail(err, r)
 		}
 		c.counts(&g.count.started)
 		if first {
 			go f.Load().Run()
 		}
-		return c.await(false, now)
+		return c.await(false, now, r)
 	case f.Load().Ending():
 		g.flights.Unlock()
-		return c.passSoft(f)
+		return c.passSoft(f, r)
 	}
 	err := c.joinLocked(f)
 	g.flights.Unlock()
 	if err != nil {
 		c.turnedAway(err)
-		return c.failed(err), true
+		return c.fail(err, r)
 	}
 	c.counts(&g.count.joins)
-	return c.await(true, now)
+	return c.await(true, now, r)
 }
 
 // counts adds the call to n, unless it has been counted.
@@ -282,10 +286,11 @@ func (c *call[K, V]) refused() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	if c.g.flights.Recursive(c.ctx, c.key) {
+	c.within = lend.From(c.ctx)
+	if c.g.flights.Recursive(c.ctx, c.within, c.key) {
 		return ErrRecursive
 	}
-	c.demand, c.within = admit.Of(c.ctx, c.g.o.Limiter), lend.From(c.ctx)
+	c.demand = admit.Of(c.ctx, c.g.o.Limiter)
 	return nil
 }
 
@@ -322,35 +327,37 @@ func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 	}
 }
 
-// await waits, from now on, for the flight that the call is on, and answers. It returns
+// await waits, from now on, for the flight that the call is on, and sets r. It returns
 // false if the answer was overtaken before the call began.
-func (c *call[K, V]) await(joined bool, now instant) (Result[V], bool) {
+func (c *call[K, V]) await(joined bool, now instant, r *Result[V]) bool {
 	c.waitStart(now)
-	return c.awaitOn(joined)
+	return c.awaitOn(joined, r)
 }
 
 // awaitOn is await for a call that is already waiting.
-func (c *call[K, V]) awaitOn(joined bool) (Result[V], bool) {
-	r, ok, err := c.wait()
+func (c *call[K, V]) awaitOn(joined bool, r *Result[V]) bool {
+	ok, err := c.wait(r)
 	c.waitEnd(joined, err)
 	r.Joined = joined
-	return r, ok
+	return ok
 }
 
 // wait is awaitOn without the measuring; err is the error with which the wait
 // ended.
-func (c *call[K, V]) wait() (r Result[V], ok bool, err error) {
-	g, f := c.g, c.joiner.flight
-	if r, ok := c.waitSoft(); ok {
-		return r, true, r.Cause
+func (c *call[K, V]) wait(r *Result[V]) (ok bool, err error) {
+	f := c.joiner.flight
+	if c.waitSoft(r) {
+		return true, r.Cause
 	}
 	if err := c.waitForFlight(); err != nil {
-		return Result[V]{Err: err}, true, err
+		r.Err = err
+		return true, err
 	}
 	if f.Err != nil {
-		return c.failed(f.Err), true, f.Err
+		return c.fail(f.Err, r), f.Err
 	}
-	return g.loaded(f), !c.tooLate(f), nil
+	c.g.loaded(f, r)
+	return !c.tooLate(f), nil
 }
 
 // tooLate reports whether the answer of f was overtaken before this call began,
@@ -360,14 +367,14 @@ func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
 	return f.Value.overtaken && c.seq > f.Load().Seq || f.Value.late > 0 && c.came >= f.Value.late
 }
 
-// loaded answers with the outcome of a load.
-func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
+// loaded sets r to the outcome of a load.
+func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]], r *Result[V]) {
 	e := f.Value.entry
 	at := e.loadedAt
 	if f.Value.fromTier {
 		at = f.Value.at // a GetMany may have waited for another key since
 	}
-	r := g.answer(e, at)
+	*r = g.answer(e, at)
 	r.Source = FromLoad
 	switch {
 	case f.Value.fromTier:
@@ -381,7 +388,6 @@ func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	if r.Superseded = f.SupersededLocked() || f.Value.overtaken || f.Value.late > 0; r.Superseded {
 		r.FreshFor = 0
 	}
-	return r
 }
 
 // waitStart and waitEnd measure a call's wait, and report it.

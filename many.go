@@ -151,9 +151,9 @@ func (m *many[K, V]) await(c *manyCall[K, V]) {
 	var r Result[V]
 	var ok bool
 	if c.ending != nil {
-		r, ok = c.passSoft(c.ending)
+		ok = c.passSoft(c.ending, &r)
 	} else {
-		r, ok = c.awaitOn(c.joined)
+		ok = c.awaitOn(c.joined, &r)
 	}
 	if ok {
 		m.results[c.key] = handOn(m.ctx, m.g, r)
@@ -305,14 +305,18 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 	}
 	for _, t := range turned {
 		t.turnedAway(t.refusal)
-		m.results[t.key] = t.failed(t.refusal)
+		var r Result[V]
+		t.fail(t.refusal, &r)
+		m.results[t.key] = r
 	}
 	for _, key := range refused {
 		c := m.call(key)
 		g.count.stuckRefusals.Add(1)
 		c.counts(&g.count.turnedAway)
 		g.event(m.ctx, EventRefused, key, ErrStuck)
-		m.results[key] = c.failed(ErrStuck)
+		var r Result[V]
+		c.fail(ErrStuck, &r)
+		m.results[key] = r
 	}
 }
 

@@ -90,7 +90,8 @@ func (g *Guard[K, V]) getWith(ctx context.Context, key K, p Policy) Result[V] {
 		if p.OnlyCached {
 			return c.notCached()
 		}
-		if r, ok := c.load(e, now); ok && c.fits(r) {
+		var r Result[V]
+		if ok := c.load(e, now, &r); ok && c.fits(r) {
 			return r
 		} else if ok {
 			c.forced = true // values that other instances have loaded are not accepted
@@ -123,7 +124,9 @@ func (c *call[K, V]) notCached() Result[V] {
 	if c.g.closed.Load() {
 		return Result[V]{Err: ErrClosed}
 	}
-	return c.failed(ErrNotCached)
+	var r Result[V]
+	c.fail(ErrNotCached, &r)
+	return r
 }
 
 // tooOld reports whether the call's policy excludes e for its age.

@@ -40,15 +40,15 @@ func (c *call[K, V]) timedOut() bool { return c.ctx.Err() == context.DeadlineExc
 
 // waitSoft waits until the caller's soft timeout. If f is not done by then, and
 // memory has a value to serve, the caller leaves with it and the Guard stays on
-// the flight instead. Otherwise waitSoft returns false, and the caller keeps
-// waiting.
-func (c *call[K, V]) waitSoft() (Result[V], bool) {
+// the flight instead. Then waitSoft sets r. Otherwise it returns false, and the caller
+// keeps waiting.
+func (c *call[K, V]) waitSoft(r *Result[V]) bool {
 	g, f := c.g, c.joiner.flight
 	if _, limited := c.ctx.Deadline(); c.policy.NoStale || !limited && c.softTimeout() == 0 {
-		return Result[V]{}, false
+		return false
 	}
 	if e := g.lookup(c.key); g.fleet == nil && !c.servesOnError(e, g.clock()) { // a fleet may add an entry
-		return Result[V]{}, false
+		return false
 	}
 	end, why := c.softEnd(f, c.since)
 	// If the time is already over, a GetMany has waited for another key. The
@@ -57,12 +57,12 @@ func (c *call[K, V]) waitSoft() (Result[V], bool) {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		if f.Await(c.ctx, timer.C) || c.ctx.Err() != nil && !(c.timedOut() && g.clock() >= end) {
-			return Result[V]{}, false
+			return false
 		}
 	}
 	e, now := g.lookup(c.key), g.clock()
 	if !c.servesOnError(e, now) {
-		return Result[V]{}, false
+		return false
 	}
 	set := now < e.freshUntil && !c.forced // set meanwhile: no caller needs the load any more
 	if !set {
@@ -71,36 +71,38 @@ func (c *call[K, V]) waitSoft() (Result[V], bool) {
 		g.flights.Unlock()
 	}
 	if !c.leave() {
-		return Result[V]{}, false // the result has just come
+		return false // the result has just come
 	}
-	return c.standIn(e, now, why), true
+	*r = c.standIn(e, now, why)
+	return true
 }
 
 // passSoft is pass for a caller that takes a stale value. In a fleet the wait
 // may be long: until the Tier has answered, or its deadline has passed.
-func (c *call[K, V]) passSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
+func (c *call[K, V]) passSoft(f *inflight.Flight[K, outcome[V]], r *Result[V]) bool {
 	g := c.g
 	end, why := c.softEnd(f, g.clock())
 	if g.fleet == nil || why == nil || c.forced || c.policy.NoStale {
 		c.pass(f)
-		return Result[V]{}, false
+		return false
 	}
 	timer := time.NewTimer(time.Duration(end - g.clock()))
 	defer timer.Stop()
 	select {
 	case <-f.Load().Done():
-		return Result[V]{}, false
+		return false
 	case <-c.ctx.Done():
 		if !c.timedOut() {
-			return Result[V]{}, false
+			return false
 		}
 	case <-timer.C:
 	}
 	e, now := g.lookup(c.key), g.clock()
 	if !c.servesOnError(e, now) || now < e.freshUntil {
 		c.pass(f)
-		return Result[V]{}, false
+		return false
 	}
 	c.counts(&g.count.joins)
-	return g.staleOnError(c.ctx, c.key, e, now, why), true
+	*r = g.staleOnError(c.ctx, c.key, e, now, why)
+	return true
 }

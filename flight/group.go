@@ -56,8 +56,19 @@ type Result[V any] struct {
 // If ctx ends first, Do returns context.Cause(ctx) at once, unless the result is
 // already available. If ctx has ended before the call, Do starts no run.
 func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V, error)) (V, error) {
-	r := g.DoResult(ctx, key, fn)
-	return r.Value, r.Err
+	f, edge, _, err := g.join(ctx, key, fn)
+	switch {
+	case err != nil:
+	case edge == nil:
+		err = f.Wait(ctx, g.Grace) // not through wait, to keep the stack small: see inflight
+	default:
+		err = g.wait(ctx, f, edge)
+	}
+	if err != nil {
+		var none V
+		return none, err
+	}
+	return f.Value, f.Err
 }
 
 // DoResult is [Group.Do] with a [Result], which also says whether the run was shared.
@@ -66,7 +77,8 @@ func (g *Group[K, V]) DoResult(ctx context.Context, key K, fn func(context.Conte
 	if err != nil {
 		return Result[V]{Err: err}
 	}
-	return g.wait(ctx, f, edge, joined)
+	err = g.wait(ctx, f, edge)
+	return result(f, joined, err)
 }
 
 // DoChan is [Group.DoResult] for callers that wait for several events. The channel
@@ -79,7 +91,10 @@ func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context
 		ch <- Result[V]{Err: err}
 		return ch
 	}
-	go func() { ch <- g.wait(ctx, f, edge, joined) }()
+	go func() {
+		err := g.wait(ctx, f, edge)
+		ch <- result(f, joined, err)
+	}()
 	return ch
 }
 
@@ -107,10 +122,10 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 	if key != key {
 		return nil, nil, false, ErrKey
 	}
-	if g.table.Recursive(ctx, key) {
+	within := lend.From(ctx)
+	if g.table.Recursive(ctx, within, key) {
 		return nil, nil, false, ErrRecursive
 	}
-	within := lend.From(ctx)
 	for {
 		if ctx.Err() != nil {
 			return nil, nil, false, context.Cause(ctx)
@@ -170,10 +185,16 @@ func (g *Group[K, V]) finish(l *inflight.Load[K, V], v V, err error) {
 	}
 }
 
-// wait waits for the result or the end of ctx, the caller's own context.
-func (g *Group[K, V]) wait(ctx context.Context, f *inflight.Flight[K, V], edge *lend.Edge, joined bool) Result[V] {
+// wait waits for the result or the end of ctx, the caller's own context. It returns an
+// error if ctx ended first.
+func (g *Group[K, V]) wait(ctx context.Context, f *inflight.Flight[K, V], edge *lend.Edge) error {
 	defer edge.End()
-	if err := f.Wait(ctx, g.Grace); err != nil {
+	return f.Wait(ctx, g.Grace)
+}
+
+// result returns what a caller of f gets, after wait.
+func result[K comparable, V any](f *inflight.Flight[K, V], joined bool, err error) Result[V] {
+	if err != nil {
 		return Result[V]{Err: err, Joined: joined}
 	}
 	return Result[V]{Value: f.Value, Err: f.Err, Joined: joined, Joiners: f.Joined()}

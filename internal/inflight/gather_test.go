@@ -3,6 +3,8 @@ package inflight
 import (
 	"context"
 	"testing"
+
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // When the last caller of a key that was detached during gathering leaves, the
@@ -37,13 +39,13 @@ func TestF9RecursiveOfALoadThatGathers(t *testing.T) {
 	l := table.StartOpenLocked(context.Background(), 1, false)
 	l.AddLocked(2, true)
 	table.Unlock()
-	if table.Recursive(l, 2) {
+	if table.Recursive(l, lend.From(l), 2) {
 		t.Error("Recursive(2) = true while the load gathers; want false")
 	}
 	table.Lock()
 	l.CloseLocked()
 	table.Unlock()
-	if !table.Recursive(l, 1) || !table.Recursive(l, 2) || table.Recursive(l, 3) {
+	if !table.Recursive(l, lend.From(l), 1) || !table.Recursive(l, lend.From(l), 2) || table.Recursive(l, lend.From(l), 3) {
 		t.Error("Recursive(1), Recursive(2), Recursive(3) are not true, true, false")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // start starts a load for keys, with the caller as a joiner of each.
@@ -286,7 +288,7 @@ func TestSetValuesChangesNothingButValues(t *testing.T) {
 	if cancel(); l.Err() != nil || child.Err() != nil || context.Cause(l) != nil {
 		t.Errorf("Err = %v, derived %v; want nil", l.Err(), child.Err())
 	}
-	if !table.Recursive(child, 1) {
+	if !table.Recursive(child, lend.From(child), 1) {
 		t.Error("Recursive = false; want true")
 	}
 	if finish(l, 42); child.Err() != context.Canceled {
@@ -303,15 +305,15 @@ func TestRecursiveKnowsAllKeysOfALoad(t *testing.T) {
 		return table.StartLocked(outer, 3, false)
 	}()
 	for key, want := range []bool{false, true, true, true, false} {
-		if got := table.Recursive(inner, key); got != want {
+		if got := table.Recursive(inner, lend.From(inner), key); got != want {
 			t.Errorf("Recursive(inner, %d) = %v; want %v", key, got, want)
 		}
-		if other.Recursive(inner, key) || table.Recursive(t.Context(), key) {
+		if other.Recursive(inner, lend.From(inner), key) || table.Recursive(t.Context(), lend.From(t.Context()), key) {
 			t.Errorf("Recursive(%d) of another table or context; want false", key)
 		}
 	}
 	finish(outer, 42) // a load that has ended waits for nothing
-	if table.Recursive(inner, 1) || !table.Recursive(inner, 3) {
+	if table.Recursive(inner, lend.From(inner), 1) || !table.Recursive(inner, lend.From(inner), 3) {
 		t.Error("after the outer load: Recursive(1), Recursive(3) are not false, true")
 	}
 	finish(inner, 42)

@@ -256,13 +256,11 @@ func (t *Table[K, V]) LiveLocked() iter.Seq[*Load[K, V]] {
 }
 
 // Recursive reports whether a caller with ctx would wait for itself by waiting
-// for key: ctx belongs to a load that is running key. It calls ctx, which may be
-// the user's code, so the lock must not be held.
-func (t *Table[K, V]) Recursive(ctx context.Context, key K) bool {
-	if ctx.Value(ancestorKey{}) == nil {
-		return false // avoids boxing key
-	}
-	return descends(ctx, t, key)
+// for key: ctx belongs to a load that is running key. within is the innermost Call of ctx;
+// each load has one, so most callers need no second look at ctx. Recursive calls ctx,
+// which may be the user's code, so the lock must not be held.
+func (t *Table[K, V]) Recursive(ctx context.Context, within *lend.Call, key K) bool {
+	return within != nil && descends(ctx, t, key)
 }
 
 func (l *Load[K, V]) runs(table, key any) bool {
