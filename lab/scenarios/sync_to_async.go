@@ -192,7 +192,7 @@ func drainTable(all []result.Measurement) result.Table {
 		case m.Variant == ceiling:
 			continue
 		case queued(m.Variant):
-			cells = append(cells, valueOf(m.Values[jobsCompleted]/m.Seconds, 0), valueOf(m.Values[jobsAccepted]-m.Values[jobsCompleted], 0), valueOf(m.Values[drainedAfter], 1))
+			cells = append(cells, valueOf(m.Values[jobsCompleted]/m.Seconds, 0), valueOf(max(m.Values[jobsAccepted]-m.Values[jobsCompleted], 0), 0), valueOf(m.Values[drainedAfter], 1))
 		default:
 			cells = append(cells, valueOf(m.PerSecond, 0), "0", "0.0")
 		}
