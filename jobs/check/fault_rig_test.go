@@ -213,6 +213,7 @@ type faultProxy struct {
 	server string
 
 	years atomic.Int64 // years added to the server's clock
+	lose  atomic.Int64 // how many of the next acknowledgements of writes are lost
 
 	mu    sync.Mutex
 	cut   bool                  // guarded by mu
@@ -280,7 +281,7 @@ func (p *faultProxy) accept() {
 			continue
 		}
 		p.all.Go(func() { p.copy(server, client, nil) })
-		p.all.Go(func() { p.copy(client, server, p.shift) })
+		p.all.Go(func() { p.copy(client, server, p.change) })
 	}
 }
 
@@ -316,6 +317,22 @@ func (p *faultProxy) copy(to, from net.Conn, change func([]byte) []byte) {
 		kept = copy(buf, rest)
 	}
 }
+
+// change changes what the server sends, see shift.
+func (p *faultProxy) change(b []byte) []byte {
+	for _, m := range faultAck.FindAllSubmatchIndex(b, -1) {
+		if p.lose.Add(-1) < 0 {
+			p.lose.Store(0)
+			break
+		}
+		b[m[2]] = '!'
+	}
+	return p.shift(b)
+}
+
+// An acknowledgement of a write. Its response subject ends with a number; with another
+// character there, the client gets it and knows no write that it belongs to.
+var faultAck = regexp.MustCompile(`MSG _INBOX\.[^ ]*([0-9a-z]) [0-9]+ [0-9]+\r\n\{"stream":"[^"]*","seq":`)
 
 // The server reports its time in the info of a stream, and nowhere else in this
 // format. The digits of the year are changed in place, so that byte counts in the
