@@ -256,8 +256,8 @@ func (f *flusher) run() {
 //  2. It flushes that, together with the previous additions to the ledger, unless the
 //     ledger was flushed less than ledgerEvery ago.
 //  3. It records the new messages in the ledger. After a killed process, the ledger
-//     lists everything that was acknowledged. After a power cut it may be behind by the
-//     last flush, or by those of the last ledgerEvery, and it is never ahead.
+//     lists everything that was acknowledged. After a power cut it may lack the last
+//     flush and those in the ledgerEvery before it, and it is never ahead.
 func (f *flusher) once(stream string) error {
 	if stream == "" || strings.ContainsAny(stream, `/\`) || stream[0] == '.' {
 		return fmt.Errorf("%q is not a stream", stream)
