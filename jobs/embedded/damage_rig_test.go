@@ -251,6 +251,7 @@ func (w *ward) open(t *testing.T, what string) stay {
 		w.wantAdvice(t, what, err)
 		return stay{err: err}
 	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) }) // if the test fails before it is closed
 	w.wantAll(t, what, s, w.ids)
 	if err := s.Close(context.Background()); err != nil {
 		t.Errorf("%s: Close = %v", what, err)
@@ -395,6 +396,7 @@ func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *em
 	if err != nil {
 		t.Fatalf("%s: Start after Repair = %v; want nil", what, err)
 	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	w.wantAll(t, what+", repaired", s, whole)
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)

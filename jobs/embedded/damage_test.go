@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/embedded"
@@ -74,6 +76,24 @@ func garbage(t *testing.T, path string) {
 	}
 }
 
+// handOutLater makes a consumer's state say that its first items are with workers for
+// another hour. The state has no checksum, and one flipped bit can say so.
+func handOutLater(t *testing.T, path string) {
+	const out = 50                                    // sequences; the store has a few more
+	text := []byte{22, 2}                             // magic number and version
+	for _, n := range []uint64{0, 0, out, out, out} { // acknowledged, delivered (twice each), and how many are out
+		text = binary.AppendUvarint(text, n)
+	}
+	text = binary.AppendVarint(text, time.Now().Add(59*time.Minute).Unix())
+	for n := range uint64(out) {
+		text = binary.AppendUvarint(binary.AppendUvarint(text, n+1), n+1) // in the stream, and as delivered
+		text = binary.AppendVarint(text, 0)                               // seconds before the time above
+	}
+	if err := os.WriteFile(path, binary.AppendUvarint(text, 0), 0o600); err != nil { // none was redelivered
+		t.Fatal(err)
+	}
+}
+
 func damages() (all []damage) {
 	for _, share := range []float64{0, 0.33, 0.77, 1} {
 		all = append(all, damage{fmt.Sprintf("a bit flipped at %.4f", share), blockFiles, flip(share)})
@@ -91,7 +111,7 @@ func damages() (all []damage) {
 			all = append(all, damage{fmt.Sprintf("a bit flipped at %.1f", share), at, flip(share)})
 		}
 	}
-	return all
+	return append(all, damage{"handed out later", streamFiles + "/obs/*/o.dat", handOutLater})
 }
 
 func TestJ1_DamagedStoreHasAllJobsOrIsRefused(t *testing.T) {

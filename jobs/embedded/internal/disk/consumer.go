@@ -1,15 +1,11 @@
 package disk
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // A Queue has items, so it needs a consumer.
@@ -18,90 +14,19 @@ type Queue struct {
 	Lease           time.Duration // of its jobs; 0: unknown
 }
 
-// A consumerState is the part of a consumer's file that decides which items it hands
-// out.
-type consumerState struct {
-	acked, delivered uint64               // stream sequences
-	pending          map[uint64]time.Time // delivered but not acknowledged
-}
-
-var errConsumer = errors.New("it cannot be read")
-
-// The format of a consumer's file: two bytes, then numbers.
-const (
-	consumerMagic   = 22
-	consumerVersion = 2
-	maxPendingItems = 50_000_000
-)
-
-// decodeConsumer decodes a consumer's file, which has no checksum.
-func decodeConsumer(b []byte) (*consumerState, error) {
-	if len(b) < 2 || b[0] != consumerMagic || b[1] != consumerVersion {
-		return nil, errConsumer
-	}
-	b = b[2:]
-	bad := false
-	number := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if bad = bad || n <= 0; bad {
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
-	signed := func() int64 {
-		v, n := binary.Varint(b)
-		if bad = bad || n <= 0; bad {
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
-	_, acked, _, delivered := number(), number(), number(), number()
-	s := &consumerState{acked: acked, delivered: delivered, pending: map[uint64]time.Time{}}
-	if n := number(); n > 0 {
-		if n > maxPendingItems {
-			return nil, errConsumer
-		}
-		newest := signed()
-		for i := uint64(0); i < n && !bad; i++ {
-			seq, _, before := number(), number(), signed()
-			s.pending[seq+acked] = time.Unix(newest-before, 0)
-		}
-	}
-	if bad {
-		return nil, errConsumer
-	}
-	return s, nil
-}
-
-// fault returns why a queue's consumer would not hand out all of its items, for
-// example because its file is damaged or much older than the stream.
-func (c *consumerState) fault(s *stored, queue string, now time.Time) error {
-	if c.acked > c.delivered || c.delivered > s.last {
-		return fmt.Errorf("it is ahead of the jobs: at sequence %d of %d", c.delivered, s.last)
-	}
-	for seq, m := range s.items {
-		if m.queue != queue || seq > c.delivered {
-			continue
-		}
-		if at, ok := c.pending[seq]; !ok || at.After(now.Add(time.Hour)) {
-			return fmt.Errorf("it leaves out the job at sequence %d", seq)
-		}
-	}
-	return nil
-}
-
-// A Healed is a consumer whose files were moved away. The server creates them again,
-// and hands out all items.
+// A Healed is a consumer whose files were moved away. The server creates them again.
 type Healed struct {
 	File, Why string
 }
 
-// heal moves away files of consumers that would keep jobs from being handed out. It
-// also returns the queues that need a consumer. The jobs themselves do not depend on
-// consumers.
-func heal(s *stored, away func(path string) error, now time.Time) (done []Healed, queues []Queue, err error) {
+// consumerState is the file in which the server keeps which items a consumer has handed
+// out. It has no checksum, and one wrong bit in it can hold back a job for years.
+const consumerState = "o.dat"
+
+// heal makes the consumers hand out all items again, and moves away those whose
+// description is damaged. It also returns the queues that need a consumer. The jobs
+// themselves do not depend on consumers: their markers record what runs.
+func heal(s *stored, away func(path string) error) (done []Healed, queues []Queue, err error) {
 	folder := filepath.Join(s.dir, "obs")
 	needed := map[string]bool{}
 	for _, m := range s.items {
@@ -112,8 +37,12 @@ func heal(s *stored, away func(path string) error, now time.Time) (done []Healed
 		return nil, nil, err
 	}
 	for _, e := range entries {
-		path, fault := consumerFault(s, filepath.Join(folder, e.Name()), now)
+		path := filepath.Join(folder, e.Name())
+		fault := metaFault(path, s.name+"/"+e.Name())
 		if fault == nil {
+			if err := remove(filepath.Join(path, consumerState)); err != nil {
+				return done, nil, err
+			}
 			continue
 		}
 		needed[e.Name()] = true
@@ -126,26 +55,4 @@ func heal(s *stored, away func(path string) error, now time.Time) (done []Healed
 		queues = append(queues, Queue{s.name[len(StreamPrefix):], queue, s.leases[queue]})
 	}
 	return done, queues, nil
-}
-
-// consumerFault returns what is wrong with the files of a consumer, and the file to
-// move away.
-func consumerFault(s *stored, dir string, now time.Time) (path string, fault error) {
-	queue := filepath.Base(dir)
-	if fault := metaFault(dir, s.name+"/"+queue); fault != nil {
-		return dir, fault
-	}
-	path = filepath.Join(dir, "o.dat")
-	text, err := bounded.File(path, maxBlock)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil // it has handed out nothing
-	}
-	if err != nil {
-		return path, err
-	}
-	c, err := decodeConsumer(text)
-	if err != nil {
-		return path, err
-	}
-	return path, c.fault(s, queue, now)
 }

@@ -20,9 +20,9 @@ type Prepared struct {
 // returns a DamageError, it has changed nothing.
 //
 //  1. It removes the rest of an incomplete write, which was never acknowledged.
-//  2. It removes the server's indexes. The server rebuilds them from the blocks. The
-//     blocks have checksums, whereas an index of times to live has none.
-//  3. It moves away files of consumers that would leave out jobs.
+//  2. It removes what the server rebuilds from the blocks: its indexes, and what the
+//     consumers have handed out. The blocks have checksums; these files have none.
+//  3. It moves away consumers whose description is damaged.
 //  4. It adds what was written after the last entries of the ledgers to them, once
 //     that is flushed.
 func Prepare(dir string, now time.Time) (*Prepared, error) {
@@ -59,7 +59,7 @@ func (p *Prepared) stream(dir string, s *stored, c *contents, now time.Time) err
 		return err
 	}
 	away := func(path string) error { return moveAway(dir, "consumers", path, now) }
-	done, queues, err := heal(s, away, now)
+	done, queues, err := heal(s, away)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,17 @@ var indexes = [...]string{"index.db", "thw.db", "sched.db"}
 
 func removeIndexes(stream string) error {
 	for _, name := range indexes {
-		if err := os.Remove(filepath.Join(stream, "msgs", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(filepath.Join(stream, "msgs", name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// remove removes a file that may be missing.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

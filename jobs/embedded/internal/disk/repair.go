@@ -112,7 +112,7 @@ func (r *Report) repair(i int, o RepairOptions) error {
 	if err := removeIndexes(s.dir); err != nil {
 		return err
 	}
-	if err := os.Remove(ledgerPath(r.Dir, s.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(ledgerPath(r.Dir, s.name)); err != nil {
 		return err
 	}
 	if err := SyncFolder(filepath.Join(s.dir, "msgs")); err != nil {
