@@ -159,11 +159,11 @@ const newerDelay = time.Second
 // wait returns how long the job has to wait before it can start.
 //
 // A job that is marked as running is redelivered because its worker is silent, or
-// because the server was restarted and has forgotten the earlier delivery. In either
-// case the marker, which each heartbeat rewrites, must be at least one lease old: a
-// worker that had the item earlier may have handed it back late. After a restart, which
-// looks like a first delivery, the worker also has half a lease to send the heartbeat
-// that it could not send in the meantime.
+// because the server was restarted and has forgotten the earlier delivery. The latter
+// looks like a first delivery; the worker then gets another lease to send a
+// heartbeat. In either case the marker, which each heartbeat rewrites, must be at
+// least one lease old: a worker that had the item earlier may have handed it back
+// late.
 func (d *delivery) wait() time.Duration {
 	switch d.State {
 	case StateQueued:
@@ -171,12 +171,10 @@ func (d *delivery) wait() time.Duration {
 	case StateRetrying:
 		return d.rest(d.RetryIn, d.state.Time)
 	case StateRunning:
-		lease := d.w.queue.o.Lease
-		rest := d.rest(lease, d.state.Time)
 		if deliveries(d.m) == 1 {
-			rest = max(rest, lease/2)
+			return d.w.queue.o.Lease
 		}
-		return rest
+		return d.rest(d.w.queue.o.Lease, d.state.Time)
 	}
 	return 0
 }

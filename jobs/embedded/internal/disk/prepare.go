@@ -20,9 +20,10 @@ type Prepared struct {
 // returns a DamageError, it has changed nothing.
 //
 //  1. It removes the rest of an incomplete write, which was never acknowledged.
-//  2. It removes what the server rebuilds from the blocks: its indexes, and what the
-//     consumers have handed out. The blocks have checksums; these files have none.
-//  3. It moves away consumers whose description is damaged.
+//  2. It removes the server's indexes. The server rebuilds them from the blocks. The
+//     blocks have checksums, whereas an index of times to live has none.
+//  3. It rewrites what the consumers have handed out, and moves away their files if they
+//     would leave out jobs.
 //  4. It adds what was written after the last entries of the ledgers to them, once
 //     that is flushed.
 func Prepare(dir string, now time.Time) (*Prepared, error) {
@@ -59,7 +60,7 @@ func (p *Prepared) stream(dir string, s *stored, c *contents, now time.Time) err
 		return err
 	}
 	away := func(path string) error { return moveAway(dir, "consumers", path, now) }
-	done, queues, err := heal(s, away)
+	done, queues, err := heal(s, away, now)
 	if err != nil {
 		return err
 	}
