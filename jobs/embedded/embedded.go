@@ -240,6 +240,7 @@ func (s *Server) halt() {
 	<-s.watched
 	s.flush.close()
 	s.mark(true)
+	s.keepMeta()
 	s.flush.reset(func() {})
 	if ns := s.swap(nil); ns != nil {
 		halt(ns)

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/embedded/internal/disk"
 )
 
 // lookEvery is how often the disk is checked and, after a failure, retried.
@@ -36,6 +37,9 @@ func (s *Server) watch() {
 			return
 		}
 		s.mark(false)
+		if looks%int(markEvery/lookEvery) == 0 {
+			s.keepMeta()
+		}
 		if s.o.Durability == jobs.DurabilityProcess && looks%int(SyncInterval/lookEvery) == 0 {
 			s.flush.all()
 		}
@@ -44,6 +48,14 @@ func (s *Server) watch() {
 			return // closed while there was no server
 		}
 		s.keepFree(ns)
+	}
+}
+
+// keepMeta copies the descriptions of streams and consumers, such as which queues are
+// paused. A failure leaves the previous copies.
+func (s *Server) keepMeta() {
+	for _, stream := range s.flush.streams() {
+		_ = disk.KeepMeta(s.o.Dir, stream)
 	}
 }
 

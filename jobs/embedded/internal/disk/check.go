@@ -174,7 +174,8 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	if c.damaged {
 		sr.damage(r.Dir, ledgerPath(r.Dir, name), "cannot be read in full, so it is unknown whether all jobs are present")
 	}
-	if fault := metaFault(s.dir, name); fault != nil && (known || len(s.messages) > 0) {
+	if fault := metaFault(s.dir, name); fault != nil && (known || len(s.messages) > 0) &&
+		copyFault(ledgerPath(r.Dir, name)+".", name) != nil {
 		sr.damage(r.Dir, filepath.Join(s.dir, metaFiles[0]), cause(fault))
 	}
 	sr.holes(r.Dir, s, c.last)
@@ -192,6 +193,8 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	case s.last < sr.Mark && c.last < mark.Last && s.last >= c.last && !c.damaged:
 		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf(
 			"ends at sequence %d but had reached %d: is it a copy, or is its disk not mounted? After restoring a copy, run weir jobs repair with --restored", s.last, mark.Last))
+	case c.last < mark.Last && !c.damaged:
+		sr.damage(r.Dir, ledgerPath(r.Dir, name), fmt.Sprintf("ends at sequence %d but had reached %d, so it is unknown whether all jobs are present", c.last, mark.Last))
 	case s.last < sr.Mark:
 		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf("ends at sequence %d but had reached %d", s.last, sr.Mark))
 	}

@@ -150,9 +150,10 @@ type Healed struct {
 }
 
 // heal makes sure that the consumers hand out all items: it rewrites what they have
-// handed out, and moves away files that are damaged. It also returns the queues that
-// need a consumer. The jobs themselves do not depend on consumers.
-func heal(s *stored, away func(path string) error, now time.Time) (done []Healed, queues []Queue, err error) {
+// handed out, restores damaged metadata from their copies, and moves away damaged files
+// that have none. It also returns the queues that need a consumer. The jobs themselves do
+// not depend on consumers.
+func heal(dir string, s *stored, away func(path string) error, now time.Time) (done []Healed, queues []Queue, err error) {
 	folder := filepath.Join(s.dir, "obs")
 	needed := map[string]bool{}
 	for _, m := range s.items {
@@ -162,33 +163,50 @@ func heal(s *stored, away func(path string) error, now time.Time) (done []Healed
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
+	copies := func(queue string) string { return consumerCopy(ledgerPath(dir, s.name), queue) }
 	for _, e := range entries {
-		path, fault, err := s.healConsumer(filepath.Join(folder, e.Name()), now)
-		if err != nil {
-			return done, nil, err
+		path := filepath.Join(folder, e.Name())
+		name := s.name + "/" + e.Name()
+		fault := metaFault(path, name)
+		if fault != nil && e.IsDir() {
+			restored, err := restoreMeta(copies(e.Name()), name, path)
+			if err != nil {
+				return done, nil, err
+			}
+			if restored {
+				done, fault = append(done, Healed{filepath.Join(path, metaFiles[0]), cause(fault)}), nil
+			}
+		}
+		if fault == nil {
+			path, fault, err = s.healConsumer(path, now)
+			if err != nil {
+				return done, nil, err
+			}
 		}
 		if fault == nil {
 			continue
 		}
-		needed[e.Name()] = true
 		if err := away(path); err != nil {
 			return done, nil, err
 		}
 		done = append(done, Healed{path, cause(fault)})
 	}
 	for queue := range needed {
+		path := filepath.Join(folder, queue)
+		if !exists(path) {
+			if _, err := restoreMeta(copies(queue), s.name+"/"+queue, path); err != nil {
+				return done, nil, err
+			}
+		}
 		queues = append(queues, Queue{s.name[len(StreamPrefix):], queue, s.leases[queue]})
 	}
 	return done, queues, nil
 }
 
 // healConsumer rewrites the state of the consumer in dir, or returns what is wrong with
-// its files, and the one to move away.
+// it, and the file to move away.
 func (s *stored) healConsumer(dir string, now time.Time) (path string, fault, err error) {
 	queue := filepath.Base(dir)
-	if fault := metaFault(dir, s.name+"/"+queue); fault != nil {
-		return dir, fault, nil
-	}
 	path = filepath.Join(dir, "o.dat")
 	text, fault := bounded.File(path, maxBlock)
 	if errors.Is(fault, fs.ErrNotExist) {

@@ -16,10 +16,11 @@ type contents struct {
 	size     int64     // size of the part that could be read
 	damaged  bool      // an unreadable frame is followed by readable ones
 	numbers  map[string]uint64
+	ended    map[uint64]bool // sequences of items whose jobs are over; written by prune
 }
 
 func newContents() *contents {
-	return &contents{messages: map[key]message{}, numbers: map[string]uint64{}, size: int64(ledgerHead)}
+	return &contents{messages: map[key]message{}, numbers: map[string]uint64{}, size: int64(ledgerHead), ended: map[uint64]bool{}}
 }
 
 // maxLedger bounds how much of a ledger is read.
@@ -50,8 +51,10 @@ func decodeLedger(path string, b []byte) (*contents, error) {
 		if !ok {
 			next := off + 1
 			for ; next < len(b); next++ {
-				if _, ok := frameAt(b, next); ok {
-					break
+				if n := frameSize(b, next); n > 0 && n <= maxFrame {
+					if _, ok := frameAt(b, next); ok {
+						break
+					}
 				}
 			}
 			if next == len(b) {
@@ -73,16 +76,25 @@ func decodeLedger(path string, b []byte) (*contents, error) {
 	return c, nil
 }
 
-// frameAt returns the size of the frame at off.
-func frameAt(b []byte, off int) (size int, ok bool) {
+// frameSize returns the size that a frame at off would have, or 0 if there is none.
+func frameSize(b []byte, off int) int {
 	if off+8 > len(b) {
-		return 0, false
+		return 0
 	}
 	n := int(binary.LittleEndian.Uint32(b[off:]))
 	if n < 3 || n > len(b)-off-8 {
+		return 0
+	}
+	return n + 8
+}
+
+// frameAt returns the size of the frame at off.
+func frameAt(b []byte, off int) (size int, ok bool) {
+	size = frameSize(b, off)
+	if size == 0 {
 		return 0, false
 	}
-	return n + 8, crc32.Checksum(b[off+8:off+8+n], castagnoli) == binary.LittleEndian.Uint32(b[off+4:])
+	return size, crc32.Checksum(b[off+8:off+size], castagnoli) == binary.LittleEndian.Uint32(b[off+4:])
 }
 
 var errEntry = errors.New("an entry cannot be read")
@@ -163,6 +175,7 @@ func (c *contents) over(m message) bool {
 func (c *contents) prune(now time.Time) {
 	for k, m := range c.messages {
 		if m.kind == work && c.over(m) {
+			c.ended[m.seq] = true
 			delete(c.messages, k)
 		}
 	}

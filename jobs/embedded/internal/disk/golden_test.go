@@ -91,7 +91,7 @@ func TestJ1GoldenMarkIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored := golden(t, "v1-mark.json", strings.TrimSuffix(string(written), "\n"))
-	if err := os.WriteFile(MarkPath(dir), []byte(stored), 0o600); err != nil {
+	if err := os.WriteFile(MarkPath(dir), []byte(stored+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := readMark(dir); err != nil || got == nil || !reflect.DeepEqual(*got, want) {
@@ -101,7 +101,14 @@ func TestJ1GoldenMarkIsRead(t *testing.T) {
 		t.Errorf("the encoding has changed; give it a new number:\n%s\n%s", written, stored)
 	}
 	newer := strings.Replace(stored, `"form": 1`, `"form": 2`, 1)
-	if err := os.WriteFile(MarkPath(dir), []byte(newer), 0o600); err != nil {
+	if err := os.WriteFile(MarkPath(dir), []byte(newer+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readMark(dir); err != nil || got != nil {
+		t.Errorf("reading a mark with a wrong bit = %+v, %v; want none", got, err)
+	}
+	body := newer[:strings.LastIndex(newer, markSum)]
+	if err := os.WriteFile(MarkPath(dir), withSum([]byte(body)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readMark(dir); !errors.Is(err, ErrNewer) {

@@ -27,6 +27,14 @@ const (
 // Folder is the folder of the ledgers, within the folder of the server.
 const Folder = "weir.ledger"
 
+// A frame has perFrame messages at most, so that it is smaller than maxFrame. After
+// damage, the next frame is looked for at each offset: without a bound, a large ledger
+// would take minutes.
+const (
+	perFrame = 1 << 10
+	maxFrame = 1 << 20
+)
+
 // compactFrom is the size from which a ledger is compacted.
 const compactFrom = 4 << 20
 
@@ -116,16 +124,26 @@ func (l *Ledger) note(messages []message, last uint64, at time.Time) error {
 	if len(messages) == 0 && last == l.last {
 		return nil
 	}
-	frame := l.frame(messages, last, at)
-	if _, err := l.f.WriteAt(frame, l.size); err != nil {
+	text := l.frames(messages, last, at)
+	if _, err := l.f.WriteAt(text, l.size); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	l.size += int64(len(frame))
+	l.size += int64(len(text))
 	l.last = last
 	if l.size > max(compactFrom, 2*l.least) {
 		return l.compact(at)
 	}
 	return nil
+}
+
+// frames encodes messages as frames. Only the last one has the last sequence: if it is
+// missing, so are messages.
+func (l *Ledger) frames(all []message, last uint64, at time.Time) (text []byte) {
+	for len(all) > perFrame {
+		text = append(text, l.frame(all[:perFrame], l.last, at)...)
+		all = all[perFrame:]
+	}
+	return append(text, l.frame(all, last, at)...)
 }
 
 // frame encodes a frame.
@@ -169,7 +187,7 @@ func (l *Ledger) compact(now time.Time) error {
 
 // rewrite replaces the file with one that contains c, or creates it.
 func (l *Ledger) rewrite(c *contents) error {
-	next := &Ledger{path: l.path, queues: map[string]uint64{}, last: c.last}
+	next := &Ledger{path: l.path, queues: map[string]uint64{}}
 	temp := l.path + ".new"
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -180,12 +198,7 @@ func (l *Ledger) rewrite(c *contents) error {
 		all = append(all, m)
 	}
 	text := append([]byte(ledgerMagic), ledgerVersion)
-	const perFrame = 1 << 16
-	for len(all) > perFrame {
-		text = append(text, next.frame(all[:perFrame], c.last, c.at)...)
-		all = all[perFrame:]
-	}
-	text = append(text, next.frame(all, c.last, c.at)...)
+	text = append(text, next.frames(all, c.last, c.at)...)
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Sync()
@@ -202,7 +215,7 @@ func (l *Ledger) rewrite(c *contents) error {
 	if l.f != nil {
 		_ = l.f.Close() // nothing more is written to it
 	}
-	next.f, next.size, next.least = f, int64(len(text)), int64(len(text))
+	next.f, next.size, next.least, next.last = f, int64(len(text)), int64(len(text)), c.last
 	*l = *next
 	return nil
 }

@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,7 +41,7 @@ func readMark(dir string) (*Mark, error) {
 		return nil, nil //nolint:nilerr // as above
 	}
 	var m Mark
-	if json.Unmarshal(text, &m) != nil {
+	if !summed(text) || json.Unmarshal(text, &m) != nil {
 		return nil, nil
 	}
 	if m.Form > markForm {
@@ -55,7 +57,25 @@ func (m Mark) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(MarkPath(dir), append(text, '\n'))
+	return replaceFile(MarkPath(dir), withSum(text))
+}
+
+// withSum returns the text of a mark with its checksum as the last member.
+func withSum(text []byte) []byte {
+	body := bytes.TrimSuffix(text, []byte(markEnd))
+	return fmt.Appendf(nil, "%s%s%08x\"%s\n", body, markSum, crc32.Checksum(body, castagnoli), markEnd)
+}
+
+const (
+	markSum = ",\n  \"sum\": \""
+	markEnd = "\n}"
+)
+
+// summed reports whether the checksum of a mark matches. If it does not, there is no
+// mark: one wrong bit could name a stream that never was, or a newer version.
+func summed(text []byte) bool {
+	i := bytes.LastIndex(text, []byte(markSum))
+	return i >= 0 && bytes.Equal(text, withSum(text[:i:i]))
 }
 
 // replaceFile replaces a file completely, or leaves the old one unchanged.

@@ -59,16 +59,62 @@ func (p *Prepared) stream(dir string, s *stored, c *contents, now time.Time) err
 	if err := removeIndexes(s.dir); err != nil {
 		return err
 	}
+	if err := p.restoreMeta(dir, s); err != nil {
+		return err
+	}
+	if err := s.bury(c.ended, now); err != nil {
+		return err
+	}
 	away := func(path string) error { return moveAway(dir, "consumers", path, now) }
-	done, queues, err := heal(s, away, now)
+	done, queues, err := heal(dir, s, away, now)
 	if err != nil {
 		return err
 	}
 	p.Healed, p.Queues = append(p.Healed, done...), append(p.Queues, queues...)
-	if err := keepMeta(dir, s); err != nil {
+	if err := KeepMeta(dir, s.name); err != nil {
 		return err
 	}
 	return s.adopt(dir, c, now)
+}
+
+// restoreMeta replaces the damaged metadata of a stream by its copy: a process that was
+// killed while it wrote them leaves a part of each version.
+func (p *Prepared) restoreMeta(dir string, s *stored) error {
+	fault := metaFault(s.dir, s.name)
+	if fault == nil {
+		return nil
+	}
+	restored, err := restoreMeta(ledgerPath(dir, s.name)+".", s.name, s.dir)
+	if restored {
+		p.Healed = append(p.Healed, Healed{filepath.Join(s.dir, metaFiles[0]), cause(fault)})
+	}
+	return err
+}
+
+// bury removes the items of finished jobs, as their acknowledgement would have: those
+// whose worker was killed between the outcome and the acknowledgement, and those whose
+// removal is lost. The server hands them out again, and if the outcome expires before a
+// worker gets one, it would run as a new job. The removals go in a block of their own,
+// like those of the server.
+func (s *stored) bury(ended map[uint64]bool, now time.Time) error {
+	index := 1
+	if n := len(s.blocks); n > 0 {
+		index = s.blocks[n-1].index + 1
+	}
+	var text []byte
+	h := sums(s.name, index)
+	for seq, m := range s.items {
+		if ended[seq] || s.over(m) {
+			text = encode(text, record{seq: seq, time: now.UnixNano(), tomb: true}, h)
+			s.tombs[seq] = true
+			delete(s.items, seq)
+			delete(s.messages, m.key)
+		}
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	return replaceFile(blockPath(s.dir, index), text)
 }
 
 // adopt records in the ledger what it lacks.
@@ -121,28 +167,72 @@ func remove(path string) error {
 	return nil
 }
 
-// keepMeta keeps a copy of a stream's metadata beside its ledger.
-func keepMeta(dir string, s *stored) error {
-	if metaFault(s.dir, s.name) != nil {
-		return nil // the creation of the stream was cut short
+// KeepMeta keeps a copy of the metadata of a stream and of its consumers beside its
+// ledger, in the folder of a server. What is being written at the moment keeps its
+// previous copy. Without the copy of a consumer's, a damaged bit would end a pause.
+func KeepMeta(dir, stream string) error {
+	from, to := filepath.Join(streamsFolder(dir), stream), ledgerPath(dir, stream)
+	if err := keepMeta(from, stream, to+"."); err != nil {
+		return err
 	}
-	for _, name := range metaFiles {
-		text, err := small(filepath.Join(s.dir, name))
-		if err != nil {
-			return err
-		}
-		path := ledgerPath(dir, s.name) + "." + name
-		if have, err := small(path); err == nil && string(have) == string(text) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := replaceFile(path, text); err != nil {
+	entries, err := os.ReadDir(filepath.Join(from, "obs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if err := keepMeta(filepath.Join(from, "obs", e.Name()), stream+"/"+e.Name(), consumerCopy(to, e.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// consumerCopy returns what the paths of the copies of a consumer's metadata begin with.
+func consumerCopy(ledger, queue string) string { return ledger + ".obs/" + queue + "." }
+
+// keepMeta copies the metadata in from, whose checksum has this name, to the files that
+// begin with to.
+func keepMeta(from, name, to string) error {
+	if metaFault(from, name) != nil {
+		return nil // its creation was cut short, or it is being written
+	}
+	for _, file := range metaFiles {
+		text, err := small(filepath.Join(from, file))
+		if err != nil {
+			return err
+		}
+		if have, err := small(to + file); err == nil && string(have) == string(text) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(to+file), 0o700); err != nil {
+			return err
+		}
+		if err := replaceFile(to+file, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreMeta restores the metadata in to, whose checksum has this name, from the copies
+// whose paths begin with from. It reports whether there are any.
+func restoreMeta(from, name, to string) (bool, error) {
+	if copyFault(from, name) != nil {
+		return false, nil
+	}
+	if err := os.MkdirAll(to, 0o750); err != nil {
+		return false, err
+	}
+	for _, file := range metaFiles {
+		text, err := small(from + file)
+		if err == nil {
+			err = replaceFile(filepath.Join(to, file), text)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // CutFolder is the folder, within that of the server, in which repairs and starts

@@ -125,7 +125,7 @@ func (r *Report) repair(i int, o RepairOptions) error {
 	if err := now.adopt(r.Dir, newContents(), o.Now); err != nil {
 		return err
 	}
-	return keepMeta(r.Dir, now)
+	return KeepMeta(r.Dir, now.name)
 }
 
 // copyAll copies what is about to be changed.
@@ -160,15 +160,12 @@ func (r *Report) describe(s *stored, o RepairOptions) error {
 	if metaFault(s.dir, s.name) == nil {
 		return nil
 	}
-	var both [2][]byte
-	for i, name := range metaFiles {
-		both[i], _ = small(ledgerPath(r.Dir, s.name) + "." + name) // otherwise it is created again
+	if restored, err := restoreMeta(ledgerPath(r.Dir, s.name)+".", s.name, s.dir); restored || err != nil {
+		return err
 	}
-	if len(both[0]) == 0 || metaSum(both[0], s.name) != string(both[1]) {
-		var err error
-		if both, err = o.Meta(s.name); err != nil {
-			return fmt.Errorf("recreating the metadata of the stream: %w", err)
-		}
+	both, err := o.Meta(s.name)
+	if err != nil {
+		return fmt.Errorf("recreating the metadata of the stream: %w", err)
 	}
 	for i, name := range metaFiles {
 		if err := replaceFile(filepath.Join(s.dir, name), both[i]); err != nil {

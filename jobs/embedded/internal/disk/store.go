@@ -153,12 +153,15 @@ var metaFiles = [2]string{"meta.inf", "meta.sum"}
 
 // metaFault returns what is wrong with the metadata in dir. name is the key of its
 // checksum.
-func metaFault(dir, name string) error {
-	text, err := small(filepath.Join(dir, metaFiles[0]))
+func metaFault(dir, name string) error { return copyFault(dir+string(filepath.Separator), name) }
+
+// copyFault is metaFault for files whose paths begin with a prefix.
+func copyFault(prefix, name string) error {
+	text, err := small(prefix + metaFiles[0])
 	if err != nil {
 		return err
 	}
-	sum, err := small(filepath.Join(dir, metaFiles[1]))
+	sum, err := small(prefix + metaFiles[1])
 	if err != nil {
 		return err
 	}
