@@ -76,6 +76,80 @@ func TestH5_BrokenBodies(t *testing.T) {
 	}
 }
 
+// streams returns an HTTP/2 origin that sends 200 with these lengths declared, and this
+// body of less than 256 bytes.
+func streams(body string, lengths ...string) func(net.Conn, *bufio.Reader) {
+	head := []byte{0x88} // :status 200
+	for _, n := range lengths {
+		head = append(append(head, 0x0f, 0x0d, byte(len(n))), n...) // content-length, from the static table
+	}
+	return func(c net.Conn, br *bufio.Reader) {
+		io.CopyN(io.Discard, br, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
+		c.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}) // SETTINGS
+		for {
+			var h [9]byte
+			if _, err := io.ReadFull(br, h[:]); err != nil {
+				return
+			}
+			io.CopyN(io.Discard, br, int64(h[0])<<16|int64(h[1])<<8|int64(h[2]))
+			switch {
+			case h[3] != 1: // no HEADERS
+			case body == "": // HEADERS with END_STREAM
+				c.Write(append([]byte{0, 0, byte(len(head)), 1, 5, h[5], h[6], h[7], h[8]}, head...))
+			default: // HEADERS, and DATA with END_STREAM
+				c.Write(append([]byte{0, 0, byte(len(head)), 1, 4, h[5], h[6], h[7], h[8]}, head...))
+				c.Write(append([]byte{0, 0, byte(len(body)), 0, 1, h[5], h[6], h[7], h[8]}, body...))
+			}
+		}
+	}
+}
+
+// A repeated or invalid Content-Length is a 502 over HTTP/2, as over HTTP/1: a client with
+// HTTP/1 could take the wrong one for the length of the body.
+func TestH5_LengthsOverHTTP2(t *testing.T) {
+	const broken = -1
+	for _, tt := range []struct {
+		lengths   []string
+		get, head int // status; broken: the body is
+	}{
+		{nil, 200, 200},
+		{[]string{"3"}, 200, 200},
+		{[]string{"03"}, 200, 200},
+		{[]string{"5"}, broken, 200},
+		{[]string{"2"}, broken, 200},
+		{[]string{"3", "5"}, 502, 502},
+		{[]string{"3", "3"}, 502, 502},
+		{[]string{"3, 3"}, 502, 502},
+		{[]string{"+3"}, 502, 502},
+		{[]string{"-3"}, 502, 502},
+		{[]string{"3x"}, 502, 502},
+		{[]string{""}, 502, 502},
+		{[]string{"99999999999999999999"}, 502, 502},
+	} {
+		for method, want := range map[string]int{"GET": tt.get, "HEAD": tt.head} {
+			body := "abc"
+			if method == "HEAD" {
+				body = ""
+			}
+			o := serve(t, loopback(t), streams(body, tt.lengths...))
+			f := &forward.Forwarder{RoundTrip: o.transport(t, "h2c").RoundTrip}
+			w := &sink{ResponseRecorder: httptest.NewRecorder()}
+			panicked := at(f, w, httptest.NewRequest(method, "/", nil))
+			got := w.Code
+			var invalid *forward.ProtocolError
+			switch {
+			case errors.As(w.err, &invalid) && errors.As(w.err, new(*fault.UpstreamError)):
+				got, _ = forward.Failure(w.err)
+			case panicked == http.ErrAbortHandler:
+				got = broken
+			}
+			if got != want {
+				t.Errorf("%s, lengths %q: %d with %q; want %d", method, tt.lengths, got, w.Header(), want)
+			}
+		}
+	}
+}
+
 // A sink records the calls of a Forwarder.
 type sink struct {
 	*httptest.ResponseRecorder

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 
 	"github.com/weir-go/weir/gateway/httpwire"
@@ -128,6 +129,19 @@ func (f *framed) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
+}
+
+// lengthIsClear reports whether a response has no Content-Length, or one that is a
+// number. A framed checks this on HTTP/1. On HTTP/2 it does not change the framing,
+// and net/http ignores a Content-Length that is repeated or not a number, but an
+// HTTP/1 client or the next proxy may use it (RFC 9113, section 8.1.1). net/http does
+// check the body against a valid one.
+func lengthIsClear(lengths []string) bool {
+	if len(lengths) == 0 {
+		return true
+	}
+	_, err := strconv.ParseUint(lengths[0], 10, 63)
+	return len(lengths) == 1 && err == nil
 }
 
 // sends records that part of a request is being written.

@@ -236,6 +236,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 				resp.Body.Close()
 				return nil, &fault.UpstreamError{Err: wantsTLS()}
 			}
+			if resp.ProtoMajor > 1 && !lengthIsClear(resp.Header["Content-Length"]) {
+				resp.Body.Close()
+				return nil, &fault.UpstreamError{Err: &ProtocolError{"Content-Length is repeated or not a number"}}
+			}
 			return resp, nil
 		}
 		err = a.mismatched(err)
