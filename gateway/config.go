@@ -328,7 +328,9 @@ type Route struct {
 	// forwarded gets 500. nil changes nothing.
 	Rewrite func(*http.Request)
 	// SetRequest and RemoveRequest change the fields of forwarded requests, SetResponse and
-	// RemoveResponse those of responses.
+	// RemoveResponse those of responses. A client's field that has "_" instead of "-" in a
+	// name that is set or removed is removed as well: origins that receive fields as
+	// variables cannot tell the two apart.
 	SetRequest, SetResponse       http.Header
 	RemoveRequest, RemoveResponse []string
 }

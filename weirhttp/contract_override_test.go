@@ -139,6 +139,34 @@ func TestH9_ForwardingFieldsKeepAnswersApart(t *testing.T) {
 	}
 }
 
+// An origin that receives fields as variables takes Accept_Language for Accept-Language. A
+// client that sends it does not choose the response of clients that send neither.
+func TestH9_UnderscoreDoesNotSelectForOthers(t *testing.T) {
+	for _, name := range []string{"Accept_Language", "Accept_Encoding", "X_Tenant"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, h1, weirhttp.Options{Policy: weirhttp.Policy{Vary: []string{"X-Tenant"}}}, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(slow)
+				w.Header().Set("Cache-Control", "max-age=60")
+				w.Header().Set("Vary", "Accept-Language, Accept-Encoding")
+				_, _ = io.WriteString(w, "v"+r.Header.Get(name))
+			})
+			replies := s.together(6, func(i int) *http.Request {
+				if i < 3 {
+					return s.request(t.Context(), "GET", "/x", name, "evil")
+				}
+				return s.request(t.Context(), "GET", "/x")
+			})
+			for i, r := range replies[3:] {
+				if r.body != "v" {
+					t.Errorf("%s: request %d without it got %q; want v", name, i, r.body)
+				}
+			}
+			s.get("/y", name, "evil").want(t, 200, "vevil")
+			s.get("/y").want(t, 200, "v")
+		})
+	}
+}
+
 // A request for thousands of ranges does not get more bytes than the body has.
 func TestH10_Ranges(t *testing.T) {
 	body := strings.Repeat("0123456789", 10_000)

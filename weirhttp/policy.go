@@ -36,7 +36,8 @@ type Policy struct {
 	StaleOffline time.Duration
 	// Vary names request fields that select a response, in addition to the origin's
 	// Vary. With Authorization or Cookie in it, the field is compared, and no longer
-	// forbids sharing among clients that send the same value.
+	// forbids sharing among clients that send the same value. If a request has a field
+	// with "_" instead of "-", that field selects its response as well.
 	Vary []string
 	// VaryCookies names cookies that select a response. Use it with IgnoreCookies, or
 	// with a Cookie field that the origin allows responses to be shared for.
@@ -44,7 +45,9 @@ type Policy struct {
 	// IgnoreHeaders and IgnoreCookies name what is removed from a request before it
 	// is compared and before it is forwarded: what does not count in the comparison
 	// is not forwarded either. "*" in IgnoreCookies stands for all cookies that
-	// VaryCookies does not name. Header names are canonical.
+	// VaryCookies does not name. Header names are canonical. Fields with "_" instead
+	// of "-" are removed as well: origins that receive fields as variables cannot tell
+	// the two apart.
 	IgnoreHeaders, IgnoreCookies []string
 	// IgnoreRequestDirectives ignores Cache-Control from clients, except no-store and
 	// only-if-cached.

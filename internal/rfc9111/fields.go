@@ -83,12 +83,13 @@ func Freshen(stored, update http.Header) http.Header {
 }
 
 // Forward removes from h the fields and cookies that the policy ignores, and
-// reports whether there were any. It changes h in place, unless dry is set: then
+// reports whether there were any. A field with "_" instead of "-" is ignored as well.
+// Forward changes h in place, unless dry is set: then
 // it only reports. The slices in h are replaced, never modified.
 func (p *Policy) Forward(h http.Header, dry bool) bool {
 	changed := false
-	for _, name := range p.IgnoreHeaders {
-		if _, ok := h[name]; ok {
+	for name := range h {
+		if p.ignoresHeader(name) {
 			changed = true
 			if !dry {
 				delete(h, name)
@@ -114,6 +115,12 @@ func (p *Policy) Forward(h http.Header, dry bool) bool {
 		h["Cookie"] = left
 	}
 	return true
+}
+
+// ignoresHeader reports whether the field name is removed.
+func (p *Policy) ignoresHeader(name string) bool {
+	return len(p.IgnoreHeaders) > 0 && (slices.Contains(p.IgnoreHeaders, name) ||
+		strings.IndexByte(name, '_') >= 0 && slices.Contains(p.IgnoreHeaders, plain(name)))
 }
 
 // ignores reports whether a cookie is removed. "*" also covers a pair without a

@@ -38,9 +38,7 @@ func (p *Policy) overrides(name string, lines []string) bool {
 	if p.Overrides == nil && !worthALook(name) {
 		return false
 	}
-	if strings.IndexByte(name, '_') >= 0 { // an origin that receives fields as variables (CGI) cannot tell "_" from "-"
-		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
+	name = plain(name)
 	if name == "Forwarded" {
 		return !p.ForwardingDropped && !p.apart(name) && namesAHost(lines)
 	}
@@ -48,6 +46,16 @@ func (p *Policy) overrides(name string, lines []string) bool {
 		return isOverride[name] && !p.apart(name)
 	}
 	return slices.Contains(p.Overrides, name) && !p.apart(name)
+}
+
+// plain returns name, which is canonical, with "-" for "_". An origin that receives
+// fields as variables cannot tell fields with the same plain name apart (RFC 3875
+// section 4.1.18).
+func plain(name string) string {
+	if strings.IndexByte(name, '_') < 0 {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
 // worthALook tests the first letter and the length, which rules out the names
@@ -88,15 +96,12 @@ func (p *Policy) keepsApart(name string) bool {
 	if name == "" || name[0] != 'X' && name[0] != 'F' {
 		return false
 	}
-	plain := name
-	if strings.IndexByte(name, '_') >= 0 {
-		plain = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
-	switch plain {
+	name = plain(name)
+	switch name {
 	case "X-Forwarded-For":
 		return false
 	case "X-Scheme", "X-Url-Scheme", "X-Original-Host", "X-Original-Proto", "Front-End-Https":
 		return true
 	}
-	return !p.ForwardingDropped && strings.HasPrefix(plain, "X-Forwarded-")
+	return !p.ForwardingDropped && strings.HasPrefix(name, "X-Forwarded-")
 }

@@ -177,6 +177,38 @@ func TestVaryNames(t *testing.T) {
 	}
 }
 
+// An origin that receives fields as variables takes one with "_" for the one with "-". What
+// a client selects with the other spelling is not for clients that have neither field.
+func TestH2_VarySpelledWithUnderscore(t *testing.T) {
+	p := &rfc9111.Policy{Vary: []string{"X-Tenant-Id"}}
+	h := fields("Cache-Control", "max-age=60", "Vary", "Accept-Language, X_Old")
+	for _, tt := range []struct {
+		field string
+		added bool
+	}{
+		{"Accept_Language", true},
+		{"X_Tenant-Id", true},
+		{"X-Tenant_Id", true},
+		{"X-Old", true},
+		{"X_Tenant", false},
+		{"X_Other", false},
+	} {
+		asked := fields(tt.field, "1")
+		r := read(p, asked, 200, h)
+		want := []string{"Accept-Language", "X-Tenant-Id", "X_old"}
+		if tt.added {
+			want = append(want, http.CanonicalHeaderKey(tt.field))
+			slices.Sort(want)
+		}
+		if !slices.Equal(r.Vary, want) {
+			t.Errorf("%s: Vary = %q; want %q", tt.field, r.Vary, want)
+		}
+		if got := p.MayShare(&r, asked, noFields, plain); got == tt.added {
+			t.Errorf("%s: MayShare with a request without the field = %v; want %v", tt.field, got, !tt.added)
+		}
+	}
+}
+
 func TestH12_Tags(t *testing.T) {
 	long := strings.Repeat("x", rfc9111.MaxTagLen)
 	many := func(n int) string {

@@ -17,8 +17,9 @@ const AcceptEvents = "accept:events"
 
 // vary returns what selects a response with fields h, and whether that is known.
 // It is not if Vary has a star or an invalid field name. The result includes the
-// forwarding fields in the request fields asked: a response that the origin built
-// from them is only for requests that have the same.
+// forwarding fields in the request fields asked, and those with the plain name of a
+// field that selects: a response that the origin built from them is only for requests
+// that have the same.
 func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	var names []string
 	for _, line := range h["Vary"] {
@@ -40,7 +41,7 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 		names = append(names, cookiePrefix+name)
 	}
 	for name := range asked {
-		if p.keepsApart(name) {
+		if p.keepsApart(name) || slices.ContainsFunc(names, func(n string) bool { return plain(n) == plain(name) }) {
 			names = append(names, name)
 		}
 	}

@@ -77,6 +77,8 @@ func TestH9_ForwardTakesOutWhatIsIgnored(t *testing.T) {
 	}{
 		{"nothing to ignore", rfc9111.Policy{}, fields("Cookie", "a=1", "X", "1"), fields("Cookie", "a=1", "X", "1")},
 		{"a header", rfc9111.Policy{IgnoreHeaders: []string{"X", "Y"}}, fields("X", "1", "Z", "2"), fields("Z", "2")},
+		{"a header with _", rfc9111.Policy{IgnoreHeaders: []string{"X-User-Id"}}, fields("X_User-Id", "1", "X_User_Id", "2", "X_User", "3"), fields("X_User", "3")},
+		{"a header with _, by that name", rfc9111.Policy{IgnoreHeaders: []string{"X_user"}}, fields("X_User", "1", "X-User", "2"), fields("X-User", "2")},
 		{"no such header", rfc9111.Policy{IgnoreHeaders: []string{"Y"}}, fields("X", "1"), fields("X", "1")},
 		{"a cookie", rfc9111.Policy{IgnoreCookies: []string{"b"}}, fields("Cookie", `a="x y";  b=2; c=%zz`), fields("Cookie", `a="x y"; c=%zz`)},
 		{"a cookie that is not there", rfc9111.Policy{IgnoreCookies: []string{"b"}}, fields("Cookie", "a=1;;c=b=2;"), fields("Cookie", "a=1;;c=b=2;")},

@@ -123,7 +123,7 @@ type ClientBudget struct {
 type SetRequest struct {
 	Set     Fields            `yaml:"set,omitempty" secret:"true" form:"field" gw:"SetRequest" help:"Fields to set: a value or a list of values. They replace fields of the same name."`
 	SetFrom map[string]string `yaml:"set_from_file,omitempty" form:"field" help:"Like set, with the name of a file that holds the value in one line: for keys and tokens."`
-	Remove  []string          `yaml:"remove,omitempty" form:"field" gw:"RemoveRequest" help:"Fields to remove."`
+	Remove  []string          `yaml:"remove,omitempty" form:"field" gw:"RemoveRequest" help:"Fields to remove, also if their names have _ instead of -."`
 }
 
 // SetResponse changes the header fields of responses.

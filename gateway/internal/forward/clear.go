@@ -136,6 +136,7 @@ func sendable(h http.Header) bool {
 // client's identity, the requested resource, or how the response is interpreted
 // (RFC 9110, section 6.5.1).
 func inTrailers(name string) bool {
+	name = plain(name)
 	if hopByHop(name) {
 		return false
 	}

@@ -19,6 +19,16 @@ func hopByHop(name string) bool {
 	return false
 }
 
+// plain returns name, in net/http's spelling, with "-" for "_". An origin that receives
+// fields as variables cannot tell fields with the same plain name apart (RFC 3875,
+// section 4.1.18).
+func plain(name string) string {
+	if strings.IndexByte(name, '_') < 0 {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
 // named returns the names of the fields that Connection declares to be for the
 // next hop only. Usually there are none.
 func named(h http.Header) []string {

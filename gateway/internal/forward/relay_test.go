@@ -218,3 +218,26 @@ func TestSetAndRemove(t *testing.T) {
 		t.Errorf("the origin got %q; want no Cookie and no X-Key: 0", h)
 	}
 }
+
+// An origin that receives fields as variables takes a field with "_" for the one that is
+// removed or set. Other fields with "_" are the client's.
+func TestSetAndRemoveSpelledWithUnderscore(t *testing.T) {
+	var seen recorder
+	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+		h, _ := readHead(br)
+		seen.add(h)
+		io.WriteString(c, ok)
+	})
+	r.f.RemoveRequest, r.f.SetRequest = []string{"x-user", "x_old"}, http.Header{"x-role": {"guest"}, "X_Level": {"1"}}
+	c := r.client()
+	c.send("GET / HTTP/1.1\r\nHost: h\r\nX_User: a\r\nx_user: b\r\nX_Role: c\r\nX_Level: d\r\nX_Old: e\r\nX-Old: f\r\nX_Other: g\r\n\r\n")
+	c.answer("GET")
+	got := strings.Split(seen.all()[0], "\r\n")
+	got = slices.DeleteFunc(got, func(line string) bool {
+		return !strings.HasPrefix(line, "X") || strings.HasPrefix(line, "X-Forwarded-") || strings.HasPrefix(line, "X-Request-Id")
+	})
+	slices.Sort(got)
+	if want := []string{"X-Old: f", "X-Role: guest", "X_level: 1", "X_other: g"}; !slices.Equal(got, want) {
+		t.Errorf("the origin got %q; want %q", got, want)
+	}
+}

@@ -86,6 +86,11 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	if id := h["X-Request-Id"]; len(id) != 1 || !saneID(id[0]) {
 		h["X-Request-Id"] = []string{newID()}
 	}
+	for name := range h {
+		if strings.IndexByte(name, '_') >= 0 && f.changes(plain(name)) {
+			delete(h, name)
+		}
+	}
 	for _, name := range f.RemoveRequest {
 		h.Del(name)
 	}
@@ -96,6 +101,21 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 		h[cdnloop.Field] = cdnloop.Add(h, f.LoopID)
 	}
 	return h
+}
+
+// changes reports whether f removes or sets a request field with this plain name.
+func (f *Forwarder) changes(name string) bool {
+	for _, n := range f.RemoveRequest {
+		if plain(http.CanonicalHeaderKey(n)) == name {
+			return true
+		}
+	}
+	for n := range f.SetRequest {
+		if plain(http.CanonicalHeaderKey(n)) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // setForwarded sets the fields that describe the client. Values of an untrusted
