@@ -301,7 +301,8 @@ type Route struct {
 	// limit.
 	Rate *weirhttp.ClientLimiterOptions
 	// RateBy sets how clients are distinguished: "address" (the default) or "header:NAME",
-	// which falls back to the address for clients that do not send the field.
+	// which falls back to the address for clients that do not send the field, or more than
+	// one line of it.
 	RateBy string
 	// Priority is the class of the route's requests in the upstream's queue.
 	Priority limit.Priority

@@ -38,8 +38,9 @@ func connAddr(r *http.Request) netip.Addr {
 }
 
 // ByHeader keys clients by the value of a header field, and clients without it by
-// otherwise (nil: they are admitted). Of several values, the first counts. A key of
-// ByHeader never equals one of [ByAddress].
+// otherwise (nil: they are admitted). A field with several lines counts as none: a
+// client may have added lines to that of a proxy. A key of ByHeader never equals one of
+// [ByAddress].
 //
 // A client can make up values, and get a new rate with each of them. So use ByHeader
 // only for a field that was checked before, such as the user name that a proxy has
@@ -47,10 +48,10 @@ func connAddr(r *http.Request) netip.Addr {
 func ByHeader(name string, otherwise func(*http.Request) string) func(*http.Request) string {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) string {
-		if v := r.Header.Get(name); v != "" {
+		if v := r.Header[name]; len(v) == 1 && v[0] != "" {
 			// No address contains a space. Without the prefix, a client could use up
 			// the rate of another by sending that client's address here.
-			return name + ": " + v
+			return name + ": " + v[0]
 		}
 		if otherwise == nil {
 			return ""
