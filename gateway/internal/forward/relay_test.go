@@ -241,3 +241,24 @@ func TestSetAndRemoveSpelledWithUnderscore(t *testing.T) {
 		t.Errorf("the origin got %q; want %q", got, want)
 	}
 }
+
+// A field that is removed or set does not come as a trailer instead.
+func TestSetAndRemoveInTrailers(t *testing.T) {
+	seen := make(chan http.Header, 1)
+	r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+		req, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, req.Body)
+		seen <- req.Trailer
+		io.WriteString(c, ok)
+	})
+	r.f.RemoveRequest, r.f.SetRequest = []string{"x-user"}, http.Header{"x-role": {"guest"}}
+	c := r.client()
+	c.send("PUT / HTTP/1.1\r\nHost: h\r\nTrailer: X-User, X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-User: a\r\nX_User: b\r\nX-Role: c\r\nX-Sum: d\r\n\r\n")
+	c.answer("PUT")
+	if got := <-seen; len(got) != 1 || got.Get("X-Sum") != "d" {
+		t.Errorf("the origin got the trailers %q; want X-Sum only", got)
+	}
+}

@@ -44,7 +44,7 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 		// Not nil, so that unannounced trailers can be added.
 		out.Trailer = make(http.Header, len(r.Trailer))
 		for name := range r.Trailer {
-			if inTrailers(name) {
+			if x.f.sendsTrailer(name) {
 				out.Trailer[name] = nil
 			}
 		}
@@ -116,6 +116,12 @@ func (f *Forwarder) changes(name string) bool {
 		}
 	}
 	return false
+}
+
+// sendsTrailer reports whether a request trailer with this name is sent. One that f
+// removes or sets is not: servers may merge trailers into the header.
+func (f *Forwarder) sendsTrailer(name string) bool {
+	return inTrailers(name) && !f.changes(plain(name))
 }
 
 // setForwarded sets the fields that describe the client. Values of an untrusted

@@ -91,7 +91,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		u.eof = true
 		for name, values := range u.x.r.Trailer {
-			if inTrailers(name) && len(values) > 0 {
+			if u.x.f.sendsTrailer(name) && len(values) > 0 {
 				u.trailer[name] = values
 			}
 		}
