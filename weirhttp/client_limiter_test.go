@@ -288,7 +288,7 @@ func TestH13_ByHeader(t *testing.T) {
 	if address != "192.0.2.1" {
 		t.Errorf("key without the header = %q; want the address", address)
 	}
-	// With a line of its own before that of a proxy, a client could get a new rate for
+	// With another line before that of a proxy, a client could get a new rate for
 	// each request, or use up that of another client.
 	for _, values := range [][]string{{"ada", "bob"}, {"", "bob"}, {"ada", ""}, {"ada", "ada"}} {
 		if got := key(with(values...)); got != address {

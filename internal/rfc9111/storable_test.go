@@ -177,8 +177,9 @@ func TestVaryNames(t *testing.T) {
 	}
 }
 
-// An origin that receives fields as variables takes one with "_" for the one with "-". What
-// a client selects with the other spelling is not for clients that have neither field.
+// An origin that receives fields as variables takes one with "_" for the one with "-". A
+// response that a client selects with the other spelling is not for clients that send
+// neither.
 func TestH2_VarySpelledWithUnderscore(t *testing.T) {
 	p := &rfc9111.Policy{Vary: []string{"X-Tenant-Id"}}
 	h := fields("Cache-Control", "max-age=60", "Vary", "Accept-Language, X_Old")
