@@ -73,7 +73,7 @@ func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.
 // below n, the call is admitted only when no other runs. It is measured as n calls
 // of its length. So use it for calls that put as much load on the source as a few
 // others. Tokens, bytes and money say little about the latency of a call: for those,
-// wrap the Adaptive in [PerCall].
+// wrap the Adaptive in [PerCall]. In a dry run a call of more than Max counts as Max.
 func (a *Adaptive) AcquireN(ctx context.Context, n int) (Permit, error) {
 	mustBePositive(n)
 	return a.pool.acquire(ctx, n, true)

@@ -31,15 +31,16 @@ func (c *pool) admitLocked(now time.Duration, n int, counted bool) Permit {
 }
 
 // admitDryLocked is admitLocked for a caller that is admitted only because of the
-// dry run. It would have been rejected with reason, or queued if reason is 0. c.mu
-// must be held.
+// dry run. It would have been rejected with reason, or queued if reason is 0. With
+// TooMany it counts as the whole limit, as in settle: n may be any number, and the tuner
+// takes a step for each unit. c.mu must be held.
 func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int, counted bool) Permit {
 	if reason == 0 {
 		c.wouldQ++
 	} else {
 		c.would[reason]++
 	}
-	return c.admitLocked(now, n, counted)
+	return c.admitLocked(now, min(n, c.mostLocked()), counted)
 }
 
 // takeLocked puts a permit for n units into a slot and returns its id, which has the
@@ -172,7 +173,7 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 // than the limit, which may have shrunk since the request, it fits when no other unit
 // is in use; otherwise its caller would never be served. c.mu must be held.
 func (c *pool) fitsLocked(n, spare int) bool {
-	return c.inUse+n+spare <= c.limit || c.inUse == 0 && n > c.limit
+	return n <= c.limit-c.inUse-spare || c.inUse == 0 && n > c.limit
 }
 
 // letInLocked grants free units to waiting callers in turn. No caller passes the

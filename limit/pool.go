@@ -54,7 +54,7 @@ func (c *pool) acquire(ctx context.Context, n int, counted bool) (Permit, error)
 	c.mu.Lock()
 	// If n units and the reserve are free, there is room for every class, so the
 	// priority in ctx does not matter.
-	if c.q.n == 0 && c.inUse+n+c.reserveLocked() <= c.limit {
+	if c.q.n == 0 && n <= c.limit-c.inUse-c.reserveLocked() { // a sum with n could overflow
 		p := c.admitLocked(now, n, counted)
 		c.mu.Unlock()
 		return p, nil

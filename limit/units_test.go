@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -113,6 +114,49 @@ func TestH34MoreThanTheWhole(t *testing.T) {
 			t.Errorf("%s: AcquireN(11) = %v", name, err)
 		}
 	}
+}
+
+// H34: the same for a number of units that overflows when it is added to those in use:
+// it is rejected, and takes none.
+func TestH34MoreThanFitIntoAnInt(t *testing.T) {
+	eachQueued(t, limit.ConcurrencyOptions{Limit: 10, Queue: 1}, func(t *testing.T, l queued) {
+		for range 2 { // with a unit in use the sum wraps around; with none in use it does not
+			for _, n := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt - 10} {
+				_, err := limit.AcquireN(t.Context(), l, n)
+				if e := refused(t, err, limit.TooMany); e.Units != n || e.Most != 10 {
+					t.Errorf("AcquireN(%d) = %v", n, err)
+				}
+			}
+			got(t, l, 1)
+		}
+		if s := statsOf(l); s.InUse != 2 {
+			t.Errorf("Stats = %+v; want 2 in use", s)
+		}
+	})
+}
+
+// H34: in a dry run a call of more units than the limit is admitted. It counts as the
+// whole limit, so its cost for the limiter is bounded.
+func TestH34MoreThanTheWholeInADryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newAdaptive(t, limit.AdaptiveOptions{Max: 10, DryRun: true})
+		one := got(t, l, 1)
+		p := got(t, l, math.MaxInt)
+		if s := l.Stats(); s.InUse != 11 || s.WouldRefuse[limit.TooMany] != 1 {
+			t.Errorf("Stats = %+v; want 11 in use, and one call that would have been too large", s)
+		}
+		p.Settle(2)
+		if s := l.Stats(); s.InUse != 3 {
+			t.Errorf("Stats = %+v; want 3 in use", s)
+		}
+		p.Settle(math.MaxInt)
+		p.Release(limit.Success)
+		one.Release(limit.Success)
+		if s := l.Stats(); s.InUse != 0 {
+			t.Errorf("Stats = %+v; want none in use", s)
+		}
+		l.Check(t)
+	})
 }
 
 // H34: units of a Concurrency that are settled go to the callers that wait; units that
