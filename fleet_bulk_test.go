@@ -2,11 +2,16 @@ package weir_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
 )
 
 // E5, T4: like a single load, a bulk load receives the Tier's old values of its
@@ -70,5 +75,186 @@ func TestFleetBulkLoadKnowsWhatTheTierHas(t *testing.T) {
 			many(gs[2], weir.StateLoaded)
 			s.loaded(1)
 		})
+	}
+}
+
+// leased gives another instance the lease of a key, for a minute. free ends it, as if
+// that instance had given its load up.
+func (s *site) leased(name string) (free func()) {
+	s.Helper()
+	key := fleet.Key{Namespace: "rows", Name: name}
+	a, err := s.tier.Acquire(s.Context(), key, fleet.Ask{Lease: time.Minute})
+	if err != nil || a.Grant != fleet.GrantLease {
+		s.Fatalf("the lease of %q: %v, %v", name, a.Grant, err)
+	}
+	return func() { s.tier.Settle(s.Context(), key, a.Fence, fleet.Outcome{}) }
+}
+
+// bulkSource loads rows of version 1, which takes as long as the site's loads, and keeps the
+// largest number of its calls at a time in most.
+func (s *site) bulkSource(most *atomic.Int64) weir.Source[string, row] {
+	var running atomic.Int64
+	return weir.Source[string, row]{LoadMany: func(_ context.Context, keys []string) (map[string]row, error) {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		time.Sleep(s.takes)
+		values := make(map[string]row)
+		for _, key := range keys {
+			values[key] = row{key, 1}
+			s.loads.Add(1)
+		}
+		return values, nil
+	}}
+}
+
+// B1, T6: a bulk load that waits for another instance has no place, so other keys are
+// loaded meanwhile. Once it has the lease it waits for a place again: no more than
+// MaxParallel run at a time.
+func TestB1BulkLoadThatWaitsForAnotherInstanceHasNoPlace(t *testing.T) {
+	inFleet(t, func(s *site) {
+		var most atomic.Int64
+		g := from(s, s.bulkSource(&most), weir.Options{TTL: time.Minute, Batch: weir.Batching{MaxSize: 2, MaxParallel: 2}})
+		var wg sync.WaitGroup
+		var frees []func()
+		for i := range 4 {
+			key := fmt.Sprint(i)
+			frees = append(frees, s.leased(key))
+			wg.Go(func() { s.get(g, key, 1) })
+			synctest.Wait() // else they would be gathered
+		}
+		start := time.Now()
+		s.get(g, "other", 1)
+		if took := time.Since(start); took != s.takes {
+			s.Errorf("a key that no other instance loads took %v; want %v", took, s.takes)
+		}
+		for _, free := range frees {
+			free()
+		}
+		start = time.Now()
+		wg.Wait()
+		if took := time.Since(start); took != 2*s.takes || most.Load() != 2 {
+			s.Errorf("four loads took %v, %d at a time; want %v, 2 at a time", took, most.Load(), 2*s.takes)
+		}
+		s.loaded(5)
+	})
+}
+
+// A delayed Tier takes a millisecond longer to answer for one key.
+type delayed struct {
+	fleet.Tier
+	key string
+}
+
+func (d delayed) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
+	if k.Name == d.key {
+		time.Sleep(ms)
+	}
+	return d.Tier.Acquire(ctx, k, a)
+}
+
+// B1, T6: places and leases are never waited for in a circle. Here a has a place for 2 and
+// the lease of 1, and b a place for 1 and the lease of 2: the loads of the leases were split
+// off bulk loads, and need a place too.
+func TestB1PlacesAndLeasesInACircle(t *testing.T) {
+	inFleet(t, func(s *site) {
+		free1, free2 := s.leased("1"), s.leased("2")
+		var most atomic.Int64
+		instance := func(late string) *weir.Guard[string, row] {
+			return from(s, s.bulkSource(&most), weir.Options{TTL: time.Minute, LoadTimeout: time.Second,
+				Batch: weir.Batching{MaxSize: 9, MaxParallel: 1}, Fleet: weir.Fleet{Config: fleet.Config{Tier: delayed{s.tier, late}}}})
+		}
+		a, b := instance("2"), instance("1")
+		var answered atomic.Int64
+		get := func(g *weir.Guard[string, row], keys ...string) {
+			go func() {
+				for _, r := range g.GetMany(s.Context(), keys) {
+					if r.Err == nil {
+						answered.Add(1)
+					}
+				}
+			}()
+		}
+		get(a, "x", "1")
+		get(b, "y", "2")
+		time.Sleep(time.Second)
+		get(a, "2")
+		get(b, "1")
+		time.Sleep(time.Second)
+		free1()
+		free2()
+		time.Sleep(time.Second)
+		if n := answered.Load(); n != 6 {
+			s.Errorf("%d of 6 keys are answered; want all", n)
+		}
+		s.loaded(4)
+	})
+}
+
+// B1: a bulk load that had no place while it waited for another instance, and finds all
+// places stuck, fails at once.
+func TestB1PlacesHangWhileALoadWaitsForAnotherInstance(t *testing.T) {
+	inFleet(t, func(s *site) {
+		var most atomic.Int64
+		s.takes = 10 * time.Second
+		g := from(s, s.bulkSource(&most), weir.Options{TTL: time.Minute, LoadTimeout: time.Second, Batch: weir.Batching{MaxSize: 2, MaxParallel: 1}})
+		free := s.leased("k")
+		done := make(chan error, 1)
+		go func() { _, err := g.Get(s.Context(), "k"); done <- err }()
+		synctest.Wait()
+		if _, err := g.Get(s.Context(), "hangs"); !errors.Is(err, context.DeadlineExceeded) {
+			s.Errorf("Get = %v; want the hard timeout", err)
+		}
+		start := time.Now()
+		free()
+		if err := <-done; err != weir.ErrStuck || time.Since(start) != 0 {
+			s.Errorf("Get = %v after %v; want ErrStuck at once", err, time.Since(start))
+		}
+		if n := g.Stats().StuckRefusals; n != 1 {
+			s.Errorf("StuckRefusals = %d; want 1", n)
+		}
+		time.Sleep(s.takes)
+		synctest.Wait()
+		s.takes = 0
+		s.get(g, "k", 1) // its lease was given up
+	})
+}
+
+// F3: a bulk load that is split up may leave a part without callers, because those of the
+// other keys have kept it from being abandoned.
+func TestF3SplitLoadIsAbandonedInParts(t *testing.T) {
+	for _, stays := range []string{"x", "k"} { // the key whose caller stays
+		for _, grace := range []time.Duration{0, 2 * time.Second, weir.Never} {
+			inFleet(t, func(s *site) {
+				s.takes = 5 * time.Second
+				s.leased("k")
+				slow := delayed{s.tier, "k"} // the caller leaves before it answers
+				var most atomic.Int64
+				g := from(s, s.bulkSource(&most), weir.Options{TTL: time.Hour, AbandonGrace: grace, Fleet: weir.Fleet{Config: fleet.Config{Tier: slow}}})
+				ctx, leave := context.WithCancel(s.Context())
+				go g.GetMany(ctx, []string{"k", "x"})
+				synctest.Wait()
+				go g.Get(s.Context(), stays)
+				synctest.Wait()
+				leave()
+				want := []int{1, 1}
+				switch grace {
+				case 2 * time.Second:
+					want = []int{2, 1}
+				case weir.Never:
+					want = []int{2, 2}
+				}
+				for i, at := range []time.Duration{time.Second, 2 * time.Second} {
+					time.Sleep(at)
+					if n := g.Stats().Flights; n != want[i] {
+						s.Errorf("%s stays, grace %v: %d flights after %v; want %d", stays, grace, n, at, want[i])
+					}
+				}
+				if n := int(g.Stats().Abandoned); n != 2-want[1] {
+					s.Errorf("%s stays, grace %v: %d abandoned; want %d", stays, grace, n, 2-want[1])
+				}
+			})
+		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 // yet. The load sees the context values of the caller that opened it, except
 // those that Source.LoadContext strips.
 //
+// In a fleet, a load that waits for another instance has no place.
+//
 // A bulk load that asks the same Guard for another key needs a second place for
 // it. If none becomes free it waits until its own LoadTimeout.
 type Batching struct {

@@ -101,6 +101,7 @@ func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 			ask = fleet.Ask{NewerThan: a.Entry.Fence}
 		case fleetclient.Wait:
 			r.fallBackOn(0, e)
+			r.leavePlace()
 			if p.sub.Await(r.l, a.Remaining) != nil {
 				return false
 			}
@@ -229,6 +230,7 @@ func (r *run[K, V]) shareMany() bool {
 	flights := r.l.Flights()
 	answers, errs := r.askAll()
 	var moved []*run[K, V]
+	var lost []*inflight.Load[K, outcome[V]]
 	stay := r.lookups[:0:0]
 	priors := make([]*entry[V], len(flights)) // decoded without the lock, by the user's codec
 	stale := make([]bool, len(flights))
@@ -260,13 +262,21 @@ func (r *run[K, V]) shareMany() bool {
 		if r.l.Background() {
 			g.refreshing++
 		}
+		// The callers of the other keys have kept it from being abandoned.
+		if l.DesertedLocked(g.o.AbandonGrace) {
+			lost = append(lost, l)
+		}
 	}
-	// The callers of the keys that were split off have kept the rest from being
-	// abandoned.
-	unwanted := r.l.JoinersLocked() == 0 && !r.l.PinnedLocked() && g.o.AbandonGrace == 0
+	// And the callers of the keys that were split off have kept the rest from it.
+	if len(moved) > 0 && len(stay) > 0 && r.l.DesertedLocked(g.o.AbandonGrace) {
+		lost, final = append(lost, r.l), true
+	}
 	g.flights.Unlock()
+	for _, l := range lost {
+		l.End(ErrAbandoned)
+	}
 	r.lookups = stay
-	for _, m := range moved {
+	for _, m := range moved { // also those that were abandoned: their runs give up what they have
 		go m.l.Run()
 	}
 	for i := range r.lookups {
@@ -280,9 +290,6 @@ func (r *run[K, V]) shareMany() bool {
 	if len(stay) == 0 {
 		r.l.Return()
 		r.ended, r.many = g.clock(), []answer[V]{}
-	} else if unwanted && !final {
-		g.fail(r.l, ErrAbandoned)
-		final = true
 	}
 	return !final && len(stay) > 0
 }
@@ -322,8 +329,28 @@ func (r *run[K, V]) awaitBatch() bool {
 		return false
 	}
 	l.Group = g.batches.SendLocked(l)
+	lost := g.strandedLocked() // the places may have become stuck while the load waited elsewhere
 	g.flights.Unlock()
+	g.dismiss(lost)
 	return r.gather() && r.depart()
+}
+
+// leavePlace gives up the load's place for bulk loads while it waits for another
+// instance; awaitBatch gets a new one. If it kept it, loads could wait in a circle:
+//
+//	A: has a place, and waits for the lease of k, which B holds
+//	B: has the lease of k, and waits for a place: it was split off a bulk load
+//
+// A and B may be loads of one instance, or of several in a longer circle.
+func (r *run[K, V]) leavePlace() {
+	g, l := r.g, r.l
+	if l.Group == nil {
+		return
+	}
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	g.batches.EndLocked(l.Group)
+	l.Group = nil
 }
 
 // settleLeases reports the outcomes of the load's keys, from the ith on, to the

@@ -195,15 +195,28 @@ func (f *Flight[K, V]) LeaveLocked(grace time.Duration) (left bool, lost *Load[K
 		}
 		return true, nil
 	}
-	if grace > 0 {
+	if l.DesertedLocked(grace) {
+		lost = l
+	}
+	return true, lost
+}
+
+// DesertedLocked decides the fate of l if no caller waits for it: after the last one has
+// left, and after MoveLocked, which can leave either load without callers. If it returns
+// true, the caller must End l with ErrAbandoned after Unlock. The table's lock must be
+// held.
+func (l *Load[K, V]) DesertedLocked(grace time.Duration) bool {
+	switch {
+	case l.final || l.joiners > 0 || l.pinned || grace < 0:
+		return false
+	case grace > 0:
 		l.stopGraceLocked()
 		l.departures++
 		n := l.departures
 		l.grace = time.AfterFunc(grace, func() { l.abandon(n) })
-		return true, nil
+		return false
 	}
-	l.abandonLocked()
-	return true, l
+	return l.abandonLocked()
 }
 
 // abandon cancels l unless a caller has joined it since its nth departure. If

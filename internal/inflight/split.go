@@ -7,7 +7,8 @@ import "slices"
 // it like any other. It is for a key that turns out to need different handling
 // before the function is called. The table's Splits must have been true when f
 // was started, f's load must be closed (CloseLocked), not final, and not yet
-// running, and f must not have been moved before. The table's lock must be held.
+// running, and f must not have been moved before. Both loads may have no callers then,
+// see DesertedLocked. The table's lock must be held.
 func (f *Flight[K, V]) MoveLocked() *Load[K, V] {
 	from := f.Load()
 	t := from.table

@@ -78,3 +78,45 @@ func TestMovedFlightIsAbandonedByItself(t *testing.T) {
 		t.Errorf("the other load ended with %v", l.Err())
 	}
 }
+
+// A flight that is moved takes its callers along. Either load may have none then, as
+// after the last one has left: at once, after a grace, or never, it is abandoned.
+func TestMoveCanLeaveALoadWithoutCallers(t *testing.T) {
+	for _, waitsForMoved := range []bool{false, true} {
+		for grace, want := range map[time.Duration]error{0: ErrAbandoned, time.Second: ErrAbandoned, Never: nil} {
+			synctest.Test(t, func(t *testing.T) {
+				table := Table[int, int]{Splits: true}
+				table.Lock()
+				l := table.StartManyLocked(context.Background(), []int{1, 2}, false)
+				f, g := l.Flights()[0], l.Flights()[1]
+				_, lost := map[bool]*Flight[int, int]{false: f, true: g}[waitsForMoved].LeaveLocked(0)
+				if lost != nil {
+					t.Fatal("the load is abandoned, though a caller waits")
+				}
+				own := f.MoveLocked()
+				wanted, deserted := l, own
+				if waitsForMoved {
+					wanted, deserted = own, l
+				}
+				if wanted.DesertedLocked(grace) {
+					t.Error("a load with a caller is abandoned")
+				}
+				if deserted.DesertedLocked(grace) {
+					deserted.End(ErrAbandoned)
+				}
+				table.Unlock()
+				if deserted.Err() != nil && grace != 0 {
+					t.Errorf("grace %v: abandoned at once", grace)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if got := context.Cause(deserted); got != want || wanted.Err() != nil {
+					t.Errorf("moved %v, grace %v: the load without callers ended with %v, the other with %v; want %v, nil", !waitsForMoved, grace, got, wanted.Err(), want)
+				}
+				if n := table.AbandonedLocked(); n != 1 && want != nil {
+					t.Errorf("%d abandoned; want 1", n)
+				}
+			})
+		}
+	}
+}

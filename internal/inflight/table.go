@@ -59,8 +59,8 @@ type Load[K comparable, V any] struct {
 	table   *Table[K, V]
 	flights []*Flight[K, V] // while gathering is true: guarded by Table.mu; unchanged afterwards, except by MoveLocked
 
-	// Group is set by the owner at the start: the load's place in a queue, nil if
-	// it needs none.
+	// Group belongs to the owner and is set at the start, or on the load's goroutine under
+	// Table.mu: the load's place in a queue, nil if it needs none.
 	Group *gather.Group
 
 	// Seq is set by the owner before the function runs: the number of
