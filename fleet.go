@@ -365,9 +365,12 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 	for _, name := range names {
 		slots <- struct{}{}
 		go func() { // ends within the Tier's deadline
-			_, err := g.fleet.Write(ctx, name, w)
-			<-slots
-			errs <- err
+			err := errExited
+			defer func() {
+				<-slots
+				errs <- err
+			}()
+			_, err = g.fleet.Write(ctx, name, w)
 		}()
 	}
 	var first error
@@ -378,6 +381,10 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 	}
 	return first
 }
+
+// errExited is the error for a write to the Tier during which the user's code, such as
+// the context, called runtime.Goexit.
+var errExited = errors.New("weir: a write to the tier called runtime.Goexit")
 
 // tagsInFleet invalidates tags for all instances. Without a fleet it does
 // nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -191,6 +192,59 @@ func TestFleetLoadSeesItsFence(t *testing.T) {
 		}
 		if len(fences) != 3 || fences[0] >= fences[1] || fences[1] >= fences[2] {
 			s.Errorf("fences %v; want three that grow", fences)
+		}
+	})
+}
+
+// A writeless Tier accepts no writes.
+type writeless struct{ fleet.Tier }
+
+func (writeless) Write(context.Context, fleet.Key, fleet.Write) (uint64, error) {
+	return 0, &fleet.UnavailableError{Op: "write", Err: errDown}
+}
+
+// An exiting Observer calls runtime.Goexit for one kind of Event, as t.FailNow does.
+type exiting struct {
+	weir.NopObserver
+	at weir.EventKind
+}
+
+func (o exiting) Event(_ context.Context, e weir.Event) {
+	if e.Kind == o.at {
+		runtime.Goexit()
+	}
+}
+
+// An exitingContext calls runtime.Goexit if somebody wants to wait for its end.
+type exitingContext struct{ context.Context }
+
+func (exitingContext) Done() <-chan struct{} { runtime.Goexit(); return nil }
+
+// F6, T12: a write returns, and reports that the fleet does not know of it, though an
+// Observer or the context exits on one of the goroutines that write.
+func TestF6WriteReturnsThoughACallbackExits(t *testing.T) {
+	inFleet(t, func(s *site) {
+		g := s.instance(func(o *weir.Options) {
+			o.Fleet.Tier, o.Observer = writeless{s.tier}, exiting{at: weir.EventInvalidationsPending}
+		})
+		for range 2 { // the first becomes pending; the second sends it again first
+			for _, ctx := range []context.Context{s.Context(), exitingContext{s.Context()}} {
+				for name, write := range map[string]func() error{
+					"Invalidate": func() error { return g.Invalidate(ctx, "a", "b") },
+					"Expire":     func() error { return g.Expire(ctx, "a", "b") },
+					"SetMany":    func() error { return g.SetMany(ctx, map[string]row{"a": {}, "b": {}}) },
+				} {
+					done := make(chan error, 1)
+					go func() {
+						defer close(done)
+						done <- write()
+					}()
+					var keys weir.KeyErrors[string]
+					if err := <-done; err == nil || errors.As(err, &keys) && len(keys) != 2 {
+						s.Errorf("%s = %v; want errors of both keys", name, err)
+					}
+				}
+			}
 		}
 	})
 }

@@ -164,13 +164,13 @@ func (g *Guard[K, V]) prepareInFleet(w *setting[K, V]) {
 
 // setInFleet sets w, which is prepared, for all instances.
 func (g *Guard[K, V]) setInFleet(ctx context.Context, w *setting[K, V]) {
-	fence, err := g.fleet.Write(ctx, w.name, w.order)
-	w.unshared = joined(w.unshared, err)
 	if w.entry.extra == nil {
 		w.entry.extra = &extra{}
 	}
-	w.entry.extra.fence = fence
 	w.entry.capped(later(w.entry.loadedAt, g.fleet.o.MemoryCap))
+	err := errExited // the rest of SetMany continues on another goroutine
+	defer func() { w.unshared = joined(w.unshared, err) }()
+	w.entry.extra.fence, err = g.fleet.Write(ctx, w.name, w.order)
 }
 
 // commit puts w into memory, or removes the entry there if w is not kept.

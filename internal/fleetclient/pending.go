@@ -361,8 +361,15 @@ func (c *Client) tellPending(cause error) {
 		if now {
 			state.Err = cause
 		}
-		defer func() { _ = recover() }() // the hook is the owner's code, and often runs on a goroutine of the Client
-		c.o.Hooks.Pending(state)
+		// The hook is the owner's code, which may panic or exit. It has its own goroutine:
+		// the caller's goes on to return the error, or is one of the Client.
+		returned := make(chan struct{})
+		go func() {
+			defer close(returned)
+			defer func() { _ = recover() }()
+			c.o.Hooks.Pending(state)
+		}()
+		<-returned
 	}
 }
 

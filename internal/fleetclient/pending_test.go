@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -362,6 +363,42 @@ func TestT12_AWriteThatDoesNotReturnIsPending(t *testing.T) {
 		}
 		wants(t, "Close", k.Close(t.Context()), nil)
 	})
+}
+
+// T12, F6: the owner's hook may panic or exit, on the goroutine of a caller or of the
+// Client. The caller gets its error, and what is pending is sent.
+func TestT12_AHookThatDoesNotReturn(t *testing.T) {
+	for name, fault := range map[string]func(){"panic": func() { panic("rude") }, "goexit": runtime.Goexit} {
+		synctest.Test(t, func(t *testing.T) {
+			tier := &writeless{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
+			told := 0
+			c, err := fleetclient.New(fleetclient.Options{
+				Tier: tier, Namespace: "n", Lease: lease, Keep: time.Hour, Codec: "test",
+				Hooks: fleetclient.Hooks{Pending: func(fleetclient.Pending) { told++; fault() }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				tier.refuse(true)
+				done := make(chan error, 1)
+				go func() {
+					defer close(done)
+					_, err := c.Write(t.Context(), "k", fleet.Write{})
+					done <- err
+				}()
+				var pending *fleet.PendingError
+				if err := <-done; !errors.As(err, &pending) || pending.Pending != 1 {
+					t.Errorf("%s: Write = %v; want a PendingError of 1", name, err)
+				}
+				tier.refuse(false)
+				time.Sleep(4 * time.Second)
+				wants(t, name+": pending", c.Stats().Pending, 0)
+			}
+			wants(t, name+": calls of the hook", told, 4)
+			wants(t, name+": Close", c.Close(t.Context()), nil)
+		})
+	}
 }
 
 // A rude context panics in Err.
