@@ -536,6 +536,41 @@ func TestE6TagSweepLosesNoInvalidation(t *testing.T) {
 	})
 }
 
+// E6: a running load is overtaken by its own tags, not by sweeps after invalidations of
+// others. Only beyond 65,536 unused tags is it unknown which they were, and stays so.
+func TestE6TagSweepSparesRunningLoads(t *testing.T) {
+	for _, row := range []struct {
+		own    string // what is invalidated first
+		others int
+		want   bool
+	}{
+		{"", 5_000, false},
+		{"of k", 5_000, true},
+		{"", 140_000, true},
+		{"of k", 140_000, true}, // several sweeps after the one that dropped the tag
+	} {
+		for _, change := range []func(*weir.Guard[string, int], context.Context, ...string) error{(*weir.Guard[string, int]).InvalidateTags, (*weir.Guard[string, int]).ExpireTags} {
+			play(t, weir.Options{TTL: time.Hour}, func(s *scene) {
+				s.spring.say = func(key string, n int) (weir.Entry[int], error) {
+					return weir.Entry[int]{Value: n, Tags: []string{"of " + key}}, nil
+				}
+				s.set(10*sec, nil)
+				load := s.ask("k")
+				s.until(sec)
+				if row.own != "" {
+					change(s.g, s.Context(), row.own)
+				}
+				for i := range row.others {
+					s.g.InvalidateTags(s.Context(), fmt.Sprint("t", i))
+				}
+				if <-load.done; load.Value != 1 || load.Superseded != row.want {
+					s.Errorf("after %q and %d others: %+v; want superseded %v", row.own, row.others, load.Result, row.want)
+				}
+			})
+		}
+	}
+}
+
 // Entries in memory keep their tags through every sweep.
 func TestE6TagSweepKeepsTagsInUse(t *testing.T) {
 	play(t, weir.Options{TTL: time.Hour, MaxEntries: 2000}, func(s *scene) {

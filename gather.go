@@ -98,6 +98,7 @@ func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now in
 	}
 	l := g.flights.StartOpenLocked(ctx, key, background)
 	g.newRun(l)
+	l.Seq = g.seq // until it departs
 	f = l.Flights()[0]
 	f.Began = now
 	l.Group = g.batches.OpenLocked(scope, background, l)

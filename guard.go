@@ -41,7 +41,7 @@ type Guard[K comparable, V any] struct {
 	seq        uint64          // guarded by flights: invalidations by tag so far
 	tags       map[string]*tag // guarded by flights: the tags that entries may have
 	changes    changes[K]      // guarded by flights: the keys and tags that Restore must leave alone
-	tagFloor   uint64          // guarded by flights: seq when tags was last swept
+	tagFloor   uint64          // guarded by flights: a tag that is not in tags counts as invalidated then; see sweepTagsLocked
 	tagSweep   int             // guarded by flights: the size of tags that triggers a sweep
 	refreshing int             // guarded by flights: background loads
 	stuck      int             // guarded by flights: loads beyond the hard timeout

@@ -15,8 +15,12 @@ type tag struct {
 	expired uint64        // guarded by the table's lock: number of its last ExpireTags
 }
 
-// minTagSweep is the smallest number of tags at which unused ones are swept.
-const minTagSweep = 1024
+// minTagSweep is the smallest number of tags at which unused ones are swept, and
+// maxIdleTags is how many of those a sweep keeps for the loads that run.
+const (
+	minTagSweep = 1024
+	maxIdleTags = 1 << 16
+)
 
 // InvalidateTags removes all entries that carry one of the tags, and beats
 // loads that are running: one that began before and returns an entry with such
@@ -111,9 +115,8 @@ func (g *Guard[K, V]) internLocked(names []string) []*tag {
 	return tags
 }
 
-// addTagLocked makes a tag. A load that began before the last sweep cannot know
-// whether a tag dropped then had been invalidated, so a new tag counts as
-// invalidated at that sweep. The table's lock must be held.
+// addTagLocked makes a tag. A sweep may have dropped it after it was invalidated, so
+// it counts as invalidated at the floor. The table's lock must be held.
 func (g *Guard[K, V]) addTagLocked(name string) *tag {
 	t := &tag{name: name}
 	t.seq.Store(g.tagFloor)
@@ -124,6 +127,11 @@ func (g *Guard[K, V]) addTagLocked(name string) *tag {
 // sweepTagsLocked drops the tags that no entry has, if there are many. It looks
 // at every entry, once for each doubling of the number of tags. The table's
 // lock must be held.
+//
+// Tags that were invalidated after a running load began are kept: the load may return
+// them. The others were invalidated before the floor or at it, and a load that began
+// before the floor is overtaken by each tag that memory does not have. If there are
+// too many to keep, the floor is now, and overtakes all loads that return such a tag.
 func (g *Guard[K, V]) sweepTagsLocked() {
 	if len(g.tags) < g.tagSweep {
 		return
@@ -136,12 +144,24 @@ func (g *Guard[K, V]) sweepTagsLocked() {
 			}
 		}
 	}
-	for name, t := range g.tags {
-		if !used[t] {
-			delete(g.tags, name)
+	floor := g.seq
+	for l := range g.flights.LiveLocked() {
+		if !l.FinalLocked() {
+			floor = min(floor, l.Seq)
 		}
 	}
-	g.tagFloor = g.seq
+	g.tagFloor = max(g.tagFloor, floor) // it never goes back: what was dropped stays unknown
+	drop := func() {
+		for name, t := range g.tags {
+			if !used[t] && max(t.seq.Load(), t.expired) <= g.tagFloor {
+				delete(g.tags, name)
+			}
+		}
+	}
+	if drop(); len(g.tags) > len(used)+maxIdleTags {
+		g.tagFloor = g.seq
+		drop()
+	}
 	g.tagSweep = max(minTagSweep, 2*len(g.tags))
 }
 
