@@ -247,7 +247,14 @@ func (g *Guard[K, V]) encodeEntry(codec fleet.Codec, key K, e *entry[V], at stam
 		return nil, err
 	}
 	b := append(make([]byte, 0, len(k)+len(v)+64), snapshotEntry)
-	for _, t := range []instant{e.loadedAt, e.freshUntil, e.staleUntil, e.errorUntil} {
+	// Instants beyond the horizon are restored at it. So that the stale windows after an
+	// endless freshness keep their lengths, all three are written so much earlier, but no
+	// more than half of the time until the horizon.
+	early := instant(0)
+	if e.freshUntil >= horizon && e.errorUntil > horizon {
+		early = min(e.errorUntil-horizon+1, horizon/2)
+	}
+	for _, t := range []instant{e.loadedAt, e.freshUntil - early, e.staleUntil - early, e.errorUntil - early} {
 		b = binary.AppendUvarint(b, at.out(t))
 	}
 	b = binary.AppendUvarint(b, uint64(e.weight))

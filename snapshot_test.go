@@ -92,6 +92,41 @@ func TestE10_RestoredEntriesKeepTheirInstants(t *testing.T) {
 	})
 }
 
+// E10: a restored entry that is fresh for good keeps its stale windows, which count once
+// it is expired.
+func TestE10_EndlessFreshnessKeepsItsWindows(t *testing.T) {
+	for _, window := range []time.Duration{0, time.Hour, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			o := weir.Options{TTL: math.MaxInt64, StaleIfError: window}
+			before := books(t, o)
+			wantTitle(t, before, "k", "loaded k")
+			b := written(t, before)
+			for range 2 { // restored once, and once more
+				time.Sleep(time.Minute)
+				after, err := weir.New(func(context.Context, string) (book, error) { return book{}, errDown }, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantRestored(t, after, b, 1)
+				time.Sleep(1000 * time.Hour)
+				wantTitle(t, after, "k", "loaded k")
+				b = written(t, after)
+				if err := after.Expire(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				for _, at := range []time.Duration{time.Hour - time.Second, 2 * time.Second} {
+					time.Sleep(at)
+					want := window > time.Hour || window == time.Hour && at != 2*time.Second
+					if r := after.GetResult(t.Context(), "k"); (r.State == weir.StateStaleOnError && r.Err == nil) != want {
+						t.Errorf("window %v, %v later: %+v; want it served stale: %v", window, at, r, want)
+					}
+				}
+				_ = after.Close(context.Background())
+			}
+		})
+	}
+}
+
 func TestE10_WhatASnapshotHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := windows
