@@ -38,6 +38,16 @@ func canonicalFields(h http.Header) http.Header {
 	return out
 }
 
+// isCanonical reports whether all names in h are canonical.
+func isCanonical(h http.Header) bool {
+	for name := range h {
+		if http.CanonicalHeaderKey(name) != name {
+			return false
+		}
+	}
+	return true
+}
+
 // relayed returns h, the fields of a response, without the fields of the connection
 // that it came on. A response that came over one of our connections has none; a
 // response of a handler may.
@@ -145,8 +155,12 @@ func copyTrailers(w http.ResponseWriter, head, trailers http.Header) {
 }
 
 // target returns path and query of r as they are forwarded: as the client wrote them,
-// unless a handler in front of us has changed the URL.
+// unless a handler in front of us has changed the URL. A request of a client has
+// nothing but its URL, and in an opaque one Path is empty.
 func target(r *http.Request) string {
+	if r.RequestURI == "" || r.URL.Opaque != "" {
+		return r.URL.RequestURI()
+	}
 	raw := originForm(r.RequestURI)
 	path, query, asked := strings.Cut(raw, "?")
 	escaped := r.URL.Path

@@ -56,7 +56,7 @@ func (t *Transport) Stats() Stats { return t.h.Stats() }
 
 // Explain is Handler.Explain for a request of a client.
 func (t *Transport) Explain(r *http.Request) Explanation {
-	return t.h.Explain(received(r, r.Context()))
+	return t.h.Explain(received(named(r), r.Context()))
 }
 
 // Close is Handler.Close: it ends the calls in flight, including those in the
@@ -76,8 +76,9 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Header["Upgrade"] != nil {
-		return t.upgrade(t.h.query.applyTo(r))
+	sent := named(r)
+	if sent.Header["Upgrade"] != nil {
+		return t.upgrade(t.h.query.applyTo(sent))
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	body, w := io.Pipe()
@@ -89,7 +90,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			defer r.Body.Close() // in all cases, as RoundTripper demands
 		}
-		a.run(t.h, received(r, ctx))
+		a.run(t.h, received(sent, ctx))
 	}()
 	select {
 	case <-a.failed:
@@ -100,6 +101,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.resp.Request = r
 	a.resp.Body = &arrived{PipeReader: body, leave: cancel}
 	return a.resp, nil
+}
+
+// named returns r with canonical field names, and usually r itself. A transport sends
+// "authorization" as it is in the map, but the cache would not see it.
+func named(r *http.Request) *http.Request {
+	if isCanonical(r.Header) {
+		return r
+	}
+	out := *r
+	out.Header = canonicalFields(r.Header)
+	return &out
 }
 
 // received returns a client's request as a server would receive it.
