@@ -256,6 +256,43 @@ func TestH3_WhoAsksWithCredentialsDoesNotStopOthersFromSharing(t *testing.T) {
 	}
 }
 
+// An unshareable response to a request with credentials says nothing about requests
+// without any, and about those with credentials what it says lasts, whatever the others
+// get.
+func TestH7_UnshareableForCredentialsOnly(t *testing.T) {
+	for _, field := range []string{"Authorization", "Cookie"} {
+		for _, control := range []string{"private", "no-store", "no-cache"} {
+			synctest.Test(t, func(t *testing.T) {
+				o := weirhttp.Options{Policy: weirhttp.Policy{Vary: []string{field}}} // such requests may wait for each other
+				s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(slow)
+					if r.Header.Get(field) != "" {
+						w.Header().Set("Cache-Control", control)
+					}
+					_, _ = io.WriteString(w, r.Header.Get(field))
+				})
+				s.get("/a", field, "me=1").want(t, 200, "me=1")
+				for i, r := range s.together(20, s.same("/a")) {
+					if r.want(t, 200, ""); r.took != slow {
+						t.Errorf("%s %s: client %d waited %v; want %v", field, control, i, r.took, slow)
+					}
+				}
+				s.wantCalls(2)
+				for i, r := range s.together(5, s.same("/a", field, "me=1")) {
+					if r.want(t, 200, "me=1"); r.took != slow {
+						t.Errorf("%s %s: user %d waited %v; want %v", field, control, i, r.took, slow)
+					}
+				}
+				s.wantCalls(7)
+				time.Sleep(time.Minute)
+				control = "max-age=1" // now for all with these credentials
+				s.together(5, s.same("/a", field, "me=1"))
+				s.wantCalls(8)
+			})
+		}
+	}
+}
+
 func TestH3_IgnoredCredentialsAreNotForwarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := weirhttp.Options{Policy: weirhttp.Policy{

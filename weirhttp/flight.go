@@ -239,7 +239,7 @@ func (f *flight) failLocked(err error) bool {
 // if f has already failed.
 func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
 	h, c := f.group.handler, f.group.handler.cache
-	c.hints.learn(f.key, &resp, resp.Received, h.o.Relearn)
+	c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn)
 	c.mu.Lock()
 	if f.turned {
 		c.mu.Unlock()

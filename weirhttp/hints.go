@@ -1,7 +1,10 @@
 package weirhttp
 
 import (
+	"hash/maphash"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -10,8 +13,14 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// maxHints is the maximum number of keys with a sharingHint.
-const maxHints = 16384
+const (
+	// maxHints is the maximum number of keys with a sharingHint.
+	maxHints = 16384
+	// maxHintVary is the memory, in bytes, that the Vary of one hint may take. It is
+	// enough for some 15 fields. Without a longer one, requests with different values
+	// may wait for each other, and are released.
+	maxHintVary = 512
+)
 
 // A sharingHint is what earlier responses of a key say about sharing the next one
 // (H7). It is never changed, only replaced.
@@ -22,67 +31,108 @@ type sharingHint struct {
 	// Requests with these may not join, even if a stored response allows it.
 	denies      rfc9111.Credentials
 	deniesUntil time.Time
-	vary        []string // the Vary of its responses
+	vary        []string // the Vary of its responses, at most maxHintVary
 }
 
-// sharingHints are the hints of a Cache. They do not count towards its bytes: there
-// are at most maxHints, each about as long as a URL.
+// sharingHints are the hints of a Cache. They do not count towards its bytes, but are
+// bounded as well: there are at most maxHints, each of a fixed size and maxHintVary.
+//
+// A key is known by its digest alone, because clients choose how long it is. Two keys
+// with one digest share a hint, which is then wrong for one of them, as each hint is
+// once the origin responds differently. That costs a wait or a call: a hint only says
+// who waits for whom. The headers of each response decide who may use it.
 type sharingHints struct {
-	byKey *otter.Cache[responses.Key, *sharingHint]
+	seed     maphash.Seed
+	byDigest *otter.Cache[uint64, *sharingHint]
 }
 
 func newSharingHints() *sharingHints {
-	return &sharingHints{otter.Must(&otter.Options[responses.Key, *sharingHint]{MaximumSize: maxHints})}
+	return &sharingHints{maphash.MakeSeed(), otter.Must(&otter.Options[uint64, *sharingHint]{MaximumSize: maxHints})}
 }
 
 var noHint sharingHint
 
+func (h *sharingHints) digest(key responses.Key) uint64 { return maphash.Comparable(h.seed, key) }
+
 // of returns what is known about key, never nil.
 func (h *sharingHints) of(key responses.Key) *sharingHint {
-	if v, ok := h.byKey.GetIfPresent(key); ok {
+	if v, ok := h.byDigest.GetIfPresent(h.digest(key)); ok {
 		return v
 	}
 	return &noHint
 }
 
-// learn records what the head of a response says about sharing its key. A flight
-// calls it before it releases any request, so that those requests find the hint.
-func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, now time.Time, relearn time.Duration) {
+// learn records what the head of a response says about sharing its key. with are the
+// credentials of its request. A flight calls learn before it releases any request, so
+// that those requests find the hint.
+func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) {
 	if r.Status == http.StatusLoopDetected {
 		return // it depends on the path of one request, which a client may have made up
 	}
+	if r.Reason == rfc9111.ReasonRequestNoStore {
+		return // the client said so, not the origin
+	}
 	old := h.of(key)
 	next := sharingHint{admits: old.admits, vary: old.vary}
-	switch r.Reason {
-	case rfc9111.ReasonRequestNoStore:
-		return // the client said so, not the origin
-	case rfc9111.ReasonAuthorization, rfc9111.ReasonCookie:
-		// The credentials of the client make it unshareable. Requests without any may
-		// share their response.
-		next = *old
-		next.denies = ^r.Admits & (rfc9111.Authorization | rfc9111.Cookie)
-		next.deniesUntil = now.Add(relearn)
-		next.admits &^= next.denies
-		h.byKey.Set(cloned(key), &next)
-		return
-	}
 	switch r.Sharing {
 	case rfc9111.Nobody:
+		if with != 0 {
+			next = old.denying(r, with, now, relearn)
+			break
+		}
 		next.soloUntil = now.Add(relearn)
+		next.denies, next.deniesUntil = old.denies, old.deniesUntil
 	case rfc9111.Alike:
 		next.alikeUntil = now.Add(relearn)
+		next.denies, next.deniesUntil = old.denies&^with, old.deniesUntil
 	case rfc9111.Anyone:
 		next.admits = r.Admits
 	}
 	if r.Sharing != rfc9111.Nobody {
-		next.vary = r.Vary
+		next.vary = old.varyOf(r)
 	}
 	if old == &noHint && next.empty() {
 		return
 	}
-	h.byKey.Set(cloned(key), &next)
+	h.byDigest.Set(h.digest(key), &next)
+}
+
+// denying returns h after r, an unshareable response to a request with credentials. It
+// may be about these, so requests without any may still share their response.
+func (h sharingHint) denying(r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) sharingHint {
+	if !now.Before(h.deniesUntil) {
+		h.denies = 0
+	}
+	switch r.Reason {
+	case rfc9111.ReasonAuthorization, rfc9111.ReasonCookie:
+		h.denies = ^r.Admits & (rfc9111.Authorization | rfc9111.Cookie)
+		h.admits &^= h.denies
+	default:
+		h.denies |= with
+	}
+	h.deniesUntil = now.Add(relearn)
+	return h
 }
 
 func (h sharingHint) empty() bool {
-	return h.soloUntil.IsZero() && h.alikeUntil.IsZero() && h.admits == 0 && len(h.vary) == 0
+	return h.soloUntil.IsZero() && h.alikeUntil.IsZero() && h.admits == 0 && h.denies == 0 && len(h.vary) == 0
+}
+
+// varyOf returns the Vary of r for a hint that replaces h.
+func (h *sharingHint) varyOf(r *rfc9111.Response) []string {
+	if slices.Equal(h.vary, r.Vary) {
+		return h.vary
+	}
+	size := 0
+	for _, name := range r.Vary {
+		size += len(name) + 16 // with the string's header
+	}
+	if size > maxHintVary {
+		return nil
+	}
+	vary := make([]string, len(r.Vary))
+	for i, name := range r.Vary {
+		vary[i] = strings.Clone(name) // or it would pin the header of the response
+	}
+	return vary
 }

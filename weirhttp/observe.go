@@ -249,7 +249,7 @@ func (o *observation) headed() {
 		resp.Sharing, resp.Storable = rfc9111.Nobody, false
 	}
 	resp.Storable = resp.Storable && !o.fin
-	o.h.cache.hints.learn(o.key, &resp, now, o.h.o.Relearn)
+	o.h.cache.hints.learn(o.key, &resp, o.q.Credentials, now, o.h.o.Relearn)
 	o.leads.resp = resp
 	close(o.leads.head)
 	if !resp.Storable || !resp.Explicit {

@@ -1,0 +1,61 @@
+package weirhttp
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// Clients choose how long keys are, and origins how long header fields are. Hints
+// outlive both, outside of the bound of the Cache.
+func TestH7_HintsPinNoRequestAndNoResponse(t *testing.T) {
+	const n, size = 100, 1 << 20
+	h := newSharingHints()
+	before := heap()
+	for i := range n {
+		long := strings.Repeat(fmt.Sprint(i%10), size)
+		key := responses.Key{Scheme: "http", Host: "a.example", Target: "/?" + long + fmt.Sprint(i)}
+		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
+		if got := h.of(key); len(got.vary) != 1 {
+			t.Fatalf("vary = %q; want the field", got.vary)
+		}
+		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{"A", long}}, 0, time.Now(), time.Minute)
+		if got := h.of(key); len(got.vary) != 0 || got.alikeUntil.IsZero() {
+			t.Fatalf("vary has %d fields; want none instead of such long ones", len(got.vary))
+		}
+		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
+	}
+	if grown := heap() - before; grown > n*size/20 {
+		t.Errorf("%d hints take %d bytes", n, grown)
+	}
+	runtime.KeepAlive(h)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // far below 2^63
+}
+
+func TestH7_EveryPartOfAKeyHasItsOwnHint(t *testing.T) {
+	h := newSharingHints()
+	for _, key := range []responses.Key{
+		{Scheme: "http", Host: "a", Target: "/b"}, {Scheme: "https", Host: "a", Target: "/b"},
+		{Scheme: "http", Host: "a/", Target: "b"}, {Scheme: "http", Host: "a", Target: "/", Body: "b"},
+	} {
+		if h.of(key) != &noHint {
+			t.Errorf("%v has the hint of another key", key)
+		}
+		h.learn(key, &rfc9111.Response{Status: 200}, 0, time.Now(), time.Minute)
+		if h.of(key).soloUntil.IsZero() {
+			t.Errorf("%v has no hint", key)
+		}
+	}
+}
