@@ -25,6 +25,9 @@ type directives struct {
 	mustRevalidate, proxyRevalidate   bool
 	mustUnderstand                    bool
 
+	// malformed: s-maxage or must-revalidate is, so neither permits anything.
+	malformed bool
+
 	targeted bool // from a field of RFC 9213: Expires is ignored
 }
 
@@ -37,9 +40,9 @@ func nothing() directives {
 func readCacheControl(lines []string) directives {
 	d := nothing()
 	for _, line := range lines {
+		var m member
 		for line != "" {
-			var m member
-			m, line = nextMember(line)
+			m, line = nextMember(line, m)
 			d.add(m)
 		}
 	}
@@ -56,6 +59,7 @@ func (d *directives) add(m member) {
 		d.maxAge = shorter(d.maxAge, m.seconds())
 	case m.is("s-maxage"):
 		d.sMaxAge = shorter(d.sMaxAge, m.seconds())
+		d.malformed = d.malformed || m.junk
 	case m.is("stale-while-revalidate"):
 		d.swr = shorter(d.swr, m.seconds())
 	case m.is("stale-if-error"):
@@ -68,6 +72,7 @@ func (d *directives) add(m member) {
 		d.private = true
 	case m.is("must-revalidate"):
 		d.mustRevalidate = true
+		d.malformed = d.malformed || m.junk
 	case m.is("proxy-revalidate"):
 		d.proxyRevalidate = true
 	case m.is("public"):
@@ -90,6 +95,7 @@ type member struct {
 	name, value string // value without its quotes; escapes are kept
 	valued      bool   // has a "="
 	junk        bool   // does not follow the grammar
+	open        bool   // is followed by another member without a comma, so it is junk
 	broken      bool   // opens a quoted string that never ends, so the rest of the line is unreadable
 }
 
@@ -107,11 +113,14 @@ func (m member) seconds() time.Duration {
 	return v
 }
 
-// nextMember splits the first member off s, which is not empty. Commas separate
-// members. A semicolon is treated as a comma: no directive's grammar allows one,
-// servers that send it mean a comma, and missing a private after it would be the
-// worse error.
-func nextMember(s string) (m member, rest string) {
+// nextMember splits the member that follows last off s, which is not empty. last is
+// the one before it in the line, or the zero member. Commas separate members. A
+// semicolon is treated as a comma: no directive's grammar allows one, servers that
+// send it mean a comma, and missing a private after it would be the worse error. For
+// the same reason, what follows a member without a comma is a member too, but both
+// are junk.
+func nextMember(s string, last member) (m member, rest string) {
+	m.junk = last.open
 	for s != "" && (isBlank(s[0]) || isComma(s[0])) {
 		s = s[1:]
 	}
@@ -120,59 +129,42 @@ func nextMember(s string) (m member, rest string) {
 		n++
 	}
 	m.name, s = s[:n], s[n:]
-	if t := skipBlanks(s); len(t) != len(s) {
-		m.junk = t != "" && !isComma(t[0]) // a blank before "="
-		s = t
-	}
-	if s == "" || isComma(s[0]) {
-		return m, s
-	}
-	if s[0] != '=' {
+	switch {
+	case s == "" || isComma(s[0]):
+		return m, s // the usual case
+	case s[0] == '=':
+		m.valued = true
+		if s = s[1:]; strings.HasPrefix(s, `"`) {
+			s = m.quoted(s)
+			break
+		}
+		for n = 0; n < len(s) && !isBlank(s[n]) && !isComma(s[n]) && s[n] != '"'; n++ {
+		}
+		m.value, s = s[:n], s[n:]
+	case !isBlank(s[0]):
 		m.junk = true
-		return skipMember(m, s)
-	}
-	m.valued = true
-	if s = s[1:]; strings.HasPrefix(s, `"`) {
-		end := quotedEnd(s)
-		if end < 0 {
-			m.broken = true
-			return m, ""
+		for n = 0; n < len(s) && !isBlank(s[n]) && !isComma(s[n]) && s[n] != '"'; n++ {
 		}
-		m.value, s = s[1:end], skipBlanks(s[end+1:])
-		if s != "" && !isComma(s[0]) {
-			m.junk = true
-			return skipMember(m, s)
-		}
-		return m, s
-	}
-	for n = 0; n < len(s) && !isComma(s[n]); n++ {
-		if s[n] == '"' {
-			m.junk = true
-			return skipMember(m, s)
+		if s = s[n:]; strings.HasPrefix(s, `"`) {
+			s = m.quoted(s)
 		}
 	}
-	m.value = trim(s[:n])
-	m.junk = m.junk || n > 0 && isBlank(s[0]) // a blank after "="
-	return m, s[n:]
+	s = skipBlanks(s)
+	m.open = s != "" && !isComma(s[0])
+	m.junk = m.junk || m.open
+	return m, s
 }
 
-// skipMember skips the rest of a malformed member, including any quoted strings
-// in it.
-func skipMember(m member, s string) (member, string) {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case ',', ';':
-			return m, s[i:]
-		case '"':
-			end := quotedEnd(s[i:])
-			if end < 0 {
-				m.broken = true
-				return m, ""
-			}
-			i += end
-		}
+// quoted sets the value of m to the quoted string at the start of s, and returns the
+// rest of s.
+func (m *member) quoted(s string) string {
+	end := quotedEnd(s)
+	if end < 0 {
+		m.broken = true
+		return ""
 	}
-	return m, ""
+	m.value = s[1:end]
+	return s[end+1:]
 }
 
 // quotedEnd returns the index of the quote that ends the quoted string at the

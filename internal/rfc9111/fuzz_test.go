@@ -47,7 +47,7 @@ func sound(t *testing.T, r rfc9111.Response) {
 }
 
 func FuzzCacheControl(f *testing.F) {
-	for _, s := range []string{"max-age=60", `a="b\"c", s-maxage=1`, "private;x", "max-age =5", `x="`, `=,"a"b,;`, "must-understand", "stale-if-error=9\nmax-age=1"} {
+	for _, s := range []string{"max-age=60", `a="b\"c", s-maxage=1`, "private;x", "max-age =5", `x="`, `=,"a"b,;`, "must-understand", "stale-if-error=9\nmax-age=1", `no-cache="a" private`, "public max-age=60"} {
 		f.Add(s)
 	}
 	p := &rfc9111.Policy{StaleIfError: sec, StaleOffline: sec}
@@ -60,11 +60,11 @@ func FuzzCacheControl(f *testing.F) {
 		}
 		r := decide(lines...)
 		understands := strings.Contains(strings.ToLower(s), "must-understand")
-		for _, forbids := range []string{"no-store", "Private", `private="a"`, "no-store x", "private;"} {
-			if understands && strings.HasPrefix(forbids, "no-store") {
+		for _, forbids := range []string{"no-store", "Private", `private="a"`, "no-store x", "private;", "x no-store", `x="a" private`, "public private"} {
+			if understands && strings.Contains(forbids, "no-store") {
 				continue
 			}
-			for _, l := range [][]string{{s + ", " + forbids}, {forbids + "," + s}, append([]string{forbids}, lines...), append(lines[:len(lines):len(lines)], forbids)} {
+			for _, l := range [][]string{{s + ", " + forbids}, {s + " " + forbids}, {forbids + " " + s}, {forbids + "," + s}, append([]string{forbids}, lines...), append(lines[:len(lines):len(lines)], forbids)} {
 				if got := decide(l...); got.Storable || got.Sharing != rfc9111.Nobody {
 					t.Fatalf("Read(%q) = %+v; want it neither stored nor shared", l, got)
 				}

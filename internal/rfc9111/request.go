@@ -102,9 +102,9 @@ func readRequest(h http.Header, p *Policy) Request {
 // counts.
 func (q *Request) cacheControl(lines []string) {
 	for _, line := range lines {
+		var m member
 		for line != "" {
-			var m member
-			m, line = nextMember(line)
+			m, line = nextMember(line, m)
 			q.add(m)
 		}
 	}
@@ -144,9 +144,9 @@ func (q *Request) add(m member) {
 // section 5.4.
 func (q *Request) pragma(lines []string) {
 	for _, line := range lines {
+		var m member
 		for line != "" {
-			var m member
-			if m, line = nextMember(line); m.is("no-cache") {
+			if m, line = nextMember(line, m); m.is("no-cache") {
 				q.NoCache = true
 			}
 		}

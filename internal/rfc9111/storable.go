@@ -181,10 +181,10 @@ func clip(d time.Duration) time.Duration { return min(max(d, 0), longest) }
 func (p *Policy) admits(d *directives, forced bool) Credentials {
 	var c Credentials
 	if !forced {
-		if d.public || d.sMaxAge != None {
+		if d.public || d.sMaxAge != None && !d.malformed {
 			c = Authorization | Cookie
 		}
-		if d.mustRevalidate {
+		if d.mustRevalidate && !d.malformed {
 			c |= Authorization
 		}
 	}
