@@ -325,11 +325,69 @@ func TestH10_RangesAndHeadFromTheStore(t *testing.T) {
 			s.get("/hello", "Range", "bytes=1-2", "If-Range", `"1"`).want(t, 206, "he")
 			s.get("/hello", "Range", "bytes=1-2", "If-Range", `"2"`).want(t, 200, "/hello")
 			s.get("/hello", "If-Modified-Since", "Fri, 31 Dec 1999 00:00:00 GMT").want(t, 304, "")
-			s.get("/hello", "If-Unmodified-Since", "Thu, 30 Dec 1999 00:00:00 GMT").want(t, 412, "")
+			s.get("/hello", "Range", "bytes=1-2", "If-Range", "Fri, 31 Dec 1999 00:00:00 GMT").want(t, 206, "he")
 			s.do(s.request(t.Context(), "HEAD", "/hello", "Range", "bytes=1-2")).want(t, 200, "")
 			s.do(s.request(t.Context(), "HEAD", "/hello", "If-None-Match", `"1"`)).want(t, 304, "")
 			s.wantCalls(1)
 		})
+	})
+}
+
+// RFC 9111 section 4.3.2: If-Match and If-Unmodified-Since are for the origin, which may
+// have a newer version than the cache.
+func TestH10_ConditionsOfTheOriginReachIt(t *testing.T) {
+	both(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			version := 1
+			s := open(t, p, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=60")
+				w.Header().Set("Etag", fmt.Sprintf("\"%d\"", version))
+				http.ServeContent(w, r, "", time.Now().Add(-time.Hour), strings.NewReader(fmt.Sprint("version ", version)))
+			})
+			s.get("/a").want(t, 200, "version 1")
+			version = 2
+			for _, method := range []string{"GET", "HEAD"} {
+				s.do(s.request(t.Context(), method, "/a", "If-Match", `"1"`)).want(t, 412, "")
+				s.do(s.request(t.Context(), method, "/a", "If-Match", `"2"`)).want(t, 200, map[string]string{"GET": "version 2"}[method])
+				s.do(s.request(t.Context(), method, "/a", "If-Unmodified-Since", time.Now().Add(-2*time.Hour).UTC().Format(http.TimeFormat))).want(t, 412, "")
+			}
+			s.wantCalls(7)
+			s.get("/a").want(t, 200, "version 1")
+			s.wantCalls(7)
+		})
+	})
+}
+
+// A field in several lines is one list (RFC 9110 section 5.3).
+func TestH10_IfNoneMatchInLines(t *testing.T) {
+	both(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, p, weirhttp.Options{}, answering(slow, "Cache-Control", "max-age=60", "Etag", `"1"`))
+			for range 2 { // in flight, then stored
+				go s.get("/a")
+				time.Sleep(slow / 2)
+				for _, method := range []string{"GET", "HEAD"} {
+					s.do(s.request(t.Context(), method, "/a", "If-None-Match", `"0"`, "If-None-Match", `"1"`)).want(t, 304, "")
+				}
+				s.get("/a", "If-None-Match", `"0"`, "If-None-Match", `"2"`, "Range", "bytes=0-0").want(t, 206, "/")
+			}
+			s.wantCalls(1)
+		})
+	})
+}
+
+// RFC 9110 section 13.1.5: a second version of the same second has the same date.
+func TestH10_IfRangeWithADateThatIsWeak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		modified := time.Now().UTC().Format(http.TimeFormat)
+		s := open(t, h1, weirhttp.Options{}, answering(slow, "Cache-Control", "max-age=3600", "Last-Modified", modified))
+		for range 2 { // in flight, then stored
+			go s.get("/a")
+			time.Sleep(slow / 2)
+			s.get("/a", "Range", "bytes=1-", "If-Range", modified).want(t, 200, "/a")
+			s.get("/a", "Range", "bytes=1-").want(t, 206, "a")
+		}
+		s.wantCalls(1)
 	})
 }
 

@@ -154,6 +154,8 @@ func (h *Handler) passes(r *http.Request, q rfc9111.Request) string {
 		return "it asks for a stream of events, or is gRPC"
 	case q.Expect:
 		return "it has an Expect field"
+	case q.OfOrigin:
+		return "it has a condition that only the origin may evaluate"
 	}
 	return ""
 }

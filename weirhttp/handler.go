@@ -193,7 +193,7 @@ func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Reque
 func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
 	r = h.query.applyTo(endToEnd(r))
 	q := h.readRequest(r)
-	if !concerns(r) || q.Upgrade || q.Streams && !h.sharesEvents(r) || q.Expect {
+	if !concerns(r) || q.Upgrade || q.Streams && !h.sharesEvents(r) || q.Expect || q.OfOrigin {
 		return r, q, false
 	}
 	if h.ignores && h.policy.Forward(r.Header, true) {

@@ -173,7 +173,7 @@ func content(w http.ResponseWriter, r *http.Request, h http.Header, received tim
 		notModified(w)
 		return
 	}
-	http.ServeContent(partWriter{w}, ranged(r, size), "", lastModified(h), body)
+	http.ServeContent(w, asked(r, h, received, size), "", lastModified(h), body)
 }
 
 // notModified responds with 304, without the fields that describe the body.
@@ -253,19 +253,23 @@ func (c *call) serveContent(outcome Outcome, received time.Time, body []byte) {
 	content(c.w, c.r, h, received, int64(len(body)), bytes.NewReader(body))
 }
 
-// ranged returns r with a Range field that http.ServeContent handles as RFC 9110
-// requires, for a body of that size. ServeContent rejects ranges that should be
-// ignored, and serves every one of thousands of ranges. Methods other than GET have
-// no ranges (section 14.2).
-func ranged(r *http.Request, size int64) *http.Request {
-	lines := r.Header["Range"]
-	if len(lines) == 0 {
+// asked returns r with the fields that http.ServeContent handles as RFC 9110 requires,
+// for a response with the fields h that was received at received, and a body of that
+// size. ServeContent reads one line of If-None-Match, accepts any date in If-Range,
+// rejects ranges that should be ignored, and serves every one of thousands of ranges.
+// Methods other than GET have no ranges (section 14.2).
+func asked(r *http.Request, h http.Header, received time.Time, size int64) *http.Request {
+	lines, tags := r.Header["Range"], r.Header["If-None-Match"]
+	if len(lines) == 0 && len(tags) <= 1 {
 		return r
 	}
 	out := *r
 	out.Header = r.Header.Clone()
 	delete(out.Header, "Range")
-	if r.Method != http.MethodGet {
+	if len(tags) > 1 {
+		out.Header["If-None-Match"] = []string{strings.Join(tags, ", ")}
+	}
+	if len(lines) == 0 || r.Method != http.MethodGet || !rfc9111.DatedRange(r.Header, h, received) {
 		return &out
 	}
 	switch value, ok := rfc9111.Ranges(lines, size); {
@@ -275,17 +279,6 @@ func ranged(r *http.Request, size int64) *http.Request {
 		out.Header["Range"] = []string{value}
 	}
 	return &out
-}
-
-// A partWriter wraps the writer for http.ServeContent, which leaves the
-// Content-Length of the whole body in a 412 response, although that has no body.
-type partWriter struct{ http.ResponseWriter }
-
-func (w partWriter) WriteHeader(status int) {
-	if status == http.StatusPreconditionFailed {
-		delete(w.Header(), "Content-Length")
-	}
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // staleHit responds to r with s, which is stale, and starts its revalidation in the

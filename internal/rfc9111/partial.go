@@ -86,18 +86,48 @@ func StrongValidator(h http.Header) string {
 		}
 		return ""
 	}
-	if len(h["Last-Modified"]) != 1 || len(h["Date"]) != 1 {
+	if len(h["Date"]) != 1 {
+		return ""
+	}
+	return strongDate(h, time.Time{})
+}
+
+// strongDate returns the Last-Modified of a response that was received at received, or
+// "" if that is not a strong validator.
+func strongDate(h http.Header, received time.Time) string {
+	if len(h["Last-Modified"]) != 1 {
 		return ""
 	}
 	modified, ok := fixDate(trim(h["Last-Modified"][0]))
 	if !ok {
 		return ""
 	}
-	date, ok := httpDate(h["Date"][0], modified)
-	if !ok || date.Sub(modified) < clockDoubt {
+	date := received
+	if lines := h["Date"]; len(lines) > 0 {
+		if date, ok = httpDate(lines[0], modified); !ok || len(lines) > 1 {
+			return ""
+		}
+	}
+	if date.Sub(modified) < clockDoubt {
 		return ""
 	}
 	return trim(h["Last-Modified"][0])
+}
+
+// DatedRange reports whether a date in If-Range of a request with fields h lets Range
+// apply to a complete response with fields stored that was received at received: it is
+// the Last-Modified of that, to the letter, and a strong validator (RFC 9110 section
+// 13.1.5). It reports true if there is no such date.
+func DatedRange(h, stored http.Header, received time.Time) bool {
+	lines := h["If-Range"]
+	if len(lines) == 0 {
+		return true
+	}
+	with := trim(lines[0])
+	if strings.HasPrefix(with, `"`) || strings.HasPrefix(with, "W/") {
+		return true
+	}
+	return len(lines) == 1 && with != "" && with == strongDate(stored, received)
 }
 
 // SamePart reports whether a 206 response with the fields update is a part of the

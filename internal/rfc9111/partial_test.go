@@ -72,6 +72,37 @@ func TestH29_StrongValidators(t *testing.T) {
 	}
 }
 
+func TestH10_DatesInIfRange(t *testing.T) {
+	const old, new = -time.Hour, -time.Minute + time.Second
+	tests := []struct {
+		name   string
+		with   []string // If-Range
+		stored http.Header
+		want   bool
+	}{
+		{"none", nil, noFields, true},
+		{"a tag", []string{`"a"`}, noFields, true}, // compared elsewhere
+		{"a weak tag", []string{`W/"a"`}, noFields, true},
+		{"a strong date", []string{httpTime(old)}, fields("Last-Modified", httpTime(old), "Date", httpTime(0)), true},
+		{"beside a tag", []string{httpTime(old)}, fields("Etag", `"a"`, "Last-Modified", httpTime(old), "Date", httpTime(0)), true},
+		{"without Date", []string{httpTime(old)}, fields("Last-Modified", httpTime(old)), true},
+		{"weak", []string{httpTime(new)}, fields("Last-Modified", httpTime(new), "Date", httpTime(0)), false},
+		{"weak, without Date", []string{httpTime(new)}, fields("Last-Modified", httpTime(new)), false},
+		{"weak, beside a tag", []string{httpTime(new)}, fields("Etag", `"a"`, "Last-Modified", httpTime(new), "Date", httpTime(0)), false},
+		{"a Date that is none", []string{httpTime(old)}, fields("Last-Modified", httpTime(old), "Date", "today"), false},
+		{"a later date", []string{httpTime(0)}, fields("Last-Modified", httpTime(old), "Date", httpTime(0)), false},
+		{"an earlier date", []string{httpTime(2 * old)}, fields("Last-Modified", httpTime(old), "Date", httpTime(0)), false},
+		{"no Last-Modified", []string{httpTime(old)}, fields("Date", httpTime(0)), false},
+		{"two lines", []string{httpTime(old), httpTime(old)}, fields("Last-Modified", httpTime(old), "Date", httpTime(0)), false},
+		{"an empty one", []string{""}, noFields, false},
+	}
+	for _, tt := range tests {
+		if got := rfc9111.DatedRange(http.Header{"If-Range": tt.with}, tt.stored, t0); got != tt.want {
+			t.Errorf("%s: DatedRange(%q, %v) = %v; want %v", tt.name, tt.with, tt.stored, got, tt.want)
+		}
+	}
+}
+
 func TestH29_PartsOfTheSameRepresentation(t *testing.T) {
 	a := fields("Etag", `"a"`, "Content-Type", "text/plain")
 	dated := fields("Last-Modified", httpTime(-time.Hour), "Date", httpTime(0))

@@ -32,6 +32,7 @@ type Request struct {
 
 	Credentials Credentials // the credentials it has
 	Conditional bool        // has an If-… field
+	OfOrigin    bool        // has If-Match or If-Unmodified-Since, which only the origin may evaluate (RFC 9111 section 4.3.2)
 	Range       bool        // has Range
 	Expect      bool        // has Expect
 	Upgrade     bool        // has Upgrade
@@ -87,6 +88,7 @@ func readRequest(h http.Header, p *Policy) Request {
 		default:
 			if len(name) > 3 && name[:3] == "If-" {
 				q.Conditional = true
+				q.OfOrigin = q.OfOrigin || name == "If-Match" || name == "If-Unmodified-Since"
 			} else if p != nil && name != "" && p.overrides(name, lines) {
 				q.Override = true
 			}
