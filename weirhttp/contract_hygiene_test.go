@@ -94,6 +94,58 @@ func TestH17_NothingIsChanged(t *testing.T) {
 	}
 }
 
+// Handlers in front of us add to Vary and set cookies. What the response adds to those
+// must be what it would add without us.
+func TestH17_FieldsOfAHandlerInFront(t *testing.T) {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		typed(w)
+		w.Header().Add("Vary", "Accept")
+		switch r.URL.Path {
+		case "/cookie":
+			http.SetCookie(w, &http.Cookie{Name: "inner", Value: "1"})
+		case "/fresh":
+			w.Header().Set("Cache-Control", "max-age=60")
+			w.Header().Set("Etag", `"1"`)
+		}
+		w.Header().Set("X-Of", "inner")
+		_, _ = io.WriteString(w, "x")
+	})
+	around := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: "outer", Value: "1"})
+			w.Header().Add("Vary", "Origin")
+			w.Header().Set("X-Of", "outer")
+			next.ServeHTTP(w, r)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h, err := weirhttp.New(inner, weirhttp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(t.Context())
+		for _, request := range [][]string{
+			{"GET", "/cookie"}, {"POST", "/cookie"}, {"GET", "/plain"}, {"GET", "/fresh"}, // calls
+			{"GET", "/fresh"}, {"HEAD", "/fresh"}, {"GET", "/fresh", "bytes=0-0"}, // hits
+		} {
+			ask := func(next http.Handler) http.Header {
+				w, r := httptest.NewRecorder(), httptest.NewRequest(request[0], request[1], nil)
+				if len(request) > 2 {
+					r.Header.Set("Range", request[2])
+				}
+				around(next).ServeHTTP(w, r)
+				return w.Header()
+			}
+			with, without := ask(h), ask(inner)
+			for _, name := range []string{"Set-Cookie", "Vary", "X-Of"} {
+				if !reflect.DeepEqual(with[name], without[name]) {
+					t.Errorf("%v: %s = %q with us, %q without", request, name, with[name], without[name])
+				}
+			}
+		}
+	})
+}
+
 func TestH17_NoTypeIsGuessed(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,33 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// copyFields sets the fields of src in dst. Both share the slices, which are never
-// changed.
+// copyFields sets the fields of src in dst, or adds them, see adds. Both share the
+// slices, which are never changed.
 func copyFields(dst, src http.Header) {
 	for k, v := range src {
-		dst[k] = v[:len(v):len(v)]
+		if v = v[:len(v):len(v)]; adds(k) {
+			addField(dst, k, v)
+			continue
+		}
+		dst[k] = v
+	}
+}
+
+// adds reports whether the values of a response's field are added to those that a
+// handler in front of us has set, as they would be without us: middleware for CORS adds
+// to Vary, and one for sessions sets a cookie. Other fields of the response replace those
+// in front.
+func adds(name string) bool { return name == "Vary" || name == "Set-Cookie" }
+
+// addField adds values to a field of dst. It may be called twice for one response.
+func addField(dst http.Header, name string, values []string) {
+	have := dst[name]
+	if len(have) == 0 {
+		dst[name] = values
+		return
+	}
+	if n := len(have) - len(values); n < 0 || !slices.Equal(have[n:], values) {
+		dst[name] = append(have[:len(have):len(have)], values...)
 	}
 }
 

@@ -66,6 +66,7 @@ type served struct {
 type field struct {
 	name   string
 	values []string
+	adds   bool // see adds
 }
 
 // A stamp is the part of a hit's header fields that changes every second.
@@ -91,10 +92,10 @@ func ready(s *responses.Stored) *served {
 		case "Content-Type":
 			typed = true
 		}
-		v.fields = append(v.fields, field{name, values[:len(values):len(values)]})
+		v.fields = append(v.fields, field{name, values[:len(values):len(values)], adds(name)})
 	}
 	if !typed {
-		v.fields = append(v.fields, field{"Content-Type", nil}) // or net/http guesses one
+		v.fields = append(v.fields, field{name: "Content-Type"}) // or net/http guesses one
 	}
 	var a any = v
 	s.Served.Store(&a) // if several are prepared concurrently, any of them will do
@@ -103,13 +104,17 @@ func ready(s *responses.Stored) *served {
 
 // readySize is roughly the memory that ready takes for a response with that many
 // fields.
-func readySize(fields int) int64 { return int64(256 + 40*fields) }
+func readySize(fields int) int64 { return int64(256 + 48*fields) }
 
 // fill writes the header fields of s into dst, not the status.
 func (h *Handler) fill(dst http.Header, s *responses.Stored, st rfc9111.Standing) {
 	v := ready(s)
 	for i := range v.fields {
-		dst[v.fields[i].name] = v.fields[i].values
+		if f := &v.fields[i]; f.adds {
+			addField(dst, f.name, f.values)
+		} else {
+			dst[f.name] = f.values
+		}
 	}
 	age := int64(st.Age / time.Second)
 	ttl := int64(s.Lifetime/time.Second) - age // so that age and ttl add up to the lifetime
