@@ -202,6 +202,8 @@ func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 			a.State, data, ttl = StateFailed, a.input, a.kept(a.failedTTL(a.w.queue))
 			e = AttemptEnd{Kind: EventEnded, State: StateFailed, Err: err}
 			continue
+		case errors.Is(err, journal.ErrTooLarge) && a.lessen(&data):
+			continue
 		}
 		a.w.event(a.seen, Event{Kind: EventTrouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
 		if a.w.hurry.Err() != nil {

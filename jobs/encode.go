@@ -68,6 +68,7 @@ func (t *metaText) record(r *record) {
 	t.number("retry_in", int64(r.RetryIn), false)
 	t.string("error", r.Error)
 	t.number("logged", int64(r.Logged), false)
+	t.yes("no_input", r.NoInput)
 	t.number("shown", int64(r.Shown), false)
 	t.plain = t.plain && r.State != 0 && r.Progress == nil && len(r.History) == 0 && len(r.Log) == 0 &&
 		int64(r.Of) >= 0 && int64(r.Fence) >= 0 && int64(r.Shown) >= 0

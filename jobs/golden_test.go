@@ -39,15 +39,16 @@ var (
 var goldenFiles = map[string]any{
 	"v1-item": goldenItem, "v1-record": goldenRecord, "v1.1-record": goldenSnoozed,
 	"v1.2-item": goldenLabeledItem, "v1.2-record": goldenLabeled,
-	"v1.3-record": goldenLogged,
-	"v2-item":     goldenHeadersItem, "v2-record": goldenHeaders,
+	"v1.3-record": goldenLogged, "v1.4-record": goldenNoInput,
+	"v2-item": goldenHeadersItem, "v2-record": goldenHeaders,
 }
 
 // laterFields are the fields that the files before them do not have.
 var laterFields = map[string][]string{
-	"v1-item": {"Headers", "Label", "LimitKey"}, "v1-record": {"Headers", "Label", "LimitKey", "Snoozes", "Log", "Logged"}, "v1.1-record": {"Headers", "Label", "LimitKey", "Log", "Logged"},
-	"v1.2-item": {"Headers", "LimitKey"}, "v1.2-record": {"Headers", "LimitKey", "Log", "Logged"}, "v1.3-record": {"Headers", "LimitKey"},
-	"v2-item": {"Label"}, "v2-record": {"Label", "Log", "Logged"},
+	"v1-item": {"Headers", "Label", "LimitKey"}, "v1-record": {"Headers", "Label", "LimitKey", "Snoozes", "Log", "Logged", "NoInput"}, "v1.1-record": {"Headers", "Label", "LimitKey", "Log", "Logged", "NoInput"},
+	"v1.2-item": {"Headers", "LimitKey"}, "v1.2-record": {"Headers", "LimitKey", "Log", "Logged", "NoInput"}, "v1.3-record": {"Headers", "LimitKey", "NoInput"},
+	"v1.4-record": {"Headers", "LimitKey"},
+	"v2-item":     {"Label"}, "v2-record": {"Label", "Log", "Logged", "NoInput"},
 }
 
 // P2: each version reads the claims that the previous ones have stored, and programs
@@ -136,6 +137,12 @@ var goldenLogged = func() record {
 	r := goldenLabeled
 	r.Log = []LogLine{{At: goldenTime, Attempt: 4, Text: `"ü"`}, {At: goldenTime.Add(time.Second), Attempt: 5, Text: "page 2"}}
 	r.Logged = 7
+	return r
+}()
+
+var goldenNoInput = func() record {
+	r := goldenLogged
+	r.NoInput = true
 	return r
 }()
 

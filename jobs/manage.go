@@ -212,21 +212,31 @@ func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status,
 // the job is already canceled, ErrFinished if it is over otherwise, and ErrNotFound
 // if it does not exist.
 func (s *Store) Cancel(ctx context.Context, queue, id string) error {
-	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
-		switch {
-		case l.State == StateCanceled:
-			return nil, s.removeItem(ctx, l)
-		case l.State.Terminal():
-			return nil, ErrFinished
+	for less := 0; ; less++ {
+		more := false
+		err := s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
+			switch {
+			case l.State == StateCanceled:
+				return nil, s.removeItem(ctx, l)
+			case l.State.Terminal():
+				return nil, ErrFinished
+			}
+			r := l.next(StateCanceled)
+			r.Error = ErrCanceled.Error()
+			data := l.work.Data // the input is kept, so that the job can be retried
+			more = true
+			for n := 0; n < less && more; n++ {
+				more = r.lessen(&data)
+			}
+			return &journal.Write{Kind: journal.State, Meta: meta(r), Data: data, TTL: l.kept(l.Keep)}, nil
+		}, func(l *life) error {
+			s.journal.TellCanceled(queue, id)
+			return s.removeItem(ctx, l)
+		})
+		if !errors.Is(err, ErrTooLarge) || !more {
+			return err
 		}
-		r := l.next(StateCanceled)
-		r.Error = ErrCanceled.Error()
-		// The input is kept, so that the job can be retried.
-		return &journal.Write{Kind: journal.State, Meta: meta(r), Data: l.work.Data, TTL: l.kept(l.Keep)}, nil
-	}, func(l *life) error {
-		s.journal.TellCanceled(queue, id)
-		return s.removeItem(ctx, l)
-	})
+	}
 }
 
 // removeItem removes the work item of a finished job, if it still exists: it could
@@ -239,11 +249,16 @@ func (s *Store) removeItem(ctx context.Context, l *life) error {
 }
 
 // Retry queues a failed, dead or canceled job again, with its original input and all
-// its attempts. If the job is in any other state, it returns ErrConflict.
+// its attempts. If the job is in any other state, it returns ErrConflict, and also if the
+// input is lost because the server's max_payload was lowered while the job was
+// unfinished.
 func (s *Store) Retry(ctx context.Context, queue, id string) error {
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
 		if l.State <= StateDone {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
+		}
+		if l.NoInput {
+			return nil, fmt.Errorf("%w: the input of job %s was too large for the server to keep", ErrConflict, id)
 		}
 		it := l.item
 		it.Delay, it.Deadline = 0, 0

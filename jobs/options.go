@@ -139,8 +139,9 @@ type QueueOptions struct {
 	MaxAge time.Duration
 
 	// MaxInput and MaxResult bound the encoded input and result, in bytes, from 1 to
-	// MaxPayload. The server's max_payload bounds them too. Defaults:
-	// DefaultMaxInput, DefaultMaxResult.
+	// MaxPayload. The server's max_payload bounds them too, and an input has to leave
+	// 64 KiB of it for the history of the job's attempts. Defaults: DefaultMaxInput,
+	// DefaultMaxResult.
 	MaxInput, MaxResult int
 
 	// KeyLimit bounds the jobs with one SubmitOptions.LimitKey, for example those of a

@@ -160,7 +160,24 @@ func (q *queue) fits(data []byte) error {
 	if len(data) > q.o.MaxInput {
 		return fmt.Errorf("%w: the input has %d bytes; queue %q accepts %d", ErrTooLarge, len(data), q.name, q.o.MaxInput)
 	}
+	if most := q.store.mostData(); len(data) > most {
+		return fmt.Errorf("%w: the input has %d bytes; with the server's max_payload, queue %q accepts %d", ErrTooLarge, len(data), q.name, most)
+	}
 	return nil
+}
+
+// maxHeaders is the size of all headers of a message that the server accepts.
+const maxHeaders = 64 << 10
+
+// mostData returns the size of the largest input for which the server accepts every
+// record of the job. A job that fails for good is written with its input and a history
+// that it did not have when it was accepted.
+func (s *Store) mostData() int {
+	if s.journal == nil { // of package jobstest
+		return MaxPayload
+	}
+	most := s.journal.MaxPayload()
+	return most - min(maxHeaders, most/2)
 }
 
 // item returns the metadata of a job with an encoded input.

@@ -71,7 +71,8 @@ type record struct {
 	Error     string          `json:"error,omitempty"`
 	History   []FailedAttempt `json:"history,omitempty"`
 	Log       []LogLine       `json:"log,omitempty"`
-	Logged    int             `json:"logged,omitempty"` // lines, with those that are not kept
+	Logged    int             `json:"logged,omitempty"`   // lines, with those that are not kept
+	NoInput   bool            `json:"no_input,omitempty"` // the server would not take the input beside the record, see lessen
 
 	// Shown is the revision that clients see while a heartbeat rewrites the record,
 	// because nothing visible to them has changed. Zero: the record's own sequence.
@@ -259,6 +260,22 @@ func (r *record) fail(at time.Time, err error, class string) {
 	if n := len(r.History) - MaxHistory; n > 0 {
 		r.History = r.History[n:]
 	}
+}
+
+// lessen leaves out a part of a record of a job that is over, and of its data, after
+// the server has refused both together as too large: first the log and the history,
+// then the data. It returns false if nothing is left to leave out. Submit keeps room for
+// the longest record, but the server's max_payload may have been lowered since.
+func (r *record) lessen(data *[]byte) bool {
+	switch {
+	case len(r.Log)+len(r.History) > 0:
+		r.Log, r.History = nil, nil
+	case len(*data) > 0:
+		*data, r.NoInput = nil, true
+	default:
+		return false
+	}
+	return true
 }
 
 // clip cuts a stored text to MaxNote bytes, at a character boundary.

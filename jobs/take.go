@@ -223,9 +223,15 @@ func (d *delivery) giveUp(why error) (again bool, err error) {
 		r.fail(q.store.journal.Now(), why, "")
 	}
 	r.Error = why.Error()
-	_, err = q.store.journal.Put(d.w.hurry, journal.Write{
-		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), Data: d.work.Data, After: d.revision, TTL: d.kept(ttl),
-	})
+	data := d.work.Data
+	for {
+		_, err = q.store.journal.Put(d.w.hurry, journal.Write{
+			Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), Data: data, After: d.revision, TTL: d.kept(ttl),
+		})
+		if !errors.Is(err, journal.ErrTooLarge) || !r.lessen(&data) {
+			break
+		}
+	}
 	if err != nil {
 		return errors.Is(err, journal.ErrStale), err
 	}

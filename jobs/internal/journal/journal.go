@@ -96,6 +96,10 @@ func (j *Journal) Close(ctx context.Context) error {
 	})
 }
 
+// MaxPayload is the size of the largest message that the server accepts, including its
+// headers.
+func (j *Journal) MaxPayload() int { return int(j.nc.MaxPayload()) }
+
 // openStream finds the stream or creates it. Programs that create it at the same time
 // use the same configuration, and JetStream treats their requests as one.
 func (j *Journal) openStream(ctx context.Context) error {
