@@ -25,7 +25,8 @@ const cookiePrefix = "cookie:"
 var anonymous = principal(nil, nil)
 
 // principal identifies the client that sends h without revealing it. It is a hash of
-// the fields and cookies that distinguish clients, or anonymous if there are none.
+// the fields and cookies that distinguish clients, or anonymous if there are none. An
+// empty value distinguishes no client: all clients that send one would be the same.
 func principal(h http.Header, fields []string) string {
 	d := newDigest("principal")
 	for _, name := range fields {
@@ -33,11 +34,20 @@ func principal(h http.Header, fields []string) string {
 		if cookie, ok := strings.CutPrefix(name, cookiePrefix); ok {
 			values = cookies(h, cookie)
 		}
-		if len(values) > 0 {
+		if values = notEmpty(values); len(values) > 0 {
 			d.fields(name, values)
 		}
 	}
 	return d.sum()
+}
+
+// notEmpty returns the values with more in them than white space.
+func notEmpty(values []string) []string {
+	isEmpty := func(v string) bool { return strings.TrimSpace(v) == "" }
+	if !slices.ContainsFunc(values, isEmpty) {
+		return values
+	}
+	return slices.DeleteFunc(slices.Clone(values), isEmpty)
 }
 
 // cookies returns the values of one cookie in h.

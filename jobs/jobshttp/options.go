@@ -80,9 +80,10 @@ type RouteOptions struct {
 	// nil means Authorization. The whole Cookie field is a bad choice: any new cookie
 	// turns the same user into a different client.
 	//
-	// A client that sends none of them is anonymous. Each of its requests is a separate
-	// job, with an ID that cannot be guessed: any client that has the job's address can
-	// read and cancel it. With an Idempotency-Key, the key must not be guessable.
+	// A client that sends none of them, or only empty values, is anonymous. Each of its
+	// requests is a separate job, with an ID that cannot be guessed: any client that has
+	// the job's address can read and cancel it. With an Idempotency-Key, the key must not
+	// be guessable.
 	Principal []string
 
 	// ShareAnonymous combines equal safe requests into one job, if they are anonymous

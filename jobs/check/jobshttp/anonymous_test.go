@@ -32,6 +32,20 @@ func TestH23_AnonymousClientsHaveJobsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// H23: clients that send their credential without a value are anonymous, and not all the
+// same client: they share no job.
+func TestH23_EmptyCredentialsAreNone(t *testing.T) {
+	for _, field := range []string{"Authorization: ", "Cookie: session=", `Cookie: session=""`, `Cookie: session=" "`, "Cookie: session"} {
+		t.Run(field, func(t *testing.T) {
+			x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{Principal: []string{"Authorization", "cookie:session"}}})
+			a, b := x.do("GET", "/slow", "", "Prefer: respond-async", field), x.do("GET", "/slow", "", "Prefer: respond-async", field)
+			if a.status != 202 || b.status != 202 || a.header.Get("Location") == b.header.Get("Location") {
+				t.Errorf("two requests = %d at %q, %d at %q; want two jobs", a.status, a.header.Get("Location"), b.status, b.header.Get("Location"))
+			}
+		})
+	}
+}
+
 // H23: with ShareAnonymous, identical safe requests share one job, which none of its
 // clients can cancel. Requests with credentials do not share it.
 func TestH23_SharedJobsOfAnonymousClients(t *testing.T) {
