@@ -22,6 +22,7 @@ type row struct {
 	// Microseconds at the claim, by PostgreSQL's clock: since the first earlier try,
 	// and until the row's instants. Invalid: there is none.
 	tried, notBefore, deadline sql.NullInt64
+	finite                     bool // none of the instants is infinite
 
 	verdict verdict // of the submission; written by one goroutine of batch.submit
 }
@@ -81,7 +82,7 @@ func (b *batch) scan(rows *sql.Rows) error {
 	for rows.Next() {
 		r := &row{}
 		if err := rows.Scan(&r.seq, &r.id, &r.input, &r.size, &r.version, &r.serial, &r.owner, &r.fingerprint, &r.tries,
-			&r.tried, &r.notBefore, &r.deadline); err != nil {
+			&r.tried, &r.notBefore, &r.deadline, &r.finite); err != nil {
 			return err
 		}
 		b.rows = append(b.rows, r)

@@ -17,7 +17,7 @@ func (b *batch) submitNew(ctx, within context.Context) (others []*row) {
 	var groups []*group // in the order of their first rows
 	for _, r := range b.rows {
 		o, inTime := b.options(r)
-		if !inTime || r.tried.Valid || r.size > b.l.o.MaxInput {
+		if !inTime || !r.finite || r.tried.Valid || r.size > b.l.o.MaxInput {
 			others = append(others, r)
 			continue
 		}

@@ -21,7 +21,9 @@ func newStatements(schema string) statements {
 		schema = `"` + schema + `".`
 	}
 	names := strings.NewReplacer("{outbox}", schema+"weir_outbox", "{parked}", schema+"weir_outbox_parked",
-		"{version}", schema+"weir_outbox_version", "{columns}", columns)
+		"{version}", schema+"weir_outbox_version", "{columns}", columns,
+		"{since tried}", since("sized.tried_at"), "{since start}", since("o.not_before"), "{since deadline}", since("o.deadline"),
+		"{age}", since("o.enqueued_at"), "{enqueued}", shown("enqueued_at"), "{parked at}", shown("parked_at"))
 	in := func(text string) string { return names.Replace(strings.Replace(text, "{queues}", distinctQueues, 1)) }
 	return statements{
 		insert: in(`INSERT INTO {outbox} (queue, id, input, version) VALUES ($1::text, $2::text, $3::bytea, $4::integer)`),
@@ -37,19 +39,18 @@ func newStatements(schema string) statements {
 
 		queues: in(`{queues} SELECT queue FROM queues WHERE queue IS NOT NULL`),
 		unknown: in(`WITH old AS (SELECT queue, seq FROM {outbox}
-				WHERE queue = $1::text AND enqueued_at <= clock_timestamp() - $2::bigint * interval '1 microsecond'
+				WHERE queue = $1::text AND (NOT isfinite(enqueued_at) OR enqueued_at <= clock_timestamp() - $2::bigint * interval '1 microsecond')
 				ORDER BY seq LIMIT $3::integer FOR UPDATE SKIP LOCKED),
 			gone AS (DELETE FROM {outbox} o USING old WHERE o.queue = old.queue AND o.seq = old.seq RETURNING o.*)
 			INSERT INTO {parked} (seq, {columns}, tried_at, reason, detail)
 			SELECT seq, {columns}, tried_at, $4::text, $5::text FROM gone RETURNING id`),
 		backlog: in(`{queues} SELECT q.queue,
 				(SELECT count(*) FROM (SELECT 1 FROM {outbox} o WHERE o.queue = q.queue LIMIT $1::integer) AS counted),
-				(SELECT (extract(epoch FROM clock_timestamp() - o.enqueued_at) * 1000000)::bigint
-					FROM {outbox} o WHERE o.queue = q.queue ORDER BY seq LIMIT 1)
+				(SELECT {age} FROM {outbox} o WHERE o.queue = q.queue ORDER BY seq LIMIT 1)
 			FROM queues q WHERE q.queue IS NOT NULL`),
 		parkedCounts: in(`SELECT queue, count(*) FROM (SELECT queue FROM {parked} LIMIT $1::integer) AS counted GROUP BY queue`),
 
-		parked: in(`SELECT seq, queue, id, version, octet_length(input), owner, enqueued_at, parked_at, reason, detail
+		parked: in(`SELECT seq, queue, id, version, octet_length(input), owner, {enqueued}, {parked at}, reason, detail
 			FROM {parked} WHERE ($1::text = '' OR queue = $1::text) AND ($2::text = '' OR reason = $2::text) AND seq > $3::bigint
 			ORDER BY seq LIMIT $4::integer`),
 		input: in(`SELECT input FROM {parked} WHERE seq = $1::bigint`),
@@ -67,6 +68,8 @@ func newStatements(schema string) statements {
 // claimSQL claims rows for a batch ($2) until a time from now ($4, in microseconds). The
 // rows that other relays are claiming are skipped, not waited for. The inputs stay
 // below $5 bytes in total; the first row is exempt. An input above $6 bytes is left out.
+//
+// No value of a row can make it fail, because one row would then hold up its queue.
 const claimSQL = `WITH free AS MATERIALIZED (
 		SELECT seq, tried_at, octet_length(input) AS size FROM {outbox}
 		WHERE queue = $1::text AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
@@ -76,9 +79,22 @@ const claimSQL = `WITH free AS MATERIALIZED (
 		tried_at = coalesce(o.tried_at, clock_timestamp())
 	FROM sized WHERE o.queue = $1::text AND o.seq = sized.seq AND (sized.total <= $5::bigint OR sized.n = 1)
 	RETURNING o.seq, o.id, CASE WHEN sized.size <= $6::integer THEN o.input END, sized.size, o.version, o.serial, o.owner, o.fingerprint, o.tries,
-		(extract(epoch FROM clock_timestamp() - sized.tried_at) * 1000000)::bigint,
-		(extract(epoch FROM o.not_before - clock_timestamp()) * 1000000)::bigint,
-		(extract(epoch FROM o.deadline - clock_timestamp()) * 1000000)::bigint`
+		{since tried}, -{since start}, -{since deadline},
+		isfinite(sized.tried_at) IS NOT FALSE AND isfinite(o.not_before) IS NOT FALSE AND isfinite(o.deadline) IS NOT FALSE`
+
+// since returns the SQL for the microseconds since an instant, up to a century in either
+// direction: PostgreSQL has no difference to an infinite instant, and a time.Duration
+// holds no more than three centuries. It is null if the instant is.
+func since(at string) string {
+	return strings.ReplaceAll(`(CASE WHEN {at} IS NOT NULL THEN (extract(epoch FROM clock_timestamp() - least(greatest({at},
+			clock_timestamp() - interval '100 years'), clock_timestamp() + interval '100 years')) * 1000000)::bigint END)`, "{at}", at)
+}
+
+// shown returns the SQL for an instant if it is one that a time.Time shows as JSON, and
+// null otherwise.
+func shown(at string) string {
+	return "(CASE WHEN " + at + " BETWEEN timestamptz '0001-01-02 00:00:00+00' AND timestamptz '9999-12-30 00:00:00+00' THEN " + at + " END)"
+}
 
 // releaseSQL ends the claim of rows. Those of $4 were not submitted for certain, those
 // of $5 have failed once more.

@@ -30,6 +30,10 @@ const (
 // errDoubtful is the Detail of rows that are parked as doubtful.
 var errDoubtful = errors.New("the row was claimed before, and its job may have run and been forgotten since")
 
+// errInfinite is the Detail of rows that are parked because an instant has no duration
+// from now on.
+var errInfinite = errors.New("not_before, deadline or tried_at is infinite")
+
 // submit submits the rows, and sets their verdicts. Submissions that have begun
 // when ctx ends are finished. No submission goes on after the claim has expired.
 //
@@ -106,12 +110,14 @@ func (b *batch) judge(ctx context.Context, q *jobs.Queue[[]byte, []byte], r *row
 	if doubtful {
 		b.l.r.counts.doubtful.Add(1)
 	}
-	if !inTime || doubtful {
+	if !inTime || !r.finite || doubtful {
 		switch _, err := q.Join(ctx, r.data(), o); {
 		case err == nil:
 			return b.job(ctx, r, true)
 		case !errors.Is(err, jobs.ErrNotFound):
 			return b.refused(ctx, r, err)
+		case !r.finite:
+			return verdict{verdictParked, ReasonInvalid, errInfinite}
 		case !inTime:
 			return verdict{verdictParked, ReasonExpired, jobs.ErrExpired}
 		case !b.l.r.o.ResubmitDoubtful:

@@ -22,7 +22,8 @@ const (
 	ReasonUnknownQueue Reason = "unknown queue"
 	// ReasonExpired: the row's Deadline passed before it could be submitted.
 	ReasonExpired Reason = "expired"
-	// ReasonInvalid: package jobs refuses the row's options.
+	// ReasonInvalid: package jobs refuses the row's options, or not_before, deadline or
+	// tried_at is infinite.
 	ReasonInvalid Reason = "invalid"
 	// ReasonDoubtful: the job may have been submitted, run and forgotten, so a
 	// submission could run it twice.
@@ -65,8 +66,8 @@ type ParkedRow struct {
 	Version  int       `json:"version,omitempty"`
 	Size     int       `json:"size"` // of the input, in bytes
 	Owner    string    `json:"owner,omitempty"`
-	Enqueued time.Time `json:"enqueued"`
-	Parked   time.Time `json:"parked"`
+	Enqueued time.Time `json:"enqueued"` // zero: not in the years 1 to 9999
+	Parked   time.Time `json:"parked"`   // likewise
 	Reason   Reason    `json:"reason"`
 	Detail   string    `json:"detail,omitempty"` // at most MaxDetail bytes
 }
@@ -92,9 +93,11 @@ func (t *Table) Parked(ctx context.Context, f ParkedFilter) ([]ParkedRow, error)
 	var all []ParkedRow
 	for rows.Next() {
 		var r ParkedRow
-		if err := rows.Scan(&r.Seq, &r.Queue, &r.ID, &r.Version, &r.Size, &r.Owner, &r.Enqueued, &r.Parked, &r.Reason, &r.Detail); err != nil {
+		var enqueued, parked sql.NullTime
+		if err := rows.Scan(&r.Seq, &r.Queue, &r.ID, &r.Version, &r.Size, &r.Owner, &enqueued, &parked, &r.Reason, &r.Detail); err != nil {
 			return nil, fmt.Errorf("outbox: parked rows: %w", err)
 		}
+		r.Enqueued, r.Parked = enqueued.Time, parked.Time
 		all = append(all, r)
 	}
 	if err := rows.Err(); err != nil {

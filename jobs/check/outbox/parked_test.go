@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -83,6 +84,81 @@ func TestQ6_WhatCannotBeSubmittedIsParked(t *testing.T) {
 		t.Errorf("Status = %+v, %v; want the first job unchanged", s, err)
 	}
 	r.parkedVerbs(q, rows)
+}
+
+// Q6: a row can have any instant, because any program can insert rows. One that no
+// duration can express holds up no other row: PostgreSQL cannot subtract an infinite
+// instant, so the claim of the whole batch would fail, again and again.
+func TestQ6_RowsWithInstantsOutOfBounds(t *testing.T) {
+	for set, want := range map[string]outbox.Reason{
+		"not_before = 'infinity'":     outbox.ReasonInvalid,
+		"not_before = '-infinity'":    outbox.ReasonInvalid,
+		"deadline = 'infinity'":       outbox.ReasonInvalid,
+		"deadline = '-infinity'":      outbox.ReasonInvalid,
+		"tried_at = 'infinity'":       outbox.ReasonInvalid,
+		"tried_at = '-infinity'":      outbox.ReasonInvalid,
+		"tried_at = '4713-01-01 BC'":  outbox.ReasonDoubtful,
+		"deadline = '4713-01-01 BC'":  outbox.ReasonExpired,
+		"deadline = '294276-01-01'":   "",
+		"not_before = '294276-01-01'": "",
+		"enqueued_at = 'infinity'":    "",
+		"enqueued_at = '-infinity'":   "",
+	} {
+		t.Run(set, func(t *testing.T) {
+			r := newRig(t)
+			r.target("q", jobs.QueueOptions{})
+			r.enqueue(r.jobs, "in", outbox.EnqueueOptions{ID: "out of bounds"})
+			r.exec("UPDATE weir_outbox SET " + set)
+			ids := []string{r.enqueue(r.jobs, "in", outbox.EnqueueOptions{})}
+			if want == "" {
+				ids = append(ids, "out of bounds")
+			}
+			watch := &recorder{}
+			r.relay(outbox.RelayOptions{Observer: watch})
+			r.empty()
+			slices.Sort(ids)
+			if got := r.ids("q"); !slices.Equal(got, ids) {
+				t.Errorf("jobs %v; want %v", got, ids)
+			}
+			if want != "" {
+				if row := r.parked(1)[0]; row.Reason != want || row.Detail == "" {
+					t.Errorf("Parked has %+v; want %q with a detail", row, want)
+				}
+			}
+			if all := watch.of(outbox.EventTrouble); len(all) > 0 {
+				t.Errorf("trouble: %v; want none", all[0].Err)
+			}
+		})
+	}
+}
+
+// Q6: the job of a row that was submitted before is known, whatever has become of the
+// row's instants.
+func TestQ6_ARowWithAnInfiniteInstantIsLookedUpFirst(t *testing.T) {
+	r := newRig(t)
+	q := r.target("q", jobs.QueueOptions{})
+	if _, err := q.Submit(t.Context(), "in", jobs.SubmitOptions{Key: "known"}); err != nil {
+		t.Fatal(err)
+	}
+	r.enqueue(r.jobs, "in", outbox.EnqueueOptions{ID: "known"})
+	r.exec("UPDATE weir_outbox SET tried_at = '-infinity'")
+	relay := r.relay(outbox.RelayOptions{})
+	r.empty()
+	r.parked(0)
+	if s := relay.Stats(); s.Known != 1 {
+		t.Errorf("Stats = %+v; want the job known", s)
+	}
+}
+
+// Q6: a row of an unknown queue is parked although its age is unknown.
+func TestQ6_AnUnknownQueueWithAnInfiniteInstant(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(r.queue("nobodys", outbox.QueueOptions{}), "in", outbox.EnqueueOptions{ID: "poison"})
+	r.exec("UPDATE weir_outbox SET enqueued_at = 'infinity'")
+	r.relay(outbox.RelayOptions{UnknownAfter: time.Second})
+	if row := r.parked(1)[0]; row.Reason != outbox.ReasonUnknownQueue || !row.Enqueued.IsZero() {
+		t.Errorf("Parked has %+v; want an unknown queue and no time", row)
+	}
 }
 
 // Q6: a row whose job cannot be read, because a newer program has written it, is tried
@@ -187,6 +263,29 @@ func TestQ10_BacklogCountsRowsAndAges(t *testing.T) {
 	}
 	if b := got[2]; b.Queue != "p" || b.Rows != 0 || b.Parked != 3 {
 		t.Errorf("Backlog[2] = %+v; want three parked rows of p", b)
+	}
+}
+
+// Q10: the lists work whatever instants the rows have, and so does their JSON.
+func TestQ10_InstantsOutOfBoundsAreListed(t *testing.T) {
+	for _, at := range []string{"infinity", "-infinity", "4713-01-01 BC", "294276-01-01", "10000-01-01"} {
+		t.Run(at, func(t *testing.T) {
+			r := newRig(t)
+			r.enqueue(r.jobs, "in", outbox.EnqueueOptions{})
+			r.exec("UPDATE weir_outbox SET enqueued_at = $1::text::timestamptz", at)
+			r.exec(`INSERT INTO weir_outbox_parked (seq, queue, id, input, version, serial, owner, fingerprint, enqueued_at, parked_at, reason, detail)
+				VALUES (1, 'q', 'x', '', 0, '', '', '', $1::text::timestamptz, $1::text::timestamptz, 'conflict', '')`, at)
+			if got, err := r.table.Backlog(t.Context()); err != nil || len(got) != 1 || got[0].Rows != 1 || got[0].Parked != 1 || got[0].Oldest < 0 {
+				t.Errorf("Backlog = %+v, %v; want one row of each kind", got, err)
+			}
+			rows, err := r.table.Parked(t.Context(), outbox.ParkedFilter{})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("Parked = %+v, %v; want one row", rows, err)
+			}
+			if _, err := json.Marshal(rows); err != nil {
+				t.Errorf("json.Marshal = %v; want nil", err)
+			}
+		})
 	}
 }
 
