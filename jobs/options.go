@@ -161,7 +161,8 @@ type QueueOptions struct {
 type SubmitOptions struct {
 	// Key names the job: while a job with this key is unfinished, or is kept as done,
 	// Submit joins it. The key of a job that failed, died or was canceled is free
-	// again. Empty: each submission is a separate job. At most MaxKey bytes.
+	// again. Empty: each submission is a separate job. At most MaxKey bytes of UTF-8
+	// without a zero byte.
 	Key string
 
 	// Restart runs a job again that is done. An unfinished job is still joined.
@@ -181,20 +182,21 @@ type SubmitOptions struct {
 	Deadline time.Duration
 
 	// Serial, if not empty, makes the jobs of the queue with the same Serial run one
-	// at a time, in no particular order. At most MaxKey bytes.
+	// at a time, in no particular order. At most MaxKey bytes of UTF-8.
 	Serial string
 
 	// LimitKey, if not empty, counts the job for the QueueOptions.KeyLimit of that key,
-	// for example a tenant. At most MaxKey bytes. Programs from before LimitKey leave such
-	// jobs where they are.
+	// for example a tenant. At most MaxKey bytes of UTF-8. Programs from before LimitKey
+	// leave such jobs where they are.
 	LimitKey string
 
 	// Fingerprint, with a Key, decides which inputs are the same: a job with the same
 	// Key and a different Fingerprint is refused with ErrConflict. Empty: a hash of
-	// the encoded input. At most MaxKey bytes.
+	// the encoded input. At most MaxKey bytes of UTF-8: encode a binary hash, as
+	// hexadecimal digits for example.
 	Fingerprint string
 
-	// Owner is returned in the Status. At most MaxKey bytes.
+	// Owner is returned in the Status. At most MaxKey bytes of UTF-8.
 	Owner string
 
 	// Label says in a few words what the job does, for lists of jobs: "POST /reports".

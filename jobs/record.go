@@ -287,7 +287,8 @@ func clip(s string) string {
 }
 
 // idOf derives a job's ID from its key; without a key the ID is random. The names
-// contain no zero byte, so two queues never share an ID.
+// contain no zero byte, so two queues never share an ID. Nor does a key, so no job has
+// the ID of a lock or a gate: they are named like a key with one.
 func idOf(namespace, queue, key string) string {
 	var id [16]byte
 	if key == "" {

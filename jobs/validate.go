@@ -91,6 +91,7 @@ func (o QueueOptions) validate(name string) error {
 	o.KeyLimit.validate(f, "QueueOptions.KeyLimit")
 	f.Check(len(o.KeyLimits) <= MaxKeyLimits, "QueueOptions.KeyLimits", fmt.Sprintf("%d keys", len(o.KeyLimits)), fmt.Sprintf("at most %d", MaxKeyLimits))
 	for key, l := range o.KeyLimits {
+		f.Check(utf8.ValidString(key), "QueueOptions.KeyLimits", fmt.Sprintf("key %.80q", key), "keys of UTF-8, as SubmitOptions.LimitKey")
 		l.validate(f, fmt.Sprintf("QueueOptions.KeyLimits[%q]", clip(key)))
 	}
 	return f.Err()
@@ -99,6 +100,8 @@ func (o QueueOptions) validate(name string) error {
 // validate has a fast path for valid options, because it is called for each job.
 func (o *SubmitOptions) validate() error {
 	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner), len(o.LimitKey)) <= MaxKey &&
+		utf8.ValidString(o.Key) && utf8.ValidString(o.Serial) && utf8.ValidString(o.Fingerprint) &&
+		utf8.ValidString(o.Owner) && utf8.ValidString(o.LimitKey) && strings.IndexByte(o.Key, 0) < 0 &&
 		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) && len(o.Headers) == 0 && validLabel(o.Label) {
 		return nil
 	}
@@ -107,7 +110,12 @@ func (o *SubmitOptions) validate() error {
 		{"Key", o.Key}, {"Serial", o.Serial}, {"Fingerprint", o.Fingerprint}, {"Owner", o.Owner}, {"LimitKey", o.LimitKey},
 	} {
 		f.Check(len(s.value) <= MaxKey, "SubmitOptions."+s.field, fmt.Sprintf("%d bytes long", len(s.value)), fmt.Sprintf("at most %d", MaxKey))
+		// They are stored as JSON, which would change other bytes: a changed Fingerprint
+		// is a conflict with itself, and a changed LimitKey has no limit.
+		f.Check(utf8.ValidString(s.value), "SubmitOptions."+s.field, fmt.Sprintf("%.80q", s.value), "UTF-8")
 	}
+	// Locks and gates have the IDs of such keys, see idOf.
+	f.Check(strings.IndexByte(o.Key, 0) < 0, "SubmitOptions.Key", fmt.Sprintf("%.80q", o.Key), "without a zero byte")
 	f.between("SubmitOptions.Delay", o.Delay, 0, MaxDelay)
 	f.Check(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
 	f.Check(validLabel(o.Label), "SubmitOptions.Label", fmt.Sprintf("%d bytes long", len(o.Label)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", MaxLabel))

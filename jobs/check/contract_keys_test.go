@@ -334,3 +334,48 @@ func TestJ6AnotherInputIsRefused(t *testing.T) {
 	r.wantResult(h, "a")
 	refused("done")
 }
+
+// J6, J27: what is stored as JSON is UTF-8. Other bytes would be changed: a Fingerprint
+// would be a conflict with itself, or equal to another, and a LimitKey would have no
+// limit. A key with a zero byte could have the ID of a lock or of a gate, and hold up
+// the jobs behind it.
+func TestJ6_StringsThatCannotBeKeptAreRefused(t *testing.T) {
+	r := contract(t)
+	q := r.queue(jobs.QueueOptions{})
+	for field, o := range map[string]jobs.SubmitOptions{
+		"Key":         {Key: "k\xff"},
+		"Serial":      {Serial: "s\xff"},
+		"LimitKey":    {LimitKey: "t\xff"},
+		"Fingerprint": {Key: "k", Fingerprint: "\xff"},
+		"Owner":       {Owner: "\xff"},
+	} {
+		r.wantRefused(q, o, field)
+	}
+	for _, key := range []string{"limit\x00tenant", "serial\x00s", "suspects\x00", "\x00"} {
+		r.wantRefused(q, jobs.SubmitOptions{Key: key}, "Key")
+	}
+	r.wantWaiting(0)
+	ctx, cancel := r.soon()
+	defer cancel()
+	o := jobs.QueueOptions{KeyLimits: map[string]jobs.KeyLimit{"t\xff": {Concurrency: 1}}}
+	if _, err := jobs.NewQueue[string, string](ctx, r.store, "q", o); !errors.As(err, new(*jobs.OptionError)) {
+		t.Errorf("NewQueue with a limit for a key that no job can have = %v; want an *OptionError", err)
+	}
+}
+
+// wantRefused fails the test unless each way to submit a job refuses the options for this
+// field.
+func (r *contractRig) wantRefused(q *stringQueue, o jobs.SubmitOptions, field string) {
+	r.Helper()
+	ctx, cancel := r.soon()
+	defer cancel()
+	_, submit := q.Submit(ctx, "in", o)
+	_, join := q.Join(ctx, "in", o)
+	_, many := q.SubmitMany(ctx, []jobs.Submission[string]{{Input: "in", Options: o}})
+	for name, err := range map[string]error{"Submit": submit, "Join": join, "SubmitMany": many} {
+		option := new(jobs.OptionError)
+		if !errors.As(err, &option) || option.Field != "SubmitOptions."+field {
+			r.Errorf("%s with %+v = %v; want an *OptionError of %s", name, o, err, field)
+		}
+	}
+}

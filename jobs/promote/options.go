@@ -29,7 +29,7 @@ type Options[K comparable] struct {
 
 	// KeyString names a key for the job. It must be injective, like that of
 	// weir.Source, of which it usually is a copy: two keys with one name would be one
-	// job. A name has at most jobs.MaxKey bytes. Nil: keys that are strings or
+	// job. A name is a jobs.SubmitOptions.Key. Nil: keys that are strings or
 	// integers are their own names; all other types need a KeyString. It must not
 	// block.
 	KeyString func(K) string
