@@ -189,6 +189,15 @@ func TestJ27_GoldenGatesAreRead(t *testing.T) {
 	if got, err := decodeGate([]byte(golden)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("decodeGate = %+v, %v; want %+v", got, err, want)
 	}
+	// Programs from before At ignore it.
+	const second = `{"v":1,"full":"2026-11-23T09:01:00.0000005Z","at":"2026-11-23T09:00:00.0000005Z"}`
+	want = gate{Form: 1, Full: goldenTime.Add(time.Minute), At: goldenTime}
+	if got := string(encode(want)); got != second {
+		t.Errorf("a gate is encoded as\n%s; want\n%s", got, second)
+	}
+	if got, err := decodeGate([]byte(second)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("decodeGate = %+v, %v; want %+v", got, err, want)
+	}
 	if _, err := decodeGate([]byte(`{"v":2}`)); err == nil || !strings.Contains(err.Error(), "has format 2; this program reads 1") {
 		t.Errorf("decodeGate of format 2 = %v; want both numbers", err)
 	}

@@ -77,6 +77,9 @@ type gate struct {
 	// Full is when the rate's bucket is full again, by the server's clock. One start
 	// moves it by an interval (GCRA: ITU-T I.371).
 	Full time.Time `json:"full,omitzero"`
+	// At is when Full was set, by the same clock. If it is in the future, the clock was
+	// set back since. Zero: a program from before At has set Full.
+	At time.Time `json:"at,omitzero"`
 }
 
 func decodeGate(data []byte) (g gate, err error) {
@@ -111,9 +114,10 @@ type keySlot struct {
 	limit  KeyLimit
 	holder gateHolder
 
-	gate  gate
-	after uint64
-	taken time.Time // by the clock of this machine; zero: not taken
+	gate    gate
+	after   uint64
+	written time.Time // when the gate that was read was written, by the server's clock
+	taken   time.Time // by the clock of this machine; zero: not taken
 }
 
 var _ lock = (*keySlot)(nil)
@@ -180,15 +184,36 @@ func (s *keySlot) read(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	s.after = m.Seq
+	s.after, s.written = m.Seq, m.Time
 	if s.gate, err = decodeGate(m.Data); err != nil {
 		return fmt.Errorf("jobs: a limit of queue %q cannot be read: %w", s.q.name, err)
 	}
-	now := s.q.store.journal.Now()
 	s.gate.Holders = slices.DeleteFunc(s.gate.Holders, func(h gateHolder) bool {
-		return h.Job == s.holder.Job && (h.After < s.holder.After || now.Sub(h.At) >= s.q.o.Lease)
+		return h.Job == s.holder.Job && (h.After < s.holder.After || !s.fresh(h))
 	})
+	if now := s.q.store.journal.Now(); s.gate.At.After(now.Add(clockSlack)) {
+		// The clock was set back, and it is unknown how much of the bucket is used up. It
+		// counts as used up but for one start: the next job starts, and those after it
+		// follow at the rate. Otherwise all of them would wait until the clock reached
+		// that time again.
+		if full := now.Add(time.Duration(s.limit.burst()-1) * s.limit.interval()); s.gate.Full.After(full) {
+			s.gate.Full = full
+		}
+	}
 	return nil
+}
+
+// fresh reports whether a holder that is not marked as running may still be about to be:
+// it has taken its place less than a lease ago. It did so before the gate was last
+// written, however wrong the time is that it noted. A time in the future is from before
+// the clock was set back, and counts as long ago.
+func (s *keySlot) fresh(h gateHolder) bool {
+	at := h.At
+	if s.written.Before(at) {
+		at = s.written
+	}
+	passed := s.q.store.journal.Now().Sub(at)
+	return -clockSlack < passed && passed < s.q.o.Lease
 }
 
 // wait returns why another job has to wait, or nil.
@@ -214,7 +239,7 @@ func (s *keySlot) entered() gate {
 		g.Holders = append(slices.Clone(g.Holders), s.holder)
 	}
 	if step := s.limit.interval(); step > 0 {
-		g.Full = later(g.Full, now).Add(step)
+		g.Full, g.At = later(g.Full, now).Add(step), now
 	}
 	return g
 }
@@ -230,7 +255,7 @@ func (s *keySlot) verify(ctx context.Context) error {
 		if n == maxVerified {
 			break
 		}
-		held, err := s.q.holdsPlace(ctx, all[i])
+		held, err := s.holds(ctx, all[i])
 		if err != nil {
 			return err
 		}
@@ -242,17 +267,17 @@ func (s *keySlot) verify(ctx context.Context) error {
 	return nil
 }
 
-// holdsPlace reports whether a holder is not void. In a cluster, a former leader may
-// respond with a state from before the attempt; that says nothing.
-func (q *queue) holdsPlace(ctx context.Context, h gateHolder) (bool, error) {
-	l, ok, err := q.store.look(ctx, q.name, h.Job)
+// holds reports whether a holder is not void. In a cluster, a former leader may respond
+// with a state from before the attempt; that says nothing.
+func (s *keySlot) holds(ctx context.Context, h gateHolder) (bool, error) {
+	l, ok, err := s.q.store.look(ctx, s.q.name, h.Job)
 	switch {
 	case err != nil || !ok:
 		return false, err
 	case l.revision < h.After:
 		return true, nil
 	case l.revision == h.After: // not marked as running yet
-		return q.store.journal.Now().Sub(h.At) < q.o.Lease, nil
+		return s.fresh(h), nil
 	}
 	return l.State == StateRunning && l.Attempt == h.Attempt, nil
 }

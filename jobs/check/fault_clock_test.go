@@ -3,9 +3,12 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/check/internal/natstest"
@@ -144,6 +147,54 @@ func TestFaultClockJumpsWhileAWorkerIsDead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// J27: the state of a LimitKey has times of the server's clock. If that is set back, the
+// jobs of the key go on at their rate, and do not wait for a year.
+func TestFaultClockJumpsBackAndARateGoesOn(t *testing.T) {
+	const burst, perSecond = 3, 5
+	c := newFaultClocks(t, jobs.QueueOptions{KeyLimit: jobs.KeyLimit{PerSecond: perSecond, Burst: burst}})
+	w := faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	limited := func(in string) *faultHandle {
+		return faultSubmit(t, c.queue, in, jobs.SubmitOptions{LimitKey: "tenant"})
+	}
+	var all []*faultHandle
+	for range burst {
+		all = append(all, limited("a"))
+	}
+	for _, h := range all {
+		faultWantResult(t, h, "of a")
+	}
+	c.jump(-1)
+	began := time.Now()
+	const more = 8
+	all = all[:0]
+	for range more {
+		all = append(all, limited("b"))
+	}
+	for _, h := range all {
+		faultWantResult(t, h, "of b")
+	}
+	if took, least := time.Since(began), (more-2)*time.Second/perSecond; took < least {
+		t.Errorf("%d jobs started within %v; want at least %v, for the rate is %d per second: %+v", more, took, least, perSecond, w.Stats())
+	}
+}
+
+// J27: a worker that took the last place of a LimitKey and died before it marked the job
+// as running holds the place for a lease, also if the clock is set back.
+func TestFaultClockJumpsBackAndADeadWorkersPlaceIsFree(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{Lease: time.Second, KeyLimit: jobs.KeyLimit{Concurrency: 1}})
+	dead := faultSubmit(t, c.queue, "dead", jobs.SubmitOptions{LimitKey: "tenant", Delay: time.Hour})
+	m := nats.NewMsg("weir.jobs.1.default.fault." + c.queue.KeyID("limit\x00tenant") + ".k")
+	m.Header.Set("Weir-Job", "{}")
+	m.Data = fmt.Appendf(nil, `{"v":1,"holders":[{"job":%q,"attempt":1,"after":%d,"at":%q}]}`,
+		dead.ID(), faultStatus(t, dead).Revision, time.Now().UTC().Format(time.RFC3339Nano))
+	if _, err := c.proxy.connect(t).RequestMsg(m, faultPatience); err != nil {
+		t.Fatal(err)
+	}
+	c.jump(-1)
+	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	faultWantResult(t, faultSubmit(t, c.queue, "a", jobs.SubmitOptions{LimitKey: "tenant"}), "of a")
 }
 
 func TestFaultClockJumpsAndADeadlineIsSaidToHavePassed(t *testing.T) {
