@@ -193,6 +193,103 @@ func TestH4_TheBudgetBoundsAllBuffers(t *testing.T) {
 	})
 }
 
+// Requests for a part or on a condition wait for the whole body. They all use the one
+// that the flight keeps, with or without a declared length: copies of their own would
+// be outside the budget.
+func TestH4_WaitingForTheWholeBodyTakesNoMemory(t *testing.T) {
+	const size, waiting = 4 << 20, 20
+	for _, declared := range []bool{true, false} {
+		t.Run(fmt.Sprint(declared), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Cache-Control", "max-age=60")
+					w.Header().Set("Etag", `"1"`)
+					if declared {
+						w.Header().Set("Content-Length", strconv.Itoa(size))
+					}
+					_, _ = w.Write(make([]byte, size-1))
+					w.(http.Flusher).Flush()
+					time.Sleep(2 * slow)
+					_, _ = io.WriteString(w, "x")
+				})
+				leader, err := s.begin(t.Context(), "/a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer leader.Body.Close()
+				synctest.Wait()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				replies := make(chan reply, waiting)
+				for i := range waiting {
+					go func() {
+						if i%2 == 0 {
+							replies <- s.get("/a", "Range", "bytes=-1")
+						} else {
+							replies <- s.get("/a", "If-None-Match", `"1"`)
+						}
+					}()
+				}
+				time.Sleep(slow)
+				synctest.Wait()
+				runtime.ReadMemStats(&after)
+				if n := after.TotalAlloc - before.TotalAlloc; n > waiting*size/8 {
+					t.Errorf("%d requests that wait for a body of %d bytes allocated %d", waiting, size, n)
+				}
+				_, _ = io.Copy(io.Discard, leader.Body)
+				for range waiting {
+					if r := <-replies; r.err != nil || r.status == 206 && r.body != "x" || r.status != 206 && r.status != 304 {
+						t.Errorf("got %d %q, %v; want the last byte, or 304", r.status, shortened(r.body), r.err)
+					}
+				}
+				s.wantCalls(1)
+			})
+		})
+	}
+}
+
+// A body that is not kept whole, because it is too large or the budget is used up, is
+// no use to a request for a part. It makes its own call at once.
+func TestH4_ABodyThatIsNotKeptHoldsUpNoRange(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		object int64
+	}{{"too large", 1 << 20}, {"no budget", 8 << 20}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, err := weirhttp.NewCache(2 << 20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := open(t, h1, weirhttp.Options{Cache: cache, MaxObject: test.object}, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Range") != "" {
+						w.Header().Set("Content-Range", "bytes 0-0/4194304")
+						w.WriteHeader(http.StatusPartialContent)
+						_, _ = io.WriteString(w, "x")
+						return
+					}
+					w.Header().Set("Cache-Control", "max-age=60")
+					w.(http.Flusher).Flush()
+					time.Sleep(slow)
+					_, _ = w.Write(make([]byte, 2<<20))
+					time.Sleep(10 * slow)
+					_, _ = w.Write(make([]byte, 2<<20))
+				})
+				whole := make(chan reply, 1)
+				go func() { whole <- s.get("/a") }()
+				time.Sleep(slow / 2)
+				r := s.get("/a", "Range", "bytes=0-0")
+				r.want(t, 206, "x")
+				if r.took != slow/2 {
+					t.Errorf("took %v; want %v", r.took, slow/2)
+				}
+				(<-whole).want(t, 200, strings.Repeat("\x00", 4<<20))
+				s.wantCalls(2)
+			})
+		})
+	}
+}
+
 // Clients that do not read their responses use up the budget. Responses to others
 // still arrive complete, short or long, with or without a declared length.
 func TestH4_NobodyElseIsCutWhenTheBudgetIsUsedUp(t *testing.T) {

@@ -1,7 +1,6 @@
 package weirhttp
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -197,27 +196,26 @@ func (c *call) copy(status int, r *stream.Reader) error {
 }
 
 // deliverPart waits for the complete body and evaluates the range or the condition of
-// c against it. If the body is too big for that, c makes its own call.
+// c against it. It keeps nothing of what it reads: the body that the flight keeps
+// serves all of them, and counts once (H4). If that body is not kept whole, c makes its
+// own call.
 func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
-	var whole bytes.Buffer
-	for {
-		p, err := r.Next(c.r.Context())
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil || int64(whole.Len()+len(p)) > c.h.o.MaxObject {
-			if err != nil && !errors.Is(err, stream.ErrLagged) {
-				c.fail(err)
-			} else {
-				c.rounds = maxRounds
-			}
-			return
-		}
-		whole.Write(p)
+	var err error
+	for err == nil && f.body.Kept() { // also false after the end, if it is stored by then
+		_, err = r.Next(c.r.Context())
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, stream.ErrLagged) {
+		c.fail(err)
+		return
+	}
+	whole, kept := f.body.Whole()
+	if !kept {
+		c.rounds = maxRounds
+		return
 	}
 	<-f.done // as in deliver
 	c.copyHead(f)
-	c.serveContent(outcome, f.resp.Received, whole.Bytes())
+	c.serveContent(outcome, f.resp.Received, whole)
 }
 
 // errClient wraps a failed write to the client.
