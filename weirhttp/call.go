@@ -234,6 +234,7 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 		headed: make(chan struct{}), done: make(chan struct{}),
 		write: h.cache.store.Begin(c.key), born: time.Now(),
 	}
+	f.q.Conditional, f.q.Range = false, false // neither is forwarded, see start
 	f.known = c.stale
 	if c.validates() {
 		f.stale = c.stale

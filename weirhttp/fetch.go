@@ -217,6 +217,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		}
 	}
 	t.resp, t.events = h.judge(f.key, f.req, f.q, status, header, t.sink.fin, t.sent, now)
+	gone := h.withdraw(f.key, f.known, &t.resp, f.q, false, now)
 	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
 		t.readers.Endless()
@@ -250,7 +251,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	t.body = stream.New(stream.Options{
 		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
 	})
-	f.lookup.head(&t.resp, size)
+	f.lookup.head(&t.resp, size, gone)
 	if first := t.sink.pending; t.gap == nil && len(first) > 0 && !oversize && t.body.Begin(first) {
 		// Before any caller wakes up: a caller that finds it there sends headers and
 		// body in one write.
@@ -371,13 +372,15 @@ func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.H
 }
 
 // freshen stores old, which a 304 has validated, with the updated fields of the 304,
-// and returns the result. lookup may be nil.
+// and returns the result. If these forbid storing it, old is removed, see withdraw.
+// lookup may be nil.
 func (h *Handler) freshen(key responses.Key, w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp, _ := h.judge(key, r, q, old.Status, header, false, sent, now)
 	s := h.stored(resp, r, header, old.Body)
 	s.Pace, s.Cost = old.Pace, old.Cost
-	lookup.head(&resp, int64(len(s.Body)))
+	gone := h.withdraw(key, old, &resp, q, true, now)
+	lookup.head(&resp, int64(len(s.Body)), gone)
 	lookup.brings(s)
 	if resp.Storable {
 		w.Replace(old, s)

@@ -29,8 +29,9 @@ const (
 
 // head takes the head of the response; size is that of the body if it is known. If
 // the response is not for other instances, the lease is settled at once, so that they
-// stop waiting. l may be nil, here and below.
-func (l *fleetLookup) head(resp *rfc9111.Response, size int64) {
+// stop waiting. gone reports that the origin has withdrawn the known response: then the
+// other instances lose it as well. l may be nil, here and below.
+func (l *fleetLookup) head(resp *rfc9111.Response, size int64, gone bool) {
 	if l == nil || l.lease == nil || l.over {
 		return
 	}
@@ -39,7 +40,7 @@ func (l *fleetLookup) head(resp *rfc9111.Response, size int64) {
 		return
 	}
 	if why := l.fleet.unshared(resp, size); why != "" {
-		l.unshare(why)
+		l.unshare(why, gone)
 	}
 }
 
@@ -62,10 +63,11 @@ func (c *fleetClient) unshared(resp *rfc9111.Response, size int64) string {
 	return toNobody
 }
 
-// unshare tells the other instances that the response is not for them.
-func (l *fleetLookup) unshare(why string) {
+// unshare tells the other instances that the response is not for them, and, if gone is
+// set, nor is the one that they have.
+func (l *fleetLookup) unshare(why string, gone bool) {
 	cool := l.f.group.handler.o.Relearn
-	l.settle(fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Uncacheable, Text: why}, Cool: cool, MaxCool: cool})
+	l.settle(fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Uncacheable, Text: why}, Cool: cool, MaxCool: cool, Remove: gone})
 }
 
 // settle settles the lease in the background, because the response is under way.
@@ -77,7 +79,7 @@ func (l *fleetLookup) settle(o fleet.Outcome) {
 // grown takes the size of the body so far.
 func (l *fleetLookup) grown(size int64) {
 	if l != nil && l.lease != nil && !l.over && size > l.fleet.o.MaxObject {
-		l.unshare(tooLarge)
+		l.unshare(tooLarge, false)
 	}
 }
 

@@ -143,6 +143,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		return
 	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
+	h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
 	s.sink.whether = s.events.ends
 	s.readPart(status, header, now)
 	if isStream(header) {

@@ -57,9 +57,10 @@ func (s *Store) purge(k Key, soft bool, except *Write) int {
 
 // Supersede handles a change of k in the fleet, made under the given fence. If
 // removed is set, responses fetched under a lower fence are removed, and running
-// writes under a lower fence are voided. Otherwise the responses are no longer
-// the newest: those of the URL for place 0, or those of the variant at place.
-// Both may be called late and more than once.
+// writes under a lower fence are voided; with a place, this is about the responses of
+// that variant, and no write. Otherwise the responses are no longer the newest: those
+// of the URL for place 0, or those of the variant at place. Both may be called late
+// and more than once.
 func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,6 +80,10 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 		}
 		return
 	}
+	if removed {
+		s.dropLocked(k, func(v *Stored) bool { return v.Place == place && v.Fence.Load() < fence })
+		return
+	}
 	for _, v := range s.space.Load().peek(k).all {
 		if place == 0 && v.Root < fence || place != 0 && v.Place == place && v.Fence.Load() < fence {
 			if at := v.Checked.Load(); at != Unproved {
@@ -86,6 +91,22 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 			}
 		}
 	}
+}
+
+// dropLocked removes the responses of k for which drop returns true, on the disk as
+// well if it may have them. s.mu must be held.
+func (s *Store) dropLocked(k Key, drop func(*Stored) bool) {
+	d := s.diskLocked(k)
+	for _, v := range s.space.Load().peek(k).all {
+		if !drop(v) {
+			continue
+		}
+		s.counts.purged++
+		if d != nil && v.Partial == nil { // the disk has no parts
+			s.waitLocked(d.Remove(k.diskKey(), v.variantKey()))
+		}
+	}
+	s.keepLocked(k, func(v *Stored) bool { return !drop(v) })
 }
 
 // PurgeTags does the same for all responses that carry one of the tags, without

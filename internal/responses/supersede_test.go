@@ -37,6 +37,23 @@ func TestSupersedeRemovesWhatIsOlder(t *testing.T) {
 	}
 }
 
+func TestSupersedeRemovesOneVariant(t *testing.T) {
+	for _, tt := range []struct {
+		place, fence uint64 // of the stored response
+		want         string
+	}{{7, 8, ""}, {7, 9, "r"}, {7, 10, "r"}, {6, 8, "r"}, {0, 8, "r"}} {
+		s := responses.New(responses.Options{Bytes: 1 << 20})
+		put(t, s, key("/"), fleeted("r", 5, tt.place, tt.fence))
+		w := s.BeginUnder(key("/"), 5)
+		s.Supersede(key("/"), 7, 9, true)
+		wantBody(t, s, key("/"), tt.want)
+		if got, want := s.Stats().Purged, uint64(1-len(tt.want)); got != want || w.Void() {
+			t.Errorf("place %d, fence %d: Purged = %d, void %v; want %d, false", tt.place, tt.fence, got, w.Void(), want)
+		}
+		w.Drop()
+	}
+}
+
 func TestSupersedeHasOlderOnesChecked(t *testing.T) {
 	for _, tt := range []struct {
 		r            *responses.Stored
