@@ -168,6 +168,10 @@ func (c *call) shared() bool {
 	}
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
+	if f != nil && f.turned && c.q.NoCache {
+		h.cache.unlistLocked(f) // its response is older than c; those that come now share a later call
+		f = nil
+	}
 	if f != nil && f.pinned && c.stored() {
 		h.cache.mu.Unlock()
 		return true // since c looked, the fleet had a stale response: f is the refresh behind it

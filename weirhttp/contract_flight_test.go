@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,6 +316,39 @@ func TestH8_ReloadsCoalesceWithTheirLike(t *testing.T) {
 		s.get("/b", "Cache-Control", "no-cache") // began later: not served by the older call
 		s.wantCalls(6)
 	})
+}
+
+// A reload needs a call that began after it. If it comes after the headers of another
+// reload's response, which may be stale by now, it starts a call, and those that come
+// with it share that one.
+func TestH8_AReloadDoesNotJoinAfterTheHead(t *testing.T) {
+	for _, control := range []string{"max-age=60", "max-age=1, must-revalidate"} {
+		synctest.Test(t, func(t *testing.T) {
+			var n atomic.Int64
+			s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Cache-Control", control)
+				mine := n.Add(1)
+				time.Sleep(slow)
+				_, _ = fmt.Fprint(w, mine)
+				w.(http.Flusher).Flush()
+				if mine == 1 {
+					time.Sleep(10 * slow)
+				}
+				_, _ = fmt.Fprint(w, mine)
+			})
+			first := make(chan reply)
+			go func() { first <- s.get("/a", "Cache-Control", "no-cache") }()
+			time.Sleep(5 * slow)
+			for _, r := range s.together(5, s.same("/a", "Cache-Control", "no-cache")) {
+				r.want(t, 200, "22")
+				if age := r.header.Get("Age"); age != "" || r.took != slow {
+					t.Errorf("%s: a reload got Age %q after %v; want none, after %v", control, age, r.took, slow)
+				}
+			}
+			s.wantCalls(2)
+			(<-first).want(t, 200, "11")
+		})
+	}
 }
 
 // hints returns a context in which 103 responses are counted.

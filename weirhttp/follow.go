@@ -108,7 +108,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 		resp.Lifetime = f.events.lifetime(&resp, now)
 	}
 	st := resp.At(now, c.q)
-	if !st.Fresh && !c.q.NoCache || !c.h.policy.MayShare(&f.resp, f.req.Header, c.r.Header, c.q) {
+	if !st.Fresh || !c.h.policy.MayShare(&f.resp, f.req.Header, c.r.Header, c.q) {
 		return nil, true
 	}
 	if r = f.body.Join(); r == nil {
