@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -265,6 +266,9 @@ func (f *flight) start(r *http.Request) {
 	for _, k := range clientConditions {
 		delete(f.req.Header, k)
 	}
+	if f.pinned {
+		f.ownDirectives()
+	}
 	f.cancel = cancel
 	h, until := f.group.handler, f.group.handler.open
 	if f.pinned {
@@ -281,6 +285,17 @@ func (f *flight) start(r *http.Request) {
 // clientConditions are the fields that a flight does not forward.
 var clientConditions = []string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range",
+}
+
+// ownDirectives removes from the request of a refresh what one client says about stored
+// responses: a cache upstream would answer only-if-cached with an error, and max-stale
+// with a stale response. A field by which the response is selected stays.
+func (f *flight) ownDirectives() {
+	for _, k := range [...]string{"Cache-Control", "Pragma"} {
+		if f.known == nil || !slices.Contains(f.known.Vary, k) {
+			delete(f.req.Header, k)
+		}
+	}
 }
 
 // context returns ctx with the priority of c.

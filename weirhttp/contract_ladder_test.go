@@ -189,6 +189,53 @@ func TestH11_OfflineIsForAnOriginOutOfReachOnly(t *testing.T) {
 	})
 }
 
+// A refresh is the cache's own request: what one client says about stored responses does
+// not go to a cache upstream, which would answer only-if-cached with 504, and max-stale
+// with a stale response for everybody. A field that selects the response stays.
+func TestH11_ARefreshHasNoDirectivesOfAClient(t *testing.T) {
+	for _, vary := range []bool{false, true} {
+		for _, fields := range [][]string{
+			{"Cache-Control", "only-if-cached"},
+			{"Cache-Control", "max-stale=1"},
+			{"Cache-Control", "max-age=9999", "Pragma", "x"},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				var seen http.Header
+				n := 0
+				s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+					n++
+					seen = r.Header.Clone()
+					w.Header().Set("Cache-Control", "max-age=10, stale-while-revalidate=600")
+					if vary {
+						w.Header().Set("Vary", "Cache-Control, Pragma")
+					}
+					_, _ = fmt.Fprint(w, n)
+				})
+				first := fields
+				if fields[1] == "only-if-cached" { // which cannot be the first
+					if vary {
+						return
+					}
+					first = nil
+				}
+				s.get("/a", first...).want(t, 200, "1")
+				time.Sleep(20 * time.Second)
+				s.get("/a", fields...).want(t, 200, "1") // stale
+				synctest.Wait()
+				s.get("/a", fields...)
+				synctest.Wait()
+				for i := 0; i < len(fields); i += 2 {
+					if got := seen.Get(fields[i]); vary && got != fields[i+1] || !vary && got != "" {
+						t.Errorf("vary %v: the refresh has %s: %q; the client's was %q", vary, fields[i], got, fields[i+1])
+					}
+				}
+				s.get("/a", fields...).want(t, 200, "2")
+				s.wantCalls(2)
+			})
+		}
+	}
+}
+
 func TestH12_PurgeAndSoftPurge(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {

@@ -57,6 +57,7 @@ func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request,
 // Cache.mu held.
 func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	c.q.Conditional, c.q.Range = false, false // the call is for the store, not for r
+	c.q.OnlyIfCached, c.q.MaxAge, c.q.MinFresh, c.q.MaxStale = false, rfc9111.None, 0, rfc9111.None
 	g := c.group()
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
