@@ -124,6 +124,21 @@ func TestH29_APostKeepsToVaryAndCredentials(t *testing.T) {
 	})
 }
 
+// That also holds if the next handler changes the fields of its request.
+func TestH29_APostIsStoredByTheFieldsThatCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := posts("Vary", "X-Api-Key")
+		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del("X-Api-Key")
+			answer(w, r)
+		})
+		s.post("/a", "Ada's", "X-Api-Key", "ada").want(t, 200, "Ada's")
+		synctest.Wait()
+		s.get("/a", "X-Api-Key", "ada").want(t, 200, "Ada's")
+		s.get("/a").want(t, 200, "2")
+	})
+}
+
 // An invalidation while the POST runs voids its right to store; so does an error
 // response void nothing.
 func TestH29_APostInvalidatesFirst(t *testing.T) {

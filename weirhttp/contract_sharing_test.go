@@ -141,6 +141,36 @@ func TestH2_WithoutFreshnessOnlyAlikeRequestsShare(t *testing.T) {
 	}
 }
 
+// A next handler may change the fields of its request, as an http.Handler may do that
+// keeps credentials from the handlers behind it. The fields that the client sent decide
+// which requests share a response, and which get it from the store.
+func TestH2_TheNextHandlerChangesTheFields(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, h1, weirhttp.Options{NoCoalescing: alone}, func(w http.ResponseWriter, r *http.Request) {
+				key := r.Header.Get("X-Api-Key")
+				r.Header.Del("X-Api-Key")
+				time.Sleep(slow)
+				if r.URL.Path == "/stored" {
+					w.Header().Set("Cache-Control", "max-age=60")
+					w.Header().Set("Vary", "X-Api-Key")
+				}
+				_, _ = io.WriteString(w, "for "+key)
+			})
+			for _, path := range []string{"/waiting", "/stored"} {
+				first := make(chan reply)
+				go func() { first <- s.get(path, "X-Api-Key", "alice") }()
+				time.Sleep(slow / 2)
+				s.get(path).want(t, 200, "for ")
+				(<-first).want(t, 200, "for alice")
+			}
+			s.get("/stored").want(t, 200, "for ")
+			s.get("/stored", "X-Api-Key", "alice").want(t, 200, "for alice")
+			s.wantCalls(4)
+		})
+	}
+}
+
 func TestH2_NobodyJoinsAfterTheHeadWithoutFreshness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {

@@ -94,6 +94,14 @@ func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 	return nil
 }
 
+// changesFields reports whether the next handler may change the fields of its request,
+// and so must not get the map by which responses are selected and shared. A forwarder
+// sends a copy.
+func (h *Handler) changesFields() bool {
+	_, transport := h.next.(sender)
+	return !transport && !h.o.Gateway
+}
+
 // panicked reports a panic of the next handler to the Observer. Without one it goes
 // to the log to which the server writes the panics of its handlers.
 func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {

@@ -66,7 +66,7 @@ func (f *flight) fly(ctx context.Context) {
 		t.readers.Hold(h.crowds)
 		req := f.req.WithContext(ctx)
 		rewind(req)
-		if conditional || missing != nil {
+		if conditional || missing != nil || h.changesFields() {
 			req.Header = req.Header.Clone()
 		}
 		if conditional {

@@ -88,6 +88,10 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	r = p.trace.begin(r.WithContext(ctx))
 	p.post = h.newPost(w, r, q)
 	defer p.post.drop()
+	if p.post != nil && h.changesFields() {
+		r = r.WithContext(r.Context()) // a copy
+		r.Header = r.Header.Clone()
+	}
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead

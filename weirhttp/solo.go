@@ -90,7 +90,7 @@ func (c *call) solo() {
 	for conditional := c.validates(); ; conditional = false {
 		req := c.r.WithContext(ctx)
 		rewind(req)
-		if conditional || s.gap != nil {
+		if conditional || s.gap != nil || h.changesFields() {
 			req.Header = req.Header.Clone()
 		}
 		if conditional {
