@@ -191,7 +191,7 @@ func TestH11_OfflineIsForAnOriginOutOfReachOnly(t *testing.T) {
 
 // A refresh is the cache's own request: what one client says about stored responses does
 // not go to a cache upstream, which would answer only-if-cached with 504, and max-stale
-// with a stale response for everybody. A field that selects the response stays.
+// with a stale response for all clients. A field that selects the response stays.
 func TestH11_ARefreshHasNoDirectivesOfAClient(t *testing.T) {
 	for _, vary := range []bool{false, true} {
 		for _, fields := range [][]string{

@@ -194,7 +194,7 @@ func TestH4_TheBudgetBoundsAllBuffers(t *testing.T) {
 }
 
 // Requests for a part or on a condition wait for the whole body. They all use the one
-// that the flight keeps, with or without a declared length: copies of their own would
+// that the flight keeps, with or without a declared length: separate copies would
 // be outside the budget.
 func TestH4_WaitingForTheWholeBodyTakesNoMemory(t *testing.T) {
 	const size, waiting = 4 << 20, 20
