@@ -64,9 +64,11 @@ func Configure(c *config.Config) (Settings, error) {
 			"log.format":     c.Log.Format,
 			"fleet":          fixedFleet(c.Fleet),
 			"jobs":           fixedJobs(c.Jobs),
-			"telemetry":      fixedTelemetry(c.Telemetry, sent),
+			"telemetry":      fixedTelemetry(c.Telemetry),
 		},
 	}
+	s.Files = fileHashes(c)
+	fixFiles(s.Fixed, c, s.Files)
 	for _, l := range c.Listen {
 		s.Listen = append(s.Listen, listenConfig(c, l, s))
 	}

@@ -31,7 +31,7 @@ func redis(c *config.Config) (*weirredis.Options, error) {
 }
 
 // fixedFleet returns the part of the fleet's configuration that needs a restart, as
-// text. It contains the names of files but not their contents.
+// text. It contains the names of files; fixFiles adds their contents.
 func fixedFleet(f *config.Fleet) string {
 	if f == nil {
 		return ""

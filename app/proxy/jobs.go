@@ -394,7 +394,8 @@ func (j *jobService) jobsStore() *jobs.Store {
 	return j.backend.Load().store
 }
 
-// fixedJobs returns the part of the section jobs that needs a restart, as text.
+// fixedJobs returns the part of the section jobs that needs a restart, as text. It
+// contains the names of files; fixFiles adds their contents.
 func fixedJobs(j *config.Jobs) string {
 	if j == nil {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,6 +213,56 @@ func TestReloadSaysWhatChanged(t *testing.T) {
 	}
 	if strings.Contains(p.stderr(), "sesame") {
 		t.Errorf("the log contains a secret: %s", p.stderr())
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
+}
+
+// An operator who replaces a secret or a certificate, and sends SIGHUP, learns whether it
+// took effect: the name of the setting is either among the files that changed, or in a
+// warning as well. Without that, a rotated password of Redis fails days later, at the next
+// connection.
+func TestH4_ReloadSaysWhichFilesChanged(t *testing.T) {
+	dir := t.TempDir()
+	file, o := filepath.Join(dir, "weir.yaml"), newOrigin(t, "a")
+	secrets := []string{"redis", "sentinel", "admin", "jobs", "otlp", "upstream"}
+	rotate := func(suffix string) {
+		t.Helper()
+		for _, name := range secrets {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("sesame-of-"+name+suffix+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rotate("-0123456789")
+	config(t, file, o.URL, fmt.Sprintf(`
+listen: [{address: '127.0.0.1:0'}]
+admin: {address: '127.0.0.1:0', token_file: admin}
+fleet: {redis: {addresses: [%q], password_file: redis, sentinel: {master: m, password_file: sentinel}}}
+jobs: {dir: jobs.d, listen: '127.0.0.1:0', token_file: jobs}
+telemetry: {otlp: {endpoint: %q, headers_from_file: {api-key: otlp}}}
+routes: [{name: r, async: {}, request: {set_from_file: {x-key: upstream}}}]
+`, free(t), "http://"+free(t)))
+	p := start(t, "--config", file)
+	p.signal(syscall.SIGHUP)
+	if line := p.await(`"msg":"reloaded"`, 1); !strings.Contains(line, `"changed":"nothing"`) {
+		t.Errorf("reloaded = %s; want it to report no change", line)
+	}
+	rotate("-9876543210")
+	p.signal(syscall.SIGHUP)
+	line := p.await(`"msg":"reloaded"`, 2)
+	want := `"files":["admin.token_file","fleet.redis.password_file","fleet.redis.sentinel.password_file","jobs.token_file",` +
+		`"routes[r].request.set_from_file.X-Key","telemetry.otlp.headers_from_file.Api-Key"]`
+	if !strings.Contains(line, want) || strings.Contains(line, "nothing") {
+		t.Errorf("reloaded = %s; want %s in it", line, want)
+	}
+	for i, setting := range []string{"fleet.redis.password_file", "fleet.redis.sentinel.password_file", "jobs.token_file", "telemetry.otlp.headers_from_file.Api-Key"} {
+		if line := p.await("a restart only", i+1); !strings.Contains(line, `"setting":"`+setting+`"`) {
+			t.Errorf("warning %d = %s; want one about %s", i, line, setting)
+		}
+	}
+	if text := p.stderr(); strings.Contains(text, "sesame") || strings.Count(text, "a restart only") != 4 {
+		t.Errorf("the log has a secret, or another number of warnings than 4:\n%s", text)
 	}
 	p.signal(syscall.SIGTERM)
 	p.ends(0)

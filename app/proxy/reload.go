@@ -48,7 +48,7 @@ func (r *reloads) get() reloadInfo {
 // the old one and logs why.
 func (p *proxy) reload(ctx context.Context) {
 	p.noteManager(p.manager.Reloading())
-	before := p.settings.Source
+	before := p.settings
 	err := p.renew(ctx)
 	if err != nil && ctx.Err() != nil {
 		return // the proxy is about to end
@@ -62,25 +62,25 @@ func (p *proxy) reload(ctx context.Context) {
 		return
 	}
 	args := []any{"source", p.o.Source, "listeners", len(p.settings.Listen), "routes", len(p.settings.Gateway.Routes)}
-	p.logger.Info("reloaded", append(args, changes(before, p.settings.Source)...)...)
+	p.logger.Info("reloaded", append(args, changes(before, p.settings)...)...)
 	p.noteManager(p.manager.Ready(p.status()))
 }
 
 // maxChanges is how many settings of each kind the log names after a reload.
 const maxChanges = 30
 
-// changes returns the settings that a reload has changed, for the log. It returns only
-// names, because values can be secret.
-func changes(from, to *config.Config) []any {
-	if from == nil || to == nil {
+// changes returns the settings that a reload has changed, for the log, and those whose
+// files have a new content. It returns only names, because values can be secret.
+func changes(from, to Settings) []any {
+	if from.Source == nil || to.Source == nil {
 		return nil
 	}
 	var args []any
-	c := config.Compare(from, to)
+	c := config.Compare(from.Source, to.Source)
 	for _, kind := range []struct {
 		name  string
 		names []string
-	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}} {
+	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}, {"files", changedFiles(from.Files, to.Files)}} {
 		if n := len(kind.names) - maxChanges; n > 0 {
 			kind.names = append(kind.names[:maxChanges:maxChanges], fmt.Sprintf("and %d more", n))
 		}

@@ -42,6 +42,9 @@ type Settings struct {
 	// Fixed contains the settings that need a restart, by name, as text. A reload that
 	// changes one of them logs a warning.
 	Fixed map[string]string
+	// Files contains hashes of the files that the configuration names, by setting. A reload
+	// compares them to find the files that changed.
+	Files map[string]string
 	// Source is the configuration from which the settings were created, nil if unknown.
 	// A reload compares it to find the changes.
 	Source *config.Config

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"net/http"
 	"slices"
@@ -94,12 +93,10 @@ func (t *telemetry) close() {
 	_ = t.weirotel.Close()    // nothing reads it any more
 }
 
-// seed makes it impossible to guess secret values from their hashes.
-var seed = maphash.MakeSeed()
-
 // fixedTelemetry returns the section telemetry as text. All of it needs a restart. The
-// values of headers are included as hashes only.
-func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
+// values of headers are included as hashes only. It contains the names of files; fixFiles
+// adds their contents.
+func fixedTelemetry(t *config.Telemetry) string {
 	if t == nil {
 		return ""
 	}
@@ -111,8 +108,8 @@ func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
 	}
 	var b strings.Builder
 	b.Write(text)
-	for _, name := range slices.Sorted(maps.Keys(a.Headers)) {
-		fmt.Fprintf(&b, " %s %x", name, maphash.String(seed, a.Headers[name]))
+	for _, name := range slices.Sorted(maps.Keys(t.OTLP.Headers)) {
+		fmt.Fprintf(&b, " %s %s", name, hashOf([]byte(strings.Join(t.OTLP.Headers[name], ", "))))
 	}
 	return b.String()
 }

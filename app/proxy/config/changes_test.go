@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,5 +42,35 @@ routes:
 		if text := fmt.Sprint(got.Added, got.Removed, got.Changed); text != c.want {
 			t.Errorf("%q to %q: Compare = %s; want %s", c.old, c.new, text, c.want)
 		}
+	}
+}
+
+// Every setting that names a file is found, with its item's name or index.
+func TestH4_FilesThatSettingsName(t *testing.T) {
+	dir := folder(t)
+	c, faults := load(t, `
+listen: [{address: "127.0.0.1:1", tls: {cert: ../server.pem, key: ../server.key, more: [{cert: ../shop.pem, key: ../shop.key}]}}]
+error_pages: [{html: ../error.html}]
+fleet: {redis: {addresses: ["127.0.0.1:2"], tls: {ca: ../server.pem}}}
+upstreams: [{name: a, servers: ["http://127.0.0.1:1"]}]
+routes: [{name: r, upstream: a, request: {set_from_file: {x-key: ../good.token}}}]
+`)
+	if faults != nil {
+		t.Fatal(faults.Text())
+	}
+	want := map[string]string{
+		"listen[127.0.0.1:1].tls.cert": "server.pem", "listen[127.0.0.1:1].tls.key": "server.key",
+		"listen[127.0.0.1:1].tls.more[" + filepath.Join(dir, "shop.pem") + "].cert": "shop.pem",
+		"listen[127.0.0.1:1].tls.more[" + filepath.Join(dir, "shop.pem") + "].key":  "shop.key",
+		"error_pages[0].html": "error.html", "fleet.redis.tls.ca": "server.pem", "routes[r].request.set_from_file.X-Key": "good.token",
+	}
+	got := c.Files()
+	for setting, name := range want {
+		if got[setting] != filepath.Join(dir, name) {
+			t.Errorf("Files()[%q] = %q; want %s", setting, got[setting], name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("Files() = %v; want %d of them", got, len(want))
 	}
 }
