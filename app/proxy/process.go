@@ -23,6 +23,7 @@ type processInfo struct {
 	Requests    int64      `json:"requests"`    // in progress
 	Upgrades    int64      `json:"upgrades"`    // that are open
 	LinesLeft   uint64     `json:"log_lines_left_out"`
+	LinesLost   uint64     `json:"log_lines_lost"` // could not be written
 	Reloads     reloadInfo `json:"reloads"`
 
 	// Responses counts what clients received, by route and by class. The empty name has
@@ -50,6 +51,7 @@ func (p *proxy) process() processInfo {
 		Requests:    p.public.requests.Load(),
 		Upgrades:    p.public.upgrades.Load(),
 		LinesLeft:   p.access.Load().LeftOut(),
+		LinesLost:   p.accessOut.Lost(),
 		Reloads:     p.reloads.get(),
 		Responses:   responses(p.tally.Counts()),
 		Jobs:        p.jobs.info(),

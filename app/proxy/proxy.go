@@ -84,8 +84,9 @@ type proxy struct {
 	failed        chan error             // of a listener
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
-	tally         tally.Tally   // of what clients received
-	fast          atomic.Uint64 // requests served without net/http, on all listeners
+	accessOut     *access.Output // of each access log, before and after a reload
+	tally         tally.Tally    // of what clients received
+	fast          atomic.Uint64  // requests served without net/http, on all listeners
 
 	base      context.Context // of all requests; ends when they are cut
 	cut       context.CancelFunc
@@ -177,6 +178,7 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p.level.Set(s.Level)
 	p.logger = newLogger(o.Stderr, s.Access.Format, &p.level)
 	catchStdlibLogs(p.logger)
+	p.accessOut = access.NewOutput(o.Stdout, p.logger)
 	p.base, p.cut = context.WithCancel(context.WithoutCancel(ctx))
 	p.drainCtx, p.endDrain = context.WithCancel(context.WithoutCancel(ctx))
 
@@ -246,7 +248,7 @@ func (p *proxy) activate(s Settings, c change) {
 	p.level.Set(s.Level)
 	p.slots.SetMost(s.MaxConnections)
 	ao := s.Access
-	ao.Out, ao.Logger = p.o.Stdout, p.logger
+	ao.Out, ao.Logger = p.accessOut, p.logger
 	trusted := s.Gateway.TrustedProxies
 	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
 	ao.Tally = &p.tally

@@ -3,11 +3,13 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +77,45 @@ func TestRefusedUpdateLeavesNothingBehind(t *testing.T) {
 		t.Errorf("Run = %v; want nil", err)
 	}
 }
+
+// Lines that the access log could not write are in /stats, and their number survives a
+// reload, which opens a new log.
+func TestH4_LostLinesAreInStats(t *testing.T) {
+	o := newOrigin(t, "a")
+	ops := free(t)
+	logs := &said{lines: make(chan string, 100)}
+	hangups, ended := make(chan struct{}), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	s := settings(t, fmt.Sprintf("listen: [{address: %q}]\nadmin: {address: %q}\nlog: {access: all}", free(t), ops))
+	s.Gateway.Upstreams[0].Servers = []string{o.URL}
+	go func() {
+		ended <- proxy.Run(ctx, proxy.Options{
+			Load:   func() (proxy.Settings, error) { return s, nil },
+			Stdout: full{}, Stderr: logs, Hangups: hangups,
+		})
+	}()
+	logs.await(t, `"msg":"ready"`)
+	for n := 1; n < 3; n++ {
+		if r := get("http://" + s.Listen[0].Address + "/"); r.body != "a" {
+			t.Errorf("a request got %+v", r)
+		}
+		want := fmt.Sprintf(`"log_lines_lost":%d`, n)
+		until(t, want, func() bool { // the line is written after the response
+			return strings.Contains(strings.ReplaceAll(get("http://"+ops+"/stats").body, " ", ""), want)
+		})
+		hangups <- struct{}{}
+		logs.await(t, `"msg":"reloaded"`)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v; want nil", err)
+	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // said passes on the log lines.
 type said struct{ lines chan string }

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +234,55 @@ func TestLinesAreBoundedInAnOutage(t *testing.T) {
 			t.Errorf("a second later: %d lines, told %q; want 4, and of 7 lines", n, told.String())
 		}
 	})
+}
+
+// A full disk must not silence the access log without a trace: each line that is lost is
+// counted, and the program's log says why, once a minute at most.
+func TestH4_LostLinesAreCountedAndReported(t *testing.T) {
+	for _, format := range []access.Format{access.JSON, access.Text, access.Combined} {
+		synctest.Test(t, func(t *testing.T) {
+			var told bytes.Buffer
+			disk := &fullDisk{err: syscall.ENOSPC}
+			out := access.NewOutput(disk, slog.New(slog.NewTextHandler(&told, nil)))
+			h := access.New(access.Options{Out: out, What: access.All, Format: format}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			serve := func(n int) {
+				for range n {
+					h.ServeHTTP(httptest.NewRecorder(), request("/"))
+				}
+			}
+			serve(3)
+			if n := strings.Count(told.String(), "\n"); out.Lost() != 3 || n != 1 || !strings.Contains(told.String(), "lines=1 ") || !strings.Contains(told.String(), "no space left") {
+				t.Errorf("%s: %d lines lost, told %q; want 3, and one warning about the first with its cause", format, out.Lost(), told.String())
+			}
+			told.Reset()
+			time.Sleep(time.Minute)
+			serve(2)
+			if n := strings.Count(told.String(), "\n"); out.Lost() != 5 || n != 1 || !strings.Contains(told.String(), "lines=3 ") {
+				t.Errorf("%s, a minute later: %d lines lost, told %q; want 5, and one warning about 3", format, out.Lost(), told.String())
+			}
+			told.Reset()
+			disk.err = nil
+			time.Sleep(time.Minute)
+			serve(1)
+			if out.Lost() != 5 || told.Len() > 0 || disk.lines != 1 {
+				t.Errorf("%s, with room again: %d lines lost, %d written, told %q; want 5, 1 and nothing", format, out.Lost(), disk.lines, told.String())
+			}
+		})
+	}
+}
+
+// A fullDisk counts the lines it takes while err is nil.
+type fullDisk struct {
+	err   error
+	lines int
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	d.lines++
+	return len(p), nil
 }
 
 // The wrapper does not hide what the server's writer can do.

@@ -42,7 +42,7 @@ func (l *Log) combined(w *writer, r *http.Request) {
 	b = append(b, `" "`...)
 	b = appendField(b, plain.WithoutUser(r.Header.Get("User-Agent")))
 	b = append(b, '"', '\n')
-	_, _ = l.o.Out.Write(b) // a log that cannot be written has nowhere to report it
+	_, _ = l.o.Out.Write(b) // an Output reports a failure
 	*p = b
 	lineBuffers.Put(p)
 }

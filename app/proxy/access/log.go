@@ -44,7 +44,7 @@ const (
 
 // Options configures a Log. The zero Options log problems, as JSON.
 type Options struct {
-	Out    io.Writer // receives whole lines; must be safe for concurrent use
+	Out    io.Writer // receives whole lines; must be safe for concurrent use, such as an Output
 	Format Format    // empty means JSON
 	What   What      // empty means Problems
 	// Slow is the time to the first byte of the response above which a request is slow.
@@ -261,7 +261,7 @@ func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.
 	if text := w.errorText(r); text != "" {
 		rec.AddAttrs(slog.String("error", text))
 	}
-	_ = l.slog.Handle(context.Background(), rec) // a log that cannot be written has nowhere to report it
+	_ = l.slog.Handle(context.Background(), rec) // an Output reports a failure
 }
 
 // errorText returns what went wrong, or "".
