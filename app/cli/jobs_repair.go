@@ -38,7 +38,7 @@ Examples:
 
 Then reload or restart the proxy.
 
-Exit code: 0 nothing is damaged, or it was repaired; 1 the repair failed, or with --dry-run something is damaged; 2 wrong usage.`
+Exit code: 0 nothing is damaged, or it was repaired; 1 the repair failed, the folder contains no jobs, or with --dry-run something is damaged; 2 wrong usage.`
 }
 
 // errDamaged means that a dry run has found damage.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/embedded"
 )
@@ -155,6 +156,41 @@ func TestJ1_RepairReportsAndRecovers(t *testing.T) {
 	}
 	if got := repair(0).stdout.String(); !strings.Contains(got, "Nothing is damaged, and nothing has been changed.") {
 		t.Errorf("a second repair wrote\n%s\nwant that nothing was to be done", got)
+	}
+}
+
+// A mistyped folder is not reported as healthy, and is left as it is. A dry run creates
+// nothing in the right one either.
+func TestH4_RepairCreatesNothingAndKnowsItsFolder(t *testing.T) {
+	run := func(args ...string) (*session, int) {
+		s := newSession()
+		return s, s.run(append([]string{"jobs", "repair", "--dir"}, args...)...)
+	}
+	stranger := t.TempDir()
+	if err := os.WriteFile(filepath.Join(stranger, "photo.jpg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, stranger)
+	for _, more := range [][]string{nil, {"--dry-run"}, {"--restored"}, {"--json"}} {
+		s, code := run(append([]string{stranger}, more...)...)
+		if code != command.ExitFailed || !strings.Contains(s.stderr.String(), "contains no jobs of weir") || s.stdout.String() != "" {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want 1 and that the folder contains no jobs", more, code, s.stdout.String(), s.stderr.String())
+		}
+	}
+	if after := contents(t, stranger); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the folder contains %v; want it unchanged", after)
+	}
+
+	dir := queuedJobs(t, 1)
+	if err := os.Remove(filepath.Join(dir, "weir.lock")); err != nil {
+		t.Fatal(err)
+	}
+	before = contents(t, dir)
+	if s, code := run(dir, "--dry-run"); code != command.ExitOK {
+		t.Errorf("a dry run: exit code %d, stderr %q; want 0", code, s.stderr.String())
+	}
+	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Error("a dry run has changed the folder")
 	}
 }
 

@@ -41,18 +41,42 @@ func lockFolder(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, &StoreError{dir, fmt.Errorf("opening it: %w", err)}
 	}
-	ok, err := tryLock(f)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s, by process %s", ErrInUse, dir, owner(f))
-	} else if err != nil {
-		err = fmt.Errorf("embedded: locking %s: %w", f.Name(), err)
-	} else if err = probe(f); err != nil {
-		err = &StoreError{dir, err}
+	if err = lockFile(dir, f); err == nil {
+		if err = probe(f); err != nil {
+			err = &StoreError{dir, err}
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// lockExisting takes the lock of a folder that has one, and changes nothing. Without a
+// lock file no Server has used the folder, and there is nothing to lock: it returns nil.
+func lockExisting(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &StoreError{dir, fmt.Errorf("opening it: %w", err)}
+	}
+	if err := lockFile(dir, f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// lockFile locks the open lock file of dir.
+func lockFile(dir string, f *os.File) error {
+	switch ok, err := tryLock(f); {
+	case err != nil:
+		return fmt.Errorf("embedded: locking %s: %w", f.Name(), err)
+	case !ok:
+		return fmt.Errorf("%w: %s, by process %s", ErrInUse, dir, owner(f))
+	}
+	return nil
 }
 
 func owner(f *os.File) string {

@@ -29,6 +29,10 @@ type Report = disk.Report
 // weir. Nothing was changed: start that version again.
 var ErrNewer = disk.ErrNewer
 
+// ErrNoJobs is returned by [Repair] for a folder that is not one of a Server, or that
+// never had jobs: neither the folder nor the mark beside it contains a trace of any.
+var ErrNoJobs = errors.New("embedded: folder contains no jobs of weir")
+
 // A StoreError reports that the folder cannot be used at the moment: its disk is full
 // or read-only, or the folder is missing. The same call may succeed later.
 type StoreError struct {
@@ -52,24 +56,31 @@ type RepairOptions struct {
 }
 
 // Repair recovers the jobs in the folder of a Server that is not running. It keeps
-// what it cuts in the folder that the Report names. Its errors are ErrInUse, ErrNewer
-// and StoreError.
+// what it cuts in the folder that the Report names. Its errors are ErrInUse, ErrNewer,
+// ErrNoJobs and StoreError.
 func Repair(dir string, o RepairOptions) (*Report, error) {
 	if _, err := os.Stat(disk.MarkPath(dir)); err != nil {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, &StoreError{dir, err} // there never was a folder
 		}
 	}
-	if o.DryRun {
-		if _, err := os.Stat(dir); err != nil { // locking would create it
-			return disk.Repair(dir, disk.RepairOptions{DryRun: true, Restored: o.Restored, Now: time.Now()})
-		}
+	// Before the lock, whose file would make any folder look like one with jobs.
+	if some, err := disk.HasJobs(dir); err != nil && !errors.Is(err, ErrNewer) {
+		return nil, &StoreError{dir, err}
+	} else if err == nil && !some {
+		return nil, fmt.Errorf("%w: %s", ErrNoJobs, dir)
 	}
-	lock, err := lockFolder(dir)
+	lock := lockFolder
+	if o.DryRun {
+		lock = lockExisting
+	}
+	locked, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close()
+	if locked != nil {
+		defer locked.Close()
+	}
 	r, err := disk.Repair(dir, disk.RepairOptions{
 		DryRun: o.DryRun, Restored: o.Restored, Now: time.Now(), Meta: describe,
 	})

@@ -123,6 +123,19 @@ func (s StreamReport) total() int { return s.Jobs + len(s.lost()) }
 // String returns, for example, "msgs/1.blk: 40 bytes at 1234 are no record".
 func (d Damage) String() string { return d.File + ": " + d.What }
 
+// HasJobs reports whether dir, or the mark beside it, contains a trace of jobs.
+func HasJobs(dir string) (bool, error) {
+	mark, err := readMark(dir)
+	if err != nil {
+		return false, err
+	}
+	if mark == nil && exists(MarkPath(dir)) {
+		return true, nil // the mark is damaged
+	}
+	all, err := names(dir, mark)
+	return len(all) > 0, err
+}
+
 // Check compares the files of a stopped server with what was flushed. It changes
 // nothing. It returns an error if the files are newer (ErrNewer) or cannot be read at
 // all.
