@@ -2,10 +2,8 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strconv"
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/proxy"
@@ -16,11 +14,14 @@ import (
 // workerCmd is weir worker: it runs the jobs of a proxy's routes.
 type workerCmd struct {
 	Config      string `short:"c" placeholder:"FILE" help:"Configuration of weir proxy, YAML. Default: WEIR_CONFIG."`
-	Concurrency int    `placeholder:"N" help:"Concurrent jobs of each route. Overrides the file."`
+	Concurrency string `placeholder:"N" help:"Concurrent jobs of each route. Overrides the file."`
 	Admin       string `placeholder:"ADDRESS" help:"Host and port of the admin listener. Without this flag there is none, even if the file configures one."`
 	LogFormat   string `placeholder:"FORMAT" help:"json or text. Overrides the file."`
 	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error. Overrides the file."`
 }
+
+// workerSpan bounds --concurrency, like jobs.concurrency.
+var workerSpan = command.Span[int]{Least: 1, Most: 4096}
 
 // Help is the longer part of weir worker --help.
 func (workerCmd) Help() string {
@@ -37,12 +38,17 @@ Exit code: 0 clean shutdown; 1 could not start; 2 wrong usage or configuration.`
 
 // Run runs the command.
 func (c *workerCmd) Run(r *command.Run) error {
-	if c.Concurrency < 0 {
-		return &command.ConfigError{Command: "weir worker", Text: "--concurrency " + strconv.Itoa(c.Concurrency) + " must be 1 to 4096\n"}
+	concurrency := 0 // the file's
+	if c.Concurrency != "" {
+		var f command.Faults
+		concurrency = f.Number("concurrency", c.Concurrency, workerSpan)
+		if len(f) > 0 {
+			return &command.UsageError{Command: "weir worker", Faults: f}
+		}
 	}
 	source := proxySource{Config: c.Config, Flags: config.Flags{Admin: c.Admin, LogFormat: c.LogFormat, LogLevel: c.LogLevel}}
 	err := proxy.Run(r.Context, proxy.Options{
-		Load:     func() (proxy.Settings, error) { return c.load(source) },
+		Load:     func() (proxy.Settings, error) { return c.load(source, concurrency) },
 		Source:   source.name(r.Getenv),
 		Stdout:   io.Discard, // no access log
 		Stderr:   &shared{w: r.Stderr},
@@ -58,8 +64,9 @@ func (c *workerCmd) Run(r *command.Run) error {
 	return err
 }
 
-// load reads the part of the configuration that concerns a worker.
-func (c *workerCmd) load(source proxySource) (proxy.Settings, error) {
+// load reads the part of the configuration that concerns a worker. A concurrency of 0 is
+// the file's.
+func (c *workerCmd) load(source proxySource, concurrency int) (proxy.Settings, error) {
 	read, err := config.Load(config.Source{File: source.Config, Env: os.Environ(), Flags: source.Flags})
 	if err != nil {
 		return proxy.Settings{}, err
@@ -74,11 +81,8 @@ func (c *workerCmd) load(source proxySource) (proxy.Settings, error) {
 	if s.Jobs.Dir != "" && s.Jobs.Listen == "" {
 		return s, errors.New("jobs.listen is missing: a worker gets jobs in jobs.dir from the proxy that uses the folder, at that address")
 	}
-	if c.Concurrency > 4096 {
-		return s, fmt.Errorf("--concurrency %d must be 1 to 4096", c.Concurrency)
-	}
-	if c.Concurrency > 0 {
-		s.Jobs.Concurrency = c.Concurrency
+	if concurrency > 0 {
+		s.Jobs.Concurrency = concurrency
 	}
 	s.Listen, s.Jobs.Workers = nil, true
 	s.Admin.Address = c.Admin
