@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,5 +133,6 @@ func telemetrySummary(a *config.TelemetryAccess) (where, what string) {
 		}
 		all = append(all, traces)
 	}
-	return cmp.Or(a.Endpoint, "the endpoint in OTEL_EXPORTER_OTLP_ENDPOINT"), strings.Join(all, ", ")
+	to := otlp.Options{Endpoint: a.Endpoint, TLS: a.TLS, Metrics: a.Metrics, Traces: a.Traces}
+	return to.Where(), strings.Join(all, ", ")
 }

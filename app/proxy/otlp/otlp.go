@@ -33,7 +33,7 @@ import (
 const defaultService = "weir"
 
 // Options configure what is sent where. A zero value means the setting in the OTEL_*
-// variables, or else the default of the SDK.
+// variables, or else the default of the SDK; of Endpoint, DefaultEndpoint.
 type Options struct {
 	Service  string            // service.name
 	Endpoint string            // base URL; /v1/metrics and /v1/traces are appended
@@ -194,8 +194,8 @@ func (o Options) traceOptions() []otlptracehttp.Option {
 	all := []otlptracehttp.Option{otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 		Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: retryEnd,
 	})}
-	if o.Endpoint != "" {
-		all = append(all, otlptracehttp.WithEndpointURL(o.Endpoint+"/v1/traces"))
+	if base := o.endpoint(signalTraces); base != "" {
+		all = append(all, otlptracehttp.WithEndpointURL(base+"/v1/traces"))
 	}
 	if len(o.Headers) > 0 {
 		all = append(all, otlptracehttp.WithHeaders(o.Headers))
@@ -213,8 +213,8 @@ func (o Options) metricOptions() []otlpmetrichttp.Option {
 	all := []otlpmetrichttp.Option{otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{
 		Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: retryEnd,
 	})}
-	if o.Endpoint != "" {
-		all = append(all, otlpmetrichttp.WithEndpointURL(o.Endpoint+"/v1/metrics"))
+	if base := o.endpoint(signalMetrics); base != "" {
+		all = append(all, otlpmetrichttp.WithEndpointURL(base+"/v1/metrics"))
 	}
 	if len(o.Headers) > 0 {
 		all = append(all, otlpmetrichttp.WithHeaders(o.Headers))
