@@ -42,6 +42,33 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
+// A script that reads the output must not take a help for what it asked for: a wrong name is
+// an error.
+func TestH4_CompletionAndHelpRejectWrongNames(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"completion"}, "which shell? want bash, fish, powershell, zsh"},
+		{[]string{"completion", "tcsh"}, `no shell "tcsh", want bash`},
+		{[]string{"completion", "bash", "zsh"}, "zsh"},
+		{[]string{"help", "nope"}, `no command "nope"`},
+		{[]string{"help", "jobs", "nope"}, `no command "jobs nope"`},
+		{[]string{"help", "proxy", "check", "nope"}, `no command "proxy check nope"`},
+	} {
+		s := newSession()
+		if code := s.run(tt.args...); code != command.ExitUsage || s.stdout.String() != "" || !strings.Contains(s.stderr.String(), tt.want) {
+			t.Errorf("weir %v: exit code %d, stdout %q, stderr %q; want 2, nothing, and %q", tt.args, code, s.stdout.String(), s.stderr.String(), tt.want)
+		}
+	}
+	for _, args := range [][]string{{"help"}, {"help", "jobs"}, {"help", "proxy", "check"}, {"completion", "--help"}, {"completion", "bash", "--help"}, {"help", "completion"}, {"help", "completion", "zsh"}} {
+		s := newSession()
+		if code := s.run(args...); code != command.ExitOK || !strings.Contains(s.stdout.String(), "Usage: weir") || s.stderr.String() != "" {
+			t.Errorf("weir %v: exit code %d, stdout %q, stderr %q; want 0 and the help", args, code, s.stdout.String(), s.stderr.String())
+		}
+	}
+}
+
 // The script that weir completion bash prints is one that bash can read.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

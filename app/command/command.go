@@ -76,6 +76,7 @@ func Main(e Env, p Program) int {
 	cobra.MousetrapHelpText = "" // on Windows, cobra would wait for a key
 	t := &tree{program: p}
 	root := t.root(e)
+	root.strict()
 	if err := root.command.Execute(); err != nil {
 		return e.fail(p.Name, &UsageError{Command: p.Name, Faults: []error{err}})
 	}

@@ -188,6 +188,39 @@ func (n *node) take(args []string) error {
 	return nil
 }
 
+// strict makes the commands that cobra adds reject wrong arguments: they would write their
+// help to standard output, and succeed.
+func (n *node) strict() {
+	root := n.command
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(root.Name())
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				_, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return fmt.Errorf("help: no command %q", strings.Join(args, " "))
+				}
+				return nil
+			}
+		case "completion":
+			var shells []string
+			for _, shell := range c.Commands() {
+				shells = append(shells, shell.Name())
+			}
+			want := "want " + strings.Join(shells, ", ")
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return fmt.Errorf("completion: which shell? %s", want)
+				}
+				return fmt.Errorf("completion: no shell %q, %s", args[0], want)
+			}
+		}
+	}
+}
+
 // run runs the command: its method Run, with the Run and with those of the commands that
 // contain it that the method has as parameters.
 func (n *node) run(r *Run) error {
