@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/app/figures"
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/proxy"
+	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/plain"
@@ -37,6 +38,8 @@ func (proxyCheckCmd) Help() string {
 
 With --connect each server of each upstream gets one request, as from weir proxy, with its TLS, its Host and its base path: the path of its health checks or, without one, OPTIONS *, which has no effect. A table shows the results. Each server has the timeouts of its upstream for connecting and for a health check, and --timeout limits the whole.
 
+With --json standard output has one object, also for an invalid configuration: source and errors, each with the file, line, column, field, value, problem and suggestion that apply. Secrets are left out. Standard error has the errors as text.
+
 Exit code: 0 the configuration is valid, and the servers can be used; 1 a server cannot be used; 2 the configuration is invalid.`
 }
 
@@ -45,6 +48,25 @@ type checked struct {
 	Source   string          `json:"source"`
 	Warnings []string        `json:"warnings"`
 	Servers  []checkedServer `json:"servers,omitempty"` // with --connect
+}
+
+// An invalid is the result of weir proxy check for an invalid configuration, as JSON.
+type invalid struct {
+	Source string        `json:"source"`
+	Errors config.Faults `json:"errors"`
+}
+
+// faultsOf returns the faults in an error of a configuration. An error without a position is
+// a fault that has only a problem.
+func faultsOf(err error) config.Faults {
+	if f, ok := errors.AsType[config.Faults](err); ok {
+		return f
+	}
+	var all config.Faults
+	for line := range strings.Lines(err.Error()) {
+		all = append(all, &config.Fault{Problem: strings.TrimSuffix(line, "\n")})
+	}
+	return all
 }
 
 // A checkedServer is the result of testing one server of an upstream.
@@ -77,6 +99,10 @@ func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
 		return err
 	}
 	if err != nil {
+		if c.JSON {
+			bad := invalid{Source: at.name(r.Getenv), Errors: faultsOf(err)}
+			return errors.Join(configurationError(err), jobsctl.WriteJSON(r.Stdout, bad))
+		}
 		return configurationError(err)
 	}
 	out := checked{Source: at.name(r.Getenv), Warnings: append([]string{}, s.Warnings...)}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,45 @@ func TestProxyFaultsAreToldAllAtOnceAndInPlace(t *testing.T) {
 		if s.stdout.String() != "" {
 			t.Errorf("%v: stdout = %q; want nothing", args, s.stdout.String())
 		}
+	}
+}
+
+// A program that reads the result of the check gets it for an invalid configuration, too,
+// and none of its secrets.
+func TestH4_CheckWritesFaultsAsJSON(t *testing.T) {
+	name := file(t, "listen: [{adress: 127.0.0.1:1}]\nupstreams: [{name: a, servers: ['http://user:sesame@h:1/%'], concurrency: none of it}]\n")
+	s := newSession()
+	if code := s.run("proxy", "check", "--json", "-c", name); code != command.ExitUsage {
+		t.Errorf("exit code %d; want %d", code, command.ExitUsage)
+	}
+	type fault struct {
+		File, Field, Value, Problem, Suggestion string
+		Line, Column                            int
+	}
+	var got struct {
+		Source string
+		Errors []fault
+	}
+	if err := json.Unmarshal([]byte(s.stdout.String()), &got); err != nil || got.Source != name {
+		t.Fatalf("%v in %s; want JSON about %s", err, s.stdout.String(), name)
+	}
+	found := false
+	for _, f := range got.Errors {
+		found = found || f.Line == 1 && f.Column > 1 && f.File == name && strings.Contains(f.Field, "adress") && f.Suggestion == "address"
+		if f.Problem == "" || !strings.Contains(s.stderr.String(), f.Problem) {
+			t.Errorf("%+v is not in the text:\n%s", f, s.stderr.String())
+		}
+	}
+	if len(got.Errors) < 3 || !found {
+		t.Errorf("errors = %+v; want all, with the mistyped setting and its place", got.Errors)
+	}
+	if strings.Contains(s.stdout.String()+s.stderr.String(), "sesame") {
+		t.Errorf("the output has a password:\n%s%s", s.stdout.String(), s.stderr.String())
+	}
+
+	s = newSession()
+	if code := s.run("proxy", "check", "--json"); code != command.ExitUsage || !strings.Contains(s.stdout.String(), `"errors": [`) {
+		t.Errorf("without a configuration: exit code %d, stdout %q; want 2 and the error", code, s.stdout.String())
 	}
 }
 
