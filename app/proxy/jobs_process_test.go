@@ -266,6 +266,17 @@ func TestH23_WorkerWithoutAnythingToDoDoesNotStart(t *testing.T) {
 	}
 }
 
+// A proxy that cannot reach its job servers names them: the error of the client does not.
+func TestH4_UnreachableJobServersAreNamed(t *testing.T) {
+	addr, file := free(t), filepath.Join(t.TempDir(), "weir.yaml")
+	config(t, file, "http://127.0.0.1:1", "listen: [{address: '127.0.0.1:0'}]\njobs: {nats: ['nats://"+addr+"']}\nroutes: [{name: r, async: {}}]")
+	p := run(t, nil, "proxy", "--config", file)
+	p.ends(1)
+	if text := p.stderr(); !strings.Contains(text, addr) {
+		t.Errorf("stderr is %s; want the address %s", text, addr)
+	}
+}
+
 func TestH23_ReloadOfJobs(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	file := jobsConfig(t, dir, s.URL, "", "")
