@@ -106,7 +106,7 @@ func (d *decoder) checkPair(c *Config, path, cert, key string) *x509.Certificate
 	pair, ofKey, err := certificate(cert, key)
 	if err != nil {
 		if ofKey {
-			d.complain(d.place(path+".key"), key, err)
+			d.noFile(path+".key", key, err)
 		} else {
 			d.complain(d.place(path+".cert"), cert, err)
 		}
@@ -158,7 +158,7 @@ func (d *decoder) checkAdmin(c *Config) {
 	a := c.Admin
 	if a.TokenFile != "" {
 		if _, err := c.AdminToken(); err != nil {
-			d.complain(d.place("admin.token_file"), a.TokenFile, err)
+			d.noFile("admin.token_file", a.TokenFile, err)
 		} else if m := exposed(a.TokenFile); m != nil {
 			d.warn(c, "admin.token_file", a.TokenFile, m.problem)
 		}

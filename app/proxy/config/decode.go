@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -40,6 +41,9 @@ func (d *decoder) complain(p place, value string, err error) *Fault {
 	if !ok {
 		m = &mistake{problem: err.Error()}
 	}
+	if show(m.suggestion) != m.suggestion { // long, or with what is not shown
+		m = &mistake{problem: m.problem}
+	}
 	f := &Fault{File: d.file, Field: p.path, Value: show(value), Problem: m.problem, Suggestion: m.suggestion}
 	if p.node != nil {
 		if origin, ok := d.origins[p.node]; ok {
@@ -54,6 +58,28 @@ func (d *decoder) complain(p place, value string, err error) *Fault {
 
 func (d *decoder) complainf(p place, format string, args ...any) {
 	d.complain(p, "", &mistake{problem: fmt.Sprintf(format, args...)})
+}
+
+// keyPath returns the path of a key of a section. What cannot be in a name is left out
+// here and in the lines of the file.
+func (d *decoder) keyPath(path string, key *yaml.Node) string {
+	shown, whole := showKey(key.Value)
+	if key.ShortTag() == "!!merge" {
+		return join(path, key.Value)
+	}
+	if !whole {
+		d.hideFrom(key.Line, key.Column+utf8.RuneCountInString(shown)-1)
+	}
+	return join(path, shown)
+}
+
+// joined returns the fault of a key in which a value is stuck to the name, as in
+// {X-Site:shop}, and the given one for all other keys.
+func joined(key string, wrong *mistake) *mistake {
+	if i := strings.IndexAny(key, ":="); i > 0 && token.MatchString(key[:i]) {
+		return &mistake{problem: "must be a name, a colon, a blank and a value; put a blank after the colon"}
+	}
+	return wrong
 }
 
 // step counts a value. It returns false if there are too many.
@@ -93,7 +119,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 	written, meant := map[string]bool{}, map[string]bool{}
 	for _, e := range d.entries(p, n) {
 		name := e.key.Value
-		at := place{join(p.path, name), e.value}
+		at := place{d.keyPath(p.path, e.key), e.value}
 		if p.path == "" && strings.HasPrefix(name, "x-") {
 			continue
 		}
@@ -103,6 +129,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 			d.hide(e.value)
 			wrong := d.unknown(name, fields)
 			meant[wrong.suggestion] = true
+			wrong = joined(name, wrong)
 			d.complain(at, "", wrong)
 			continue
 		}
@@ -268,7 +295,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 	m := reflect.MakeMap(f.typ)
 	names := map[string]bool{}
 	for _, e := range d.entries(p, n) {
-		at := place{join(p.path, e.key.Value), e.value}
+		at := place{d.keyPath(p.path, e.key), e.value}
 		if f.secret {
 			d.hide(e.value)
 		}
@@ -276,7 +303,8 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 			return
 		}
 		if wrong := forms[f.form].check(e.key.Value); wrong != nil {
-			d.complain(place{at.path, e.key}, "", f.withExample(wrong))
+			d.hide(e.value)
+			d.complain(place{at.path, e.key}, "", f.withExample(joined(e.key.Value, wrong)))
 			continue
 		}
 		name := http.CanonicalHeaderKey(e.key.Value)
@@ -350,11 +378,18 @@ func (d *decoder) hide(n *yaml.Node) {
 		return
 	}
 	d.values++
-	if from, ok := d.secrets[n.Line]; n.Kind == yaml.ScalarNode && (!ok || n.Column < from) {
-		d.secrets[n.Line] = n.Column
+	if n.Kind == yaml.ScalarNode {
+		d.hideFrom(n.Line, n.Column)
 	}
 	for _, c := range n.Content {
 		d.hide(c)
+	}
+}
+
+// hideFrom removes a line from a column on.
+func (d *decoder) hideFrom(line, column int) {
+	if from, ok := d.secrets[line]; !ok || column < from {
+		d.secrets[line] = column
 	}
 }
 

@@ -24,7 +24,7 @@ func (d *decoder) collect(p place, n *yaml.Node, have map[string]bool, out *[]en
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), n.Content[i+1]
-		at := place{join(p.path, key.Value), key}
+		at := place{d.keyPath(p.path, key), key}
 		first := own[key.Value]
 		switch {
 		case !d.step(at):

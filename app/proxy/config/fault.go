@@ -116,20 +116,42 @@ func (f Faults) sorted() Faults {
 
 const (
 	maxValue   = 80  // characters of a value that are shown
+	maxKey     = 64  // of a key
 	maxSnippet = 160 // characters of a line that are shown
 )
 
 var (
 	// userinfo matches up to the last @ of a value, because a password may contain
-	// anything, such as a slash. bareUser matches a user before an address.
+	// anything, such as a slash. bareUser matches a user before an address, and word a
+	// password without a user.
 	userinfo    = regexp.MustCompile(`(\w://)(?:\S*|[^"]*)@`)
 	bareUser    = regexp.MustCompile(`[^\s"'\[\]{},:/]*:[^\s"'\[\]{},/][^\s"'\[\]{},]*@`)
+	word        = regexp.MustCompile(`(\w+://)?[^\s"'\[\]{},]*@`)
+	urlQuery    = regexp.MustCompile(`(?s)(://[^\s"'?#]*[?#]).*`)
+	query       = regexp.MustCompile(`(?s)(\?)[^\s"'?=#]*=.*`)
 	secretValue = regexp.MustCompile(`(?i)^(.*?(?:token|secret|passw|authoriz|cookie|credential|api[-_]?key|private)[\w-]*["']?\s*:\s*).+$`)
 	notSecret   = regexp.MustCompile(`(?i)_file["']?\s*:|_cookies["']?\s*:`)
 )
 
+// withoutUser removes what can be secret in URLs and addresses: the user, the password and
+// the query. Whatever follows a query is removed with it, because its end is unknown.
 func withoutUser(text string) string {
-	return bareUser.ReplaceAllString(userinfo.ReplaceAllString(text, "$1…@"), "…@")
+	text = bareUser.ReplaceAllString(userinfo.ReplaceAllString(text, "$1…@"), "…@")
+	text = urlQuery.ReplaceAllString(word.ReplaceAllString(text, "$1…@"), "$1…")
+	return query.ReplaceAllString(text, "$1…")
+}
+
+// showKey returns a key in a form that is safe to show. Inside {}, YAML reads name:value
+// without a blank as a key, so what follows a name can be a secret.
+func showKey(key string) (shown string, whole bool) {
+	end := strings.IndexFunc(key, func(r rune) bool { return !token.MatchString(string(r)) })
+	if end < 0 && len(key) <= maxKey {
+		return key, true
+	}
+	if end < 0 || end > maxKey {
+		end = maxKey
+	}
+	return key[:end] + "…", false
 }
 
 // show returns a value in a form that is safe to show.

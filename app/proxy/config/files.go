@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
+	"unicode"
 
 	"github.com/weir-go/weir/app/proxy/errorpage"
 	"github.com/weir-go/weir/console"
@@ -54,6 +57,23 @@ func readSecret(name string) (string, error) {
 		return "", &mistake{problem: "is empty"}
 	}
 	return string(text), nil
+}
+
+// noFile records that a file with a secret cannot be used. A secret that was written in
+// place of the name of its file is not shown: there is no such file, and the text does
+// not look like the name of one.
+func (d *decoder) noFile(path, file string, err error) {
+	p := d.place(path)
+	if written := p.node; written != nil && d.nodes[path] != nil {
+		written = resolve(written)
+		_, missing := os.Stat(file)
+		bare := !strings.ContainsAny(written.Value, "/.") || strings.ContainsFunc(written.Value, unicode.IsSpace)
+		if bare && errors.Is(missing, fs.ErrNotExist) {
+			d.hide(written)
+			file, err = "…", &mistake{problem: err.Error() + "; name a file that holds the secret"}
+		}
+	}
+	d.complain(p, file, err)
 }
 
 // exposed reports who else can read a file with a secret, or nil. Systems that mount

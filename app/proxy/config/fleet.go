@@ -138,7 +138,7 @@ func (d *decoder) checkPassword(c *Config, at, username, file string) {
 		return
 	}
 	if _, err := readSecret(file); err != nil {
-		d.complain(d.place(path), file, err)
+		d.noFile(path, file, err)
 	} else if m := exposed(file); m != nil {
 		d.warn(c, path, file, m.problem)
 	}

@@ -163,7 +163,7 @@ func (d *decoder) checkJobs(c *Config) {
 	}
 	if j.TokenFile != "" {
 		if _, err := readToken(j.TokenFile); err != nil {
-			d.complain(d.place(at+".token_file"), j.TokenFile, err)
+			d.noFile(at+".token_file", j.TokenFile, err)
 		} else if m := exposed(j.TokenFile); m != nil {
 			d.warn(c, at+".token_file", j.TokenFile, m.problem)
 		}
@@ -206,7 +206,7 @@ func (d *decoder) checkServers(c *Config, j *Jobs) {
 	}
 	if j.Credentials != "" {
 		if _, err := os.Stat(j.Credentials); err != nil {
-			d.complain(d.place("jobs.credentials_file"), j.Credentials, cannotRead(err))
+			d.noFile("jobs.credentials_file", j.Credentials, cannotRead(err))
 		} else if m := exposed(j.Credentials); m != nil {
 			d.warn(c, "jobs.credentials_file", j.Credentials, m.problem)
 		}

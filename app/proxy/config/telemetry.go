@@ -118,7 +118,7 @@ func (d *decoder) checkTelemetry(c *Config) {
 func (d *decoder) checkFiled(c *Config, at string, files map[string]string, set Fields, by string) {
 	for name, file := range files {
 		if _, err := readHeader(file); err != nil {
-			d.complain(d.place(at+name), file, err)
+			d.noFile(at+name, file, err)
 		} else if m := exposed(file); m != nil {
 			d.warn(c, at+name, file, m.problem)
 		}
