@@ -1,21 +1,17 @@
 package config
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/listen"
-	"github.com/weir-go/weir/gateway"
 )
 
 // defaultListen is the address of the listener if none is configured.
@@ -56,7 +52,6 @@ func (d *decoder) warn(c *Config, path, value, problem string) {
 // It also runs if there are other faults, so it ignores settings that are empty because
 // of those. It also fills in defaults that depend on other settings.
 func (d *decoder) check(c *Config) {
-	good := len(d.faults) == 0
 	d.checkListeners(c)
 	d.checkAdmin(c)
 	d.checkErrorPages(c)
@@ -66,9 +61,7 @@ func (d *decoder) check(c *Config) {
 	d.checkFleet(c)
 	d.checkJobs(c)
 	d.checkTelemetry(c)
-	if good && len(d.faults) == 0 {
-		d.checkGateway(c)
-	}
+	d.checkGateway(c)
 }
 
 func (d *decoder) checkListeners(c *Config) {
@@ -91,7 +84,7 @@ func (d *decoder) checkListeners(c *Config) {
 				d.wrong(path+".h2c", "true", "is for listeners without tls; with tls, HTTP/2 is always served", "")
 			}
 		}
-		if l.ProxyProtocol && len(c.TrustedProxies) == 0 && d.nodes["trusted_proxies"] == nil {
+		if l.ProxyProtocol && len(c.TrustedProxies) == 0 && d.absent("trusted_proxies") {
 			d.wrong(path+".proxy_protocol", "true", "needs trusted_proxies, the peers that may send it", "")
 		}
 	}
@@ -144,7 +137,7 @@ func (d *decoder) checkCertificates(c *Config, path string, t *TLS) {
 		at := paths[e.At] + ".cert"
 		if leaves[e.At].Names != nil {
 			k := slices.IndexFunc(leaves[e.At].Names, func(name string) bool { return strings.EqualFold(name, e.Name) })
-			at = fmt.Sprintf("%s.names[%d]", paths[e.At], k)
+			at = d.item(fmt.Sprintf("%s.names[%d]", paths[e.At], k))
 		}
 		problem := e.Problem
 		if e.Other >= 0 {
@@ -164,12 +157,12 @@ func (d *decoder) checkAdmin(c *Config) {
 		}
 	}
 	if a.Address == "" {
-		if a.TokenFile != "" && !d.faulty("admin.address") {
+		if a.TokenFile != "" && !d.doubtful("admin.address") {
 			d.warn(c, "admin.token_file", a.TokenFile, "has no effect without admin.address")
 		}
 		return
 	}
-	if !onLoopback(a.Address) && d.nodes["admin.token_file"] == nil {
+	if !onLoopback(a.Address) && d.absent("admin.token_file") {
 		d.wrong("admin.address", a.Address, "is not on loopback, and needs admin.token_file", "")
 	}
 	for i, l := range c.Listen {
@@ -188,27 +181,24 @@ func onLoopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// faulty reports whether a setting already has a fault.
-func (d *decoder) faulty(path string) bool {
-	return slices.ContainsFunc(d.faults, func(f *Fault) bool {
-		return f.Field == path || strings.HasPrefix(f.Field, path+".") || strings.HasPrefix(f.Field, path+"[")
-	})
-}
-
 func (d *decoder) checkUpstreams(c *Config) {
-	if len(c.Upstreams) == 0 && !d.faulty("upstreams") {
+	if len(c.Upstreams) == 0 && !d.doubtful("upstreams") {
 		d.wrong("upstreams", "", "is missing: name the server behind the proxy, here or with --upstream URL", "")
 	}
 	first := map[string]int{}
 	for i, u := range c.Upstreams {
 		path := fmt.Sprintf("upstreams[%d]", i)
 		d.unique(first, path, "upstreams", u.Name, i)
+		servers := map[string]string{}
 		for j, s := range u.Servers {
-			if k := slices.Index(u.Servers[:j], s); k >= 0 {
-				d.wrong(fmt.Sprintf("%s.servers[%d]", path, j), s, fmt.Sprintf("is a duplicate of servers[%d]", k), "")
+			at := d.item(fmt.Sprintf("%s.servers[%d]", path, j))
+			if before, taken := servers[s]; taken {
+				d.wrong(at, s, "is a duplicate of "+strings.TrimPrefix(before, path+"."), "")
+			} else {
+				servers[s] = at
 			}
 		}
-		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.faulty(path+".concurrency") {
+		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.doubtful(path+".concurrency") {
 			d.wrong(path+".concurrency", u.Concurrency.String(), fmt.Sprintf("must be 1 to %d with adaptive", maxAdaptive), "")
 		}
 		if u.TLS != nil {
@@ -224,10 +214,10 @@ func (d *decoder) checkClientTLS(c *Config, path string, t UpstreamTLS) {
 			d.complain(d.place(path+".ca"), t.CA, err)
 		}
 	}
-	if d.nodes[path+".cert"] != nil && d.nodes[path+".key"] == nil {
+	if d.nodes[path+".cert"] != nil && d.absent(path+".key") {
 		d.wrong(path+".key", "", "is missing: a certificate needs its key", "")
 	}
-	if d.nodes[path+".key"] != nil && d.nodes[path+".cert"] == nil {
+	if d.nodes[path+".key"] != nil && d.absent(path+".cert") {
 		d.wrong(path+".cert", "", "is missing: a key needs its certificate", "")
 	}
 	d.checkPair(c, path, t.Cert, t.Key)
@@ -246,7 +236,7 @@ func (d *decoder) unique(first map[string]int, path, list, name string, i int) {
 }
 
 func (d *decoder) checkRoutes(c *Config) {
-	if len(c.Routes) == 0 && !d.faulty("routes") {
+	if len(c.Routes) == 0 && !d.doubtful("routes") {
 		switch len(c.Upstreams) {
 		case 0:
 		case 1:
@@ -273,7 +263,7 @@ func (d *decoder) checkVary(c *Config, r *Route, path string) {
 	for i, name := range r.Cache.Vary {
 		is := func(other string) bool { return strings.EqualFold(other, name) }
 		if slices.ContainsFunc(r.Request.Remove, is) {
-			d.warn(c, fmt.Sprintf("%s.cache.vary[%d]", path, i), name, "is also in request.remove: the origin does not get the field, so its responses cannot depend on it")
+			d.warn(c, d.item(fmt.Sprintf("%s.cache.vary[%d]", path, i)), name, "is also in request.remove: the origin does not get the field, so its responses cannot depend on it")
 		}
 	}
 }
@@ -294,7 +284,7 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	switch at := path + ".upstream"; {
 	case !known:
-	case r.Upstream == "" && len(names) > 1 && d.nodes[at] == nil:
+	case r.Upstream == "" && len(names) > 1 && d.absent(at):
 		d.wrong(at, "", "is missing; the upstreams are "+strings.Join(names, ", "), "")
 	case r.Upstream == "" && len(names) == 1 && d.nodes[at] == nil:
 		r.Upstream = names[0]
@@ -306,7 +296,9 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 		d.wrong(at, r.Upstream, problem, near)
 	}
 	if half := c.Cache.Memory / 2; half > 0 && r.Cache.MaxObject > half {
-		if at := path + ".cache.max_object"; d.nodes[at] != nil {
+		if at := path + ".cache.max_object"; d.nodes[at] != nil && d.doubtful("cache.memory") {
+			r.Cache.MaxObject = half
+		} else if d.nodes[at] != nil {
 			d.wrong(at, r.Cache.MaxObject.String(), fmt.Sprintf("must be at most half of cache.memory, which is %v", c.Cache.Memory), "")
 		} else {
 			r.Cache.MaxObject = half
@@ -327,62 +319,6 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 		r.Rate.Burst = r.Rate.Requests
 	}
 	d.checkFiled(c, path+".request.set_from_file.", r.Request.SetFrom, r.Request.Set, "set")
-}
-
-// indexed matches a path of the gateway within one of its lists.
-var indexed = regexp.MustCompile(`^(?:Config\.)?(Upstreams|Routes)\[(\d+)\]\.?(.*)$`)
-
-// checkGateway has the gateway validate its configuration, and reports the gateway's
-// errors with the names of the settings in the file.
-func (d *decoder) checkGateway(c *Config) {
-	g, err := c.gateway()
-	if err == nil {
-		err = d.validate(g)
-	}
-	for _, err := range flatten(err) {
-		option, ok := errors.AsType[*gateway.OptionError](err)
-		if !ok {
-			d.faults = append(d.faults, &Fault{File: cmp.Or(d.file, "--upstream"), Problem: err.Error()})
-			continue
-		}
-		path, secret := translate(option.Field)
-		value := fmt.Sprint(option.Value)
-		if text, err := strconv.Unquote(value); err == nil {
-			value = text
-		}
-		if secret {
-			value = ""
-		}
-		d.complain(d.place(path), value, &mistake{problem: "must be " + option.Bound})
-	}
-}
-
-// translate turns a path of the gateway into the path of a setting.
-func translate(field string) (path string, secret bool) {
-	fields, prefix, rest := root, "", strings.TrimPrefix(field, "Config.")
-	if m := indexed.FindStringSubmatch(field); m != nil {
-		list := strings.ToLower(m[1])
-		fields, prefix, rest = fieldNamed(root, list).fields, fmt.Sprintf("%s[%s]", list, m[2]), m[3]
-	}
-	addresses := gatewayAddresses(fields)
-	index := ""
-	for at := rest; at != ""; {
-		if ours, ok := addresses[at]; ok {
-			if name, err := strconv.Unquote(strings.Trim(index, "[]")); err == nil {
-				index = "." + name // of a header field
-			}
-			return join(prefix, ours) + index, strings.HasPrefix(at, "SetRe")
-		}
-		i := strings.LastIndexAny(at, ".[")
-		if i < 0 {
-			break
-		}
-		if at[i] == '[' && index == "" {
-			index = at[i:]
-		}
-		at = at[:i]
-	}
-	return join(prefix, rest), false
 }
 
 // flatten splits joined errors.

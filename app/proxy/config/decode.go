@@ -27,7 +27,13 @@ type decoder struct {
 	secrets map[int]int           // the column from which a line is hidden
 	values  int
 
-	validate func(gateway.Config) error
+	kept  map[string][]int // the indexes of the items that lists with faulty items still have
+	meant map[string]bool  // settings that unknown fields were probably meant to be
+
+	known     int             // faults that are in the maps below
+	exact     map[string]bool // the paths of faults
+	ancestors map[string]bool // the paths above those
+	validate  func(gateway.Config) error
 }
 
 // A place is a setting in a file: its path, and the node of its value.
@@ -82,6 +88,13 @@ func joined(key string, wrong *mistake) *mistake {
 	return wrong
 }
 
+// mean records what a name in a section was probably meant to be.
+func (d *decoder) mean(path, name string) {
+	if name != "" {
+		d.meant[join(path, name)] = true
+	}
+}
+
 // step counts a value. It returns false if there are too many.
 func (d *decoder) step(p place) bool {
 	if d.values++; d.values == MaxValues+1 {
@@ -116,7 +129,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields, not " + kindOf(n) + rightForm(p.path)})
 		return
 	}
-	written, meant := map[string]bool{}, map[string]bool{}
+	written := map[string]bool{}
 	for _, e := range d.entries(p, n) {
 		name := e.key.Value
 		at := place{d.keyPath(p.path, e.key), e.value}
@@ -128,7 +141,10 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 			at.node = e.key
 			d.hide(e.value)
 			wrong := d.unknown(name, fields)
-			meant[wrong.suggestion] = true
+			d.mean(p.path, wrong.suggestion)
+			if i := strings.IndexAny(name, ":="); i > 0 {
+				d.mean(p.path, name[:i])
+			}
 			wrong = joined(name, wrong)
 			d.complain(at, "", wrong)
 			continue
@@ -140,7 +156,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 		}
 	}
 	for _, f := range fields {
-		if f.required && !written[f.name] && !meant[f.name] && p.path != "" {
+		if f.required && !written[f.name] && !d.meant[join(p.path, f.name)] && p.path != "" {
 			d.complain(place{join(p.path, f.name), p.node}, "", &mistake{problem: "is missing"})
 		}
 	}
@@ -211,6 +227,7 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		d.complainf(p, "must have at least %d", f.least)
 	}
 	list := reflect.MakeSlice(f.typ, 0, len(n.Content))
+	kept := make([]int, 0, len(n.Content))
 	for i, item := range n.Content {
 		at := place{fmt.Sprintf("%s[%d]", p.path, i), item}
 		d.seen(at)
@@ -219,7 +236,7 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		}
 		if f.fields == nil {
 			if value, ok := d.scalar(at, f); ok {
-				list = reflect.Append(list, value)
+				list, kept = reflect.Append(list, value), append(kept, i)
 			}
 			continue
 		}
@@ -227,6 +244,9 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		setDefaults(f.fields, value)
 		d.section(at, f.fields, value)
 		list = reflect.Append(list, value)
+	}
+	if f.fields == nil && len(kept) < len(n.Content) {
+		d.kept[p.path] = kept
 	}
 	if list.Len() == 0 && f.def == "" {
 		list = reflect.Zero(f.typ) // so that [] and no value are the same

@@ -99,7 +99,7 @@ func (c *Config) Redis() (*RedisAccess, error) {
 
 // checkFleet checks the combination of the fleet's settings.
 func (d *decoder) checkFleet(c *Config) {
-	if c.Fleet == nil {
+	if c.Fleet == nil || d.condemned("fleet") {
 		return
 	}
 	if d.nodes["fleet.max_cooling"] == nil {
@@ -109,7 +109,7 @@ func (d *decoder) checkFleet(c *Config) {
 	const at = "fleet.redis"
 	for i, a := range r.Addresses {
 		if host, _, err := net.SplitHostPort(a); err == nil && host == "" {
-			d.wrong(fmt.Sprintf("%s.addresses[%d]", at, i), a, "must have a host", "")
+			d.wrong(d.item(fmt.Sprintf("%s.addresses[%d]", at, i)), a, "must have a host", "")
 		}
 	}
 	if len(r.Addresses) > 1 && !r.Cluster && r.Sentinel == nil && !d.faulty(at) {
@@ -131,7 +131,7 @@ func (d *decoder) checkFleet(c *Config) {
 // checkPassword checks a username and its password file.
 func (d *decoder) checkPassword(c *Config, at, username, file string) {
 	path := at + ".password_file"
-	if username != "" && d.nodes[path] == nil {
+	if username != "" && d.absent(path) {
 		d.wrong(path, "", "is missing: a username needs its password", "")
 	}
 	if file == "" {
@@ -151,7 +151,7 @@ func (d *decoder) checkRateFailure(c *Config) {
 	if f.RateFailure == "local_share" && f.Instances == 0 && !d.faulty("fleet.instances") {
 		d.wrong("fleet.instances", "", "is missing: local_share needs the maximum number of proxies", "")
 	}
-	if f.RateFailure != "" || d.nodes[at] != nil {
+	if f.RateFailure != "" || !d.absent(at) {
 		return
 	}
 	for i, r := range c.Routes {

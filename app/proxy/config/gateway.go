@@ -189,14 +189,19 @@ func gatewayAddresses(fields []*field) map[string]string {
 				to = join(theirs, strings.TrimPrefix(f.gw, "!"))
 				out[to] = at
 			}
-			if f.isSection() {
+			switch {
+			case f.isSection():
 				add(f.fields, at, to)
+			case f.fields != nil && f.gw != "":
+				add(f.fields, at+"[]", to+"[]")
 			}
 		}
 	}
 	add(fields, "", "")
-	if _, ok := out["Rate"]; ok {
-		out["RateBy"] = out["Rate"] + ".by"
+	for _, in := range []string{"", "Routes[]."} {
+		if ours, ok := out[in+"Rate"]; ok {
+			out[in+"RateBy"] = ours + ".by"
+		}
 	}
 	return out
 }

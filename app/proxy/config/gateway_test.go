@@ -149,7 +149,7 @@ func TestGatewayHasTheLastWord(t *testing.T) {
   - {name: b, path: /%zz}
 `)
 	want := []string{
-		`weir.yaml:3:28: routes[0].hosts[1]: "A.B" must be no host that was named before`,
+		`weir.yaml:3:28: routes[0].hosts[1]: "A.B" is already in the list: hosts are case-insensitive`,
 		`weir.yaml:3:72: routes[0].request.set.Connection: must be a field that does not concern the connection or the framing`,
 		`weir.yaml:3:90: routes[0].request.remove[0]: "Host" must be a field that does not concern the connection or the framing`,
 		"weir.yaml:4:21: routes[1].path: \"/%zz\" must be a path, escaped, without a query, perhaps with \"=\" before it",

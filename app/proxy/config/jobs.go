@@ -154,7 +154,7 @@ func (d *decoder) checkJobs(c *Config) {
 	switch {
 	case own && others:
 		d.wrong(at+".nats", "", "cannot be combined with dir: jobs are stored in one of the two", "")
-	case !own && !others && !d.faulty(at):
+	case !own && !others && !d.doubtful(at):
 		d.wrong(at+".dir", "", "is missing: name a folder for the jobs, or servers in nats", "")
 	case own:
 		d.checkEmbedded(j)
@@ -185,7 +185,7 @@ func (d *decoder) checkEmbedded(j *Jobs) {
 			d.wrong("jobs."+name, "", "is for servers in nats", "")
 		}
 	}
-	if j.Listen != "" && !onLoopback(j.Listen) && d.nodes["jobs.token_file"] == nil {
+	if j.Listen != "" && !onLoopback(j.Listen) && d.absent("jobs.token_file") {
 		d.wrong("jobs.listen", j.Listen, "is not on loopback, and needs jobs.token_file", "")
 	}
 	if host, _, err := net.SplitHostPort(j.Listen); err == nil && host == "" {
@@ -232,7 +232,7 @@ func (d *decoder) checkFormerly(c *Config) {
 			continue
 		}
 		for k, name := range r.Async.Formerly {
-			at := fmt.Sprintf("%s[%d]", list, k)
+			at := d.item(fmt.Sprintf("%s[%d]", list, k))
 			other, taken := present[name]
 			switch {
 			case name == r.Name:
@@ -259,13 +259,13 @@ func (d *decoder) checkAsync(c *Config) {
 		}
 		any = true
 		at := fmt.Sprintf("routes[%d].async", i)
-		if c.Jobs == nil && d.nodes["jobs"] == nil {
+		if c.Jobs == nil && d.absent("jobs") {
 			d.wrong(at, "", "needs the section jobs, which configures where jobs are stored, such as jobs: {dir: jobs}", "")
 		}
 		if r.Name != "" && !jobshttp.ValidName(r.Name) && !d.faulty(fmt.Sprintf("routes[%d].name", i)) {
 			d.wrong(fmt.Sprintf("routes[%d].name", i), r.Name, "names a route with async: it must be 1 to 59 letters, digits, dashes and underscores, and not end in -once", "")
 		}
-		if a.MaxBackoff < a.Backoff {
+		if a.MaxBackoff < a.Backoff && !d.doubtful(at+".backoff") && !d.doubtful(at+".max_backoff") {
 			d.wrong(at+".max_backoff", a.MaxBackoff.String(), fmt.Sprintf("must be at least backoff, which is %v", a.Backoff), "")
 		}
 		if a.Timeout != Duration(jobs.DefaultAttemptTimeout) && r.Timeout != None && (a.Timeout == None || a.Timeout > r.Timeout) {

@@ -22,6 +22,11 @@ func Load(s Source) (*Config, error) {
 		origins: map[*yaml.Node]string{},
 		nodes:   map[string]*yaml.Node{},
 		secrets: map[int]int{},
+		kept:    map[string][]int{},
+		meant:   map[string]bool{},
+
+		exact:     map[string]bool{},
+		ancestors: map[string]bool{},
 
 		validate: s.validate,
 	}
