@@ -246,12 +246,17 @@ func (d *decoder) checkRoutes(c *Config) {
 			d.wrong("routes", "", "is missing: with several upstreams, routes must select the upstream of each request", "")
 		}
 	}
+	var names []string // of upstreams
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	first := map[string]int{}
 	for i := range c.Routes {
 		r := &c.Routes[i]
 		path := fmt.Sprintf("routes[%d]", i)
 		d.unique(first, path, "routes", r.Name, i)
-		d.checkRoute(c, r, path)
+		d.checkRoute(c, r, path, names)
 		if j := slices.IndexFunc(c.Routes[:i], func(before Route) bool { return before.covers(*r) }); j >= 0 {
 			d.warn(c, path, "", fmt.Sprintf("gets no requests, because routes[%d] matches all of them first", j))
 		}
@@ -275,23 +280,24 @@ func (r Route) covers(later Route) bool {
 		slices.Index(spellings, r.Match) >= slices.Index(spellings, later.Match)
 }
 
-func (d *decoder) checkRoute(c *Config, r *Route, path string) {
-	var names []string
-	for _, u := range c.Upstreams {
-		names = append(names, u.Name)
-	}
-	known := len(names) > 0 && !slices.Contains(names, "")
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
+// checkRoute checks a route. names are those of the upstreams, sorted; one that is faulty is
+// empty.
+func (d *decoder) checkRoute(c *Config, r *Route, path string, names []string) {
+	known := len(names) > 0 && names[0] != ""
+	isKnown := func(name string) bool { _, ok := slices.BinarySearch(names, name); return ok }
 	switch at := path + ".upstream"; {
 	case !known:
 	case r.Upstream == "" && len(names) > 1 && d.absent(at):
-		d.wrong(at, "", "is missing; the upstreams are "+strings.Join(names, ", "), "")
+		d.wrong(at, "", "is missing; the upstreams are "+some(names), "")
 	case r.Upstream == "" && len(names) == 1 && d.nodes[at] == nil:
 		r.Upstream = names[0]
-	case r.Upstream != "" && !slices.Contains(names, r.Upstream):
-		problem, near := "is not an upstream", nearest(r.Upstream, names)
+	case r.Upstream != "" && !isKnown(r.Upstream):
+		problem, near := "is not an upstream", ""
+		if len(d.faults) <= MaxFaults { // the others are not shown
+			near = nearest(r.Upstream, names)
+		}
 		if near == "" {
-			problem += "; the upstreams are " + strings.Join(names, ", ")
+			problem += "; the upstreams are " + some(names)
 		}
 		d.wrong(at, r.Upstream, problem, near)
 	}

@@ -82,7 +82,7 @@ func (d *decoder) keyPath(path string, key *yaml.Node) string {
 // joined returns the fault of a key in which a value is stuck to the name, as in
 // {X-Site:shop}, and the given one for all other keys.
 func joined(key string, wrong *mistake) *mistake {
-	if i := strings.IndexAny(key, ":="); i > 0 && token.MatchString(key[:i]) {
+	if i := strings.IndexAny(start(key), ":="); i > 0 && token.MatchString(key[:i]) {
 		return &mistake{problem: "must be a name, a colon, a blank and a value; put a blank after the colon"}
 	}
 	return wrong
@@ -142,7 +142,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 			d.hide(e.value)
 			wrong := d.unknown(name, fields)
 			d.mean(p.path, wrong.suggestion)
-			if i := strings.IndexAny(name, ":="); i > 0 {
+			if i := strings.IndexAny(start(name), ":="); i > 0 {
 				d.mean(p.path, name[:i])
 			}
 			wrong = joined(name, wrong)

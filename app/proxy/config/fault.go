@@ -144,14 +144,12 @@ func withoutUser(text string) string {
 // showKey returns a key in a form that is safe to show. Inside {}, YAML reads name:value
 // without a blank as a key, so what follows a name can be a secret.
 func showKey(key string) (shown string, whole bool) {
-	end := strings.IndexFunc(key, func(r rune) bool { return !token.MatchString(string(r)) })
-	if end < 0 && len(key) <= maxKey {
-		return key, true
+	for i := range len(key) {
+		if i == maxKey || !token.MatchString(key[i:i+1]) {
+			return key[:i] + "…", false
+		}
 	}
-	if end < 0 || end > maxKey {
-		end = maxKey
-	}
-	return key[:end] + "…", false
+	return key, true
 }
 
 // show returns a value in a form that is safe to show.

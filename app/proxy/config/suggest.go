@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 // nearest returns the name that word probably means, or "".
 func nearest(word string, names []string) string {
+	word = start(word)
 	best, bestDistance := "", 0
 	plain := plainName(word)
 	for _, name := range names {
@@ -20,6 +22,19 @@ func nearest(word string, names []string) string {
 		}
 	}
 	return best
+}
+
+// start returns the start of a word. A longer word is not a typo of a name, and a file can
+// contain many that are very long.
+func start(word string) string {
+	const most = 64 + 1
+	n := 0
+	for i := range word {
+		if n++; n > most {
+			return word[:i]
+		}
+	}
+	return word
 }
 
 // plainName removes differences in spelling: readTimeout, read-timeout, READ_TIMEOUT.
@@ -63,6 +78,15 @@ func alternatives(words []string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// some lists names, the first ones of many.
+func some(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // sections returns the sections in which a field of that name exists.
@@ -125,6 +149,7 @@ func eachField(fields []*field, prefix string, visit func(path string, f *field)
 
 // unknownField suggests what an unknown field was probably meant to be.
 func unknownField(name string, fields []*field) *mistake {
+	name = start(name)
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
