@@ -56,10 +56,12 @@ func (d *decoder) check(c *Config) {
 	d.checkAdmin(c)
 	d.checkErrorPages(c)
 	d.checkFolder(c)
+	d.checkFolders(c)
 	d.checkUpstreams(c)
 	d.checkRoutes(c)
 	d.checkFleet(c)
 	d.checkJobs(c)
+	d.checkAddresses(c)
 	d.checkTelemetry(c)
 	d.checkGateway(c)
 }
@@ -68,16 +70,8 @@ func (d *decoder) checkListeners(c *Config) {
 	if len(c.Listen) == 0 {
 		c.Listen = []Listener{{Address: defaultListen}}
 	}
-	first := map[string]int{}
 	for i, l := range c.Listen {
 		path := fmt.Sprintf("listen[%d]", i)
-		if _, port, err := net.SplitHostPort(l.Address); err == nil && port != "0" {
-			if j, taken := first[l.Address]; taken {
-				d.wrong(path+".address", l.Address, fmt.Sprintf("is the address of listen[%d] too", j), "")
-			} else {
-				first[l.Address] = i
-			}
-		}
 		if l.TLS != nil {
 			d.checkCertificates(c, path+".tls", l.TLS)
 			if l.H2C {
@@ -164,11 +158,6 @@ func (d *decoder) checkAdmin(c *Config) {
 	}
 	if !onLoopback(a.Address) && d.absent("admin.token_file") {
 		d.wrong("admin.address", a.Address, "is not on loopback, and needs admin.token_file", "")
-	}
-	for i, l := range c.Listen {
-		if _, port, err := net.SplitHostPort(l.Address); err == nil && port != "0" && l.Address == a.Address {
-			d.wrong("admin.address", a.Address, fmt.Sprintf("is the address of listen[%d] too; clients must not reach the admin listener", i), "")
-		}
 	}
 }
 
