@@ -99,6 +99,6 @@ type Loops struct {
 // Memory limits the store.
 type Memory struct {
 	Memory  Size   `yaml:"memory" default:"64MiB" min:"1MiB" max:"1TiB" help:"Limit on stored responses and on buffers of calls in flight."`
-	Dir     string `yaml:"dir,omitempty" form:"file" help:"Folder in which responses survive a restart. It belongs to this proxy alone, and is created if it does not exist. Without it responses are in memory only. See the page on keeping the cache."`
+	Dir     string `yaml:"dir,omitempty" form:"dir" help:"Folder in which responses survive a restart. It belongs to this proxy alone, and is created if it does not exist. Without it responses are in memory only. See the page on keeping the cache."`
 	DirSize Size   `yaml:"dir_size" default:"1GiB" min:"16MiB" max:"16TiB" help:"Limit on all files in dir."`
 }

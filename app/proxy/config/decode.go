@@ -218,7 +218,9 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
 		m := &mistake{problem: "must be a list, not " + kindOf(n) + rightForm(p.path)}
 		if n.Kind == yaml.ScalarNode && f.fields == nil {
-			m.suggestion = "[" + n.Value + "]"
+			if _, err := f.parse(n.Value); err == nil {
+				m.suggestion = "[" + n.Value + "]"
+			}
 		}
 		d.complain(p, scalarValue(n), f.withExample(m))
 		return
@@ -262,7 +264,7 @@ func (d *decoder) scalar(p place, f *field) (reflect.Value, bool) {
 		d.complain(p, scalarValue(n), f.withExample(err))
 		return value, false
 	}
-	if f.form == "file" {
+	if f.form == "file" || f.form == "dir" {
 		value = reflect.ValueOf(d.absolute(p.node, value.String()))
 	}
 	return value, true

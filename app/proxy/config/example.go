@@ -4,7 +4,7 @@ import "strings"
 
 // formExamples are texts of each form.
 var formExamples = map[string]string{
-	"address": "127.0.0.1:8080", "server": "http://127.0.0.1:3000", "network": "10.0.0.0/8", "file": "server.pem",
+	"address": "127.0.0.1:8080", "server": "http://127.0.0.1:3000", "network": "10.0.0.0/8", "file": "server.pem", "dir": "/var/lib/weir",
 	"host": "shop.example", "pattern": "shop.example", "path": "/healthz", "prefix": "/api", "method": "GET",
 	"base": "/api", "param": "utm_*", "hostfield": "api.internal",
 	"field": "X-Site", "token": "session", "cookie": "session", "name": "shop", "nats": "nats://127.0.0.1:4222",

@@ -23,7 +23,8 @@ var forms = map[string]form{
 	"address": {"host:port", checkAddress},
 	"server":  {"URL", checkServer},
 	"network": {"address or network", checkNetwork},
-	"file":    {"file name", checkFile},
+	"file":    {"file name", checkFile("must be the name of a file")},
+	"dir":     {"folder name", checkFile("must be the name of a folder")},
 	"host":    {"host name or address", checkHost},
 	"pattern": {"host or *.host", checkPattern},
 	"path":    {"path", checkPath},
@@ -169,7 +170,7 @@ func checkServer(text string) *mistake {
 		if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
 			return &mistake{problem: want + ", with a port from 1 to 65535"}
 		}
-		if bare := u.Scheme + "://" + u.Host; bare != text && bare+"/" != text {
+		if bare := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(); bare != text && bare+"/" != text {
 			return &mistake{want + ", without a path; base_path of the upstream can add one", bare}
 		}
 		return nil
@@ -233,11 +234,13 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return p, err
 }
 
-func checkFile(text string) *mistake {
-	if text == "" || strings.ContainsRune(text, 0) {
-		return &mistake{problem: "must be the name of a file"}
+func checkFile(problem string) func(string) *mistake {
+	return func(text string) *mistake {
+		if text == "" || strings.ContainsRune(text, 0) {
+			return &mistake{problem: problem}
+		}
+		return nil
 	}
-	return nil
 }
 
 func isPath(text string) bool {

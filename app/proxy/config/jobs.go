@@ -14,7 +14,7 @@ import (
 
 // Jobs configures where the jobs of routes with async are stored, and who runs them.
 type Jobs struct {
-	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which an embedded server stores the jobs. Set this or nats."`
+	Dir         string   `yaml:"dir,omitempty" form:"dir" help:"Folder in which an embedded server stores the jobs. Set this or nats."`
 	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What accepted jobs survive. process: kill -9 of the process. disk: power loss of the server. majority: power loss of a minority of several servers. With dir it is disk by default; process accepts about ten times as many jobs per second. With nats it states how the servers are configured: by default majority if replicas is above 1, otherwise process."`
 	Listen      string   `yaml:"listen,omitempty" form:"address" help:"Host and port at which weir worker and weir jobs reach the jobs in dir. If it is not loopback, token_file is required."`
 	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: required from clients of listen, or sent to the servers in nats."`

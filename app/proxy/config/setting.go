@@ -112,8 +112,31 @@ func (f *field) set(v, value reflect.Value) {
 func (f *field) isSection() bool { return f.fields != nil && !f.isList() }
 
 // parse parses one value, of the field itself or of an item of its list, and checks the
-// bounds. Its error is a *mistake.
+// bounds. Its error is a *mistake, whose suggestion is valid.
 func (f *field) parse(text string) (reflect.Value, error) {
+	v, err := f.read(text)
+	m, ok := err.(*mistake)
+	if !ok {
+		return v, err
+	}
+	out := *m
+	if out.problem == tooLarge && f.span() != "" {
+		out.problem += ": it must be " + f.span()
+	}
+	if out.suggestion == "" {
+		return v, &out
+	}
+	if _, err := f.read(out.suggestion); err != nil {
+		out.suggestion = ""
+		if span := f.span(); span != "" && err.Error() == "must be "+span {
+			out.problem += "; it " + err.Error()
+		}
+	}
+	return v, &out
+}
+
+// read is parse, with suggestions that can be invalid.
+func (f *field) read(text string) (reflect.Value, error) {
 	t := f.valueType()
 	if text == none && !f.noNone {
 		if t.Kind() == reflect.String {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -81,6 +82,11 @@ type mistake struct{ problem, suggestion string }
 
 func (m *mistake) Error() string { return m.problem }
 
+// tooLarge is the problem of a number that this program cannot represent.
+const tooLarge = "is too large"
+
+var writtenDuration = regexp.MustCompile(patternDuration)
+
 var wordyTime = regexp.MustCompile(`^([0-9.]+) *(s|m|h|d|[num]s|secs?|seconds?|mins?|minutes?|hours?|hrs?|days?|millis|milliseconds?)$`)
 
 func parseDuration(text string) (Duration, error) {
@@ -89,6 +95,9 @@ func parseDuration(text string) (Duration, error) {
 	}
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return 0, &mistake{"has no unit", ifDuration(text + "s")}
+	}
+	if writtenDuration.MatchString(text) {
+		return 0, &mistake{problem: tooLarge}
 	}
 	m := wordyTime.FindStringSubmatch(strings.ToLower(text))
 	if m == nil {
@@ -111,8 +120,12 @@ func parseDuration(text string) (Duration, error) {
 
 // ifDuration returns text if it is a duration, and "" otherwise.
 func ifDuration(text string) string {
-	if _, err := time.ParseDuration(text); err != nil {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
 		return ""
+	case d == 0:
+		return "0s" // also for -0
 	}
 	return text
 }
@@ -129,7 +142,7 @@ func parseSize(text string) (Size, error) {
 	if digits(number) {
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n > math.MaxInt64>>(10*unit) {
-			return 0, &mistake{problem: "is too large"}
+			return 0, &mistake{problem: tooLarge}
 		}
 		return Size(n << (10 * unit)), nil
 	}
@@ -158,6 +171,9 @@ func parseInt(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err == nil && digits(strings.TrimPrefix(text, "-")) {
 		return n, nil
+	}
+	if digits(strings.TrimPrefix(text, "-")) && errors.Is(err, strconv.ErrRange) && text[0] != '-' {
+		return 0, &mistake{problem: tooLarge}
 	}
 	wrong := &mistake{problem: "must be a whole number"}
 	if loose, err := strconv.ParseInt(strings.TrimLeft(strings.ReplaceAll(text, "_", ""), "0"), 10, 64); err == nil {
