@@ -25,6 +25,7 @@ type decoder struct {
 	origins map[*yaml.Node]string // nodes that come from flags and variables
 	nodes   map[string]*yaml.Node // by path
 	secrets map[int]int           // the column from which a line is hidden
+	hidden  map[*yaml.Node]bool   // scalars whose lines are hidden
 	values  int
 
 	kept  map[string][]int // the indexes of the items that lists with faulty items still have
@@ -400,12 +401,59 @@ func (d *decoder) hide(n *yaml.Node) {
 		return
 	}
 	d.values++
-	if n.Kind == yaml.ScalarNode {
+	if n.Kind == yaml.ScalarNode && !d.hidden[n] {
+		d.hidden[n] = true
 		d.hideFrom(n.Line, n.Column)
+		last := d.lastLine(n)
+		for line := n.Line + 1; line <= last; line++ {
+			d.hideFrom(line, 1)
+		}
 	}
 	for _, c := range n.Content {
 		d.hide(c)
 	}
+}
+
+// lastLine returns the line on which a scalar ends, or a later one.
+func (d *decoder) lastLine(n *yaml.Node) int {
+	if n.Line < 1 || n.Line > len(d.lines) || n.Value == "" {
+		return n.Line
+	}
+	rest := []rune(d.lines[n.Line-1])
+	rest = rest[min(max(n.Column-1, 0), len(rest)):]
+	if ends(rest) || strings.HasPrefix(string(rest), n.Value) {
+		return n.Line
+	}
+	// All of its characters but blanks are in these lines. An escape for a single one takes
+	// up to ten, so that a string in double quotes may need more lines.
+	left := len(strings.Join(strings.Fields(n.Value), ""))
+	if n.Style&yaml.DoubleQuotedStyle != 0 {
+		left *= 10
+	}
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		rest = nil // a mark such as |, with which the first line ends
+	}
+	line := n.Line
+	for left -= len(strings.Join(strings.Fields(string(rest)), "")); left > 0 && line < len(d.lines); line++ {
+		left -= len(strings.Join(strings.Fields(d.lines[line]), ""))
+	}
+	return min(line+1, len(d.lines))
+}
+
+// ends reports whether a text begins with a string in quotes and its end.
+func ends(text []rune) bool {
+	if len(text) == 0 || text[0] != '"' && text[0] != '\'' {
+		return false
+	}
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && text[0] == '"', text[i] == '\'' && text[0] == '\'' && i+1 < len(text) && text[i+1] == '\'':
+			i++ // escaped
+		case text[i] == text[0]:
+			return true
+		}
+	}
+	return false
 }
 
 // hideFrom removes a line from a column on.

@@ -22,6 +22,7 @@ func Load(s Source) (*Config, error) {
 		origins: map[*yaml.Node]string{},
 		nodes:   map[string]*yaml.Node{},
 		secrets: map[int]int{},
+		hidden:  map[*yaml.Node]bool{},
 		kept:    map[string][]int{},
 		meant:   map[string]bool{},
 

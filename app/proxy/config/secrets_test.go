@@ -37,6 +37,11 @@ func TestH4_FaultsShowNoMisplacedSecret(t *testing.T) {
 		"a password instead of its file": one + "fleet: {redis: {addresses: [\"h:1\"], username: a, password_file: hunter2}}",
 		"a token of jobs":                one + "jobs: {dir: j, token_file: hunter2}",
 		"credentials of jobs":            one + "jobs: {nats: [\"nats://h:1\"], credentials_file: hunter2}",
+		"a value on two lines":           one + "routes: [{name: a, request: {set: {X: \"sec\n  hunter2 x\", bad key: 1}}}]",
+		"another one":                    one + "routes: [{name: a, request: {set: {X: 'it''s\n  hunter2 x', bad key: 1}}}]",
+		"a plain value on three lines":   one + "routes: [{name: a, request: {set: {X: sec\n  x\n  hunter2 x, bad key: 1}}}]",
+		"a block":                        one + "routes:\n- name: a\n  request:\n    set:\n      X: | # c\n        a\n        hunter2\n\t    bad key: 1",
+		"an unknown field on two lines":  one + "routes: [{name: a, zzz: \"\\x41\n  hunter2\", path: x}]",
 		"a header of telemetry":          one + "telemetry: {otlp: {headers_from_file: {A: hunter2}}}",
 	} {
 		_, faults := load(t, text)
