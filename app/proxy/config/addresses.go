@@ -34,7 +34,7 @@ func (d *decoder) checkAddresses(c *Config) {
 	}
 	check("admin.address", "admin", c.Admin.Address, "; clients must not reach the admin listener")
 	if c.Jobs != nil {
-		check("jobs.listen", "jobs.listen", c.Jobs.Listen, "; workers need a listener of their own")
+		check("jobs.listen", "jobs.listen", c.Jobs.Listen, "; workers need a separate listener")
 	}
 }
 

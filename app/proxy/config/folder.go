@@ -22,11 +22,11 @@ func (d *decoder) checkFolders(c *Config) {
 	cache, jobs := realPath(c.Cache.Dir), realPath(c.Jobs.Dir)
 	switch {
 	case cache == jobs:
-		d.wrong("cache.dir", c.Cache.Dir, "is jobs.dir too; each needs a folder of its own", "")
+		d.wrong("cache.dir", c.Cache.Dir, "is jobs.dir too; each needs its own folder", "")
 	case within(cache, jobs):
-		d.wrong("cache.dir", c.Cache.Dir, "is in jobs.dir; each needs a folder of its own", "")
+		d.wrong("cache.dir", c.Cache.Dir, "is in jobs.dir; each needs its own folder", "")
 	case within(jobs, cache):
-		d.wrong("cache.dir", c.Cache.Dir, "contains jobs.dir; each needs a folder of its own", "")
+		d.wrong("cache.dir", c.Cache.Dir, "contains jobs.dir; each needs its own folder", "")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // A slot is a section of a file in which the parts below are written.
 var slots = []string{"top", "server", "cache", "fleet", "upstream", "upstream.cost", "route", "route.cache", "route.rate", "route.query", "route.request", "read", "events"}
 
-// parts are settings that each have a fault of their own, some of the gateway and some of
+// parts are settings that each have their own fault, some of the gateway and some of
 // this package, by their section.
 var parts = map[string][]string{
 	"top":    {"name: 1a", "drain: {timeout: 60}", "zzz: 1", "admin: {address: \"0.0.0.0:1\"}", "trusted_proxies: [nowhere]"},
