@@ -127,18 +127,13 @@ func (r Route) options() weirhttp.Options {
 // handler returns the handler for r, which calls up.
 func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	g, was := p.g, p.before.named(r.Name)
-	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r))}
 	trusted := trust(c.TrustedProxies)
+	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r)), trust: trusted}
 	o := r.options()
-	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
+	o.Policy.ForwardingDropped = len(trusted) == 0 // see received
 	o.Name = cmp.Or(c.Name, defaultName)
 	o.Cache, o.StoredTargets = g.cache, g.storedTargets
 	o.Scheme = trusted.scheme
-	if len(trusted) > 0 {
-		// The X-Forwarded fields of trusted proxies are compared like the scheme: two sites
-		// behind one proxy may differ in nothing else.
-		o.Policy.Vary = append(slices.Clip(o.Policy.Vary), "X-Forwarded-Host")
-	}
 	o.Observer = c.Observer
 	o.ErrorHandler = g.writeError
 	if !r.NoFleet {

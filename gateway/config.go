@@ -25,7 +25,8 @@ type Config struct {
 	// Fleet lets several gateways share their state. nil means that this one works alone.
 	Fleet *Fleet
 	// TrustedProxies are the networks whose X-Forwarded-For, -Proto and -Host are trusted
-	// and forwarded. They are removed from requests of other peers. nil trusts none.
+	// and forwarded. These, Forwarded and all other X-Forwarded-* are removed from requests
+	// of other peers before anything else sees them. nil trusts none.
 	TrustedProxies []netip.Prefix
 	// Name identifies this Gateway in Via, Cache-Status and Proxy-Status. It has the form
 	// of Upstream.Name. Empty means "weir".
@@ -264,7 +265,9 @@ type Route struct {
 
 	// Reads declares requests with a body that only read; see weirhttp.ReadRule.
 	Reads []weirhttp.ReadRule
-	// Cache configures caching beyond what the origin's response fields ask for.
+	// Cache configures caching beyond what the origin's response fields ask for. Its Vary
+	// cannot have X-Forwarded-For, Forwarded, Via and X-Request-Id, which the Gateway writes
+	// itself; in the origin's Vary they count as a star.
 	Cache weirhttp.Policy
 	// Events shares event streams. The zero value does not: see weirhttp.EventPolicy.
 	Events weirhttp.EventPolicy

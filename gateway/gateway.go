@@ -56,6 +56,7 @@ type handler struct {
 	source *source
 	path   forward.Path
 	http   *weirhttp.Handler
+	trust  trust
 
 	// Kept when the route changes; nil without Concurrency, or without a Rate.
 	calls   *valve
@@ -122,6 +123,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
+	r = h.received(r)
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for requests that get no other name
 	if !h.maps(r) {
 		g.refuse(w, r, s, weirhttp.ErrorResponse{Status: http.StatusBadRequest, Text: forward.UnmappedText, Err: ErrRejected})
@@ -157,7 +159,8 @@ func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string
 		g.loop(w, r, s) // a job that another gateway accepted
 		return true
 	}
-	s.handlers[i].serveAdmitted(w, r)
+	h := s.handlers[i]
+	h.serveAdmitted(w, h.received(r))
 	return true
 }
 
@@ -210,6 +213,13 @@ func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 	}.WriteWith(s.config.ErrorHandler, w, r)
 }
 
+// received returns r without the fields that say for whom it is and that the servers do
+// not get, most of all those of untrusted peers. They would select a stored response, or
+// be stored with one, although the servers did not see them.
+func (h *handler) received(r *http.Request) *http.Request {
+	return forward.DropForwarded(r, h.trust.peer)
+}
+
 // asForwarded returns r with the query that the route's rules leave, for a handler that
 // compares requests. Route.Rewrite, which comes before the rules, must see all of it.
 func (h *handler) asForwarded(r *http.Request) *http.Request {
@@ -239,7 +249,7 @@ func (h *handler) prepared(w http.ResponseWriter, r *http.Request) (*http.Reques
 		if err != nil {
 			return r, err
 		}
-		r = own
+		r = h.received(own)
 	}
 	if n := h.route.MaxBody; n > 0 && r.ContentLength != 0 {
 		if r.ContentLength > n {
@@ -369,6 +379,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 			Method: r.Method, Answer: "error", Steps: []string{"Its path cannot be mapped to one of the upstream, because it has a segment .. or does not begin with the prefix that the route strips: the response is 400."},
 		}
 	}
+	r = h.received(r)
 	if h.route.Rewrite != nil {
 		own, err := rewritten(r, h.route.Rewrite)
 		if err != nil {
@@ -376,7 +387,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 				Method: r.Method, Answer: "error", Steps: []string{"Route.Rewrite turns it into a request that cannot be forwarded: the response is 500."},
 			}
 		}
-		r = own
+		r = h.received(own)
 	}
 	return h.route.Name, h.http.Explain(r)
 }

@@ -177,22 +177,34 @@ func TestC9_CallsOfAGatewayHaveTheRoute(t *testing.T) {
 	}
 }
 
-// TestC10_AHitAllocatesNothing, with what a gateway counts, and an Observer.
+// TestC10_AHitAllocatesNothing, with what a gateway counts, and an Observer; also behind a
+// trusted proxy, whose fields are compared.
 func TestC10_AHitAllocatesNothing(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		hitAllocatesNothing(t, trusted)
+	}
+}
+
+func hitAllocatesNothing(t *testing.T, trusted bool) {
+	t.Helper()
 	o := serving(t, "a", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=60") })
 	c := config(upstreamOf(o))
 	c.Observer, c.Routes[0].HotKeys = tracer{}, -1 // hot keys are sampled, and a sample allocates
+	r := httptest.NewRequest("GET", "/a", nil)
+	if trusted {
+		c.TrustedProxies = prefixes("192.0.2.0/24") // of NewRequest's address
+		r.Header = http.Header{"X-Forwarded-For": {"198.51.100.7"}, "X-Forwarded-Host": {"shop.test"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"443"}}
+	}
 	g, err := gateway.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
-	r := httptest.NewRequest("GET", "/a", nil)
 	w := &blank{make(http.Header)}
 	if n := testing.AllocsPerRun(1000, func() {
 		clear(w.h)
 		g.ServeHTTP(w, r)
 	}); n != 0 {
-		t.Errorf("a hit allocates %v times; want 0", n)
+		t.Errorf("a hit allocates %v times, trusted %t; want 0", n, trusted)
 	}
 }

@@ -191,7 +191,16 @@ func (r Route) validate(f *faults, at string) {
 	for i, name := range r.Cache.IgnoreHeaders {
 		f.loopless(index(at+".Cache.IgnoreHeaders", i), name)
 	}
+	for i, name := range r.Cache.Vary {
+		ok := !slices.Contains(written, textproto.CanonicalMIMEHeaderKey(name))
+		f.Check(ok, index(at+".Cache.Vary", i), quoted(name), "another field: the gateway writes this one after it has compared requests. "+
+			"If responses depend on it, the route can neither store nor share them")
+	}
 }
+
+// written lists the fields that the gateway writes into each request, with values that
+// tell clients or requests apart. In the origin's Vary they count as a star.
+var written = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Request-Id"}
 
 // loopless rejects the header field that ends forwarding loops (H25).
 func (f *faults) loopless(at, name string) {

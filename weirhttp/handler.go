@@ -91,6 +91,9 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	if h.eventRules = o.Events.rules(); o.Events.Share {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
+	if h.policy.Gateway = o.Gateway; o.Gateway && !h.policy.ForwardingDropped {
+		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.Forwarding)
+	}
 	if private {
 		h.policy.Private = true
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), identities()...)

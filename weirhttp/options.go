@@ -132,8 +132,12 @@ type Options struct {
 	// the goroutine of the request, possibly several times concurrently. A Transport
 	// returns the error instead. nil means a line of plain text.
 	ErrorHandler ErrorHandler
-	// Gateway responds to failures of the next handler (a panic, no response) with
-	// 502 instead of 500.
+	// Gateway means that the next handler forwards requests to another server. Failures
+	// of it (a panic, no response) get 502 instead of 500. A gateway writes
+	// X-Forwarded-For, Forwarded, Via and X-Request-Id after requests are compared, so a
+	// response that varies by one of them is neither stored nor shared. Other fields that
+	// proxies write (see Policy.Overrides) are compared in full, also if only one of two
+	// requests has them.
 	Gateway bool
 	// Route names the Handler in Receipts and for Observers. For Observers, empty
 	// means Name.

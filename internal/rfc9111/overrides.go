@@ -89,19 +89,47 @@ func namesAHost(lines []string) bool {
 	return false
 }
 
-// keepsApart reports whether proxies use the field name to inform the origin of
-// what the client requested. Proxies write such fields into all requests, so
-// responses are stored, but kept apart by the field.
+// keepsApart reports whether a response to a request with the field name, which is
+// canonical, is stored by the value of that field, although Vary does not name it.
 func (p *Policy) keepsApart(name string) bool {
+	if !forwarding(name) || slices.Contains(p.Vary, Forwarding) { // which has all of them
+		return false
+	}
+	return !p.ForwardingDropped || !strings.HasPrefix(plain(name), forwardedPrefix)
+}
+
+const forwardedPrefix = "X-Forwarded-"
+
+// forwarding reports whether proxies use the field name, which is canonical, to inform
+// the origin of what the client requested. Proxies write such fields into all requests,
+// so responses are stored, but kept apart by the field.
+func forwarding(name string) bool {
 	if name == "" || name[0] != 'X' && name[0] != 'F' {
 		return false
 	}
-	name = plain(name)
-	switch name {
+	switch name = plain(name); name {
 	case "X-Forwarded-For":
 		return false
 	case "X-Scheme", "X-Url-Scheme", "X-Original-Host", "X-Original-Proto", "Front-End-Https":
 		return true
 	}
-	return !p.ForwardingDropped && strings.HasPrefix(name, "X-Forwarded-")
+	return strings.HasPrefix(name, forwardedPrefix)
+}
+
+// written reports whether a gateway writes the field name, which is canonical, into each
+// request that it forwards, with a value that tells clients, connections or requests
+// apart. The request that is compared does not have that value yet, so it cannot show
+// whether it would get the same response (RFC 9111 section 4.1). X-Forwarded-Proto and
+// -Host are none of these: what is written follows from the key.
+func (p *Policy) written(name string) bool {
+	if !p.Gateway {
+		return false
+	}
+	switch name {
+	case "X-Forwarded-For", "Via", "X-Request-Id":
+		return true
+	case "Forwarded":
+		return !p.ForwardingDropped // else no request has it
+	}
+	return false
 }

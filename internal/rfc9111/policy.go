@@ -3,7 +3,7 @@ package rfc9111
 import "time"
 
 // A Policy is what a route adds to the origin's directives: weirhttp.Policy,
-// which explains the fields, with one more.
+// which explains the fields, with two more.
 type Policy struct {
 	TTL                                time.Duration
 	ErrorTTL                           time.Duration
@@ -19,6 +19,9 @@ type Policy struct {
 	Targeted                           []string
 	Overrides                          []string
 	ForwardingDropped                  bool
+	// Gateway: the next handler forwards requests, and writes the fields about the client
+	// and the path to it: see written.
+	Gateway bool
 	// Private: the cache is a private one (RFC 9111 section 1). Vary must then name all
 	// that may identify a user. Only [weirhttp.NewPrivateTransport] sets it.
 	Private bool

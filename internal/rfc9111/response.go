@@ -34,6 +34,6 @@ type Response struct {
 	MustRevalidate                     bool // never served stale, to any request
 	Validate                           bool // no-cache: stored, but validated before each use
 
-	Vary []string // what selects it: canonical field names, and "cookie:NAME"; sorted
+	Vary []string // what selects it: canonical field names, "cookie:NAME", AcceptEvents and Forwarding; sorted
 	Tags []string // from Surrogate-Key and Cache-Tag
 }

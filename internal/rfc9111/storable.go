@@ -11,7 +11,7 @@ const (
 	ReasonMethod         = "method"           // not a response to a GET or another read
 	ReasonStatus         = "status"           // the status forbids it
 	ReasonSetCookie      = "set-cookie"       // weir's rule: it is for one client
-	ReasonVary           = "vary"             // Vary: *, or a Vary that cannot be read
+	ReasonVary           = "vary"             // Vary: *, a Vary that cannot be read, or one on a field that the gateway writes
 	ReasonRequestNoStore = "request-no-store" // the client said no-store
 	ReasonNoStore        = "no-store"         // the origin said no-store
 	ReasonPrivate        = "private"          // the origin said private

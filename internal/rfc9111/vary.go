@@ -15,11 +15,18 @@ const cookiePrefix = "cookie:"
 // text/event-stream, and nothing else about Accept.
 const AcceptEvents = "accept:events"
 
+// Forwarding is a name in [Response.Vary] that means all fields by which proxies tell
+// the origin what the client requested: X-Forwarded-Host, -Proto, -Port and the like.
+// Requests match if they have the same of these fields, with the same values. A name
+// alone would not do: a response to a request without the field would be for requests
+// that have it.
+const Forwarding = "x-forwarded:*"
+
 // vary returns what selects a response with fields h, and whether that is known.
-// It is not if Vary has a star or an invalid field name. The result includes the
-// forwarding fields in the request fields asked, and those with the plain name of a
-// field that selects: a response that the origin built from them is only for requests
-// that have the same.
+// It is not if Vary has a star, an invalid field name, or a field that a gateway writes.
+// The result includes the forwarding fields in the request fields asked, and those with
+// the plain name of a field that selects: a response that the origin built from them is
+// only for requests that have the same.
 func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	var names []string
 	for _, line := range h["Vary"] {
@@ -31,7 +38,10 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 			if name == "*" || !token(name) {
 				return nil, false
 			}
-			names = append(names, http.CanonicalHeaderKey(name))
+			if name = http.CanonicalHeaderKey(name); p.written(name) {
+				return nil, false
+			}
+			names = append(names, name)
 		}
 	}
 	for _, name := range p.Vary {
@@ -80,9 +90,17 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 		}
 		return append(b, '-')
 	}
-	if name == AcceptEvents {
+	switch name {
+	case AcceptEvents:
 		return append(b, eventsValue(h)...)
+	case Forwarding:
+		return appendForwarding(b, h)
 	}
+	return appendField(b, name, h)
+}
+
+// appendField is appendSelecting for a field.
+func appendField(b []byte, name string, h http.Header) []byte {
 	lines := h[name]
 	if len(lines) == 0 {
 		return append(b, '-')
@@ -123,6 +141,45 @@ func eventsValue(h http.Header) string {
 	return "-"
 }
 
+// appendForwarding appends the encoded value of Forwarding: the name and the value of
+// each field, in the order of the names.
+func appendForwarding(b []byte, h http.Header) []byte {
+	var few [16]string
+	names := few[:0]
+	for name, lines := range h {
+		if len(lines) > 0 && forwarding(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		b = appendField(appendValue(b, name), name, h)
+	}
+	return append(b, '-')
+}
+
+// cutForwarding removes from the front of s what appendForwarding would append. It
+// counts the fields of h, because it cannot sort them without allocating.
+func cutForwarding(s string, h http.Header) (rest string, ok bool) {
+	n := 0
+	for name, lines := range h {
+		if len(lines) > 0 && forwarding(name) {
+			n++
+		}
+	}
+	for before := ""; n > 0; n-- {
+		var name string
+		if name, s, ok = cutValue(s); !ok || name <= before || !forwarding(name) {
+			return s, false
+		}
+		if s, ok = cutField(s, name, h); !ok {
+			return s, false
+		}
+		before = name
+	}
+	return strings.CutPrefix(s, "-")
+}
+
 func appendValue(b []byte, v string) []byte {
 	b = append(strconv.AppendInt(b, int64(len(v)), 10), ':')
 	return append(b, v...)
@@ -154,9 +211,17 @@ func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 		}
 		return strings.CutPrefix(s, "-")
 	}
-	if name == AcceptEvents {
+	switch name {
+	case AcceptEvents:
 		return strings.CutPrefix(s, eventsValue(h))
+	case Forwarding:
+		return cutForwarding(s, h)
 	}
+	return cutField(s, name, h)
+}
+
+// cutField removes from the front of s what appendField would append.
+func cutField(s, name string, h http.Header) (rest string, ok bool) {
 	lines := h[name]
 	if len(lines) == 0 {
 		return strings.CutPrefix(s, "-")

@@ -41,6 +41,14 @@ func TestH10_SelectingComparesFields(t *testing.T) {
 		{"a cookie twice", []string{"cookie:lang"}, fields("Cookie", "lang=de"), fields("Cookie", "lang=de; lang=en"), false},
 		{"a cookie, absent or empty", []string{"cookie:lang"}, noFields, fields("Cookie", "lang="), false},
 		{"a cookie, empty or bare", []string{"cookie:lang"}, fields("Cookie", "lang"), fields("Cookie", "lang="), false},
+		{"forwarding fields, none", []string{rfc9111.Forwarding}, fields("X-Forwarded-For", "1"), fields("X-Real-Ip", "2"), true},
+		{"forwarding fields, the same", []string{rfc9111.Forwarding}, fields("X-Forwarded-Host", "a", "X-Scheme", "b,c"), fields("X-Scheme", "b", "X-Scheme", "c", "X-Forwarded-Host", "a"), true},
+		{"forwarding fields, only in one", []string{rfc9111.Forwarding}, noFields, fields("X-Forwarded-Port", "1"), false},
+		{"forwarding fields, only in the other", []string{rfc9111.Forwarding}, fields("X-Forwarded-Port", "1"), noFields, false},
+		{"forwarding fields, one more", []string{rfc9111.Forwarding}, fields("X-Forwarded-Host", "a"), fields("X-Forwarded-Host", "a", "X-Forwarded-Any", ""), false},
+		{"forwarding fields, another value", []string{rfc9111.Forwarding}, fields("X-Forwarded-Host", "a"), fields("X-Forwarded-Host", "b"), false},
+		{"forwarding fields, another name", []string{rfc9111.Forwarding}, fields("X-Forwarded-Host", "a"), fields("X_Forwarded_Host", "a"), false},
+		{"forwarding fields, made to look like the next", []string{rfc9111.Forwarding, "X-Z"}, fields("X-Forwarded-Host", "a"), fields("X-Z", "16:X-Forwarded-Host1:a"), false},
 		{"nothing to compare", nil, fields("Foo", "1"), fields("Foo", "2"), true},
 	}
 	for _, tt := range tests {
@@ -63,6 +71,18 @@ func TestMatchesOnlyWhatSelectingRenders(t *testing.T) {
 		if rfc9111.Matches(vary, selected, h) {
 			t.Errorf("Matches(%q) = true; want false", selected)
 		}
+	}
+	forwarding, from := []string{rfc9111.Forwarding}, fields("X-Forwarded-Host", "a", "X-Scheme", "b")
+	for _, selected := range []string{"", "-", "16:X-Forwarded-Host1:a-", "16:X-Forwarded-Host1:a16:X-Forwarded-Host1:a-", "8:X-Scheme1:b16:X-Forwarded-Host1:a-", "16:X-Forwarded-Host1:a8:X-Scheme1:b"} {
+		if rfc9111.Matches(forwarding, selected, from) {
+			t.Errorf("Matches(%q) = true; want false", selected)
+		}
+	}
+	if got := rfc9111.Selecting(forwarding, from); !rfc9111.Matches(forwarding, got, from) {
+		t.Errorf("Selecting = %q, which does not match", got)
+	}
+	if n := testing.AllocsPerRun(10, func() { rfc9111.Matches(forwarding, "16:X-Forwarded-Host1:a8:X-Scheme1:b-", from) }); n != 0 {
+		t.Errorf("Matches allocates %v times; want 0", n)
 	}
 	if got := rfc9111.Selecting(vary, h); got != "4:a, b" || !rfc9111.Matches(vary, got, h) {
 		t.Errorf("Selecting = %q; want 4:a, b, which matches", got)

@@ -12,7 +12,7 @@ type Config struct {
 	Cache          Memory      `yaml:"cache" help:"The cache that all routes share."`
 	Fleet          *Fleet      `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached responses, calls in flight, purges, and client rates. Without this section each proxy is independent."`
 	Jobs           *Jobs       `yaml:"jobs,omitempty" help:"Where jobs of routes with async are stored, and which processes run them."`
-	TrustedProxies []string    `yaml:"trusted_proxies,omitempty" form:"network" help:"Proxies whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are trusted. The fields are removed from requests of all other clients."`
+	TrustedProxies []string    `yaml:"trusted_proxies,omitempty" form:"network" help:"Proxies whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are trusted. These, Forwarded and all other X-Forwarded fields are removed from requests of all other clients, before requests are compared."`
 	Name           string      `yaml:"name" default:"weir" form:"name" gw:"Name" help:"The name of this proxy in Via, Cache-Status and Proxy-Status."`
 	Loops          Loops       `yaml:"loops" help:"How forwarding loops end. Each proxy adds a random name to CDN-Loop (RFC 8586) of the requests it forwards, and rejects a request that contains its own name with 508."`
 	ErrorPages     []ErrorPage `yaml:"error_pages,omitempty" help:"Bodies of the proxy's own responses, such as 429, 502, 503 and 504. Their header fields stay as they are. Without a page for a status the body is one line of text."`

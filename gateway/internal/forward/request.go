@@ -3,6 +3,7 @@ package forward
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -124,18 +125,68 @@ func (f *Forwarder) sendsTrailer(name string) bool {
 	return inTrailers(name) && !f.changes(plain(name))
 }
 
-// setForwarded sets the fields that describe the client. Values of an untrusted
-// peer are dropped. So are fields with "_" instead of "-", even from a trusted
-// peer: an origin that receives fields as variables (RFC 3875, section 4.1.18)
-// cannot tell them apart, and a trusted proxy may pass one through unknowingly.
-func setForwarded(h http.Header, r *http.Request, trusted bool) {
-	for name := range h {
-		plain := strings.ReplaceAll(name, "_", "-")
-		if plain == name && trusted {
+// DropForwarded returns r without the fields about the client that are not
+// forwarded. A cache in front of a Forwarder needs it to compare what the servers
+// get. It does not change r, and returns r itself if there is nothing to drop; then
+// it allocates nothing. trusted is as in Forwarder.
+func DropForwarded(r *http.Request, trusted func(*http.Request) bool) *http.Request {
+	out, asked, isTrusted := r, false, false
+	for name := range r.Header {
+		if !describesClient(name) {
 			continue
 		}
-		const prefix = "X-Forwarded-"
-		if plain == "Forwarded" || len(plain) >= len(prefix) && strings.EqualFold(plain[:len(prefix)], prefix) {
+		if !asked {
+			asked, isTrusted = true, trusted != nil && trusted(r)
+		}
+		if !drops(name, isTrusted) {
+			continue
+		}
+		if out == r {
+			own := *r
+			own.Header = maps.Clone(r.Header)
+			out = &own
+		}
+		delete(out.Header, name)
+	}
+	return out
+}
+
+// describesClient reports whether the field name describes the client: Forwarded or
+// X-Forwarded-*, perhaps with "_" for "-".
+func describesClient(name string) bool {
+	const forwarded, prefix = "forwarded", "x-forwarded-"
+	if len(name) < len(forwarded) {
+		return false
+	}
+	switch name[0] | 0x20 {
+	case 'f':
+		return strings.EqualFold(name, forwarded)
+	case 'x':
+		if len(name) < len(prefix) {
+			return false
+		}
+		for i := range len(prefix) {
+			if c := name[i]; c|0x20 != prefix[i] && (c != '_' || prefix[i] != '-') {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// drops reports whether the field name, which describes the client, is dropped: from
+// an untrusted peer always, and with "_" instead of "-" even from a trusted one. An
+// origin that receives fields as variables (RFC 3875, section 4.1.18) cannot tell
+// them apart, and a trusted proxy may pass one through unknowingly.
+func drops(name string, trusted bool) bool {
+	return !trusted || strings.IndexByte(name, '_') >= 0
+}
+
+// setForwarded sets the fields that describe the client.
+func setForwarded(h http.Header, r *http.Request, trusted bool) {
+	for name := range h {
+		if describesClient(name) && drops(name, trusted) {
 			delete(h, name)
 		}
 	}
