@@ -30,7 +30,7 @@ type Report = disk.Report
 var ErrNewer = disk.ErrNewer
 
 // ErrNoJobs is returned by [Repair] for a folder that is not one of a Server, or that
-// never had jobs: neither the folder nor the mark beside it contains a trace of any.
+// never had jobs: neither the folder nor its mark contains a trace of any.
 var ErrNoJobs = errors.New("embedded: folder contains no jobs of weir")
 
 // A StoreError reports that the folder cannot be used at the moment: its disk is full

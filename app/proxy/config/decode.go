@@ -67,8 +67,8 @@ func (d *decoder) complainf(p place, format string, args ...any) {
 	d.complain(p, "", &mistake{problem: fmt.Sprintf(format, args...)})
 }
 
-// keyPath returns the path of a key of a section. What cannot be in a name is left out
-// here and in the lines of the file.
+// keyPath returns the path of a key of a section. Characters that cannot be in a name are
+// left out here and in the lines of the file.
 func (d *decoder) keyPath(path string, key *yaml.Node) string {
 	shown, whole := showKey(key.Value)
 	if key.ShortTag() == "!!merge" {

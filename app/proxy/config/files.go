@@ -59,8 +59,8 @@ func readSecret(name string) (string, error) {
 	return string(text), nil
 }
 
-// noFile records that a file with a secret cannot be used. A secret that was written in
-// place of the name of its file is not shown: there is no such file, and the text does
+// noFile records that a file with a secret cannot be used. A secret that was written instead
+// of the name of its file is not shown: there is no such file, and the text does
 // not look like the name of one.
 func (d *decoder) noFile(path, file string, err error) {
 	p := d.place(path)

@@ -128,7 +128,7 @@ func TestH4_AllFaultsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// What is only a consequence of a fault is not reported.
+// A mere consequence of a fault is not reported.
 func TestH4_ConsequencesAreNoFaults(t *testing.T) {
 	folder(t)
 	for _, tt := range []struct{ text, fields string }{

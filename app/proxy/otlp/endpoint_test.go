@@ -50,7 +50,7 @@ func TestH4_ExportsGoToTheDefaultEndpoint(t *testing.T) {
 	for _, name := range []string{envBoth, envMetrics, envTraces} {
 		t.Setenv(name, "")
 	}
-	o := Options{Timeout: 1} // 1 ns, so that each export fails, whoever listens
+	o := Options{Timeout: 1} // 1 ns, so that each export fails, even if a program listens
 	traces, err := otlptracehttp.New(t.Context(), o.traceOptions()...)
 	if err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (s StreamReport) total() int { return s.Jobs + len(s.lost()) }
 // String returns, for example, "msgs/1.blk: 40 bytes at 1234 are no record".
 func (d Damage) String() string { return d.File + ": " + d.What }
 
-// HasJobs reports whether dir, or the mark beside it, contains a trace of jobs.
+// HasJobs reports whether dir, or its mark, contains a trace of jobs.
 func HasJobs(dir string) (bool, error) {
 	mark, err := readMark(dir)
 	if err != nil {

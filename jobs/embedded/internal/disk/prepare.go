@@ -94,7 +94,7 @@ func (p *Prepared) restoreMeta(dir string, s *stored) error {
 // bury removes the items of finished jobs, as their acknowledgement would have: those
 // whose worker was killed between the outcome and the acknowledgement, and those whose
 // removal is lost. The server hands them out again, and if the outcome expires before a
-// worker gets one, it would run as a new job. The removals go in a block of their own,
+// worker gets one, it would run as a new job. The removals go in a separate block,
 // like those of the server.
 func (s *stored) bury(ended map[uint64]bool, now time.Time) error {
 	index := 1
@@ -167,7 +167,7 @@ func remove(path string) error {
 	return nil
 }
 
-// KeepMeta keeps a copy of the metadata of a stream and of its consumers beside its
+// KeepMeta keeps a copy of the metadata of a stream and of its consumers with its
 // ledger, in the folder of a server. What is being written at the moment keeps its
 // previous copy. Without the copy of a consumer's, a damaged bit would end a pause.
 func KeepMeta(dir, stream string) error {
