@@ -170,7 +170,7 @@ func (p *proxy) connectJobs(ctx context.Context, a config.JobsAccess) (*nats.Con
 		nc, err := nats.Connect(urls, options...)
 		if err == nil || ctx.Err() != nil || time.Now().After(end) || errors.Is(err, nats.ErrAuthorization) {
 			if err != nil {
-				err = fmt.Errorf("the job servers at %s: %w", placeOf(a, p.o.Worker), err) // the addresses contain no user
+				err = fmt.Errorf("%w (%s)", err, placeOf(a, p.o.Worker)) // the addresses contain no user
 			}
 			return nc, err
 		}
