@@ -21,8 +21,10 @@ const maxPromoted = 256 << 10
 
 // rulesOf returns a number that stands for a policy: a response that was stored under
 // another one is not taken from the folder. Fields that are not set do not count, so
-// that a version with more of them does not start cold.
+// that a version with more of them does not start cold. Nor does Gateway: all Handlers of
+// a folder have it, or none.
 func rulesOf(p rfc9111.Policy) uint64 {
+	p.Gateway = false
 	var text []byte
 	for v, i := reflect.ValueOf(p), 0; i < v.NumField(); i++ {
 		if f := v.Field(i); !f.IsZero() {
