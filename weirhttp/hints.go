@@ -39,8 +39,8 @@ type sharingHint struct {
 //
 // A key is known by its digest alone, because clients choose how long it is. Two keys
 // with one digest share a hint, which is then wrong for one of them, as each hint is
-// once the origin responds differently. That costs a wait or a call: a hint only says
-// who waits for whom. The headers of each response decide who may use it.
+// once the origin responds differently. That costs a wait or a call: a hint only decides
+// which requests wait for each other. Which of them may use a response, its headers decide.
 type sharingHints struct {
 	seed     maphash.Seed
 	byDigest *otter.Cache[uint64, *sharingHint]

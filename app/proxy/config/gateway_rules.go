@@ -22,7 +22,8 @@ type rule struct {
 	// section, and {n} by the first number in the bound.
 	problem string
 	// needs are the other settings in the rule: in the same section, with ^ in the upstream
-	// or route, with / at the top, or the cost of the route's upstream. If one of them is faulty, the error is a consequence.
+	// or route, with / at the top, or the cost of the route's upstream. If one of them is
+	// faulty, the error is a consequence.
 	needs []string
 }
 
