@@ -1,24 +1,29 @@
 # Thin on purpose: everything with logic is Go code in tools/ and lab/.
 
-# Optional engines are started if they are available, and otherwise reported as missing.
-ENGINES = --optional valkey,promtool,chromium,node,npm,pgbouncer,pip postgres cassandra redis nginx varnish caddy ab wrk hey h2load
-
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 demo: ## see it work, with nothing else installed; ARGS=--keep keeps its console
 	go run ./app/cmd/weir demo $(ARGS)
 
-test: ## everything: all gates, all tests, with the engines they need
-	go run ./tools/gate check
-	go run ./lab/cmd/with --install $(ENGINES) -- go run ./tools/gate tests
+quick: ## what your changes touch, in two minutes; ARGS=COMMIT compares with another commit
+	go run ./tools/gate quick $(ARGS)
 
-core: ## the core alone, in seconds
+core: ## the core alone, in a minute
 	GOWORK=off go vet ./...
-	GOWORK=off go test ./...
+	GOWORK=off go test -vet=off ./...
+
+one: ## the tests of one package, with the engines it needs: make one P=./app/proxy ARGS='-run TestH17'
+	go run ./tools/gate one $(P) $(ARGS)
+
+test: ## everything a change must pass, with the engines it needs, in twenty minutes
+	go run ./tools/gate test
+
+full: ## test, and what runs nightly: all random histories, the race detector everywhere, fuzzing
+	go run ./tools/gate full
 
 race: ## every module's tests under the race detector
-	go run ./lab/cmd/with --install $(ENGINES) -- go run ./tools/gate race
+	go run ./tools/gate race
 
 fuzz: ## run every fuzz target for a while
 	go run ./tools/gate fuzz
@@ -30,4 +35,4 @@ bench: ## micro-benchmarks, then side by side with the peers
 	go test -run '^$$' -bench . ./...
 	go run ./bench/cmd/weir-bench
 
-.PHONY: help demo test core race fuzz lab bench
+.PHONY: help demo quick core one test full race fuzz lab bench

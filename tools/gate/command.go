@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -12,26 +14,46 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// A command runs a program in the checkout's root.
+// A command runs a program in the checkout's root. Its step's meter gets what it prints
+// and uses.
 type command struct {
-	env   []string // added to our own environment
-	dir   string   // where it runs; empty: the checkout's root
-	quiet bool     // return its output instead of showing it
+	env    []string  // added to our own environment
+	dir    string    // where it runs; empty: the checkout's root
+	prefix []string  // a program and its arguments that run the command
+	quiet  bool      // return its output instead of keeping it
+	stdout io.Writer // gets its output; nil: the meter
 }
 
 // run runs a program and waits for it. It returns its output if c.quiet.
 func (c command) run(ctx context.Context, name string, args ...string) (string, error) {
+	m := meterOf(ctx)
+	if name == "go" && slices.Contains([]string{"build", "test", "vet", "run"}, args[0]) {
+		if f, err := os.CreateTemp("", "weir-actions-"); err == nil {
+			defer os.Remove(f.Name())
+			f.Close()
+			args = slices.Insert(slices.Clone(args), 1, "-debug-actiongraph="+f.Name())
+			defer func() { m.compiled(f.Name()) }()
+		}
+	}
+	if len(c.prefix) > 0 {
+		args = slices.Concat(c.prefix[1:], []string{name}, args)
+		name = c.prefix[0]
+	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 20 * time.Second
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = m
+	defer func() { m.used(cmd.ProcessState) }()
 	if c.quiet {
 		out, err := cmd.Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	cmd.Stdout = os.Stdout
+	cmd.Stdout = m
+	if c.stdout != nil {
+		cmd.Stdout = c.stdout
+	}
 	return "", cmd.Run()
 }
 

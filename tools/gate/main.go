@@ -1,14 +1,15 @@
-// Command gate runs the repository's gates, cheap ones first. It stops at the first
-// failure. At the end it lists the steps, how long each took, and which could not run.
+// Command gate runs the repository's gates. It prints one line when a step starts and
+// ends, and at the end what each step took, what could not run, and what failed, with
+// the command that runs each failed test alone.
 //
-//	go run ./tools/gate check   gates that need only Go: gofmt, vet, the core, staticcheck
-//	go run ./tools/gate tests   every module's tests, an upgrade and a rollback, the race
-//	                            detector, the oldest Go, a new user, a release
-//	go run ./tools/gate race    every module's tests with the race detector
-//	go run ./tools/gate fuzz    every fuzz target for a short time
-//
-// lab/cmd/with starts the engines that tests and race need; the Makefile combines the
-// two.
+//	go run ./tools/gate test [-write]     what a submission must pass; -write puts the
+//	                                      table of its steps into docs/testing.md
+//	go run ./tools/gate quick [COMMIT]    what the changes since COMMIT touch
+//	go run ./tools/gate one PACKAGE [...] go test of one package, with the engines it needs
+//	go run ./tools/gate full              test, with all random histories, every module
+//	                                      under the race detector, and every fuzz target
+//	go run ./tools/gate race              every module under the race detector
+//	go run ./tools/gate fuzz              every fuzz target for a short time
 package main
 
 import (
@@ -18,71 +19,114 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 )
 
-// A step is one gate. It returns an error if the gate fails, and a note if it cannot run
-// on this machine.
-type step struct {
-	name string
-	run  func(ctx context.Context) (note string, err error)
-}
-
-var sets = map[string][]step{
-	"check": {
-		{"gofmt", gofmt},
-		{"vet", vet},
-		{"the core alone", core},
-		{"staticcheck", staticcheck},
-	},
-	"tests": {
-		{"every module's tests", tests},
-		{"an upgrade and a rollback, against earlier versions", versions},
-		{"race detector", raceCore},
-		{"the core with " + oldestGo, coreWithOldestGo},
-		{"new user", newUser},
-		{"release, short form", release},
-	},
-	"race": {{"race detector, every module", raceAll}},
-	"fuzz": {{"fuzz", fuzz}},
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gate:", err)
 		os.Exit(1)
 	}
 }
 
+var errUsage = errors.New("usage: gate test [-write] | quick [COMMIT] | one PACKAGE [flags of go test] | full | race | fuzz")
+
 func run(ctx context.Context, args []string) error {
-	if len(args) != 1 || sets[args[0]] == nil {
-		return errors.New("usage: gate check | tests | race | fuzz")
+	if len(args) == 0 {
+		return errUsage
 	}
 	if err := enterRoot(); err != nil {
 		return err
 	}
-	var ran []string
-	for _, s := range sets[args[0]] {
-		fmt.Printf("\n== %s\n", s.name)
-		began := time.Now()
-		note, err := s.run(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		line := fmt.Sprintf("%6.1fs  %s", time.Since(began).Seconds(), s.name)
-		if note != "" {
-			line += ": NOT RUN, " + note
-		}
-		ran = append(ran, line)
+	dir, err := os.MkdirTemp("", "weir-gate-")
+	if err != nil {
+		return err
 	}
-	fmt.Printf("\n== %s: passed\n", args[0])
-	for _, line := range ran {
-		fmt.Println(line)
+	defer os.RemoveAll(dir)
+	w := workshop{dir}
+
+	var steps []step
+	write := false
+	switch name, rest := args[0], args[1:]; {
+	case name == "one" && len(rest) > 0:
+		return w.one(ctx, rest)
+	case name == "quick" && len(rest) <= 1:
+		base := ""
+		if len(rest) == 1 {
+			base = rest[0]
+		}
+		if steps, err = quickSteps(ctx, base, os.Stdout); err != nil {
+			return err
+		}
+	case name == "test" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "-write"):
+		write = len(rest) == 1
+		steps = w.testSteps()
+	case name == "full" && len(rest) == 0:
+		os.Setenv("WEIR_TEST_FULL", "1")
+		steps = append(w.testSteps(), w.fullSteps()...)
+	case name == "race" && len(rest) == 0:
+		steps = w.raceSteps()
+	case name == "fuzz" && len(rest) == 0:
+		steps = []step{{name: "fuzz", run: fuzz}}
+	default:
+		return errUsage
+	}
+
+	began := time.Now()
+	results := runSteps(ctx, steps, os.Stdout)
+	wall := time.Since(began)
+	passed := report(os.Stdout, results, wall)
+	if write {
+		machine := fmt.Sprintf("Written by `go run ./tools/gate test -write` on %s, %s, %d cores.", time.Now().Format("2 January 2006"), runtime.Version(), runtime.NumCPU())
+		if err := writeTable(results, wall, machine); err != nil {
+			return err
+		}
+	}
+	if !passed {
+		return errors.New("failed")
 	}
 	return nil
+}
+
+// testSteps are the steps of make test. Those that need the engines wait most, so they
+// run beside the others.
+func (w workshop) testSteps() []step {
+	return []step{
+		{name: "gofmt", may: 5 * time.Second, run: gofmt},
+		{name: "vet", may: 3 * time.Minute, run: vet},
+		{name: "engines", may: 3 * time.Minute, run: w.install},
+		{name: "weir", after: []string{"vet"}, may: time.Minute, run: w.build},
+		{name: "tests of all modules", after: []string{"vet", "engines", "weir"}, may: 12 * time.Minute, run: w.modulesTests},
+		{name: "core alone", after: []string{"vet"}, may: 30 * time.Second, run: coreAlone},
+		{name: "core, race detector", after: []string{"core alone"}, may: 4 * time.Minute, run: coreWithRaceDetector},
+		{name: "core, " + oldestGo, after: []string{"core alone"}, may: 3 * time.Minute, run: coreWithOldestGo},
+		{name: "core, allocations", after: []string{"core alone"}, may: time.Minute, run: coreAllocations},
+		{name: "staticcheck", after: []string{"vet"}, may: 2 * time.Minute, run: staticcheck},
+		{name: "two versions", after: []string{"engines", "vet"}, may: 2 * time.Minute, run: w.versions},
+		{name: "new user", after: []string{"vet"}, may: 2 * time.Minute, run: newUser},
+		{name: "release, short form", after: []string{"vet"}, may: 2 * time.Minute, run: release},
+	}
+}
+
+func (w workshop) raceSteps() []step {
+	return []step{
+		{name: "engines", run: w.install},
+		{name: "weir", run: w.build},
+		{name: "race detector, every module", after: []string{"engines", "weir"}, run: w.raceAll},
+	}
+}
+
+// fullSteps follow the steps of make test in make full.
+func (w workshop) fullSteps() []step {
+	return []step{
+		{name: "race detector, every module", after: []string{"tests of all modules"}, run: w.raceAll},
+		{name: "fuzz", after: []string{"race detector, every module"}, run: fuzz},
+	}
 }
 
 // enterRoot changes to the root of the checkout.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,13 +30,13 @@ var firstVersions = []earlier{
 }
 
 // versions runs the tests with two versions side by side (decision 0057).
-func versions(ctx context.Context) (string, error) {
+func (w workshop) versions(ctx context.Context) (string, error) {
 	if _, err := (command{quiet: true}).run(ctx, "git", "rev-parse", "HEAD"); err != nil {
 		return "no git repository here", nil
 	}
 	var notes []string
 	for _, v := range earlierVersions(ctx) {
-		note, err := v.test(ctx)
+		note, err := w.testWith(ctx, v)
 		if err != nil {
 			return "", fmt.Errorf("against %s: %w", v.commit, err)
 		}
@@ -61,8 +60,8 @@ func earlierVersions(ctx context.Context) []earlier {
 	return firstVersions
 }
 
-// test builds v and runs the tests with it. The note says what did not run.
-func (v earlier) test(ctx context.Context) (note string, err error) {
+// testWith builds v and runs the tests with it. The note says what did not run.
+func (w workshop) testWith(ctx context.Context, v earlier) (note string, err error) {
 	git := command{quiet: true}
 	if _, err := git.run(ctx, "git", "rev-parse", "--quiet", "--verify", v.commit+"^{commit}"); err != nil {
 		shallow, _ := git.run(ctx, "git", "rev-parse", "--is-shallow-repository")
@@ -87,33 +86,14 @@ func (v earlier) test(ctx context.Context) (note string, err error) {
 	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
 		return "", fmt.Errorf("it cannot be built: %w", err)
 	}
-	c := command{env: []string{"WEIR_TEST_PREVIOUS=" + program}, quiet: true}
-	out, err := c.run(ctx, "go", "test", "-count=1", "-v", "-run", "Versions", "-skip", v.skip, "./app/proxy")
-	fmt.Println(out)
-	if err != nil {
+	t := w.tests([]string{"./app/proxy"}, "-run", "Versions", "-skip", v.skip)
+	t.env = append(t.env, "WEIR_TEST_PREVIOUS="+program)
+	skipped := len(meterOf(ctx).skippedTests())
+	if err := t.run(ctx); err != nil {
 		return "", err
 	}
-	return ranAll(out)
-}
-
-var result = regexp.MustCompile(`(?m)^ *--- (PASS|SKIP): (\S+)`)
-
-// ranAll reads the output of go test -v. The note names the tests that were skipped; it
-// is an error if all were.
-func ranAll(out string) (note string, err error) {
-	passed, skipped := 0, []string(nil)
-	for _, m := range result.FindAllStringSubmatch(out, -1) {
-		if m[1] == "SKIP" {
-			skipped = append(skipped, m[2])
-		} else {
-			passed++
-		}
-	}
-	if passed == 0 {
-		return "", fmt.Errorf("no test ran; skipped: %q", skipped)
-	}
-	if len(skipped) > 0 {
-		note = "skipped " + strings.Join(skipped, ", ")
+	if names := meterOf(ctx).skippedTests()[skipped:]; len(names) > 0 {
+		note = "skipped " + strings.Join(names, ", ")
 	}
 	return note, nil
 }

@@ -1,11 +1,11 @@
 // Command with runs a command with disposable engines.
 //
-//	go run ./lab/cmd/with [--install] [--optional name,...] [name ...] -- command [argument ...]
+//	go run ./lab/cmd/with [--install] [--optional name,...] [name ...] -- [command [argument ...]]
 //
 // It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each and
 // WEIR_TEST_ENGINES=required, runs the command, passes signals on to it, stops the
 // engines, and exits with the command's exit code. With --install, missing engines
-// are installed first (see package engine). Programs that are not servers to start
+// are installed first (see package engine); without a command that is all it does. Programs that are not servers to start
 // (ab, caddy, chromium, h2load, hey, nginx, node, npm, pgbouncer, pip, promtool, varnish, wrk) only have to be
 // installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the program's file,
 // for tests that start, kill and pause their own server. For the programs that are
@@ -51,19 +51,24 @@ func run(args []string) (int, error) {
 	install := flags.Bool("install", false, "install missing engines first")
 	optional := flags.String("optional", "", "engines to start if available, comma-separated")
 	cut := slices.Index(args, "--")
-	if cut < 0 || cut == len(args)-1 {
-		return 2, errors.New("usage: with [--install] [--optional name,...] [name ...] -- command [argument ...]; names: " + strings.Join(engine.Names(), ", "))
+	if cut < 0 {
+		return 2, errors.New("usage: with [--install] [--optional name,...] [name ...] -- [command [argument ...]]; names: " + strings.Join(engine.Names(), ", "))
 	}
 	if err := flags.Parse(args[:cut]); err != nil {
 		return 2, nil // flags has printed the error
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-
 	o := options{install: *install, names: flags.Args()}
 	if *optional != "" {
 		o.optional = strings.Split(*optional, ",")
 	}
+	if cut == len(args)-1 {
+		if _, err := o.have(context.Background()); err != nil {
+			return 1, err
+		}
+		return 0, nil
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	env, stop, err := o.startAll(signals)
 	defer stop()
 	if err != nil {

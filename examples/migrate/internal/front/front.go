@@ -175,9 +175,12 @@ func Config(t *testing.T, file, origin string, listen ...string) string {
 func Weir(t *testing.T, file, origin string) Front {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/weir-go/weir/app/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	program := os.Getenv("WEIR_TEST_PROGRAM") // built once for all tests by tools/gate
+	if program == "" {
+		program = filepath.Join(dir, "weir")
+		if out, err := exec.Command("go", "build", "-o", program, "github.com/weir-go/weir/app/cmd/weir").CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
 	}
 	ports, err := engine.FreePorts(2)
 	if err != nil {
