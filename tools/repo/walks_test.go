@@ -1,7 +1,6 @@
-package weir_test
+package repo_test
 
 import (
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -13,12 +12,8 @@ var walkFile = regexp.MustCompile("`([a-z0-9_./]+\\.(?:go|lua))`")
 // The walks in docs/design.md name files that exist: a path from the root, or from the
 // folder of the row's first file.
 func TestRepoWalksNameFiles(t *testing.T) {
-	needCheckout(t)
-	b, err := os.ReadFile("docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, walks, _ := strings.Cut(string(b), "## The way of a Get")
+	t.Parallel()
+	_, walks, _ := strings.Cut(string(readFile(t, "docs/design.md")), "## The way of a Get")
 	walks, _, ok := strings.Cut(walks, "## Lock order")
 	n := 0
 	for row := range strings.Lines(walks) {
@@ -29,10 +24,8 @@ func TestRepoWalksNameFiles(t *testing.T) {
 				folder = path.Dir(name)
 			}
 			n++
-			if _, err := os.Stat(name); err != nil {
-				if _, err := os.Stat(path.Join(folder, name)); err != nil {
-					t.Errorf("docs/design.md: %s is not there", name)
-				}
+			if r := checkout(t); !r.has(name) && !r.has(path.Join(folder, name)) {
+				t.Errorf("docs/design.md: %s is not there", name)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"maps"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,7 +40,7 @@ var (
 // Every point of the contract (docs/goals.md) is named by a test, in its name or in
 // its comments, and docs/contract-tests.md lists them all: -update writes it.
 func TestRepoContractPointsAreTested(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	points := contractPoints(t)
 	if len(points) < 100 {
 		t.Fatalf("%s has %d points; is this test looking?", contractPage, len(points))
@@ -54,12 +53,12 @@ func TestRepoContractPointsAreTested(t *testing.T) {
 	}
 	want := contractTestsPage(points)
 	if *update {
-		if err := os.WriteFile(contractTests, []byte(want), 0o666); err != nil {
+		if err := os.WriteFile(onDisk(contractTests), []byte(want), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if have, err := os.ReadFile(contractTests); err != nil || string(have) != want {
-		t.Errorf("%s is not up to date (%v); go test -run TestRepoContract . -update writes it", contractTests, err)
+	if have, err := os.ReadFile(onDisk(contractTests)); err != nil || string(have) != want {
+		t.Errorf("%s is not up to date (%v); go test ./tools/repo -run TestRepoContract -update writes it", contractTests, err)
 	}
 }
 
@@ -80,7 +79,7 @@ func contractPoints(t *testing.T) map[string]*point {
 func nameTests(t *testing.T, points map[string]*point) {
 	t.Helper()
 	for _, f := range goFiles(t) {
-		if !slices.Contains(contractModules, f.module) || !f.isTest() || strings.HasPrefix(path.Base(f.path), "repo_") {
+		if !slices.Contains(contractModules, f.module) || !f.isTest() {
 			continue
 		}
 		for _, d := range f.ast.Decls {
@@ -124,7 +123,7 @@ const shownTests = 6
 
 func contractTestsPage(points map[string]*point) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The contract and its tests\n\nWritten by `go test -run TestRepoContract . -update`. For each point of [the contract](goals.md#the-contract), the\ntests that name it: those with the point in their name first, at most %d of them.\n\n| Point | Tests |\n|---|---|\n", shownTests)
+	fmt.Fprintf(&b, "# The contract and its tests\n\nWritten by `go test ./tools/repo -run TestRepoContract -update`. For each point of [the contract](goals.md#the-contract), the\ntests that name it: those with the point in their name first, at most %d of them.\n\n| Point | Tests |\n|---|---|\n", shownTests)
 	number := func(p *point) (n int) { fmt.Sscan(p.name[1:], &n); return n }
 	all := slices.SortedFunc(maps.Values(points), func(x, y *point) int {
 		return cmp.Or(strings.Compare(x.name[:1], y.name[:1]), cmp.Compare(number(x), number(y)))

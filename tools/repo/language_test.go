@@ -1,8 +1,7 @@
-package weir_test
+package repo_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -10,13 +9,13 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write testdata/language.txt anew")
 
 // A phrase is wording that needs a second reading, with what to write instead.
 type phrase struct {
@@ -67,6 +66,36 @@ var rarelyWritten = []phrase{
 	{regexp.MustCompile(`(?:^|[.!?:;|] |\n\n)What (?:[a-z-]+ ){1,7}is\b`), "a noun as the subject", question},
 }
 
+// literal returns a string that is in every match of re, in lower case.
+func literal(re *regexp.Regexp) string {
+	if s, ok := literals.Load(re); ok {
+		return s.(string)
+	}
+	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		panic(err)
+	}
+	longest := ""
+	var visit func(*syntax.Regexp)
+	visit = func(part *syntax.Regexp) {
+		switch part.Op {
+		case syntax.OpConcat, syntax.OpCapture:
+			for _, sub := range part.Sub {
+				visit(sub)
+			}
+		case syntax.OpLiteral:
+			if s := strings.ToLower(string(part.Rune)); len(s) > len(longest) {
+				longest = s
+			}
+		}
+	}
+	visit(parsed)
+	literals.Store(re, longest)
+	return longest
+}
+
+var literals sync.Map // *regexp.Regexp to string
+
 // question reports whether the sentence of the match ends with a question mark.
 func question(s string, match []int) bool {
 	end := strings.IndexAny(s[match[1]:], ".?!")
@@ -102,7 +131,11 @@ type excerpt struct {
 
 // find calls got with each match of one of phrases in p.
 func (p excerpt) find(phrases []phrase, got func(line int, match, instead string)) {
+	lower := strings.ToLower(p.text)
 	for _, ph := range phrases {
+		if !strings.Contains(lower, literal(ph.re)) {
+			continue // an expression is slow, and few texts can match it
+		}
 		for _, m := range ph.re.FindAllStringIndex(p.text, -1) {
 			if ph.unless == nil || !ph.unless(p.text, m) {
 				got(p.line, strings.Trim(p.text[m[0]:m[1]], ".!?:;|* \n"), ph.instead)
@@ -113,7 +146,7 @@ func (p excerpt) find(phrases []phrase, got func(line int, match, instead string
 
 // No page, comment or string contains a phrase of neverWritten.
 func TestRepoLanguage(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	n := 0
 	eachText(t, func(name string, p excerpt) {
 		n++
@@ -126,11 +159,11 @@ func TestRepoLanguage(t *testing.T) {
 	}
 }
 
-const languageCounts = "testdata/language.txt"
+const languageCounts = "tools/repo/testdata/language.txt"
 
 // The counts of rarelyWritten may only fall: -update writes the current ones.
 func TestRepoLanguageImproves(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	got := make(map[string]int)
 	eachText(t, func(name string, p excerpt) {
 		p.find(rarelyWritten, func(int, string, string) { got[path.Dir(name)]++ })
@@ -140,7 +173,7 @@ func TestRepoLanguageImproves(t *testing.T) {
 		for _, dir := range slices.Sorted(maps.Keys(got)) {
 			fmt.Fprintf(&b, "%s %d\n", dir, got[dir])
 		}
-		if err := os.WriteFile(languageCounts, []byte(b.String()), 0o666); err != nil {
+		if err := os.WriteFile(onDisk(languageCounts), []byte(b.String()), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -161,13 +194,14 @@ func TestRepoLanguageImproves(t *testing.T) {
 	}
 	for dir, n := range want {
 		if got[dir] < n {
-			t.Errorf("%s: %d of the phrases that become fewer, %d before; go test -run TestRepoLanguage . -update keeps it so", dir, got[dir], n)
+			t.Errorf("%s: %d of the phrases that become fewer, %d before; go test ./tools/repo -run TestRepoLanguage -update keeps it so", dir, got[dir], n)
 		}
 	}
 }
 
 // The phrases are found, and similar harmless text is not.
 func TestRepoLanguageBites(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]int{
 		"Who waits is woken":                   1,
 		"It ends. Who asks gets it.":           1,
@@ -195,46 +229,61 @@ func TestRepoLanguageBites(t *testing.T) {
 // code; and whole files of configuration, styles and templates.
 func eachText(t *testing.T, visit func(name string, p excerpt)) {
 	t.Helper()
-	walk(t, func(name string) {
-		if name == "repo_language_test.go" || strings.HasPrefix(name, "lab/results/") || strings.Contains(name, "testdata/fuzz/") {
-			return
+	checkout(t)
+	for _, text := range readTexts() {
+		for _, p := range text.excerpts {
+			visit(text.file, p)
 		}
-		switch path.Ext(name) {
-		case ".md":
-			for _, p := range paragraphs(name, string(readFile(t, name))) {
-				visit(name, p)
-			}
-		case ".html", ".js", ".css", ".yaml", ".yml", ".conf", ".vcl", ".lua", ".service":
-			for _, p := range block(string(readFile(t, name)), 1) {
-				visit(name, p)
-			}
-		}
-		if base := path.Base(name); base == "Makefile" || base == "Dockerfile" || base == "Caddyfile" {
-			for _, p := range block(string(readFile(t, name)), 1) {
-				visit(name, p)
-			}
-		}
-	})
-	for _, f := range goFiles(t) {
-		if f.path == "repo_language_test.go" {
+	}
+}
+
+// A fileText is the text in a file that people read.
+type fileText struct {
+	file     string
+	excerpts []excerpt
+}
+
+// readTexts needs a repository that is loaded.
+var readTexts = sync.OnceValue(func() (all []fileText) {
+	const own = "tools/repo/language_test.go" // it has the phrases
+	r, _ := load()
+	for _, name := range r.files {
+		if strings.HasPrefix(name, "lab/results/") || strings.Contains(name, "testdata/fuzz/") {
 			continue
 		}
-		for _, g := range f.ast.Comments {
-			for _, p := range block(g.Text(), f.fset.Position(g.Pos()).Line) {
-				visit(f.path, p)
+		base := path.Base(name)
+		switch path.Ext(name) {
+		case ".md":
+			all = append(all, fileText{name, paragraphs(name, string(r.text[name]))})
+		case ".html", ".js", ".css", ".yaml", ".yml", ".conf", ".vcl", ".lua", ".service":
+			all = append(all, fileText{name, block(string(r.text[name]), 1)})
+		}
+		if base == "Makefile" || base == "Dockerfile" || base == "Caddyfile" {
+			all = append(all, fileText{name, block(string(r.text[name]), 1)})
+		}
+	}
+	for _, f := range r.goFiles {
+		if f.path != own {
+			all = append(all, fileText{f.path, f.excerpts()})
+		}
+	}
+	return all
+})
+
+// excerpts returns the comments and the strings of a Go file.
+func (f goFile) excerpts() (all []excerpt) {
+	for _, g := range f.ast.Comments {
+		all = append(all, block(g.Text(), f.fset.Position(g.Pos()).Line)...)
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(s, " ") {
+				all = append(all, block(s, f.fset.Position(lit.Pos()).Line)...)
 			}
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				if s, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(s, " ") {
-					for _, p := range block(s, f.fset.Position(lit.Pos()).Line) {
-						visit(f.path, p)
-					}
-				}
-			}
-			return true
-		})
-	}
+		return true
+	})
+	return all
 }
 
 var (

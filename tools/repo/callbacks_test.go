@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"go/ast"
@@ -20,6 +20,7 @@ var guardedHooks = map[string]string{
 // F6: every hook is called in callbacks.go, which defines what happens if it
 // panics or exits. A call elsewhere would have no such definition.
 func TestRepoHooksAreCalledInOnePlace(t *testing.T) {
+	t.Parallel()
 	found := make(map[string]bool)
 	for _, f := range goFiles(t) {
 		if f.module != "." || f.isTest() || strings.Contains(f.path, "/") {

@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"go/ast"
@@ -8,21 +8,18 @@ import (
 	"testing"
 )
 
-// Modules whose packages users import, and the packages in them that need no
-// Example: conformance suites, whose users are tests, and packages that only
-// package embedded calls.
-var (
-	importedModules = []string{".", "gateway", "console", "jobs", "jobs/embedded", "jobs/outbox", "adapter/weirprom", "adapter/weirotel", "adapter/weirgrpc", "adapter/weirredis"}
-	withoutExample  = []string{"fleet/fleettest", "flight/flighttest", "plain/plaintest", "jobs/serve", "console/assets_test", "console/build"}
-)
+// withoutExample are the packages that need no Example: conformance suites, whose users
+// are tests, and packages that only package embedded calls.
+var withoutExample = []string{"fleet/fleettest", "flight/flighttest", "plain/plaintest", "jobs/serve", "console/assets_test", "console/build"}
 
 // Every package that users import has an Example for go doc.
 func TestRepoPublicPackagesHaveExamples(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
+	imported := releasedDirs("app")
 	packages := map[string]bool{} // whether it has an Example
 	for _, f := range goFiles(t) {
 		dir := path.Dir(f.path)
-		if !slices.Contains(importedModules, f.module) || strings.Contains("/"+dir+"/", "/internal/") || f.ast.Name.Name == "main" {
+		if !slices.Contains(imported, f.module) || strings.Contains("/"+dir+"/", "/internal/") || f.ast.Name.Name == "main" {
 			continue
 		}
 		if !f.isTest() {

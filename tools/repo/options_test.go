@@ -1,117 +1,54 @@
-package weir_test
+package repo_test
 
 import (
-	"context"
-	"fmt"
 	"go/ast"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/batch"
-	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/limit"
-	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/tools/repo/options"
 )
-
-// optionTable documents what zero and negative mean for each option that is a
-// number or a duration.
-const optionTable = "docs/reference/options.md"
-
-// optionRow matches a row: the option, zero, negative.
-var optionRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+?) \\| (.+?) \\|$")
 
 // negatives matches the meanings of a negative value in the table: an error, or
 // none of what the option bounds or does. For an unsigned type it is a dash.
 var negatives = regexp.MustCompile(`^(–|error|none|as zero)([,;] .+)?$`)
 
 func TestRepoOptionTableIsComplete(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	rows := map[string]string{} // negative, by name
 	var order []string
-	for _, row := range optionRow.FindAllStringSubmatch(string(readFile(t, optionTable)), -1) {
-		name, negative := row[1], row[3]
+	for _, row := range options.Rows(readFile(t, options.Page)) {
+		name, negative := row.Option, row.Negative
 		if rows[name] != "" {
-			t.Errorf("%s: two rows for %s", optionTable, name)
+			t.Errorf("%s: two rows for %s", options.Page, name)
 		}
 		rows[name] = negative
 		order = append(order, name)
 		if !negatives.MatchString(negative) {
-			t.Errorf("%s: negative is %q for %s; want error, none, as zero, or – for a type without sign", optionTable, negative, name)
+			t.Errorf("%s: negative is %q for %s; want error, none, as zero, or – for a type without sign", options.Page, negative, name)
 		}
 	}
 	if !slices.IsSorted(order) {
-		t.Errorf("%s: rows are not in the order of their names", optionTable)
+		t.Errorf("%s: rows are not in the order of their names", options.Page)
 	}
 	fields := optionFields(goFiles(t))
 	for name, unsigned := range fields {
 		switch negative, ok := rows[name]; {
 		case !ok:
-			t.Errorf("%s: no row for %s; say what zero and negative mean there", optionTable, name)
+			t.Errorf("%s: no row for %s; say what zero and negative mean there", options.Page, name)
 		case unsigned != (negative == "–"):
-			t.Errorf("%s: negative is %q for %s; want – for a type without sign, and for no other", optionTable, negative, name)
+			t.Errorf("%s: negative is %q for %s; want – for a type without sign, and for no other", options.Page, negative, name)
 		}
 	}
 	for name := range rows {
 		if _, ok := fields[name]; !ok {
-			t.Errorf("%s: there is no option %s", optionTable, name)
+			t.Errorf("%s: there is no option %s", options.Page, name)
 		}
 	}
 	if len(fields) < 100 {
 		t.Errorf("%d options found; is the test still looking in the right place?", len(fields))
-	}
-	checkNegatives(t, rows)
-}
-
-// checkNegatives compares the table with what the packages do with -1.
-func checkNegatives(t *testing.T, rows map[string]string) {
-	t.Helper()
-	var guard weir.Options
-	var handler weirhttp.Options
-	var fixed limit.ConcurrencyOptions
-	var adaptive limit.AdaptiveOptions
-	var rate limit.RateOptions
-	var batches batch.Options
-	shared := fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
-	none := func(context.Context, []int) ([]int, error) { return nil, nil }
-	for _, of := range []struct {
-		name  string
-		o     any
-		check func() error
-	}{
-		{"weir.Options", &guard, func() error { return guard.Validate() }},
-		{"weir.Batching", &guard.Batch, func() error { return guard.Validate() }},
-		{"weirhttp.Options", &handler, func() error { return handler.Validate() }},
-		{"weirhttp.Policy", &handler.Policy, func() error { return handler.Validate() }},
-		{"weirhttp.ClientLimits", &handler.Clients, func() error { return handler.Validate() }},
-		{"limit.ConcurrencyOptions", &fixed, func() error { _, err := limit.NewConcurrency(fixed); return err }},
-		{"limit.AdaptiveOptions", &adaptive, func() error { _, err := limit.NewAdaptive(adaptive); return err }},
-		{"limit.RateOptions", &rate, func() error { _, err := limit.NewRateLimiter(rate); return err }},
-		{"fleet.Config", &shared, func() error { return shared.Validate() }},
-		{"batch.Options", &batches, func() error { _, err := batch.New(none, batches); return err }},
-	} {
-		o := reflect.ValueOf(of.o).Elem()
-		for i := range o.NumField() {
-			field, name := o.Field(i), o.Type().Field(i).Name
-			negative := rows[of.name+"."+name]
-			switch {
-			case field.CanInt() && field.Kind() != reflect.Int8 && negative != "":
-				field.SetInt(-1)
-			case field.CanFloat():
-				field.SetFloat(-1)
-			default:
-				continue
-			}
-			fault := strings.Contains(fmt.Sprint(of.check()), "."+name+" is -1")
-			if fault != strings.HasPrefix(negative, "error") {
-				t.Errorf("%s.%s = -1: %v; the table says %s", of.name, name, of.check(), negative)
-			}
-			field.SetZero()
-		}
 	}
 }
 

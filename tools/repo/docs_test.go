@@ -1,17 +1,14 @@
-package weir_test
+package repo_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,27 +25,25 @@ import (
 // Paths are from the root. The documents under docs/adr, and docs/design.md,
 // may contain sketches: their Go blocks need no comment.
 func TestRepoSnippetsEqualExamples(t *testing.T) {
-	for _, name := range markdown(t) {
+	t.Parallel()
+	for _, name := range named(t, ".md") {
 		sketches := strings.HasPrefix(name, "docs/adr/") || name == "docs/design.md"
 		for _, b := range goBlocks(string(readFile(t, name))) {
-			if err := checkBlock(b, name, sketches); err != nil {
+			if err := checkout(t).checkBlock(b, name, sketches); err != nil {
 				t.Errorf("%s:%d: %v", name, b.line, err)
 			}
 		}
 	}
 }
 
-func checkBlock(b goBlock, file string, sketches bool) error {
+func (r *repository) checkBlock(b goBlock, file string, sketches bool) error {
 	switch {
 	case b.source == "" && sketches:
 		return nil
 	case b.source == "newuser" && file == "README.md":
 		return nil
 	case strings.HasPrefix(b.source, "example: "):
-		want, err := example(strings.TrimPrefix(b.source, "example: "))
-		if errors.Is(err, fs.ErrNotExist) && !inCheckout() {
-			return nil // the file is in another module that is not here
-		}
+		want, err := r.example(strings.TrimPrefix(b.source, "example: "))
 		if err != nil {
 			return err
 		}
@@ -97,11 +92,14 @@ func goBlocks(markdown string) []goBlock {
 
 // example returns the code named by "file.go#Func" or "file.go": the body of
 // the function without its braces, or the whole file.
-func example(source string) (string, error) {
+func (r *repository) example(source string) (string, error) {
 	file, name, whole := strings.Cut(source, "#")
-	b, err := os.ReadFile(filepath.FromSlash(file))
-	if err != nil || !whole {
-		return string(b), err
+	b, ok := r.text[file]
+	if !ok {
+		return "", fmt.Errorf("%s: %w", file, fs.ErrNotExist)
+	}
+	if !whole {
+		return string(b), nil
 	}
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, file, b, parser.ParseComments)
@@ -121,6 +119,7 @@ func example(source string) (string, error) {
 }
 
 func TestRepoSnippetRulesBite(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name     string
 		markdown string
@@ -128,16 +127,16 @@ func TestRepoSnippetRulesBite(t *testing.T) {
 	}{
 		{"no comment", "```go\nx := 1\n```\n", false},
 		{"no such file", "<!-- example: no.go -->\n```go\nx := 1\n```\n", false},
-		{"no such function", "<!-- example: repo_test.go#No -->\n```go\nx := 1\n```\n", false},
-		{"other code", "<!-- example: repo_docs_test.go#snippet -->\n```go\nx := 2\n```\n", false},
-		{"comment too far away", "<!-- example: repo_docs_test.go#snippet -->\n\n```go\nreturn 1\n```\n", false},
-		{"equal", "<!-- example: repo_docs_test.go#snippet -->\n```go\nreturn 1\n```\n", true},
+		{"no such function", "<!-- example: tools/repo/docs_test.go#No -->\n```go\nx := 1\n```\n", false},
+		{"other code", "<!-- example: tools/repo/docs_test.go#snippet -->\n```go\nx := 2\n```\n", false},
+		{"comment too far away", "<!-- example: tools/repo/docs_test.go#snippet -->\n\n```go\nreturn 1\n```\n", false},
+		{"equal", "<!-- example: tools/repo/docs_test.go#snippet -->\n```go\nreturn 1\n```\n", true},
 		{"not Go", "```sh\nmake test\n```\n", true},
 	}
 	for _, tt := range tests {
 		var err error
 		for _, b := range goBlocks(tt.markdown) {
-			err = checkBlock(b, "docs/howto/x.md", false)
+			err = checkout(t).checkBlock(b, "docs/howto/x.md", false)
 		}
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: checkBlock = %v; want ok %t", tt.name, err, tt.ok)
@@ -151,17 +150,17 @@ func snippet() int {
 }
 
 func TestRepoLinksResolve(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	if snippet() != 1 {
 		t.Fatal("snippet was changed")
 	}
-	for _, name := range markdown(t) {
+	for _, name := range named(t, ".md") {
 		for _, l := range links(t, name) {
 			if strings.HasPrefix(l.target, "/") || strings.HasPrefix(l.at, "..") {
 				t.Errorf("%s: link to %s leaves the repository", name, l.target)
 				continue
 			}
-			if _, err := os.Stat(filepath.FromSlash(l.at)); err != nil {
+			if !checkout(t).has(l.at) {
 				t.Errorf("%s: link to %s: no such file", name, l.target)
 				continue
 			}
@@ -175,7 +174,7 @@ func TestRepoLinksResolve(t *testing.T) {
 // Every page is reachable by links from README.md, except the decisions, which
 // are listed by folder.
 func TestRepoPagesAreReachable(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	found := map[string]bool{"README.md": true}
 	for open := []string{"README.md"}; len(open) > 0; open = open[1:] {
 		for _, l := range links(t, open[0]) {
@@ -185,7 +184,7 @@ func TestRepoPagesAreReachable(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range markdown(t) {
+	for _, name := range named(t, ".md") {
 		if !found[name] && path.Dir(name) != "docs/adr" && !hasAnyPrefix(name, []string{".github", "console/assets/vendor"}) {
 			t.Errorf("%s: no chain of links from README.md leads here", name)
 		}
@@ -234,9 +233,9 @@ func prose(markdown string) string {
 }
 
 func TestRepoDecisionsAreNumbered(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	var names []string
-	for _, name := range markdown(t) {
+	for _, name := range named(t, ".md") {
 		if path.Dir(name) == "docs/adr" {
 			names = append(names, path.Base(name))
 		}
@@ -262,19 +261,8 @@ func TestRepoDecisionsAreNumbered(t *testing.T) {
 }
 
 func TestRepoChangelogHasUnreleased(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	if !bytes.Contains(readFile(t, "CHANGELOG.md"), []byte("\n## [Unreleased]\n")) {
 		t.Error("CHANGELOG.md has no [Unreleased] part")
 	}
-}
-
-func markdown(t *testing.T) []string {
-	t.Helper()
-	var names []string
-	walk(t, func(name string) {
-		if path.Ext(name) == ".md" {
-			names = append(names, name)
-		}
-	})
-	return names
 }

@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"go/ast"
@@ -8,7 +8,7 @@ import (
 
 // Every type with a goroutine is ended in the same way (decision 0047).
 func TestRepoOneLifecycle(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	plain := map[string]string{ // Close without a context
 		"weirotel.Telemetry": "it has no goroutine",
 	}

@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"path"
@@ -11,15 +11,15 @@ import (
 // folder. A row names a package by the end of its path, below its module or its
 // parent.
 func TestRepoMapHasEveryPackage(t *testing.T) {
-	needCheckout(t)
+	t.Parallel()
 	_, rest, _ := strings.Cut(string(readFile(t, "docs/design.md")), "```\n")
 	drawn, _, _ := strings.Cut(rest, "```\n")
 	var folders []string
-	walk(t, func(name string) {
+	for _, name := range checkout(t).files {
 		if dir := path.Dir(name); !slices.Contains(folders, dir) {
 			folders = append(folders, dir)
 		}
-	})
+	}
 	const column = 28 // where the text of a row begins
 	found := map[string]bool{}
 	for line := range strings.Lines(drawn) {
