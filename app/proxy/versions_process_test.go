@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// previous returns the program of an earlier commit, which "gate tests" builds.
+// previous returns the program of an earlier commit, which tools/gate builds.
 func previous(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("WEIR_TEST_PREVIOUS")

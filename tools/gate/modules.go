@@ -16,7 +16,7 @@ var (
 	optionalEngines = []string{"valkey", "promtool", "chromium", "node", "npm", "pgbouncer", "pip"}
 )
 
-// A workshop is what steps build for others: the programs, in a folder of their own.
+// A workshop is what steps build for others: the programs, in a separate folder.
 type workshop struct{ dir string }
 
 func (w workshop) with() string { return filepath.Join(w.dir, "with") }
@@ -58,8 +58,8 @@ func (w workshop) build(ctx context.Context) (string, error) {
 // machine that has nothing else to do.
 const testTimeout = "20m"
 
-// modulesTests runs the tests of all modules but the root module, whose tests are steps
-// of their own.
+// modulesTests runs the tests of all modules but the root module, whose tests are separate
+// steps.
 func (w workshop) modulesTests(ctx context.Context) (string, error) {
 	all, err := patterns()
 	if err != nil {

@@ -66,7 +66,7 @@ func TestExitCode(t *testing.T) {
 		{[]string{"--", "sh", "-c", "kill -KILL $$"}, 128 + 9},
 		{[]string{"--", "/no/such/command"}, 1},
 		{[]string{"oracle", "--", "true"}, 1},
-		{[]string{"--"}, 2},
+		{[]string{"--"}, 0}, // nothing to install, nothing to run
 		{[]string{"true"}, 2},
 		{[]string{"--nonsense", "--", "true"}, 2},
 	}
