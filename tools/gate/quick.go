@@ -51,8 +51,11 @@ func quickSteps(ctx context.Context, base string, out io.Writer) ([]step, error)
 		{name: "tests of what changed", run: func(ctx context.Context) (string, error) {
 			return "", testRun{packages: c.packages}.run(ctx)
 		}},
-		{name: "vet of what changed and what uses it", run: func(ctx context.Context) (string, error) {
-			return "", vetPackages(ctx, slices.Concat(c.packages, c.users))
+		{name: "vet of what changed", run: func(ctx context.Context) (string, error) {
+			return "", vetPackages(ctx, c.packages)
+		}},
+		{name: "types in what uses it", run: func(ctx context.Context) (string, error) {
+			return typeCheck(ctx, slices.Concat(c.packages, c.users))
 		}},
 		{name: "staticcheck of what changed", run: func(ctx context.Context) (string, error) {
 			return "", staticcheckPackages(ctx, c.packages)
