@@ -117,7 +117,7 @@ func notLoopback(address string) string {
 		return "host:port such as 127.0.0.1:9090, or off"
 	}
 	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" {
-		return "an address on loopback such as 127.0.0.1:" + port + ": the console of a demo asks nobody for a token"
+		return "an address on loopback such as 127.0.0.1:" + port + ", because the console of a demo has no login"
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func (r *Report) Table(w io.Writer, s Style) error {
 }
 
 func (r *Report) intro(b *strings.Builder) {
-	fmt.Fprintf(b, "One upstream call: %s.\nIt takes about %s with one call per CPU and nothing else running.\n", r.Work, figures.Millis(r.CallMS))
+	fmt.Fprintf(b, "One upstream call: %s.\nIt takes about %s with one call on each CPU.\n", r.Work, figures.Millis(r.CallMS))
 	fmt.Fprintf(b, "%s clients request %s keys, some far more often than others, for %gs\nper level, each from a cold start. Every response is checked.\n",
 		figures.Count(int64(r.Clients)), figures.Count(int64(r.Keys)), r.LevelS)
 	if r.Gateway {

@@ -1,4 +1,4 @@
-// Weir-demo is weir demo as a program of its own, which takes a fraction of the time to
+// Weir-demo is weir demo as a separate program, which takes a fraction of the time to
 // build: it contains no job servers, databases or telemetry.
 package main
 
