@@ -4,7 +4,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 demo: ## see it work, with nothing else installed; ARGS=--keep keeps its console
-	go run ./app/cmd/weir demo $(ARGS)
+	@echo "building the demo; the first time, this takes about a minute" >&2
+	@go run ./app/cmd/weir-demo $(ARGS)
 
 quick: ## what your changes touch, in two minutes; ARGS=COMMIT compares with another commit
 	go run ./tools/gate quick $(ARGS)

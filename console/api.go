@@ -36,10 +36,17 @@ func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, within(c.o.Source.Snapshot()))
 }
 
+// A guard is a *weir.Guard. The Console's fields have this type because Guard is generic:
+// every package that uses a type with a Guard in it compiles that Guard again.
+type guard[K comparable, V any] interface {
+	Get(ctx context.Context, key K) (V, error)
+	Close(ctx context.Context) error
+}
+
 // details caches what the page shows of units: each is gathered at most once per
 // reuse interval, for any number of requests.
 type details struct {
-	guard *weir.Guard[string, []byte]
+	guard guard[string, []byte]
 }
 
 func newDetails(c *Console) *details {
@@ -155,7 +162,7 @@ func hottest(keys []HotKey, n int, total float64) []HotKey {
 
 // A roster queries the fleet's instances, at most once per reuse interval.
 type roster struct {
-	guard *weir.Guard[struct{}, []fleet.Instance]
+	guard guard[struct{}, []fleet.Instance]
 }
 
 func newRoster(from fleet.Roster) *roster {
@@ -177,7 +184,7 @@ func (c *Console) fleet(w http.ResponseWriter, r *http.Request) {
 }
 
 // closeGuard closes a Guard without waiting for its loads.
-func closeGuard[K comparable, V any](g *weir.Guard[K, V]) {
+func closeGuard[K comparable, V any](g guard[K, V]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = g.Close(ctx) // running loads are canceled, and end on their own

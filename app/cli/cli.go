@@ -42,6 +42,6 @@ func Main(e command.Env) int {
 		About:   "Weir keeps expensive calls alive under high load.",
 		Version: version(),
 		Grammar: &grammar{},
-		Vars:    bounds,
+		Vars:    bounds(),
 	})
 }

@@ -126,7 +126,7 @@ func TestWrongUsage(t *testing.T) {
 		{"fewer rows than keys", "demo --rows 1000 --keys 1001", []string{"weir demo: --rows=1000: want at least one for each of the 1001 keys"}},
 		{"no URL", "demo --postgres me:s3cret@db", []string{"weir demo: --postgres: want postgres://host:port/database, with user:password@ before the host where it asks"}},
 		{"empty URL", "demo --postgres=", []string{"weir demo: --postgres: want postgres://host:port/database, with user:password@ before the host where it asks"}},
-		{"console off loopback", "demo --admin 0.0.0.0:9090", []string{"weir demo: --admin=0.0.0.0:9090: want an address on loopback such as 127.0.0.1:9090: the console of a demo asks nobody for a token"}},
+		{"console off loopback", "demo --admin 0.0.0.0:9090", []string{"weir demo: --admin=0.0.0.0:9090: want an address on loopback such as 127.0.0.1:9090, because the console of a demo has no login"}},
 		{"console on every address", "demo --admin :9090", []string{"weir demo: --admin=:9090: want an address on loopback"}},
 		{"console at a name", "demo --admin db.example:80", []string{"weir demo: --admin=db.example:80: want an address on loopback"}},
 		{"console without a port", "demo --admin 127.0.0.1", []string{"weir demo: --admin=127.0.0.1: want host:port such as 127.0.0.1:9090, or off"}},

@@ -132,7 +132,7 @@ func watch(t *testing.T, s *session) {
 	}
 	var report struct {
 		Levels []struct {
-			Calls uint64 `json:"source_calls"`
+			Calls uint64 `json:"upstream_calls"`
 		}
 	}
 	if err := json.Unmarshal([]byte(s.stdout.String()), &report); err != nil {

@@ -67,7 +67,7 @@ func TestDemoTableWithoutATerminal(t *testing.T) {
 	if code := s.run(small...); code != command.ExitOK {
 		t.Fatalf("exit code %d; want %d; stderr: %s", code, command.ExitOK, s.stderr.String())
 	}
-	for _, part := range []string{"requests", "p50", "p99", "slowest", "failed", "calls at", "most at", "+ admission", "█"} {
+	for _, part := range []string{"requests", "p50", "p99", "slowest", "successful", "upstream", "concurrency", "+ admission", "█"} {
 		if !strings.Contains(s.stdout.String(), part) {
 			t.Errorf("the table lacks %q:\n%s", part, s.stdout.String())
 		}

@@ -60,7 +60,8 @@ func OS() Env {
 }
 
 // A Program is a command line. The grammar's commands have the method
-// Run(*command.Run) error.
+// Run(*command.Run) error. They may have the method Help() string, which returns the longer
+// part of the help; ${command} in it stands for the command as the user calls it.
 type Program struct {
 	Name    string
 	About   string
@@ -88,13 +89,14 @@ func Main(e Env, p Program) int {
 	}
 	ctx, end := e.interruptible(context.Background(), p.Name)
 	defer end.stop()
-	return e.fail(p.Name, t.chosen.run(&Run{Env: e, Context: ctx, end: end}))
+	return e.fail(p.Name, t.chosen.run(&Run{Env: e, Context: ctx, Command: t.chosen.command.CommandPath(), end: end}))
 }
 
 // A Run is what a command works with.
 type Run struct {
 	Env
 	Context context.Context // ends, with ErrInterrupted, at the first signal
+	Command string          // as the user calls it, such as "weir demo"
 
 	end *ending
 }

@@ -33,7 +33,7 @@ func (n *node) writeHelp(c *cobra.Command, p Program) {
 	paragraphs(w, c.Short)
 	if h, ok := n.value.Interface().(interface{ Help() string }); ok {
 		fmt.Fprintln(w)
-		paragraphs(w, h.Help())
+		paragraphs(w, strings.ReplaceAll(h.Help(), "${command}", c.CommandPath()))
 	}
 	var arguments []row
 	for _, a := range n.args {

@@ -70,7 +70,7 @@ func (c *clients) ask(ctx context.Context, number int) error {
 	me := &c.all[number]
 	key := int(me.keys.Uint64())
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout,
-		fmt.Errorf("no answer within %v", RequestTimeout))
+		fmt.Errorf("no response within %v", RequestTimeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.urls[key], nil)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *clients) ask(ctx context.Context, number int) error {
 		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
 	case !c.right.match(key, body):
 		c.wrong.Add(1)
-		return fmt.Errorf("the answer for key %d is not that key's", key)
+		return fmt.Errorf("the response for key %d belongs to another key", key)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/weir-go/weir/app/report"
 )
 
-// closeTimeout limits how long a level waits at its end for calls at the source that ignore
+// closeTimeout limits how long a level waits at its end for calls to the source that ignore
 // their cancellation.
 const closeTimeout = 10 * time.Second
 
@@ -59,7 +59,7 @@ type Progress interface {
 
 // A Result holds the measurements of the levels.
 type Result struct {
-	Call   time.Duration // mean time of a call at the source with nothing else running and one call per CPU
+	Call   time.Duration // mean time of a call to the source with nothing else running and one call per CPU
 	Levels []report.Level
 }
 
@@ -161,7 +161,7 @@ func (c Config) run(ctx context.Context, at place, l level, right *references, t
 		return fmt.Errorf("level %s: %w", l.name, err)
 	}
 	out := summary(l, r, meter.Count())
-	c.Progress.Done(fmt.Sprintf("%d requests, %d calls at the source", out.Requests, out.Calls))
+	c.Progress.Done(fmt.Sprintf("%d requests, %d upstream calls", out.Requests, out.Calls))
 	if c.After == nil || at.number < at.of {
 		return then(out)
 	}
@@ -171,17 +171,17 @@ func (c Config) run(ctx context.Context, at place, l level, right *references, t
 func summary(l level, r load.Result, at source.Count) report.Level {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	out := report.Level{
-		Name:       l.name,
-		Adds:       l.adds,
-		Requests:   r.Requests,
-		PerSecond:  float64(r.Requests-r.Failures) / r.Elapsed.Seconds(),
-		P50MS:      ms(r.P50),
-		P99MS:      ms(r.P99),
-		SlowestMS:  ms(r.Slowest),
-		Failures:   r.Failures,
-		Calls:      at.Calls,
-		MostAtOnce: at.Most,
-		ElapsedS:   r.Elapsed.Seconds(),
+		Name:      l.name,
+		Adds:      l.adds,
+		Requests:  r.Requests,
+		PerSecond: float64(r.Requests-r.Failures) / r.Elapsed.Seconds(),
+		P50MS:     ms(r.P50),
+		P99MS:     ms(r.P99),
+		SlowestMS: ms(r.Slowest),
+		Failures:  r.Failures,
+		Calls:     at.Calls,
+		Peak:      at.Most,
+		ElapsedS:  r.Elapsed.Seconds(),
 	}
 	if r.FirstFailure != nil {
 		out.FirstFailure = r.FirstFailure.Error()

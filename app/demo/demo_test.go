@@ -87,8 +87,8 @@ func everyLevel(t *testing.T, gateway bool) {
 	if l := res.Levels[0]; l.Calls != l.Requests {
 		t.Errorf("unprotected: %d calls for %d requests; want one for each", l.Calls, l.Requests)
 	}
-	if l := res.Levels[1]; l.MostAtOnce > c.Keys {
-		t.Errorf("coalescing: %d calls at once; want at most one a key, %d", l.MostAtOnce, c.Keys)
+	if l := res.Levels[1]; l.Peak > c.Keys {
+		t.Errorf("coalescing: %d concurrent calls; want at most one a key, %d", l.Peak, c.Keys)
 	}
 	for _, l := range res.Levels[2:] {
 		// A level is over within a TTL.
@@ -97,8 +97,8 @@ func everyLevel(t *testing.T, gateway bool) {
 		}
 	}
 	// The limit begins at GOMAXPROCS, and a source that computes takes no more.
-	if l, most := res.Levels[4], 4*runtime.GOMAXPROCS(0); l.MostAtOnce > most {
-		t.Errorf("admission: %d calls at once; want at most %d", l.MostAtOnce, most)
+	if l, most := res.Levels[4], 4*runtime.GOMAXPROCS(0); l.Peak > most {
+		t.Errorf("admission: %d concurrent calls; want at most %d", l.Peak, most)
 	}
 }
 
@@ -107,7 +107,7 @@ func check(t *testing.T, l report.Level, name string) {
 	if l.Name != name {
 		t.Errorf("level is called %q; want %q", l.Name, name)
 	}
-	if l.Requests == 0 || l.PerSecond <= 0 || l.Calls == 0 || l.MostAtOnce == 0 || l.Adds == "" {
+	if l.Requests == 0 || l.PerSecond <= 0 || l.Calls == 0 || l.Peak == 0 || l.Adds == "" {
 		t.Errorf("%s: something is missing: %+v", l.Name, l)
 	}
 	if l.Failures != 0 || l.FirstFailure != "" {
@@ -146,7 +146,7 @@ func TestRunNoticesAWrongAnswer(t *testing.T) {
 	var calls atomic.Int64
 	c := config(nil)
 	c.Source = wrong{calls: &calls, after: int64(c.Keys)}
-	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "were not their key's") {
+	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "belonged to another key") {
 		t.Errorf("Run with a source that mixes up its keys = %v; want an error that says so", err)
 	}
 }

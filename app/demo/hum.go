@@ -56,7 +56,7 @@ func humAt(past time.Duration) float64 {
 // mistakes reports responses that did not belong to their key.
 func (c *clients) mistakes() error {
 	if n := c.wrong.Load(); n > 0 {
-		return fmt.Errorf("%d answers were not their key's", n)
+		return fmt.Errorf("%d responses belonged to another key", n)
 	}
 	return nil
 }

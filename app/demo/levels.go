@@ -80,7 +80,7 @@ func fixed(o weir.Options) func() (weir.Options, error) {
 	return func() (weir.Options, error) { return o, nil }
 }
 
-// An answerer returns the response for a key, with or without a call at the source.
+// An answerer returns the response for a key, with or without a call to the source.
 type answerer func(ctx context.Context, key int) ([]byte, error)
 
 // start makes the level's own Guard around src, named unit, that tracks its hot keys. The

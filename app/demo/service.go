@@ -60,7 +60,7 @@ func (s *service) close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = errors.Join(err, errors.New("a call at the source ignores its cancellation"))
+		err = errors.Join(err, errors.New("a call to the source ignores its cancellation"))
 	}
 	if err != nil {
 		return fmt.Errorf("close the service: %w", err)

@@ -1,7 +1,6 @@
 // Package load drives a target with a closed loop: a fixed number of clients,
 // each of which sends its next request once it has the response to the last one. [Closed]
-// is the loop alone; the lab's load generator runs on it, too. A [Loop] also measures, in
-// an HdrHistogram.
+// is the loop alone, on which the lab's load generator also runs. A [Loop] also measures.
 //
 // A closed loop slows down with its target, so it measures throughput and how long a client
 // waits, not the behaviour under traffic that keeps arriving. That needs an open loop.
@@ -14,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Closed runs a closed loop and returns once every client has stopped. It calls
@@ -45,7 +42,7 @@ func Closed(ctx context.Context, clients int, end time.Time, requests int64, sen
 }
 
 // A Func sends one request as the given client, 0 to Clients-1, and checks the response:
-// nil means a good one. It runs on Clients goroutines at once, and never twice at a time
+// nil means a successful one. It runs on Clients goroutines concurrently, and never twice at a time
 // for the same client. It returns soon after ctx ends.
 type Func func(ctx context.Context, client int) error
 
@@ -54,35 +51,27 @@ type Loop struct {
 	clients  int
 	duration time.Duration
 	do       Func
-	answered atomic.Int64 // good responses; an atomic so that Answered never delays a client
+	answered atomic.Int64 // successful responses; an atomic so that Answered never delays a client
 
 	mu       sync.Mutex
-	hist     *hdrhistogram.Histogram // guarded by mu; good responses, in microseconds
-	slowest  time.Duration           // guarded by mu; exact, of good responses
-	requests int64                   // guarded by mu
-	failures int64                   // guarded by mu
-	first    error                   // guarded by mu; the first failure
+	hist     histogram     // guarded by mu; successful responses
+	slowest  time.Duration // guarded by mu; exact, of successful responses
+	requests int64         // guarded by mu
+	failures int64         // guarded by mu
+	first    error         // guarded by mu; the first failure
 }
 
-// A Result holds the measurements of a run. Times cover good responses only, so that a fast
+// A Result holds the measurements of a run. Times cover successful responses only, so that a fast
 // rejection does not count as a fast response.
 type Result struct {
 	Requests     int64         // all that were sent
-	Failures     int64         // requests without a good response
+	Failures     int64         // requests without a successful response
 	FirstFailure error         // why the first of them failed; nil without any
 	Elapsed      time.Duration // from the first request to the last response
 	P50          time.Duration // three significant digits
 	P99          time.Duration // three significant digits
 	Slowest      time.Duration // exact
 }
-
-// The histogram's range and precision. A request above the range counts with its real time
-// in Slowest, and as the highest value in the percentiles.
-const (
-	lowest  = time.Microsecond
-	highest = time.Hour
-	digits  = 3
-)
 
 // New returns a Loop of that many clients. Both numbers must be positive.
 func New(clients int, duration time.Duration, do Func) *Loop {
@@ -93,11 +82,10 @@ func New(clients int, duration time.Duration, do Func) *Loop {
 		clients:  clients,
 		duration: duration,
 		do:       do,
-		hist:     hdrhistogram.New(int64(lowest/time.Microsecond), int64(highest/time.Microsecond), digits),
 	}
 }
 
-// Answered returns the number of good responses so far. It may be called while Run runs.
+// Answered returns the number of successful responses so far. It may be called while Run runs.
 func (l *Loop) Answered() int64 { return l.answered.Load() }
 
 // Run sends requests until the duration is over, waits for the last responses and returns
@@ -121,8 +109,8 @@ func (l *Loop) Run(ctx context.Context) (Result, error) {
 func (l *Loop) result(elapsed time.Duration) Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	percentile := func(q float64) time.Duration {
-		return min(l.slowest, time.Duration(l.hist.ValueAtQuantile(q))*time.Microsecond)
+	percentile := func(p int64) time.Duration {
+		return min(l.slowest, l.hist.percentile(p))
 	}
 	return Result{
 		Requests:     l.requests,
@@ -150,6 +138,5 @@ func (l *Loop) record(latency time.Duration, err error) {
 		return
 	}
 	l.slowest = max(l.slowest, latency)
-	// The value is in range, so there is no error to return.
-	_ = l.hist.RecordValue(int64(min(max(latency, lowest), highest) / time.Microsecond))
+	l.hist.record(latency)
 }

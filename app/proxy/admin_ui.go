@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/app/proxy/admin"
 	"github.com/weir-go/weir/app/proxy/metrics"
+	"github.com/weir-go/weir/app/proxy/queues"
 	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/console/build"
@@ -24,7 +25,7 @@ import (
 type adminUI struct {
 	p        *proxy
 	source   *show.Source
-	board    *show.Board
+	board    *queues.Board
 	metrics  http.Handler
 	sessions *console.Sessions
 
@@ -36,11 +37,11 @@ type adminUI struct {
 // openAdmin creates the adminUI. The gateway and the jobs are open already.
 func (p *proxy) openAdmin() error {
 	u := &adminUI{p: p, sessions: console.NewSessions()}
-	var keeper show.Keeper
+	var keeper queues.Keeper
 	if p.jobs != nil {
 		keeper = p.jobs
 	}
-	u.board = show.NewBoard(keeper, p.logger)
+	u.board = queues.New(keeper, p.logger)
 	p.adminUI = u
 	u.source = show.New(show.Options{Gateway: p.gateway, Queues: u.queues, Process: u.process, Responses: p.tally.Counts})
 	o := metrics.Options{Queues: u.board.Queues, Program: u.program, Responses: p.tally.Counts, Logger: p.logger}

@@ -52,20 +52,20 @@ func ThisMachine() Machine {
 }
 
 // A Level holds the measurements of one level of protection. Times and requests per second
-// cover good responses only.
+// cover successful responses only.
 type Level struct {
 	Name         string  `json:"name"`
 	Adds         string  `json:"adds"`                    // what it adds to the previous level
 	Requests     int64   `json:"requests"`                // all that were sent
-	PerSecond    float64 `json:"requests_per_s"`          // good responses per second
+	PerSecond    float64 `json:"responses_per_s"`         // successful responses per second
 	P50MS        float64 `json:"p50_ms"`                  // three significant digits
 	P99MS        float64 `json:"p99_ms"`                  // three significant digits
 	SlowestMS    float64 `json:"slowest_ms"`              // exact
-	Failures     int64   `json:"failures"`                // requests without a good response
+	Failures     int64   `json:"failures"`                // requests without a successful response
 	FirstFailure string  `json:"first_failure,omitempty"` // why the first of them failed
-	Calls        int64   `json:"source_calls"`            // calls at the source
-	MostAtOnce   int     `json:"source_most_at_once"`     // most concurrent calls
-	Ratio        float64 `json:"ratio"`                   // requests per second relative to the first level; 0 if that had none
+	Calls        int64   `json:"upstream_calls"`          // calls to the source
+	Peak         int     `json:"peak_concurrency"`        // most concurrent calls to the source
+	Ratio        float64 `json:"ratio"`                   // PerSecond relative to the first level; 0 if that had none
 	ElapsedS     float64 `json:"elapsed_s"`               // until the last response
 }
 

@@ -23,11 +23,11 @@ func example() *report.Report {
 		StartedAt: time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC),
 		Machine:   report.Machine{OS: "linux", Arch: "amd64", CPUs: 2, GOMAXPROCS: 2, Go: "go1.26.8"},
 		Levels: []report.Level{
-			{Name: "unprotected", Requests: 264, PerSecond: 61.2, P50MS: 912, P99MS: 1804, SlowestMS: 2104.2, Calls: 264, MostAtOnce: 64},
-			{Name: "coalescing", Requests: 1071, PerSecond: 255.1, P50MS: 231, P99MS: 612, SlowestMS: 820, Calls: 251, MostAtOnce: 22},
-			{Name: "+ cache", Requests: 41234, PerSecond: 10308.5, P50MS: 0.812, P99MS: 14.9, SlowestMS: 480, Calls: 128, MostAtOnce: 27},
-			{Name: "+ refresh-ahead", Requests: 1041999, PerSecond: 260499.7, P50MS: 0.0951, P99MS: 9.96, SlowestMS: 999.6, Calls: 130, MostAtOnce: 30},
-			{Name: "+ admission", Requests: 41234, PerSecond: 7.25, P50MS: 0.9996, P99MS: 14.9, SlowestMS: 480, Calls: 128, MostAtOnce: 2,
+			{Name: "unprotected", Requests: 264, PerSecond: 61.2, P50MS: 912, P99MS: 1804, SlowestMS: 2104.2, Calls: 264, Peak: 64},
+			{Name: "coalescing", Requests: 1071, PerSecond: 255.1, P50MS: 231, P99MS: 612, SlowestMS: 820, Calls: 251, Peak: 22},
+			{Name: "+ cache", Requests: 41234, PerSecond: 10308.5, P50MS: 0.812, P99MS: 14.9, SlowestMS: 480, Calls: 128, Peak: 27},
+			{Name: "+ refresh-ahead", Requests: 1041999, PerSecond: 260499.7, P50MS: 0.0951, P99MS: 9.96, SlowestMS: 999.6, Calls: 130, Peak: 30},
+			{Name: "+ admission", Requests: 41234, PerSecond: 7.25, P50MS: 0.9996, P99MS: 14.9, SlowestMS: 480, Calls: 128, Peak: 2,
 				Failures: 12, FirstFailure: "503 Service\x1b Unavailable"},
 		},
 	}
@@ -91,7 +91,7 @@ func TestTablePlainHasNoControlCharactersAndFits(t *testing.T) {
 }
 
 func TestTableSaysWhenTheSourceCannotKeepUp(t *testing.T) {
-	const note = "fewer --keys show more"
+	const note = "Run it with fewer --keys"
 	for _, tt := range []struct {
 		keys int
 		want bool
@@ -111,7 +111,7 @@ func TestTableSaysWhenTheSourceCannotKeepUp(t *testing.T) {
 	}
 }
 
-func TestTableWithoutAGoodAnswer(t *testing.T) {
+func TestTableWithoutASuccessfulResponse(t *testing.T) {
 	r := &report.Report{Levels: []report.Level{
 		{Name: "unprotected", Requests: 7, Failures: 7, FirstFailure: "connection refused"},
 		{Name: "coalescing", Requests: 7, Failures: 0, PerSecond: 3, P50MS: 1},
@@ -124,6 +124,23 @@ func TestTableWithoutAGoodAnswer(t *testing.T) {
 	if got := b.String(); strings.Contains(got, "NaN") || strings.Contains(got, "×") ||
 		!strings.Contains(got, "7 of 7 requests failed, the first with\n  connection refused") {
 		t.Errorf("table of a level that failed:\n%s", got)
+	}
+}
+
+func TestTableSaysWhetherARequestFailed(t *testing.T) {
+	const none = "\nNo request failed.\n"
+	r := example()
+	for _, failed := range []bool{true, false} {
+		if !failed {
+			r.Levels[4].Failures = 0
+		}
+		var b strings.Builder
+		if err := r.Table(&b, report.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(b.String(), none) == failed || strings.Contains(b.String(), "requests failed, the first") != failed {
+			t.Errorf("table with failures: %v:\n%s", failed, b.String())
+		}
 	}
 }
 
@@ -146,8 +163,8 @@ func TestJSONIsOneObjectWithLevels(t *testing.T) {
 	}
 	first, _ := levels[0].(map[string]any)
 	for _, name := range []string{
-		"name", "requests", "requests_per_s", "p50_ms", "p99_ms", "slowest_ms",
-		"failures", "source_calls", "source_most_at_once", "ratio",
+		"name", "requests", "responses_per_s", "p50_ms", "p99_ms", "slowest_ms",
+		"failures", "upstream_calls", "peak_concurrency", "ratio",
 	} {
 		if _, ok := first[name]; !ok {
 			t.Errorf("a level has no member %q", name)

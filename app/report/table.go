@@ -47,11 +47,11 @@ func (r *Report) Table(w io.Writer, s Style) error {
 }
 
 func (r *Report) intro(b *strings.Builder) {
-	fmt.Fprintf(b, "One call: %s, about %s.\n", r.Work, figures.Millis(r.CallMS))
-	fmt.Fprintf(b, "%s clients request %s keys, some far more often than others,\n%gs per level, each from a cold start.\n",
+	fmt.Fprintf(b, "One upstream call: %s.\nIt takes about %s with one call on each CPU.\n", r.Work, figures.Millis(r.CallMS))
+	fmt.Fprintf(b, "%s clients request %s keys, some far more often than others, for %gs\nper level, each from a cold start. Every response is checked.\n",
 		figures.Count(int64(r.Clients)), figures.Count(int64(r.Keys)), r.LevelS)
 	if r.Gateway {
-		b.WriteString("From the second level on, weir's gateway runs in front of the service,\nwhich is unaware of it.\n")
+		b.WriteString("From the second level on, weir's gateway runs in front of the service,\nwhich does not change.\n")
 	}
 	fmt.Fprintf(b, "%s, %s/%s, %d CPUs.\n", r.Machine.Go, r.Machine.OS, r.Machine.Arch, r.Machine.GOMAXPROCS)
 }
@@ -64,13 +64,12 @@ var columns = []struct {
 }{
 	{"", "level", func(l *Level) string { return l.Name }},
 	{"", "requests", func(l *Level) string { return figures.Count(l.Requests) }},
-	{"requests", "/s", func(l *Level) string { return figures.Rate(l.PerSecond) }},
+	{"successful", "responses/s", func(l *Level) string { return figures.Rate(l.PerSecond) }},
 	{"", "p50", func(l *Level) string { return l.time(l.P50MS) }},
 	{"", "p99", func(l *Level) string { return l.time(l.P99MS) }},
 	{"", "slowest", func(l *Level) string { return l.time(l.SlowestMS) }},
-	{"", "failed", func(l *Level) string { return figures.Count(l.Failures) }},
-	{"calls at", "source", func(l *Level) string { return figures.Count(l.Calls) }},
-	{"most at", "once", func(l *Level) string { return figures.Count(int64(l.MostAtOnce)) }},
+	{"upstream", "calls", func(l *Level) string { return figures.Count(l.Calls) }},
+	{"peak", "concurrency", func(l *Level) string { return figures.Count(int64(l.Peak)) }},
 }
 
 // levels writes the table. Free width goes between the columns.
@@ -110,7 +109,7 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 		names = max(names, utf8.RuneCountInString(l.Name))
 		numbers = max(numbers, utf8.RuneCountInString(figures.Times(l.Ratio)))
 	}
-	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("requests per second, %s = 1", r.Levels[0].Name)))
+	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("successful responses per second, %s = 1", r.Levels[0].Name)))
 	room := s.Width - names - numbers - 3
 	for _, l := range r.Levels {
 		fmt.Fprintf(b, "%s %s %s\n", figures.Pad(l.Name, -names), figures.Pad(figures.Times(l.Ratio), numbers),
@@ -119,18 +118,23 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 }
 
 // notes writes remarks about the numbers: a source too slow to renew the cached
-// responses, and the first failure of each level.
+// responses, and the first failure of each level, or that there was none.
 func (r *Report) notes(b *strings.Builder) {
 	if renew := r.RenewS(); r.TTLS > 0 && renew > r.TTLS/2 {
-		fmt.Fprintf(b, "\nIt takes %s to renew all %s keys, and they are kept for %s. While\n"+
-			"this machine is so busy, fewer --keys show more.\n",
+		fmt.Fprintf(b, "\nReloading all %[2]s keys takes %[1]s, and responses are kept for %[3]s.\n"+
+			"Run it with fewer --keys to see the full effect of the cache.\n",
 			figures.Millis(1000*renew), figures.Count(int64(r.Keys)), figures.Millis(1000*r.TTLS))
 	}
+	failed := false
 	for _, l := range r.Levels {
 		if l.Failures > 0 {
+			failed = true
 			fmt.Fprintf(b, "\n%s: %s of %s requests failed, the first with\n  %s\n",
 				l.Name, figures.Count(l.Failures), figures.Count(l.Requests), plain.Line(l.FirstFailure))
 		}
+	}
+	if !failed {
+		b.WriteString("\nNo request failed.\n")
 	}
 }
 
@@ -141,7 +145,7 @@ func (s Style) paint(code, text string) string {
 	return code + text + reset
 }
 
-// time formats v milliseconds for a level with good responses, and returns a dash for
+// time formats v milliseconds for a level with successful responses, and returns a dash for
 // other levels.
 func (l *Level) time(v float64) string {
 	if l.Requests == l.Failures {

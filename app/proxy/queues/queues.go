@@ -1,4 +1,5 @@
-package show
+// Package queues keeps the status of the job queues for the console and the metrics.
+package queues
 
 import (
 	"context"
@@ -42,10 +43,10 @@ type Board struct {
 	seen   time.Time          // guarded by mu; zero before the first time
 }
 
-// NewBoard returns a Board, which queries its Keeper at once and then every few seconds
+// New returns a Board, which queries its Keeper immediately and then every few seconds
 // until it is closed. Errors are logged, at most once a minute. With a nil Keeper there
 // are no queues.
-func NewBoard(k Keeper, l *slog.Logger) *Board {
+func New(k Keeper, l *slog.Logger) *Board {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Board{keeper: k, logger: plain.Logger(l), said: rate.NewLimiter(rate.Every(time.Minute), 1), stop: cancel, done: make(chan struct{})}
 	if k == nil {
