@@ -112,11 +112,17 @@ func lockCache(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
+// listsFetched reports whether this process has fetched apt-get's package lists as root.
+var listsFetched bool // guarded by the lock of the cache
+
 // aptInstall installs the packages of name as root, without starting services.
 func aptInstall(ctx context.Context, w io.Writer, apt, name string) (err error) {
 	run := func(args ...string) error { return runApt(ctx, w, apt, nil, args...) }
-	if err := run("update"); err != nil {
-		return err
+	if !listsFetched { // once a process: each fetch takes seconds
+		if err := run("update"); err != nil {
+			return err
+		}
+		listsFetched = true
 	}
 	allow, err := denyServices(policyFile)
 	if err != nil {
