@@ -9,6 +9,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/weir-go/weir/internal/opaque"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
@@ -43,7 +44,7 @@ type sharingHint struct {
 // which requests wait for each other. Which of them may use a response, its headers decide.
 type sharingHints struct {
 	seed     maphash.Seed
-	byDigest *otter.Cache[uint64, *sharingHint]
+	byDigest opaque.Cache[uint64, *sharingHint]
 }
 
 func newSharingHints() *sharingHints {

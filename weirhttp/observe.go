@@ -15,6 +15,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/weir-go/weir/internal/opaque"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
@@ -36,7 +37,7 @@ var errDiffered = errors.New("weirhttp: the response differs from the one that w
 // digests. None of it is ever sent to a client.
 type shadow struct {
 	seed   maphash.Seed
-	stored *otter.Cache[responses.Key, *observed]
+	stored opaque.Cache[responses.Key, *observed]
 	over   atomic.Int64 // calls that run beyond the limit
 	reads  atomic.Bool  // a read with a body was seen
 

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/opaque"
 )
 
 // A list holds the variants of one key, newest first. It is not modified once it
@@ -22,7 +24,7 @@ var nothing = &list{}
 // counters are atomic because evictions lower them at any time. They rise only
 // with Store.mu held.
 type space struct {
-	cache     *otter.Cache[Key, *list]
+	cache     opaque.Cache[Key, *list]
 	used      atomic.Int64
 	responses atomic.Int64
 	evicted   atomic.Uint64
