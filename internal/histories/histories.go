@@ -25,10 +25,6 @@ const (
 	seedVariable = "WEIR_TEST_SEED"
 )
 
-// base is the first seed of this run. Nine digits are enough to be fresh and few enough
-// to be copied by hand.
-var base = rand.Uint64N(1e9)
-
 // Seeds yields the seeds of the histories that t plays: few of them, or full with
 // WEIR_TEST_FULL=1, or one with WEIR_TEST_SEED.
 //
@@ -48,23 +44,43 @@ func Seeds(t testing.TB, few, full int) iter.Seq[uint64] {
 		t.Helper()
 		t.Logf("%d histories from seed %d", n, first)
 		for seed := first; seed < first+n; seed++ {
-			if failed := t.Failed(); !play(t, seed, yield) || !failed && t.Failed() {
+			if failed := t.Failed(); !play(t, t.Name(), seed, yield) || !failed && t.Failed() {
 				return
 			}
 		}
 	}
 }
 
+// InLanes plays the histories of Seeds in four subtests that run in parallel. Each of
+// them stops at its first history that fails.
+func InLanes(t *testing.T, few, full int, history func(t *testing.T, seed uint64)) {
+	t.Helper()
+	first, n, err := seeds(few, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d histories from seed %d", n, first)
+	const lanes = 4
+	for lane := range uint64(lanes) {
+		t.Run(fmt.Sprint(lane), func(lt *testing.T) {
+			lt.Parallel()
+			for seed := first + lane; seed < first+n && !lt.Failed(); seed += lanes {
+				play(lt, t.Name(), seed, func(seed uint64) bool { history(lt, seed); return true })
+			}
+		})
+	}
+}
+
 // play yields seed, and says how to run its history alone if t fails in it. The loop's
 // body can end by return, by t.FailNow or by a panic, so this is deferred.
-func play(t testing.TB, seed uint64, yield func(uint64) bool) bool {
+func play(t testing.TB, name string, seed uint64, yield func(uint64) bool) bool {
 	t.Helper()
 	before, returned := t.Failed(), false
 	defer func() {
 		t.Helper()
 		// A panic has not failed t yet, and neither t.SkipNow nor a break is a failure.
 		if !before && t.Failed() || !returned && !t.Failed() && !t.Skipped() {
-			t.Logf("that was the history of seed %d; run it alone with %s=%d go test -run '^%s$'", seed, seedVariable, seed, strings.ReplaceAll(t.Name(), "/", "$/^"))
+			t.Logf("that was the history of seed %d; run it alone with %s=%d go test -run '^%s$'", seed, seedVariable, seed, strings.ReplaceAll(name, "/", "$/^"))
 		}
 	}()
 	more := yield(seed)
@@ -72,8 +88,8 @@ func play(t testing.TB, seed uint64, yield func(uint64) bool) bool {
 	return more
 }
 
-// Count returns few, or full with WEIR_TEST_FULL=1. It is for what has no seeds of its
-// own, or whose bounds hold only for the seeds that they were measured with.
+// Count returns few, or full with WEIR_TEST_FULL=1. Use it for tests without seeds, and
+// for those whose bounds hold only for the seeds that they were measured with.
 func Count(few, full int) int {
 	all, err := isFull()
 	if err != nil {
@@ -91,7 +107,8 @@ func Full() bool { return Count(0, 1) == 1 }
 // Alone reports whether WEIR_TEST_SEED names the only history to play.
 func Alone() bool { return os.Getenv(seedVariable) != "" }
 
-// seeds returns the first seed and how many follow each other.
+// seeds returns the first seed and how many follow each other. Nine digits are enough to
+// be fresh, and few enough to be copied by hand.
 func seeds(few, full int) (first, n uint64, err error) {
 	all, err := isFull()
 	if err != nil {
@@ -104,9 +121,9 @@ func seeds(few, full int) (first, n uint64, err error) {
 		return first, 1, nil
 	}
 	if all {
-		return base, uint64(full), nil
+		few = full
 	}
-	return base, uint64(few), nil
+	return rand.Uint64N(1e9), uint64(few), nil
 }
 
 func isFull() (bool, error) {

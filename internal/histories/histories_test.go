@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weir-go/weir/internal/histories"
@@ -63,8 +64,8 @@ func TestSeedsFollowTheSetting(t *testing.T) {
 	}
 
 	t.Setenv("WEIR_TEST_FULL", "1")
-	if all := (&recorder{}).play(func(uint64) {}); len(all) != 40 || !slices.Equal(all[:4], few) {
-		t.Errorf("%d seeds from %d with WEIR_TEST_FULL=1; want 40 from %d", len(all), all[0], few[0])
+	if all := (&recorder{}).play(func(uint64) {}); len(all) != 40 || all[0] == few[0] {
+		t.Errorf("%d seeds from %d with WEIR_TEST_FULL=1; want 40, and not from %d again", len(all), all[0], few[0])
 	}
 	if n := histories.Count(4, 40); n != 40 || !histories.Full() {
 		t.Errorf("Count(4, 40) = %d, Full() = %v with WEIR_TEST_FULL=1; want 40, true", n, histories.Full())
@@ -121,5 +122,22 @@ func TestSeedsGoOnAfterAnEarlierFailure(t *testing.T) {
 	r := &recorder{failed: true}
 	if seeds := r.play(func(uint64) {}); len(seeds) != 4 || len(r.log) != 1 {
 		t.Errorf("%d histories, log %q; want four, and none blamed", len(seeds), r.log)
+	}
+}
+
+func TestInLanesPlaysEachHistoryOnce(t *testing.T) {
+	usual(t)
+	var mu sync.Mutex
+	var played []uint64
+	t.Run("all", func(t *testing.T) {
+		histories.InLanes(t, 10, 20, func(_ *testing.T, seed uint64) {
+			mu.Lock()
+			defer mu.Unlock()
+			played = append(played, seed)
+		})
+	})
+	slices.Sort(played)
+	if len(played) != 10 || played[9] != played[0]+9 {
+		t.Errorf("%v were played; want ten histories in a row", played)
 	}
 }
