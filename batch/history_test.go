@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/batch"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -19,7 +20,7 @@ import (
 // history. All times are whole milliseconds, so that many events fall on the same
 // instant and race.
 func TestHistory(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range histories.Seeds(t, 100, 1500) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newHistory(t, seed).play() })
 		})

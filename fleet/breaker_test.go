@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // heard records the calls of a Watcher.
@@ -331,7 +332,7 @@ func TestBreakerLateFailureDoesNotCount(t *testing.T) {
 // TestBreakerHistories runs operations, faults and probes concurrently, for the race
 // detector, and checks what must hold in any order.
 func TestBreakerHistories(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range histories.Seeds(t, 5, 30) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			b, f, _, h := broken(t, fleet.BreakerOptions{Failures: 2})

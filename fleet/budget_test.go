@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -240,7 +241,7 @@ func TestT15_WithoutTheEngine(t *testing.T) {
 
 // A random history of instances with outages keeps to the bound in each window.
 func TestT15_TheBoundHoldsInEachWindow(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range histories.Seeds(t, 5, 20) {
 		synctest.Test(t, func(t *testing.T) { budgetHistory(t, seed) })
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -173,7 +174,7 @@ func TestKeyedOutageIsOfAllKeys(t *testing.T) {
 }
 
 func TestKeyedHistories(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range histories.Seeds(t, 10, 60) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			m := newModelMeter(seed + 1)

@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
 // A random history of a bucket of a Memory, compared with a limit.RateLimiter: the same
 // calls get their units, and the same units go back and are owed.
 func TestT15_UnitsAreThoseOfARateLimiter(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 15))
 			burst := 1 + rng.IntN(30)

@@ -3,8 +3,6 @@ package fleet_test
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -12,10 +10,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
-
-var limiterSeed = flag.Uint64("limiter.seed", 0, "replay this history of the fleet's limiter")
 
 // A limiterHistory is a fleet of instances that come and go, their callers, and an
 // engine with changing faults.
@@ -259,32 +256,15 @@ func runLimiterHistory(t *testing.T, seed uint64, mode fleet.FailureMode) {
 	}
 }
 
-// T11: TestLimiterHistories runs 10,000 random histories. Replay one with
-// -limiter.seed: it runs the same steps, though the scheduler decides the order of
-// events at one instant.
+// T11: TestLimiterHistories runs random histories, 10,000 in a full run. One that is
+// run alone has the same steps, though the scheduler decides the order of events at one
+// instant.
 func TestLimiterHistories(t *testing.T) {
-	one := func(t *testing.T, seed uint64) {
+	histories.InLanes(t, 400, 10_000, func(t *testing.T, seed uint64) {
 		mode := fleet.FailClosed
 		if seed%4 == 0 {
 			mode = fleet.FailLocalShare
 		}
 		synctest.Test(t, func(t *testing.T) { runLimiterHistory(t, seed, mode) })
-	}
-	if *limiterSeed != 0 {
-		one(t, *limiterSeed)
-		return
-	}
-	n := uint64(10_000)
-	if testing.Short() || limiterRace { // with the race detector it takes ten times as long
-		n = 1000
-	}
-	const parts = 4
-	for part := range uint64(parts) {
-		t.Run(fmt.Sprint(part), func(t *testing.T) {
-			t.Parallel()
-			for seed := part*n/parts + 1; seed <= (part+1)*n/parts && !t.Failed(); seed++ {
-				one(t, seed)
-			}
-		})
-	}
+	})
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // The same bound holds with a Memory as the engine.
 func TestLimiterOnMemoryKeepsTheBound(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 4))
 			m := fleet.NewMemory(fleet.MemoryOptions{})

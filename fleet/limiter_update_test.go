@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -145,7 +146,7 @@ func TestKeyedLimiterUpdate(t *testing.T) {
 // T11: the fleet keeps to the bound of Update, whatever the rates of two instances
 // change to, and in any order.
 func TestLimiterUpdateHistories(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range histories.Seeds(t, 40, 500) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			m := fleet.NewMemory(fleet.MemoryOptions{})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 func appended(t testing.TB, v *fleet.Value) []byte {
@@ -68,7 +69,7 @@ func text(rng *rand.Rand, most int) string {
 }
 
 func TestWireRoundTrip(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range histories.Seeds(t, 50, 500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		duration := func() time.Duration { return time.Duration(rng.Uint64() >> 1 >> rng.IntN(63)) }
 		in := fleet.Value{

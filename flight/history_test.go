@@ -3,7 +3,6 @@ package flight_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -14,19 +13,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/flight"
-)
-
-var (
-	historySeed  = flag.Uint64("history.seed", 1, "first seed of TestHistory")
-	historySeeds = flag.Uint64("history.seeds", 100, "number of seeds of TestHistory")
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // TestHistory runs many callers on a few keys and checks invariants that hold for any
 // history. All times are whole milliseconds, so that many events fall on the same
-// instant and race. A seed reproduces the plan (-run 'TestHistory/seed=7$', or
-// -history.seed=7 -history.seeds=1), but not the order within an instant.
+// instant and race. A seed reproduces the plan, but not the order within an instant.
 func TestHistory(t *testing.T) {
-	for seed := *historySeed; seed < *historySeed+*historySeeds; seed++ {
+	for seed := range histories.Seeds(t, 100, 1000) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newHistory(t, seed).play() })
 		})

@@ -88,7 +88,7 @@ func TestB4AdaptiveDropsLowerTheLimit(t *testing.T) {
 			adaptiveIn(t, limit.AdaptiveOptions{}, func(a *limit.Adaptive) {
 				press(a, 40, time.Minute, roomy)
 				before := a.Limit()
-				press(a, 40, 10*time.Minute, func(int) (time.Duration, limit.Outcome) { return tt.takes, tt.outcome })
+				press(a, 40, 3*time.Minute, func(int) (time.Duration, limit.Outcome) { return tt.takes, tt.outcome })
 				got := a.Limit()
 				if got > tt.most || tt.most > 1 && got != before {
 					t.Errorf("Limit = %d, was %d; want at most %d", got, before, tt.most)

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/simulate"
 	"github.com/weir-go/weir/limit"
 )
 
-// every thins out the grids of pauses. bench/overload runs them completely.
-var every = flag.Int("pauses", 41, "run one in this many of the scenarios with pauses")
+// every thins out the grids of pauses. bench/overload runs them completely. A usual run
+// has one of those of a full run, for which the bounds were measured.
+var every = flag.Int("pauses", histories.Count(5*41, 41), "run one in this many of the scenarios with pauses")
 
 // fixedAt is a Concurrency whose limit is the capacity, with a queue of one mean
 // service time.
@@ -37,7 +39,7 @@ func bounds(capacity int) (good, p99 float64) {
 }
 
 func besideFixed(t *testing.T, scenarios []simulate.Scenario) {
-	for _, s := range simulate.EveryNth(scenarios, *every*simulatedOf) {
+	for _, s := range simulate.EveryNth(scenarios, *every) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			reports := simulate.Compare(t, s, fixedAt(), adaptive())

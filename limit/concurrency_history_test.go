@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -443,11 +444,8 @@ func release(l queued, m *concurrencyModel, p *caller, o limit.Outcome) {
 // arrival, newest first under overload, and rejected or displaced with the right
 // reason. Places report the right wait, and no permit is lost when callers leave.
 func TestConcurrencyHistoryMatchesTheModel(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		synctest.Test(t, func(t *testing.T) { concurrencyHistory(t, randomScript(seed)) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/limit"
 )
@@ -32,7 +33,7 @@ func (p *modelPlace) move(class, turn int) {
 // F3, against a model: a place moves up to the end of a class, and down to the turn
 // that it had there, or would have had.
 func TestF3PlacesMoveUpAndDown(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, OverloadAfter: -1, MaxWait: -1})

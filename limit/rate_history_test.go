@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -360,11 +361,8 @@ func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
 // B4: callers are admitted at the rate and in order of arrival. A caller that can meet
 // its deadline is admitted before it, and all others are rejected at once.
 func TestRateHistoryMatchesTheModel(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range histories.Seeds(t, 10, 50) {
 		synctest.Test(t, func(t *testing.T) { rateHistory(t, randomScript(seed)) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -236,11 +237,8 @@ func (l unitLimiter) AcquireN(_ context.Context, n int) (limit.Permit, error) { 
 // H34: in any window, calls take at most the rate, the burst and the debt, whatever is
 // given back and owed.
 func TestH34NeverMoreThanRateBurstAndDebt(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		synctest.Test(t, func(t *testing.T) { takeInWindows(t, rand.New(rand.NewPCG(seed, 34))) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
 }
 

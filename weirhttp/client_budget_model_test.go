@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -16,7 +17,7 @@ import (
 // calls are admitted, with the same times to retry, and the same units go back and are
 // owed. Between them, buckets come and go, and the structure of the table holds.
 func TestH34_ClientBudgetsAreThoseOfTheLibrary(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range histories.Seeds(t, 10, 60) {
 		synctest.Test(t, func(t *testing.T) { clientHistory(t, seed) })
 	}
 }

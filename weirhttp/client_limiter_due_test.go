@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // checkDue checks the heap of s.
@@ -30,7 +32,7 @@ func (s *clientShard) checkDue(t *testing.T, m meter) {
 
 // A naive model: a key that has spent tokens is never forgotten for a new key.
 func TestH13_TableForgetsOnlyFullBuckets(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range histories.Seeds(t, 6, 40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		keys := 1 + rng.IntN(60)
 		m := newMeter(ClientLimiterOptions{Rate: 1 + rng.IntN(3), Per: time.Second, Burst: 1 + rng.IntN(5)})

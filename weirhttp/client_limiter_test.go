@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -97,7 +98,7 @@ func TestH13_RefusalNamesThePolicy(t *testing.T) {
 // TestH13_RatesAreExact compares a ClientLimiter with a bucket in rational numbers,
 // at rates that are not a whole number of nanoseconds.
 func TestH13_RatesAreExact(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 20, 100) {
 		// One bubble for each: its clock ends after 292 years.
 		synctest.Test(t, func(t *testing.T) { exactRate(t, seed) })
 	}

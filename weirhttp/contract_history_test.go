@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -276,13 +277,7 @@ func (w *world) run() {
 }
 
 func TestH1H3H5H7H10H14_History(t *testing.T) {
-	first, until := rand.Uint64()>>1, time.Now().Add(8*time.Second)
-	if testing.Short() {
-		until = time.Now().Add(time.Second)
+	for seed := range histories.Seeds(t, 40, 1000) {
+		synctest.Test(t, func(t *testing.T) { history(t, seed) })
 	}
-	n := uint64(0)
-	for ; time.Now().Before(until) && n < 5000 && !t.Failed(); n++ {
-		synctest.Test(t, func(t *testing.T) { history(t, first+n) })
-	}
-	t.Logf("%d histories from seed %d", n, first)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -20,10 +21,7 @@ import (
 // Clients connect and leave at random while calls are in flight, over real
 // connections. Nothing of them is left behind (H4, H6).
 func TestH6_ClientsThatLeaveLeaveNothing(t *testing.T) {
-	clients, atOnce := 10_000, 2_000
-	if testing.Short() || raceEnabled {
-		clients, atOnce = 2_000, 500
-	}
+	clients, atOnce := histories.Count(2_000, 10_000), histories.Count(500, 2_000)
 	before := runtime.NumGoroutine()
 	cache, err := weirhttp.NewCache(32 << 20)
 	if err != nil {

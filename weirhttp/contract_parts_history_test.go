@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -70,7 +71,7 @@ func TestH29_PartsAreInvalidated(t *testing.T) {
 // bytes that it says it has, of one version, which was current after the last
 // invalidation.
 func TestH29_HistoriesOfParts(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range histories.Seeds(t, 12, 40) {
 		synctest.Test(t, func(t *testing.T) { playHistory(t, seed) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -65,13 +66,7 @@ func fleetHistory(t *testing.T, seed uint64) {
 }
 
 func TestFleetHistory(t *testing.T) {
-	first, until := rand.Uint64()>>1, time.Now().Add(6*time.Second)
-	if testing.Short() {
-		until = time.Now().Add(time.Second)
+	for seed := range histories.Seeds(t, 20, 600) {
+		synctest.Test(t, func(t *testing.T) { fleetHistory(t, seed) })
 	}
-	n := uint64(0)
-	for ; time.Now().Before(until) && n < 5000 && !t.Failed(); n++ {
-		synctest.Test(t, func(t *testing.T) { fleetHistory(t, first+n) })
-	}
-	t.Logf("%d histories from seed %d", n, first)
 }

@@ -12,19 +12,17 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/disk"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // A flipped bit costs the record that has it, or the file's records. It never gives
 // wrong bytes, or brings back what was purged.
 func TestH28_FlippedBits(t *testing.T) {
-	rounds := 300
-	if testing.Short() {
-		rounds = 60
-	}
-	kept := 0
-	for seed := range rounds {
+	kept, rounds := 0, 0
+	for seed := range histories.Seeds(t, 40, 300) {
+		rounds++
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(uint64(seed), 0))
+			r := rand.New(rand.NewPCG(seed, 0))
 			m := newMachine()
 			s := open(t, m, disk.Options{Objects: 160})
 			body := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 50+i*i%300) }

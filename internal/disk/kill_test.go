@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/disk"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // childFolder names the folder that a child of TestH28_KilledWhileItWrites fills.
@@ -57,10 +58,7 @@ func child(folder string) {
 // TestH28_KilledWhileItWrites kills a process with SIGKILL at random moments, and
 // reads what it has left.
 func TestH28_KilledWhileItWrites(t *testing.T) {
-	rounds := 12
-	if testing.Short() {
-		rounds = 3
-	}
+	rounds := histories.Count(3, 12)
 	folder, r := t.TempDir(), rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	found, purges := 0, 0
 	for range rounds {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // restored points all instances at an engine that has only what the snapshot has.
@@ -138,11 +139,7 @@ func TestT13_LeasesOfALostHistoryStoreNothing(t *testing.T) {
 // T13: of several calls at once, one finds out. No other uses the engine before the
 // invalidation of everything is pending.
 func TestT13_CallsAtOnceFindLostHistory(t *testing.T) {
-	n := 300
-	if testing.Short() {
-		n = 30
-	}
-	for range n {
+	for range histories.Count(30, 300) {
 		synctest.Test(t, func(t *testing.T) {
 			snapshot := fleet.NewMemory(fleet.MemoryOptions{})
 			if _, err := snapshot.Write(context.Background(), fleet.Key{Namespace: "n", Name: "k"}, fleet.Write{Entry: entry("old", 0)}); err != nil {

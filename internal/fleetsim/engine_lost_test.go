@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // A pastEngine is a fleet.Memory that can go back in time, and whose clock can be
@@ -125,17 +126,8 @@ func (e *pastEngine) Watch(namespace string, w fleet.Watcher) (func(), error) {
 // a lease for another, and after an entry's lifetime all instances have the newest
 // version.
 func TestT13_EnginesThatGoBack(t *testing.T) {
-	n := uint64(1000)
-	if raceEnabled || testing.Short() {
-		n = 100
-	}
-	if *simSeeds > 0 {
-		n = uint64(*simSeeds)
-	}
-	for seed := range n {
-		if goesBack(t, seed); t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+	for seed := range histories.Seeds(t, 100, 1000) {
+		goesBack(t, seed)
 	}
 }
 

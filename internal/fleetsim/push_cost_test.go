@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // Pushed values bring the commands per Get close to the least that remains: two for each
@@ -18,10 +19,7 @@ import (
 // is computed as in lab/fleetscale, for values that are pushed to all and to none.
 func TestPushedValuesSaveCommands(t *testing.T) {
 	const instances, ttl = 8, time.Minute
-	keys, gets := 400, 1200 // of an instance in a TTL
-	if raceEnabled || testing.Short() {
-		keys, gets = 100, 300
-	}
+	keys, gets := histories.Count(100, 400), histories.Count(300, 1200) // of an instance in a TTL
 	for _, pushes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			tier := fleet.NewMemory(fleet.MemoryOptions{})

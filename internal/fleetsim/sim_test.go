@@ -1,7 +1,6 @@
 package fleetsim_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -12,12 +11,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/fleetclient"
-)
-
-var (
-	simSeed  = flag.Int64("fleet.seed", -1, "play only this history of TestFleetSim, and print it")
-	simFrom  = flag.Uint64("fleet.from", 0, "the first history of TestFleetSim")
-	simSeeds = flag.Int("fleet.seeds", 0, "how many histories TestFleetSim plays; 0: 2000, fewer with -short and -race")
+	"github.com/weir-go/weir/internal/histories"
 )
 
 const (
@@ -29,8 +23,7 @@ const (
 func simPlay(t *testing.T, seed uint64, o simOptions) (w *simWorld) {
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(os.Stderr, "TestFleetSim: seed %d panics; replay it with -fleet.seed=%d\n", seed, seed)
-			if w != nil && *simSeed >= 0 {
+			if w != nil && histories.Alone() {
 				fmt.Fprintln(os.Stderr, strings.Join(w.trace(), "\n"))
 			}
 			panic(p)
@@ -96,42 +89,22 @@ func init() {
 	}
 }
 
-// TestFleetSim plays random histories of a fleet, and judges them by the rules.
+// TestFleetSim plays random histories of a fleet, and judges them by the rules. A
+// history that is played alone is printed.
 func TestFleetSim(t *testing.T) {
-	if *simSeed >= 0 {
-		seed := uint64(*simSeed)
-		w := simPlay(t, seed, simDraw(seed))
-		t.Logf("options %+v\n%s", w.head(), strings.Join(w.trace(), "\n"))
-		simReport(t, seed, w)
-		return
-	}
-	n := *simSeeds
-	switch {
-	case n > 0:
-	case raceEnabled, testing.Short():
-		n = 200
-	default:
-		n = 2000
-	}
-	const lanes = 4
 	t.Cleanup(func() {
 		t.Logf("%d requests were answered by pushed values", simPushed.Load())
-		if n >= 200 && simPushed.Load() == 0 {
+		if !histories.Alone() && simPushed.Load() == 0 {
 			t.Error("no pushed value was ever used")
 		}
 	})
-	for lane := range lanes {
-		t.Run(fmt.Sprint(lane), func(t *testing.T) {
-			t.Parallel()
-			for i := lane; i < n; i += lanes {
-				seed := *simFrom + uint64(i)
-				if w := simPlay(t, seed, simDraw(seed)); len(w.broken) > 0 {
-					simReport(t, seed, w)
-					return
-				}
-			}
-		})
-	}
+	histories.InLanes(t, 200, 2000, func(t *testing.T, seed uint64) {
+		w := simPlay(t, seed, simDraw(seed))
+		if histories.Alone() {
+			t.Logf("options %+v\n%s", w.head(), strings.Join(w.trace(), "\n"))
+		}
+		simReport(t, seed, w)
+	})
 }
 
 // simReport reports what was broken, with the shortest history that still breaks it.
@@ -141,8 +114,8 @@ func simReport(t *testing.T, seed uint64, w *simWorld) {
 	}
 	t.Errorf("seed %d breaks %d rules, of which the first is:\n%s", seed, len(w.broken), w.broken[0])
 	if short := simReduce(t, seed, w.o, simRule(w.broken[0])); short != nil {
-		t.Errorf("%d of %d actions are enough:\n%s\noptions %+v\n%s\nreplay it with -run 'TestFleetSim$' -fleet.seed=%d",
-			len(short.o.actions), len(w.o.actions), short.broken[0], short.head(), strings.Join(short.trace(), "\n"), seed)
+		t.Errorf("%d of %d actions are enough:\n%s\noptions %+v\n%s",
+			len(short.o.actions), len(w.o.actions), short.broken[0], short.head(), strings.Join(short.trace(), "\n"))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // A box is a batch for tests.
@@ -113,7 +114,7 @@ func TestPlacesInOrder(t *testing.T) {
 // groups have a place than there are places, every group gets one in the end, and
 // none is left over.
 func TestQueueHistory(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range histories.Seeds(t, 50, 500) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 0))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/hotkeys"
 )
 
@@ -73,7 +74,7 @@ func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate floa
 // Random calls and loads, of few keys and of many, in bursts and after pauses of
 // hours, compared with exact counts.
 func TestO3_HistoryAgainstExactCounts(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range histories.Seeds(t, 60, 600) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		asked := 1 + rnd.IntN(20)
 		now := rnd.Int64N(1000 * sec)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/histories"
 )
 
 const ms = time.Millisecond
@@ -47,7 +49,7 @@ func (f *fate) joiners() (n int) {
 
 // TestTableAgainstModel takes many random steps and checks everything after each.
 func TestTableAgainstModel(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range histories.Seeds(t, 100, 1000) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			m := &model{
 				T:     t,

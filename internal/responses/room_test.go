@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/responses"
 )
 
@@ -236,7 +237,8 @@ func TestE8BoundHoldsInABurst(t *testing.T) {
 		name  string
 		bound int64
 		body  int
-	}{{"small", 4 << 20, 1000}, {"some big", 2 << 20, 500_000}, {"tiny store", 20_000, 4000}} {
+		each  int // responses of each writer
+	}{{"small", 4 << 20, 1000, 1000}, {"some big", 2 << 20, 500_000, histories.Count(200, 1000)}, {"tiny store", 20_000, 4000, 1000}} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := responses.New(responses.Options{Bytes: tt.bound})
 			var over atomic.Int64
@@ -258,7 +260,7 @@ func TestE8BoundHoldsInABurst(t *testing.T) {
 			for g := range 8 {
 				burst.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(g), 1))
-					for i := range 1000 {
+					for i := range tt.each {
 						held := int64(r.IntN(int(tt.bound / 10)))
 						if i%16 != 0 || !s.Reserve(held) {
 							held = 0

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/stream"
 )
 
@@ -53,7 +54,7 @@ func (m *model) front() (sure, maybe int) {
 func TestHistoryAgainstModel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWait)
-	for seed := range uint64(2000) {
+	for seed := range histories.Seeds(t, 1000, 20_000) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		money := newBudget(1 << 40)
 		m := &model{o: stream.Options{
@@ -211,7 +212,7 @@ func (m *model) end(ctx context.Context, b *stream.Body, complete bool) error {
 // TestHistoryConcurrent has a writer, readers that come and go, a budget that
 // runs out, and ends of every kind, all at the same time.
 func TestHistoryConcurrent(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range histories.Seeds(t, 50, 1500) {
 		synctest.Test(t, func(t *testing.T) { concurrent(t, seed) })
 	}
 }
