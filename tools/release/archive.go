@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/mod/module"
 
 	"github.com/weir-go/weir/tools/released"
+	"github.com/weir-go/weir/tools/thirdparty/licence"
 )
 
 // An item is a file of an archive.
@@ -85,11 +85,9 @@ func (r *releaser) items(ctx context.Context, p platform) ([]item, error) {
 	return append(append(items, item{"THIRD-PARTY-LICENSES.txt", 0o644, third}), scripts...), err
 }
 
-// isLicence matches the files that must accompany a copy of a module.
-var isLicence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents)([-._].*)?$`)
-
 // licences returns the licences of Go and of all modules in a binary except ours, from
-// the module cache with which it was built. A module without a licence is an error.
+// the module cache with which it was built. A module without a licence, or with one that is
+// not allowed, is an error.
 func (r *releaser) licences(ctx context.Context, binary string) ([]byte, error) {
 	goroot, err := r.goes.run(ctx, r.tmp, "env", "GOROOT")
 	if err != nil {
@@ -101,24 +99,19 @@ func (r *releaser) licences(ctx context.Context, binary string) ([]byte, error) 
 	}
 	var text strings.Builder
 	add := func(what, dir string) error {
-		entries, err := os.ReadDir(dir)
+		if _, err := licence.Of(dir); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		names, err := licence.Files(dir)
 		if err != nil {
 			return err
 		}
-		found := false
-		for _, e := range entries {
-			if e.IsDir() || !isLicence.MatchString(e.Name()) {
-				continue
-			}
-			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		for _, name := range names {
+			b, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				return err
 			}
-			found = true
-			fmt.Fprintf(&text, "==== %s: %s ====\n\n%s\n\n", what, e.Name(), strings.TrimSpace(string(b)))
-		}
-		if !found {
-			return fmt.Errorf("%s has no licence", what)
+			fmt.Fprintf(&text, "==== %s: %s ====\n\n%s\n\n", what, name, strings.TrimSpace(string(b)))
 		}
 		return nil
 	}
