@@ -107,6 +107,8 @@ func (w workshop) testSteps() []step {
 		{name: "core, " + oldestGo, after: []string{"core alone"}, may: 3 * time.Minute, run: coreWithOldestGo},
 		{name: "core, allocations", after: []string{"core alone"}, may: time.Minute, run: coreAllocations},
 		{name: "staticcheck", after: []string{"vet"}, may: 2 * time.Minute, run: staticcheck},
+		{name: "exported API", after: []string{"vet"}, may: 30 * time.Second, run: api},
+		{name: "licences", after: []string{"vet"}, may: 30 * time.Second, run: licences},
 		{name: "two versions", after: []string{"engines", "vet"}, may: 2 * time.Minute, run: w.versions},
 		{name: "new user", after: []string{"vet"}, may: 2 * time.Minute, run: newUser},
 		{name: "release, short form", after: []string{"vet"}, may: 2 * time.Minute, run: release},
