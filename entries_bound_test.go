@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // slack is how far a burst may briefly exceed the bound.
@@ -19,10 +20,7 @@ const slack = 1024
 // E8: a burst of writes without a read, from several goroutines. A writer
 // checks the size every few writes; when the writers are done the bound holds.
 func TestE8BoundByCountHoldsInABurst(t *testing.T) {
-	total := 1_000_000
-	if raceEnabled {
-		total = 60_000
-	}
+	total := histories.Count(60_000, 1_000_000)
 	for _, bound := range []int{1, 100, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
 			g := weir.Must(weir.New(func(_ context.Context, k int) (int, error) { return k, nil }, weir.Options{TTL: time.Hour, MaxEntries: bound}))
@@ -112,10 +110,7 @@ func TestE8BoundHoldsInABulkLoad(t *testing.T) {
 }
 
 func TestE8BoundByWeight(t *testing.T) {
-	total := 100_000
-	if raceEnabled {
-		total = 10_000
-	}
+	total := histories.Count(10_000, 100_000)
 	const bound = 10_000
 	synctest.Test(t, func(t *testing.T) {
 		weigh := func(k int, _ int) uint32 { return uint32(k % 20) } // 0 counts as 1

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -26,13 +27,8 @@ func nearly(p float64, n int) float64 {
 	return 5*math.Sqrt(p*(1-p)/float64(n)) + 3/float64(n) + 0.004
 }
 
-// fewer returns n, or less under the race detector, which is slow in bubbles.
-func fewer(n int) int {
-	if raceEnabled {
-		return n / 10
-	}
-	return n
-}
+// fewer returns a tenth of n, or n in a full run. The bounds depend on it: see nearly.
+func fewer(n int) int { return histories.Count(n/10, n) }
 
 // E2: a request with a time g left of the TTL starts a refresh with the
 // probability P(-delta·beta·ln(U) >= g) = exp(-g/(delta·beta)), whichever

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // writes are the writes that overtake a load in flight. Each row's do runs for
@@ -601,10 +602,7 @@ func TestE6TagSweepKeepsTagsInUse(t *testing.T) {
 
 // The tags of a million removed entries take no memory.
 func TestE6TagsAreBounded(t *testing.T) {
-	n := 300_000
-	if testing.Short() || raceEnabled {
-		n = 50_000
-	}
+	n := histories.Count(50_000, 300_000)
 	ctx := t.Context()
 	g := weir.Must(weir.New(func(_ context.Context, k int) (int, error) { return k, nil }, weir.Options{TTL: time.Hour, MaxEntries: 1000}))
 	set := func(from, to int) {
@@ -665,7 +663,7 @@ func TestE6ClearBeatsWhatCopiesEntries(t *testing.T) {
 }
 
 func TestE6KeysThatAreNoKeys(t *testing.T) {
-	g := weir.Must(weir.New(func(context.Context, float64) (int, error) { return 1, nil }, weir.Options{TTL: time.Hour}))
+	g := weir.Must(weir.New(func(context.Context, any) (int, error) { return 1, nil }, weir.Options{TTL: time.Hour}))
 	ctx := t.Context()
 	nan := math.NaN()
 	for name, err := range map[string]error{

@@ -17,7 +17,7 @@ func Example_adaptiveLimit() {
 		panic(err)
 	}
 	user := func(ctx context.Context, id int) (string, error) { return "Ada", nil }
-	total := func(ctx context.Context, month string) (float64, error) { return 9.99, nil }
+	total := func(ctx context.Context, month string) (int, error) { return 999, nil } // in cents
 	users := weir.Must(weir.New(user, weir.Options{TTL: time.Minute, Limiter: db}))
 	totals := weir.Must(weir.New(total, weir.Options{TTL: time.Minute, Limiter: db}))
 

@@ -13,7 +13,7 @@ import (
 // list that shows only cached prices.
 func ExampleGuard_GetWith() {
 	ctx := context.Background()
-	query := func(ctx context.Context, id int) (float64, error) { return 9.90, nil }
+	query := func(ctx context.Context, id int) (int, error) { return 990, nil } // in cents
 	prices := weir.Must(weir.New(query, weir.Options{TTL: time.Minute, StaleIfError: time.Hour}))
 	defer prices.Close(ctx)
 
@@ -27,6 +27,6 @@ func ExampleGuard_GetWith() {
 	fmt.Println(checkout.State, checkout.Value)
 	// Output:
 	// true
-	// loaded 9.9
-	// fresh 9.9
+	// loaded 990
+	// fresh 990
 }

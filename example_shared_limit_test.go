@@ -22,7 +22,7 @@ func Example_sharedLimit() {
 	db := limit.All(rate, permits)
 
 	user := func(ctx context.Context, id int) (string, error) { return "Ada", nil }
-	order := func(ctx context.Context, id string) (float64, error) { return 9.99, nil }
+	order := func(ctx context.Context, id string) (int, error) { return 999, nil } // in cents
 	users := weir.Must(weir.New(user, weir.Options{TTL: time.Minute, Limiter: db}))
 	orders := weir.Must(weir.New(order, weir.Options{TTL: time.Minute, Limiter: db}))
 

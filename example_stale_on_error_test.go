@@ -14,11 +14,11 @@ import (
 func Example_staleOnError() {
 	ctx := context.Background()
 	down := false
-	load := func(ctx context.Context, currency string) (float64, error) {
+	load := func(ctx context.Context, currency string) (string, error) {
 		if down {
-			return 0, errors.New("connection refused")
+			return "", errors.New("connection refused")
 		}
-		return 1.17, nil
+		return "1.17", nil
 	}
 	rates := weir.Must(weir.New(load, weir.Options{
 		TTL:          time.Minute,
@@ -38,10 +38,10 @@ func Example_staleOnError() {
 
 	rates.Invalidate(ctx, "EUR") // the value was wrong: never serve it again
 	r = rates.GetResult(ctx, "EUR")
-	fmt.Println(r.Value, r.Err, r.State)
+	fmt.Println(r.Err, r.State)
 	// Output:
 	// 1.17 <nil> loaded
 	// 1.17 <nil> stale on error
 	// because: connection refused
-	// 0 connection refused none
+	// connection refused none
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,35 +13,43 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
+// odd is 1 for the keys with an odd number, and 0 for the others.
+func odd(key string) string {
+	n, _ := strconv.Atoi(key)
+	return strconv.Itoa(n % 2)
+}
+
 // tagged makes Guards of a fleet, or one without, whose entries have the tags
 // "all" and "odd-0" or "odd-1".
-func (s *site) tagged(n int, tier fleet.Tier) []*weir.Guard[int, row] {
+func (s *site) tagged(n int, tier fleet.Tier) []*weir.Guard[string, row] {
 	s.Helper()
 	o := weir.Options{Name: "tagged", TTL: time.Hour, StaleIfError: time.Minute}
 	if tier != nil {
 		o.Fleet.Config = fleet.Config{Tier: tier, Cooling: -1}
 	}
-	all := make([]*weir.Guard[int, row], n)
+	all := make([]*weir.Guard[string, row], n)
 	for i := range all {
-		all[i] = weir.Must(weir.NewFrom(weir.Source[int, row]{LoadEntry: func(ctx context.Context, key int, _ weir.Previous[row]) (weir.Entry[row], error) {
-			v, err := s.load(ctx, fmt.Sprint(key))
-			return weir.Entry[row]{Value: v, Tags: []string{"all", fmt.Sprint("odd-", key%2)}}, err
+		all[i] = weir.Must(weir.NewFrom(weir.Source[string, row]{LoadEntry: func(ctx context.Context, key string, _ weir.Previous[row]) (weir.Entry[row], error) {
+			v, err := s.load(ctx, key)
+			return weir.Entry[row]{Value: v, Tags: []string{"all", "odd-" + odd(key)}}, err
 		}}, o))
 		s.Cleanup(func() { _ = all[i].Close(context.Background()) })
 	}
 	return all
 }
 
-func (s *site) wants(g *weir.Guard[int, row], key, version int, state weir.State) {
+func (s *site) wants(g *weir.Guard[string, row], key, version int, state weir.State) {
 	s.Helper()
-	if r := g.GetResult(s.Context(), key); r.Err != nil || r.Value.Version != version || r.State != state {
+	if r := g.GetResult(s.Context(), fmt.Sprint(key)); r.Err != nil || r.Value.Version != version || r.State != state {
 		s.Errorf("GetResult(%d) = %+v; want version %d, %v", key, r, version, state)
 	}
 }
 
-var expiries = map[string]func(context.Context, *weir.Guard[int, row]) error{
-	"tag": func(ctx context.Context, g *weir.Guard[int, row]) error { return g.ExpireTags(ctx, "other", "odd-1") },
-	"all": func(ctx context.Context, g *weir.Guard[int, row]) error { return g.ExpireAll(ctx) },
+var expiries = map[string]func(context.Context, *weir.Guard[string, row]) error{
+	"tag": func(ctx context.Context, g *weir.Guard[string, row]) error {
+		return g.ExpireTags(ctx, "other", "odd-1")
+	},
+	"all": func(ctx context.Context, g *weir.Guard[string, row]) error { return g.ExpireAll(ctx) },
 }
 
 // E6: an entry expired by tag is loaded again, and is served if the load fails,
@@ -64,7 +73,7 @@ func TestE6ExpireTagsKeepsTheWindows(t *testing.T) {
 					s.wants(g, 2, 0, weir.StateFresh)
 				}
 				time.Sleep(time.Minute)
-				if r := g.GetResult(s.Context(), 1); r.Err == nil {
+				if r := g.GetResult(s.Context(), "1"); r.Err == nil {
 					s.Errorf("GetResult = %+v after the window; want the error", r)
 				}
 				s.fail(nil)
@@ -85,7 +94,7 @@ func TestE6ExpireTagsBeatsLoadsThatRun(t *testing.T) {
 					s.loads.Store(0)
 					s.version.Store(0)
 					before := make(chan weir.Result[row], 1)
-					go func() { before <- g.GetResult(s.Context(), 1) }()
+					go func() { before <- g.GetResult(s.Context(), "1") }()
 					time.Sleep(s.takes / 2)
 					s.version.Store(1)
 					if err := expire(s.Context(), g); err != nil {
@@ -129,7 +138,7 @@ func TestT8ExpireTagsReachesAll(t *testing.T) {
 				}
 				time.Sleep(30 * time.Second)
 				late := s.tagged(1, s.tier)[0]
-				if r := late.GetResult(s.Context(), 1); r.Err == nil {
+				if r := late.GetResult(s.Context(), "1"); r.Err == nil {
 					s.Errorf("GetResult = %+v after the window; want the error: it counts from the expiry", r)
 				}
 				s.fail(nil)
@@ -142,9 +151,9 @@ func TestT8ExpireTagsReachesAll(t *testing.T) {
 				}
 
 				before := make(chan struct{})
-				_ = gs[0].Invalidate(s.Context(), 1)
+				_ = gs[0].Invalidate(s.Context(), "1")
 				synctest.Wait()
-				go func() { _, _ = gs[1].Get(s.Context(), 1); close(before) }()
+				go func() { _, _ = gs[1].Get(s.Context(), "1"); close(before) }()
 				time.Sleep(s.takes / 2)
 				s.version.Store(2)
 				if err := expire(s.Context(), gs[0]); err != nil {
@@ -152,7 +161,7 @@ func TestT8ExpireTagsReachesAll(t *testing.T) {
 				}
 				<-before
 				for _, g := range gs {
-					if v, err := g.Get(s.Context(), 1); err != nil || v.Version != 2 {
+					if v, err := g.Get(s.Context(), "1"); err != nil || v.Version != 2 {
 						s.Errorf("Get = %v, %v after a load was overtaken; want version 2", v, err)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,25 +102,25 @@ func TestFleetPreviousValueComesFromTheTier(t *testing.T) {
 
 // Keys with a KeyString are found when a push has their name.
 func TestFleetKeyString(t *testing.T) {
-	type id struct{ Tenant, Row int }
+	type id struct{ tenant, user string }
 	inFleet(t, func(s *site) {
 		src := weir.Source[id, int]{
-			Load:      func(_ context.Context, k id) (int, error) { s.loads.Add(1); return k.Tenant*100 + k.Row, nil },
-			KeyString: func(k id) string { return fmt.Sprintf("%d/%d", k.Tenant, k.Row) },
+			Load:      func(_ context.Context, k id) (int, error) { s.loads.Add(1); return strconv.Atoi(k.tenant + k.user) },
+			KeyString: func(k id) string { return k.tenant + "/" + k.user },
 		}
 		a, b := from(s, src, weir.Options{TTL: time.Minute}), from(s, src, weir.Options{TTL: time.Minute})
 		for i := range 3000 { // more than the index holds before it is swept
-			if v, err := a.Get(s.Context(), id{1, i}); err != nil || v != 100+i {
+			if v, err := a.Get(s.Context(), id{"1", fmt.Sprintf("%04d", i)}); err != nil || v != 10_000+i {
 				s.Fatalf("Get = %d, %v", v, err)
 			}
 		}
-		b.Get(s.Context(), id{1, 7})
+		b.Get(s.Context(), id{"1", "0007"})
 		s.loaded(3000)
-		if err := b.Invalidate(s.Context(), id{1, 7}); err != nil {
+		if err := b.Invalidate(s.Context(), id{"1", "0007"}); err != nil {
 			s.Fatal(err)
 		}
 		synctest.Wait()
-		a.Get(s.Context(), id{1, 7})
+		a.Get(s.Context(), id{"1", "0007"})
 		s.loaded(3001)
 	})
 	if _, err := weir.NewFrom(weir.Source[id, int]{Load: func(context.Context, id) (int, error) { return 0, nil }},
@@ -160,7 +161,7 @@ func TestFleetPanicIsAFailureForAll(t *testing.T) {
 // A value that the codec cannot encode is loaded by each instance, and counted.
 func TestFleetUnencodableIsNotShared(t *testing.T) {
 	inFleet(t, func(s *site) {
-		src := weir.Source[string, chan int]{Load: func(context.Context, string) (chan int, error) {
+		src := weir.Source[string, any]{Load: func(context.Context, string) (any, error) {
 			s.loads.Add(1)
 			return make(chan int), nil
 		}}

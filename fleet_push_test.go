@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // T1: a pushed value is memory from its store on. The next call gets it without a request
@@ -87,7 +88,7 @@ func TestPushValuesIsOffByDefault(t *testing.T) {
 // instance sends one request, and without them a second one for the value.
 func TestT6_PushedValuesAddNoLoads(t *testing.T) {
 	const instances, callers, crowds = 16, 8, 5
-	for seed := range uint64(8) {
+	for seed := range histories.Seeds(t, 2, 8) {
 		for _, pushes := range []bool{false, true} {
 			missed := uint64(0)
 			for _, most := range []time.Duration{fleet.DefaultDeadline - ms, fleet.DefaultDeadline + 10*ms} {

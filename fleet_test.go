@@ -197,11 +197,11 @@ func TestFleetInvalidateDuringALoad(t *testing.T) {
 // T8.
 func TestFleetTags(t *testing.T) {
 	inFleet(t, func(s *site) {
-		var gs []*weir.Guard[int, row]
+		var gs []*weir.Guard[string, row]
 		for range 2 {
-			g := weir.Must(weir.NewFrom(weir.Source[int, row]{LoadEntry: func(ctx context.Context, key int, _ weir.Previous[row]) (weir.Entry[row], error) {
-				v, err := s.load(ctx, fmt.Sprint(key))
-				return weir.Entry[row]{Value: v, Tags: []string{"all", fmt.Sprint("odd-", key%2)}}, err
+			g := weir.Must(weir.NewFrom(weir.Source[string, row]{LoadEntry: func(ctx context.Context, key string, _ weir.Previous[row]) (weir.Entry[row], error) {
+				v, err := s.load(ctx, key)
+				return weir.Entry[row]{Value: v, Tags: []string{"all", "odd-" + odd(key)}}, err
 			}}, weir.Options{Name: "tagged", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier}}}))
 			defer g.Close(s.Context())
 			gs = append(gs, g)
@@ -209,7 +209,7 @@ func TestFleetTags(t *testing.T) {
 		get := func(key, version int) {
 			s.Helper()
 			for _, g := range gs {
-				if v, err := g.Get(s.Context(), key); err != nil || v.Version != version {
+				if v, err := g.Get(s.Context(), fmt.Sprint(key)); err != nil || v.Version != version {
 					s.Errorf("Get(%d) = %v, %v; want version %d", key, v, err, version)
 				}
 			}

@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // A dice takes choices from the fuzzer's bytes; zeros when they run out.
@@ -277,17 +279,11 @@ func FuzzInstants(f *testing.F) {
 
 // TestE1RandomHistories is FuzzInstants for every run of the tests.
 func TestE1RandomHistories(t *testing.T) {
-	rounds := 1000
-	if raceEnabled {
-		rounds = 100
-	}
-	for seed := range rounds {
-		b := make([]byte, 300)
-		rnd := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
-		rnd.Read(b)
-		if instants(t, b); t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+	for seed := range histories.Seeds(t, 100, 1000) {
+		b, key := make([]byte, 300), [32]byte{}
+		binary.LittleEndian.PutUint64(key[:], seed)
+		rand.NewChaCha8(key).Read(b)
+		instants(t, b)
 	}
 }
 

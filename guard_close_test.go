@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -234,7 +235,7 @@ func TestE9IdleGuardOwnsNoGoroutine(t *testing.T) {
 // belong to its key, a call must return by its deadline, and in the end nothing
 // may run and all permits must be back.
 func TestEverythingAtOnce(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range histories.Seeds(t, 2, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			tell(t, func(s *story) { everything(s, rand.New(rand.NewPCG(seed, 0))) })
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/internal/histories"
 )
 
 // counts returns the keys of h with counts instead of rates.
@@ -156,7 +157,7 @@ func TestO3_HotKeysInAFleet(t *testing.T) {
 
 // Random calls of every kind, compared with exact counts.
 func TestO3_HotKeysAgainstExactCounts(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range histories.Seeds(t, 3, 10) {
 		rec := &recorder{}
 		o := weir.Options{
 			TTL: 10 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -219,7 +220,7 @@ func TestO3_EntriesOfAnInvalidatedTagAreDead(t *testing.T) {
 // LoadTimes and WaitTimes equal the durations that an Observer receives, in
 // number and length.
 func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range histories.Seeds(t, 2, 8) {
 		rec := &recorder{}
 		o := weir.Options{TTL: 5 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec, SoftTimeout: sec, LoadTimeout: 4 * sec, Observer: rec}
 		b := &bulk{takes: 700 * ms}

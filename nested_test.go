@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -322,7 +323,7 @@ func TestB6NestedBulkLoads(t *testing.T) {
 // are. If no caller leaves before its answer, no more functions work at once
 // than there are permits.
 func TestB6History(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range histories.Seeds(t, 20, 200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { nestHistory(t, seed) })
 		})

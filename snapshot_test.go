@@ -246,10 +246,10 @@ func TestE10_KeysThatTheCodecChanges(t *testing.T) {
 		n, err := g.Snapshot(t.Context(), io.Discard, nil)
 		check(n, err, 1)
 
-		type tenant struct{ id int }
-		hidden := weir.Must(weir.New(func(context.Context, tenant) (book, error) { return book{}, nil }, windows))
+		type account struct{ tenant, user string }
+		hidden := weir.Must(weir.New(func(context.Context, account) (int, error) { return 0, nil }, windows))
 		defer hidden.Close(context.Background())
-		_ = hidden.Set(t.Context(), tenant{1}, book{"of tenant 1"})
+		_ = hidden.Set(t.Context(), account{"a", "b"}, 1)
 		n, err = hidden.Snapshot(t.Context(), io.Discard, nil)
 		check(n, err, 0)
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -79,11 +80,7 @@ func TestO1StatesAndOriginsHaveNames(t *testing.T) {
 // Every call is exactly one of a hit, a stale hit, a negative hit, a memo hit, a
 // join, the start of a load, turned away or rejected, whatever happens meanwhile.
 func TestO1CountersAddUp(t *testing.T) {
-	rounds := 40
-	if raceEnabled {
-		rounds = 10
-	}
-	for seed := range rounds {
+	for seed := range histories.Seeds(t, 4, 40) {
 		gate := &gate{}
 		o := weir.Options{
 			TTL: 10 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
@@ -92,7 +89,7 @@ func TestO1CountersAddUp(t *testing.T) {
 		if seed%2 == 0 {
 			o.FailureMemo.Transient.Initial = 2 * sec
 		}
-		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+		rnd := rand.New(rand.NewPCG(seed, 1))
 		play(t, o, func(s *scene) {
 			var gets, served atomic.Uint64
 			errs := []error{nil, nil, errDry, weir.ErrNotFound}

@@ -45,8 +45,8 @@ func TestE6SetManyIsManySets(t *testing.T) {
 		}
 	})
 	tell(t, func(s *story) {
-		g := guardFrom(s, weir.Source[float64, int]{Load: func(context.Context, float64) (int, error) { return 1, nil }}, weir.Options{TTL: time.Minute})
-		if err := g.SetMany(s.Context(), map[float64]int{1: 1, math.NaN(): 2}); err != weir.ErrKey {
+		g := guardFrom(s, weir.Source[any, int]{Load: func(context.Context, any) (int, error) { return 1, nil }}, weir.Options{TTL: time.Minute})
+		if err := g.SetMany(s.Context(), map[any]int{1: 1, math.NaN(): 2}); err != weir.ErrKey {
 			s.Errorf("SetMany with NaN = %v; want ErrKey", err)
 		}
 		if r, ok := g.Peek(1); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -80,11 +81,7 @@ func sources(src *source) []weir.Source[int, int] {
 // write, whatever the loads do. So no invalidation is lost (E6), no outdated result
 // comes back (F4, B1), and no load gets between a commit and the table (F5).
 func TestE6HistoriesAreLinearizable(t *testing.T) {
-	seeds := uint64(400)
-	if testing.Short() {
-		seeds = 40
-	}
-	for seed := range seeds {
+	for seed := range histories.Seeds(t, 40, 400) {
 		synctest.Test(t, func(t *testing.T) {
 			src := newSource(seed)
 			g, tagged := newGuard(t, src, seed)
@@ -92,9 +89,6 @@ func TestE6HistoriesAreLinearizable(t *testing.T) {
 			check(t, seed, history)
 			closeGuard(t, g)
 		})
-		if t.Failed() {
-			return
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -21,36 +22,21 @@ import (
 // a key can be explained by a sequence of the operations on it (see
 // history_model_test.go).
 func TestHistoriesAreLinearizable(t *testing.T) {
-	histories := 400
-	if testing.Short() {
-		histories = 60
-	}
 	r := contract(t)
 	w := newHistories(r, 2, 10*time.Second)
-	limit := make(chan bool, 4)
-	var all sync.WaitGroup
-	for seed := range histories {
-		limit <- true
-		all.Go(func() {
-			defer func() { <-limit }()
-			h := w.play(t, uint64(seed), 4, 12)
-			h.check(t, lifeModel())
-		})
-	}
-	all.Wait()
+	histories.InLanes(t, 60, 400, func(t *testing.T, seed uint64) {
+		h := w.play(t, seed, 4, 12)
+		h.check(t, lifeModel())
+	})
 }
 
 // The same test with a server in a separate process, which is killed and started
 // again in the middle of each history.
 func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
-	histories := 12
-	if testing.Short() {
-		histories = 3
-	}
 	r := contractWithServerApart(t)
 	w := newHistories(r, 2, 500*time.Millisecond)
 	w.cut = true
-	for seed := range histories {
+	for seed := range histories.Seeds(t, 3, 12) {
 		var one sync.WaitGroup
 		var all []*lifeHistory
 		one.Go(func() {
@@ -59,7 +45,7 @@ func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
 		})
 		for i := range 3 {
 			one.Go(func() {
-				h := w.play(t, uint64(1000*seed+i), 4, 12)
+				h := w.play(t, 1000*seed+uint64(i), 4, 12)
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				all = append(all, h)
@@ -99,8 +85,8 @@ func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
 	}
 }
 
-// histories are played side by side on one queue, with workers for all of them.
-type histories struct {
+// lifeHistories are played side by side on one queue, with workers for all of them.
+type lifeHistories struct {
 	jobs.NopObserver
 
 	r      *contractRig
@@ -113,8 +99,8 @@ type histories struct {
 	all map[string]*lifeHistory // guarded by mu; keyed by the first part of the job's key
 }
 
-func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
-	w := &histories{r: r, begin: time.Now(), all: map[string]*lifeHistory{}}
+func newHistories(r *contractRig, workers int, lease time.Duration) *lifeHistories {
+	w := &lifeHistories{r: r, begin: time.Now(), all: map[string]*lifeHistory{}}
 	o := jobs.QueueOptions{RetryInitial: time.Millisecond, RetryMax: 2 * time.Millisecond, MaxAttempts: 4, Lease: lease}
 	for range 4 {
 		store := r.open(jobs.StoreOptions{Timeout: opTimeout})
@@ -131,11 +117,11 @@ func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
 // opTimeout is the Timeout of the stores; a write is repeated after a third of it.
 const opTimeout = 2 * time.Second
 
-func (w *histories) now() int64 { return int64(time.Since(w.begin)) }
+func (w *lifeHistories) now() int64 { return int64(time.Since(w.begin)) }
 
 // A lifeHistory records the operations on some keys.
 type lifeHistory struct {
-	w    *histories
+	w    *lifeHistories
 	name string
 
 	mu   sync.Mutex
@@ -152,7 +138,7 @@ type lifeAttempt struct {
 }
 
 // of returns the history of a key, which has the form "seed/key".
-func (w *histories) of(key string) *lifeHistory {
+func (w *lifeHistories) of(key string) *lifeHistory {
 	name, _, _ := strings.Cut(key, "/")
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +168,7 @@ func (h *lifeHistory) addLocked(op lifeOp, out lifeOut, call, ret int64) {
 }
 
 // handle is the handler for all histories.
-func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
+func (w *lifeHistories) handle(ctx context.Context, j *stringJob) (string, error) {
 	h := w.of(j.Key)
 	started := w.now()
 	a := &lifeAttempt{started: started, op: lifeOp{key: j.Key, call: "start", in: j.Input, fence: j.Fence, attempt: j.Attempt, cut: w.cut}}
@@ -216,7 +202,7 @@ func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
 
 // AttemptEnd records the outcomes, which a Worker reports once they are stored or
 // rejected.
-func (w *histories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.AttemptEnd) {
+func (w *lifeHistories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.AttemptEnd) {
 	out := lifeOut{answer: ok}
 	switch e.Kind {
 	case jobs.EventSucceeded:
@@ -264,7 +250,7 @@ func (h *lifeHistory) unknownLocked(a *lifeAttempt) {
 
 // play runs some callers with some operations each, waits until the jobs are over,
 // and returns the recorded history.
-func (w *histories) play(t *testing.T, seed uint64, callers, each int) *lifeHistory {
+func (w *lifeHistories) play(t *testing.T, seed uint64, callers, each int) *lifeHistory {
 	h := &lifeHistory{w: w, name: fmt.Sprint(seed), open: map[uint64]*lifeAttempt{}}
 	w.mu.Lock()
 	all := map[string]*lifeHistory{h.name: h}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/jobs/periodic"
 )
 
@@ -13,24 +14,16 @@ import (
 // that differ, and lose requests and responses, while records are forgotten after a
 // minute. No tick has two jobs; and each has one, since the rule is to submit all.
 func TestP1_HistoriesOfAFleet(t *testing.T) {
-	seeds := 60
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) { playHistory(t, uint64(seed), true) })
+	for seed := range histories.Seeds(t, 10, 60) {
+		synctest.Test(t, func(t *testing.T) { playHistory(t, seed, true) })
 	}
 }
 
 // P3: as before, with the rules that skip ticks, and without lost responses, so that
 // each event is seen. Each tick has one job, or is reported as missed once.
 func TestP3_HistoriesOfAFleetThatSkips(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) { playHistory(t, uint64(seed), false) })
+	for seed := range histories.Seeds(t, 10, 40) {
+		synctest.Test(t, func(t *testing.T) { playHistory(t, seed, false) })
 	}
 }
 

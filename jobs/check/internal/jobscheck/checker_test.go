@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -30,10 +31,7 @@ func TestCheckerCluster(t *testing.T) { check(t, Options{Mode: Cluster}) }
 // machine a cluster needs most of a short run to elect its leaders.
 func check(t *testing.T, o Options) {
 	o.Lease, o.Submitters, o.Workers, o.Rate = time.Second, 2, 2, 20
-	o.For = 10 * time.Second
-	if testing.Short() {
-		o.For = 3 * time.Second
-	}
+	o.For = time.Duration(histories.Count(3, 10)) * time.Second
 	for longest := 9 * o.For; ; o.For *= 3 {
 		o.Dir, o.Seed = t.TempDir(), uint64(time.Now().UnixNano())
 		r, err := Run(t.Context(), o)
