@@ -53,7 +53,7 @@ func valuesOf(field any) []any {
 	case string:
 		return []any{"<&>", "a\"b", `a\b`, "ä", "\x00", "\x7f", "\xff", "~ !"}
 	case int:
-		return []any{-1, 1 << 40, 7}
+		return []any{-1, 1 << 30, 7}
 	case uint64:
 		return []any{uint64(1 << 63), uint64(1<<64 - 1), uint64(7)}
 	case time.Duration:

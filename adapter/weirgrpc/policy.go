@@ -89,7 +89,7 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 			return own.load(ctx, key)
 		},
 		Clone:     clone,
-		Weigh:     func(k Key, r *response) uint32 { return uint32(min(r.size+k.size(), 1<<31)) },
+		Weigh:     func(k Key, r *response) uint32 { return weight(r.size + k.size()) },
 		KeyString: func(k Key) string { return k.hash(prefix) },
 	}, g)
 	return own, err
@@ -180,11 +180,14 @@ func (p *policy) load(ctx context.Context, key Key) (weir.Entry[*response], erro
 	e := p.entry(r, directives)
 	e.Cost = cost
 	if r.err != nil && codeOf(r.err) == codes.NotFound {
-		e.Weight = uint32(min(r.size+key.size(), 1<<31)) //nolint:gosec // bounded
+		e.Weight = weight(r.size + key.size())
 		return e, &absence{r: r, fleet: p.fleet}
 	}
 	return e, nil
 }
+
+// weight returns the weight of size bytes, at most 2 GiB.
+func weight(size int) uint32 { return uint32(min(int64(size), 1<<31)) } //nolint:gosec // bounded
 
 // entry returns what the Guard is to do with r.
 func (p *policy) entry(r *response, t Directives) weir.Entry[*response] {

@@ -24,7 +24,7 @@ const (
 	SyncInterval = time.Second
 
 	minBytes = 1 << 20
-	maxBytes = 1 << 50
+	maxBytes = int64(1) << 50
 )
 
 // Settings of the server within. A message carries a job's input or result and some

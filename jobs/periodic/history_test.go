@@ -80,7 +80,7 @@ func troubled(store *fake, r *rand.Rand, loses bool) *view {
 		store.mu.Lock() // r is used by several goroutines
 		delay, fails := time.Duration(r.IntN(int(20*time.Millisecond))), r.IntN(20) == 0
 		if r.IntN(150) == 0 {
-			delay = time.Duration(r.IntN(int(time.Hour)))
+			delay = time.Duration(r.Int64N(int64(time.Hour)))
 		}
 		store.mu.Unlock()
 		time.Sleep(delay)

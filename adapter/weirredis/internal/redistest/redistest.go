@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -112,7 +111,7 @@ func (s *Server) run() {
 	cmd := exec.Command(s.path, s.args...)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = ownGroup()
 	dieWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -175,12 +174,12 @@ func (s *Server) Restart() {
 }
 
 // Pause stops the process without ending it, like a hung machine.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() { s.signal(pause) }
 
 // Resume ends Pause.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+func (s *Server) Resume() { s.signal(resume) }
 
-func (s *Server) signal(sig syscall.Signal) {
+func (s *Server) signal(sig os.Signal) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,18 @@
+//go:build unix
+
+package redistest
+
+import (
+	"os"
+	"syscall"
+)
+
+// The signals of Pause and Resume.
+var (
+	pause  os.Signal = syscall.SIGSTOP
+	resume os.Signal = syscall.SIGCONT
+)
+
+// ownGroup starts a process in a group of its own, so that an interrupt of the test does not
+// reach it.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
