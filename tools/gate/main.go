@@ -107,6 +107,7 @@ func (w workshop) testSteps() []step {
 		{name: "core, " + oldestGo, after: []string{"core alone"}, may: 3 * time.Minute, run: coreWithOldestGo},
 		{name: "core, allocations", after: []string{"core alone"}, may: time.Minute, run: coreAllocations},
 		{name: "staticcheck", after: []string{"vet"}, may: 2 * time.Minute, run: staticcheck},
+		{name: "other platforms", after: []string{"vet"}, may: time.Minute, run: portable},
 		{name: "exported API", after: []string{"vet"}, may: 30 * time.Second, run: api},
 		{name: "licences", after: []string{"vet"}, may: 30 * time.Second, run: licences},
 		{name: "two versions", after: []string{"engines", "vet"}, may: 2 * time.Minute, run: w.versions},
@@ -127,6 +128,8 @@ func (w workshop) raceSteps() []step {
 func (w workshop) fullSteps() []step {
 	return []step{
 		{name: "race detector, every module", after: []string{"tests of all modules"}, run: w.raceAll},
+		{name: "vet for other platforms", after: []string{"vet"}, run: vetPlatforms},
+		{name: "core, 386", after: []string{"core alone"}, run: core386},
 		{name: "fuzz", after: []string{"race detector, every module"}, run: fuzz},
 	}
 }

@@ -55,7 +55,7 @@ func quickSteps(ctx context.Context, base string, out io.Writer) ([]step, error)
 			return "", vetPackages(ctx, c.packages)
 		}},
 		{name: "types in what uses it", run: func(ctx context.Context) (string, error) {
-			return typeCheck(ctx, slices.Concat(c.packages, c.users))
+			return "", typeCheck(ctx, host, ".", slices.Concat(c.packages, c.users)...)
 		}},
 		{name: "staticcheck of what changed", run: func(ctx context.Context) (string, error) {
 			return "", staticcheckPackages(ctx, c.packages)

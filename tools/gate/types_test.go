@@ -29,10 +29,8 @@ func TestTypeCheckFindsWhatAChangeBreaks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Chdir(dir)
 		t.Setenv("GOWORK", "off")
-		_, err := typeCheck(t.Context(), []string{"./..."})
-		return err
+		return typeCheck(t.Context(), host, dir, "./...")
 	}
 	if err := check(); err != nil {
 		t.Errorf("typeCheck = %v; want no error", err)

@@ -70,7 +70,7 @@ func TestOf(t *testing.T) {
 		{"two files", map[string]string{"LICENSE": string(ours), "LICENSE.isc": isc, "NOTICE": "Thanks."}, []string{"Apache-2.0", "ISC"}, ""},
 		{"two in one file", map[string]string{"COPYING": string(ours) + "\n\n" + isc}, []string{"Apache-2.0", "ISC"}, ""},
 		{"none", map[string]string{"README": "Free for all.", "NOTICE": "Thanks."}, nil, "no licence"},
-		{"unknown", map[string]string{"LICENSE": "You may use this program on Sundays, if you tell nobody about it."}, nil, "known licence"},
+		{"unknown", map[string]string{"LICENSE": "You may use this program on Sundays, if you keep that secret."}, nil, "known licence"},
 		{"mostly something else", map[string]string{"LICENSE": isc + strings.Repeat("You must also pay. ", 100)}, nil, "known licence"},
 		{"not allowed", map[string]string{"LICENSE": unlicense}, nil, "Unlicense is not on the list"},
 		{"one of two not allowed", map[string]string{"LICENSE": string(ours), "COPYING": unlicense}, nil, "Unlicense is not on the list"},

@@ -13,6 +13,6 @@ var (
 	resume os.Signal = syscall.SIGCONT
 )
 
-// ownGroup starts a process in a group of its own, so that an interrupt of the test does not
+// ownGroup starts a process in a separate group, so that an interrupt of the test does not
 // reach it.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

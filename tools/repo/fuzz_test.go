@@ -1,4 +1,4 @@
-package weir_test
+package repo_test
 
 import (
 	"go/ast"
@@ -14,8 +14,8 @@ import (
 // Every fuzz target has a seed, with f.Add or in testdata/fuzz, so that go test runs it at
 // least once without -fuzz. Every corpus belongs to a target: go test ignores the others.
 func TestRepoFuzzTargetsHaveSeeds(t *testing.T) {
-	needCheckout(t)
-	faults, targets, err := fuzzFaults(".")
+	t.Parallel()
+	faults, targets, err := fuzzFaults(root)
 	if err != nil {
 		t.Fatal(err)
 	}
