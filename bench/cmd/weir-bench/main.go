@@ -5,6 +5,9 @@
 //	                     separate process, so that a slow minute of the machine
 //	                     affects every library
 //	weir-bench table F   prints the table of a run that is in file F
+//	weir-bench check     measures a short selection, and fails if a ratio fell too
+//	                     far since the last accepted run
+//	weir-bench accept F  accepts the ratios of the run in file F
 //	weir-bench promises  shows which library keeps which promise
 //
 // It must be run inside weir's repository, with a Go toolchain.
@@ -19,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -43,10 +47,48 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return runCommand(ctx, args, stdout, stderr)
 	case "table":
 		return tableCommand(args, stdout, stderr)
+	case "check":
+		return checkCommand(ctx, args, stdout, stderr)
+	case "accept":
+		return acceptCommand(args, stderr)
 	case "promises":
 		return promisesCommand(ctx, args, stdout, stderr)
 	}
-	return fmt.Errorf("unknown command %q; want run, table or promises", verb)
+	return fmt.Errorf("unknown command %q; want run, table, check, accept or promises", verb)
+}
+
+func checkCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 {
+		return fmt.Errorf("check takes no arguments")
+	}
+	last, err := readAccepted(acceptedFile)
+	if err != nil {
+		return err
+	}
+	p := plan{rounds: 7, benchtime: 100 * time.Millisecond, match: checked, progress: stderr}
+	raw, err := p.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printReport(stdout, raw, false); err != nil {
+		return err
+	}
+	return compareWith(last, acceptable(raw, regexp.MustCompile(checked).MatchString))
+}
+
+func acceptCommand(args []string, stderr io.Writer) error {
+	if len(args) != 1 {
+		return fmt.Errorf("accept takes one file, as written by run -out")
+	}
+	raw, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	if err := writeAccepted(acceptedFile, acceptable(string(raw), regexp.MustCompile(checked).MatchString)); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "wrote", acceptedFile)
+	return nil
 }
 
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
