@@ -129,8 +129,10 @@ func (w workshop) fullSteps() []step {
 	return []step{
 		{name: "race detector, every module", after: []string{"tests of all modules"}, run: w.raceAll},
 		{name: "vet for other platforms", after: []string{"vet"}, run: vetPlatforms},
+		{name: "vulnerabilities", run: vulns},
 		{name: "core, 386", after: []string{"core alone"}, run: core386},
 		{name: "fuzz", after: []string{"race detector, every module"}, run: fuzz},
+		{name: "ratios to peers", after: []string{"fuzz", "vet for other platforms", "core, 386"}, run: ratios},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // vulnDB returns the URL of a database with one vulnerability of golang.org/x/mod, in a
@@ -54,22 +53,6 @@ func TestReach(t *testing.T) {
 	site.Close()
 	if err := reach(t.Context(), site.URL+"/"); err == nil {
 		t.Error("reach of a closed server returned no error")
-	}
-}
-
-func TestFresh(t *testing.T) {
-	const version = "v0.0.0-20261105234957-e22db6528018"
-	for when, ok := range map[string]bool{"2026-11-27": true, "2027-01-04": true, "2027-01-06": false} {
-		now, err := time.Parse(time.DateOnly, when)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := fresh(version, now); (err == nil) != ok {
-			t.Errorf("fresh on %s = %v; want an error: %v", when, err, !ok)
-		}
-	}
-	if err := fresh("v1.2.3", time.Now()); err == nil {
-		t.Error("fresh of a version without a date returned no error")
 	}
 }
 
