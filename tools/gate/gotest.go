@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // counts are numbers of tests, subtests included.
@@ -60,6 +61,7 @@ func (t testRun) run(ctx context.Context) error {
 	m.tests = m.tests.plus(r.total)
 	m.failures = append(m.failures, r.failures...)
 	m.skipped = append(m.skipped, r.skipped...)
+	m.took = append(m.took, r.took...)
 	m.mu.Unlock()
 	for _, f := range r.failures {
 		fmt.Fprintf(m, "--- %s\n%s\n", strings.TrimSpace(f.pkg+" "+f.test), f.output)
@@ -78,6 +80,7 @@ func (t testRun) run(ctx context.Context) error {
 // An event is a line of go test -json (go doc test2json, go help buildjson).
 type event struct {
 	Action, Package, Test, Output, ImportPath, FailedBuild string
+	Elapsed                                                float64 // seconds, of a test or package that has ended
 }
 
 // A reading is what has been read of the events of a testRun.
@@ -89,7 +92,13 @@ type reading struct {
 	total    counts
 	failures []failure
 	skipped  []string
-	ended    int // packages
+	took     []packageTime
+}
+
+// A packageTime is how long the tests of a package ran.
+type packageTime struct {
+	pkg  string
+	wall time.Duration
 }
 
 // pkgTests are the tests of a package that have not passed.
@@ -136,7 +145,7 @@ func (r *reading) add(e event) {
 		keep(p.output, e.Test, e.Output)
 	case "pass", "skip":
 		if e.Test == "" {
-			r.packageEnded(e.Package)
+			r.packageEnded(e)
 			return
 		}
 		if e.Action == "pass" {
@@ -167,17 +176,17 @@ func keep(outputs map[string]*bytes.Buffer, key, text string) {
 	}
 }
 
-// packageEnded forgets a package that has ended.
-func (r *reading) packageEnded(pkg string) {
-	delete(r.packages, pkg)
-	r.ended++
-	r.meter.does("%d packages done, %d tests passed", r.ended, r.total.passed)
+// packageEnded forgets the tests of a package that has ended.
+func (r *reading) packageEnded(e event) {
+	delete(r.packages, e.Package)
+	r.took = append(r.took, packageTime{relative(e.Package), time.Duration(e.Elapsed * float64(time.Second))})
+	r.meter.does("%d packages done, %d tests passed", len(r.took), r.total.passed)
 }
 
 // failedPackage records what failed in a package: its failed tests without failed
 // subtests, else the tests that were running, else the package.
 func (r *reading) failedPackage(e event, p *pkgTests) {
-	defer r.packageEnded(e.Package)
+	defer r.packageEnded(e)
 	pkg := relative(e.Package)
 	names := slices.DeleteFunc(p.failed, func(name string) bool {
 		return slices.ContainsFunc(p.failed, func(other string) bool { return strings.HasPrefix(other, name+"/") })

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ type meter struct {
 	tests    counts        // guarded by mu
 	failures []failure     // guarded by mu
 	skipped  []string      // guarded by mu; packages and tests
+	took     []packageTime // guarded by mu
 	doing    string        // guarded by mu; for progress
 }
 
@@ -106,4 +108,12 @@ func (m *meter) skippedTests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.skipped)
+}
+
+// slowest returns the n packages whose tests ran longest.
+func (m *meter) slowest(n int) []packageTime {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sorted := slices.SortedFunc(slices.Values(m.took), func(a, b packageTime) int { return cmp.Compare(b.wall, a.wall) })
+	return sorted[:min(n, len(sorted))]
 }

@@ -48,6 +48,17 @@ func report(out io.Writer, results []result, wall time.Duration) (passed bool) {
 	}
 	fmt.Fprintf(w, "all\t\t%s\t%s\t\t%s\t%s\t\n", seconds(wall), seconds(cpu), number(total.passed), number(total.skipped))
 	w.Flush()
+	for _, r := range results {
+		var words []string
+		for _, p := range r.slowest(slowPackages) {
+			if p.wall > slowPackage {
+				words = append(words, fmt.Sprintf("%s %s", p.pkg, seconds(p.wall)))
+			}
+		}
+		if len(words) > 0 {
+			fmt.Fprintf(out, "\nslowest packages of %s: %s\n", r.name, strings.Join(words, ", "))
+		}
+	}
 	for _, list := range [][]string{notes, failures} {
 		if len(list) > 0 {
 			fmt.Fprintf(out, "\n%s\n", strings.Join(list, "\n"))
@@ -56,6 +67,13 @@ func report(out io.Writer, results []result, wall time.Duration) (passed bool) {
 	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", total.passed, total.failed, total.skipped)
 	return passed
 }
+
+// The report names at most slowPackages packages of a step, each of which took longer
+// than slowPackage.
+const (
+	slowPackages = 12
+	slowPackage  = 10 * time.Second
+)
 
 func number(n int) string {
 	if n == 0 {
