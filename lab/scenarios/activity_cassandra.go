@@ -14,8 +14,10 @@ type cassandraStore struct{ session *gocql.Session }
 
 var _ activityStore = cassandraStore{}
 
-// cassandraTimeout bounds a request; TRUNCATE can take that long.
-const cassandraTimeout = 20 * time.Second
+// cassandraTimeout bounds a request, and the first connection. TRUNCATE takes seconds, and
+// a server that has just started on a busy machine needs more than twenty for its first
+// response.
+const cassandraTimeout = time.Minute
 
 func openCassandra(host string) (cassandraStore, error) {
 	cluster := gocql.NewCluster(host)
