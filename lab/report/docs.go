@@ -182,7 +182,7 @@ func (u *updater) piece(file, mark string) (string, error) {
 	case isPicture:
 		return u.picture(file, s, kind)
 	case piece == "machine":
-		return inMarkdown(machineLine(u.run.Head)), nil
+		return inMarkdown(machineLine(u.run.Head) + enginesIfAny(*s)), nil
 	case piece == "rows" && len(s.Rows) > 0:
 		g := published(s)
 		g.Head[0] = "unprotected → with the pattern"
@@ -209,7 +209,7 @@ func (u *updater) piece(file, mark string) (string, error) {
 func (u *updater) ofAll(file, piece string) (string, error) {
 	switch piece {
 	case "machine":
-		return inMarkdown(machineLine(u.run.Head)), nil
+		return inMarkdown(machineLine(u.run.Head) + enginesIfAny(u.run.Scenarios...)), nil
 	case "headline":
 		return markdownOf(overview(u.run, true)), nil
 	case "published":
@@ -240,4 +240,15 @@ func (u *updater) link(file string, p Picture) string {
 	u.linked[p.Name] = p.SVG
 	up := strings.Repeat("../", strings.Count(file, "/"))
 	return fmt.Sprintf("![%s](%s%s/%s)", inMarkdown(p.Alt), up, PictureFolder, p.Name)
+}
+
+// enginesIfAny is enginesLine for a document, which does not mention engines that were
+// not used or not recorded.
+func enginesIfAny(scenarios ...result.Scenario) string {
+	for _, s := range scenarios {
+		if len(s.Engines) > 0 {
+			return " " + enginesLine(scenarios...)
+		}
+	}
+	return ""
 }

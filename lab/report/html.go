@@ -33,6 +33,7 @@ type page struct {
 	Style     template.CSS
 	Head      result.Head
 	Machine   string
+	Engines   string
 	Small     bool
 	Overview  grid
 	Links     []link
@@ -104,7 +105,7 @@ func pageOf(run *result.Run) page {
 	style := ":root{" + light + "}\n@media (prefers-color-scheme:dark){:root{" + dark + "}}\n@media print{:root{" + light + "}}\n" +
 		pageStyle + chart.Rules()
 	p := page{
-		Style: template.CSS(style), Head: run.Head, Machine: machineLine(run.Head),
+		Style: template.CSS(style), Head: run.Head, Machine: machineLine(run.Head), Engines: enginesLine(run.Scenarios...),
 		Small: run.Head.Size == result.Small, Overview: overview(run, true), Held: true,
 	}
 	if c, ok := headlines(run); ok {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/lab/result"
@@ -48,6 +49,28 @@ func markdownChecks(s *result.Scenario) string {
 		g.Cells = append(g.Cells, []string{c.What, verdict(c), c.Detail})
 	}
 	return markdownOf(g)
+}
+
+// enginesLine lists the versions of the engines and tools of scenarios.
+func enginesLine(scenarios ...result.Scenario) string {
+	var found []string
+	recorded := false
+	for _, s := range scenarios {
+		recorded = recorded || s.Engines != nil
+		for name, version := range s.Engines {
+			if text := name + " " + version; !slices.Contains(found, text) {
+				found = append(found, text)
+			}
+		}
+	}
+	slices.Sort(found)
+	switch {
+	case !recorded:
+		return "Versions of the engines: not recorded."
+	case len(found) == 0:
+		return "No engines."
+	}
+	return "Engines: " + strings.Join(found, ", ") + "."
 }
 
 // machineLine describes the machine, commit and date of a run.

@@ -25,7 +25,7 @@ func head() result.Head {
 // read.
 func full() result.Scenario {
 	return result.Scenario{
-		Name: "do-once", Title: "Do once", Asks: "How often?",
+		Name: "do-once", Title: "Do once", Asks: "How often?", Engines: map[string]string{"nginx": "1.26.3"},
 		Published: &result.Published{Title: "a text", URL: "https://example.com/", Setup: "ab -c 20",
 			FromSource: []string{"100 ms each"}, Inconsistencies: []string{"two numbers"}, Flaws: []string{"a shared pointer"}},
 		Measurements: []result.Measurement{{

@@ -53,8 +53,13 @@ type Scenario struct {
 	Checks       []Check       `json:"checks"`
 	Notes        []string      `json:"notes,omitempty"`
 	Axis         string        `json:"axis,omitempty"` // description of Measurement.X, with its unit
-	ElapsedS     float64       `json:"elapsed_s"`
-	Error        string        `json:"error,omitempty"` // why it did not finish
+
+	// Engines has the versions of the engines and tools of this run, by name. It is nil
+	// in results of before they were recorded.
+	Engines map[string]string `json:"engines"`
+
+	ElapsedS float64 `json:"elapsed_s"`
+	Error    string  `json:"error,omitempty"` // why it did not finish
 }
 
 // Held reports whether the scenario was run and all of its checks hold.

@@ -89,6 +89,7 @@ func (l *Lab) do(ctx context.Context) (err error) {
 	if err := Missing([]Scenario{l.scenario}); err != nil {
 		return err
 	}
+	l.out.Engines = versions(ctx, l.scenario.Needs)
 	defer func() { err = errors.Join(err, l.stop()) }()
 	defer func() {
 		if v := recover(); v != nil {
@@ -96,4 +97,18 @@ func (l *Lab) do(ctx context.Context) (err error) {
 		}
 	}()
 	return l.scenario.Run(ctx, l)
+}
+
+// versions returns the versions of engines and tools. A version that cannot be read does
+// not stop a run of three quarters of an hour: the result then has the reason.
+func versions(ctx context.Context, names []string) map[string]string {
+	found := make(map[string]string)
+	for _, name := range names {
+		version, err := engine.Version(ctx, name)
+		if err != nil {
+			version = "unknown: " + err.Error()
+		}
+		found[name] = version
+	}
+	return found
 }
