@@ -384,26 +384,6 @@ func TestE2LateGetIsAHitOfAFreshValueOnly(t *testing.T) {
 	}
 }
 
-// E2, O2: a hit that draws allocates nothing.
-func TestE2HitThatDrawsAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	inside := float64(time.Hour) / float64(time.Millisecond) / 20 // see BenchmarkHitTrigger
-	for _, beta := range []float64{1, inside} {
-		g := hitGuard(t, weir.Options{TTL: time.Hour, RefreshBeta: beta}, time.Millisecond)
-		ctx := t.Context()
-		for name, call := range map[string]func(){
-			"Get":       func() { g.Get(ctx, 1) },
-			"GetResult": func() { g.GetResult(ctx, 1) },
-		} {
-			if n := testing.AllocsPerRun(1000, call); n != 0 {
-				t.Errorf("beta %v: %s: %v allocations a hit; want 0", beta, name, n)
-			}
-		}
-	}
-}
-
 // ttlOfTraffic is the TTL of all keys in traffic.
 const ttlOfTraffic = 60 * sec
 

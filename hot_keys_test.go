@@ -235,28 +235,3 @@ func TestO3_HotKeysAdvice(t *testing.T) {
 		}
 	}
 }
-
-// C10: a hit allocates nothing, with an Observer and hot keys on.
-func TestC10_HitAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	keys := springKeys(1000)
-	g := weir.Must(weir.New(func(context.Context, string) (int, error) { return 1, nil },
-		weir.Options{TTL: 100 * time.Hour, RefreshAhead: 0.2, HotKeys: 10, Observer: &recorder{}}))
-	defer g.Close(t.Context())
-	ctx := t.Context()
-	g.GetMany(ctx, keys)
-	i := 0
-	for name, call := range map[string]func(string){
-		"Get":       func(key string) { g.Get(ctx, key) },
-		"GetResult": func(key string) { g.GetResult(ctx, key) },
-	} {
-		if n := testing.AllocsPerRun(20_000, func() { i++; call(keys[i%len(keys)]) }); n != 0 {
-			t.Errorf("%s: %v allocations a hit; want 0", name, n)
-		}
-	}
-	if h := g.HotKeys(10); len(h.ByTraffic) != 10 {
-		t.Errorf("%d hot keys; want 10", len(h.ByTraffic))
-	}
-}

@@ -1,0 +1,5 @@
+//go:build race
+
+package allocations_test
+
+const raceEnabled = true
