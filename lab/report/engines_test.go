@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The page lists the versions of the engines of all scenarios, each once, and says so if
+// The page lists the versions of the engines of all scenarios, each once, and mentions it if
 // a run is older than their recording.
 func TestPageHasTheVersionsOfTheEngines(t *testing.T) {
 	run := sample()
