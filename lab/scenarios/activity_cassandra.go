@@ -15,9 +15,8 @@ type cassandraStore struct{ session *gocql.Session }
 var _ activityStore = cassandraStore{}
 
 // cassandraTimeout bounds a request, and the first connection. TRUNCATE takes seconds, and
-// a server that has just started on a busy machine needs more than twenty for its first
-// response.
-const cassandraTimeout = time.Minute
+// a server that has just started on a busy machine needs a minute for its first table.
+const cassandraTimeout = 3 * time.Minute
 
 func openCassandra(host string) (cassandraStore, error) {
 	cluster := gocql.NewCluster(host)

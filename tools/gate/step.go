@@ -14,6 +14,7 @@ import (
 type step struct {
 	name  string
 	after []string      // steps that must have passed; they come before this one
+	quiet bool          // no other step runs beside it: its tests are about load
 	may   time.Duration // how long it may take on two cores; a longer run is reported, and does not fail
 	run   func(ctx context.Context) (note string, err error)
 }
@@ -49,6 +50,7 @@ func runSteps(ctx context.Context, steps []step, out io.Writer) []result {
 		waiting = append(waiting, i)
 	}
 	for len(waiting)+len(running) > 0 {
+		quiet := slices.ContainsFunc(results, func(r result) bool { return r.quiet && slices.Contains(running, r.name) })
 		waiting = slices.DeleteFunc(waiting, func(i int) bool {
 			ready, failed := readiness(steps[i], state)
 			switch {
@@ -56,8 +58,13 @@ func runSteps(ctx context.Context, steps []step, out io.Writer) []result {
 				results[i] = result{step: steps[i], meter: new(meter), err: errSkipped}
 				state[steps[i].name] = false
 				return true
-			case !ready || len(running) >= atOnce:
+			case !ready || quiet || len(running) >= atOnce:
 				return false
+			case steps[i].quiet:
+				quiet = true // nothing after it starts before it
+				if len(running) > 0 {
+					return false
+				}
 			}
 			running = append(running, steps[i].name)
 			fmt.Fprintf(out, "%s  start   %s\n", clock(time.Since(began)), steps[i].name)

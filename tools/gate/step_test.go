@@ -38,6 +38,24 @@ func TestStepsRunTwoAtATimeAfterTheirOwn(t *testing.T) {
 	})
 }
 
+func TestAQuietStepRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := work("quiet", 3*time.Second, nil, "a")
+		quiet.quiet = true
+		results := runSteps(t.Context(), []step{
+			work("a", time.Second, nil),
+			work("b", 2*time.Second, nil),
+			quiet,
+			work("c", time.Second, nil),
+		}, new(bytes.Buffer))
+		for i, want := range []time.Duration{0, 0, 2 * time.Second, 5 * time.Second} {
+			if r := results[i]; r.began != want || r.err != nil {
+				t.Errorf("%s began at %v, %v; want %v", r.name, r.began, r.err, want)
+			}
+		}
+	})
+}
+
 func TestStepsGoOnAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

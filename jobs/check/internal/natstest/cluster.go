@@ -68,7 +68,23 @@ func startCluster(t testing.TB, n int, o Options) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return c, c.Ready(ctx)
+	if err := c.Ready(ctx); err != nil {
+		return c, err
+	}
+	return c, c.places(ctx, n)
+}
+
+// places waits until a stream with n replicas can be created. The leader responds before
+// it knows all servers, and then has "no suitable peers for placement".
+func (c *Cluster) places(ctx context.Context, n int) error {
+	const probe = "natstest-probe"
+	return c.ask(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: probe, Subjects: []string{probe}, Replicas: n, Storage: jetstream.MemoryStorage})
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return err
+		}
+		return js.DeleteStream(ctx, probe)
+	})
 }
 
 // freePorts returns ports that were free a moment ago.
