@@ -14,7 +14,7 @@ import (
 type step struct {
 	name  string
 	after []string      // steps that must have passed; they come before this one
-	quiet bool          // no other step runs beside it: its tests are about load
+	quiet bool          // it runs alone, because its tests are about load
 	may   time.Duration // how long it may take on two cores; a longer run is reported, and does not fail
 	run   func(ctx context.Context) (note string, err error)
 }
