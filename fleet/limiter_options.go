@@ -192,9 +192,9 @@ func (t Terms) check(f *option.Faults, in string) {
 	}
 	t = t.withDefaults()
 	if t.Lease < minLease || t.Rate.ahead(t.Lease) >= t.Rate.Burst {
-		need := max(2, 2*t.Rate.ahead(minDefaultLease))
+		need := max(2, 2*uint64(t.Rate.ahead(minDefaultLease))) // unsigned: no overflow
 		if t.Lease >= minLease {
-			need = 1 + t.Rate.ahead(t.Lease)
+			need = 1 + uint64(t.Rate.ahead(t.Lease))
 		}
 		f.Check(false, in+"Rate.Burst", t.Rate.Burst, fmt.Sprintf("at least %d with that rate and Lease", need))
 	}

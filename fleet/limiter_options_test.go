@@ -117,3 +117,14 @@ func TestFailureModeString(t *testing.T) {
 		}
 	}
 }
+
+// The Burst that an error requires is positive, however high the rate is.
+func TestLimiterOptionsOfTheHighestRate(t *testing.T) {
+	o := fleet.LimiterOptions{Terms: api(), Key: fleet.Key{Name: "api"}}
+	o.Rate, o.Lease = fleet.Rate{Permits: 1 << 30, Per: 1, Burst: 1}, time.Minute
+	_, err := fleet.NewLimiter(newModelMeter(0), o)
+	var fault *limit.OptionError
+	if !errors.As(err, &fault) || strings.Contains(fault.Bound, "-") {
+		t.Errorf("NewLimiter(%+v) = %v; want a positive bound of Burst", o, err)
+	}
+}
