@@ -83,3 +83,17 @@ func TestTestsAreCounted(t *testing.T) {
 		t.Errorf("without = %q; want %q", got, want)
 	}
 }
+
+// Skipped tests are no tests: two versions that are never compared must not pass.
+func TestARunWithoutATestFails(t *testing.T) {
+	for output, want := range map[string]error{
+		`{"Action":"pass",` + limit + `,"Test":"TestA"}`: nil,
+		`{"Action":"skip",` + limit + `,"Test":"TestA"}`: errNoTest,
+		`{"Action":"pass",` + limit + `}`:                errNoTest,
+	} {
+		printed := testRun{command: command{prefix: []string{"sh", "-c", `printf '%s\n' "$0"`, output}}}
+		if err := printed.run(t.Context()); err != want {
+			t.Errorf("a run that prints %s = %v; want %v", output, err, want)
+		}
+	}
+}

@@ -49,7 +49,11 @@ func quickSteps(ctx context.Context, base string, out io.Writer) ([]step, error)
 	}
 	return append([]step{
 		{name: "tests of what changed", run: func(ctx context.Context) (string, error) {
-			return "", testRun{packages: c.packages}.run(ctx)
+			err := testRun{packages: c.packages}.run(ctx)
+			if errors.Is(err, errNoTest) {
+				return "no test of these packages runs without an engine; see make one", nil
+			}
+			return "", err
 		}},
 		{name: "vet of what changed", run: func(ctx context.Context) (string, error) {
 			return "", vetPackages(ctx, c.packages)
