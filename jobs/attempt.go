@@ -151,7 +151,7 @@ func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 
 // conclude writes the outcome.
 func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
-	e := a.decide(a.w.queue.store.journal.Now(), context.Cause(ctx), a.w.stopping.Err() != nil, data, err)
+	e := a.decide(a.now(), context.Cause(ctx), a.w.stopping.Err() != nil, data, err)
 	switch {
 	case e.Kind == EventDropped:
 		// The item is not acknowledged: it may now belong to another attempt, which

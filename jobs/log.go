@@ -88,10 +88,14 @@ func logText(line string) string {
 	}, strings.ToValidUTF8(line, ""))
 }
 
-// now is the time by the server's clock, or that of a job in memory.
+// now is the time by the server's clock as far as it is known, or that of a job in memory.
+// It is never before the start of the attempt, though the known clock can be behind.
 func (a *attempt) now() time.Time {
 	if a.clock != nil {
 		return a.clock()
 	}
-	return a.w.queue.store.journal.Now()
+	if now := a.w.queue.store.journal.Now(); now.After(a.Started) {
+		return now
+	}
+	return a.Started
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
 // J29: a record that is too long loses lines of its log before failed attempts.
@@ -37,5 +39,15 @@ func TestJ29_ALogGivesWayToFailedAttempts(t *testing.T) {
 	got := fits(r)
 	if len(got.Log) == MaxLogLines || len(got.Log) == 0 || len(got.History) != MaxHistory {
 		t.Errorf("%d failed attempts and %d lines; want %d and the last lines", len(got.History), len(got.Log), MaxHistory)
+	}
+}
+
+// J29: a line is never from before its attempt, although the known clock of the server is
+// behind.
+func TestJ29_ALineIsNotFromBeforeItsAttempt(t *testing.T) {
+	behind := &queue{store: &Store{journal: new(journal.Journal)}} // its clock was never set
+	a := &attempt{record: record{Started: goldenTime}, w: &Worker{queue: behind}}
+	if at := a.now(); at.Before(goldenTime) {
+		t.Errorf("a line is from %v; its attempt began at %v", at, goldenTime)
 	}
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -153,7 +154,7 @@ func (p *progress) made(t time.Duration) time.Duration {
 	if len(p.steps) == 0 {
 		return t
 	}
-	i, found := slices.BinarySearchFunc(p.steps, t, func(s Step, t time.Duration) int { return int(s.At - t) })
+	i, found := slices.BinarySearchFunc(p.steps, t, func(s Step, t time.Duration) int { return cmp.Compare(s.At, t) })
 	if !found {
 		i = max(0, i-1)
 	}

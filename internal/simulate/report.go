@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -150,7 +151,7 @@ func (p *Phase) count(c *call) {
 
 // between returns the calls that arrived at or after from and before to.
 func between(calls []*call, from, to time.Duration) []*call {
-	arrived := func(c *call, t time.Duration) int { return int(c.arrival - t) }
+	arrived := func(c *call, t time.Duration) int { return cmp.Compare(c.arrival, t) }
 	i, _ := slices.BinarySearchFunc(calls, from, arrived)
 	j, _ := slices.BinarySearchFunc(calls, to, arrived)
 	return calls[i:max(i, j)]

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -35,7 +36,7 @@ func Window(v float64, from, to time.Duration, inside float64) Schedule {
 
 // At returns the value at t.
 func (s Schedule) At(t time.Duration) float64 {
-	i, found := slices.BinarySearchFunc(s, t, func(p Step, t time.Duration) int { return int(p.At - t) })
+	i, found := slices.BinarySearchFunc(s, t, func(p Step, t time.Duration) int { return cmp.Compare(p.At, t) })
 	switch {
 	case len(s) == 0:
 		return 0
@@ -47,7 +48,7 @@ func (s Schedule) At(t time.Duration) float64 {
 
 // after returns the time of the first step after t.
 func (s Schedule) after(t time.Duration) (time.Duration, bool) {
-	i, _ := slices.BinarySearchFunc(s, t+1, func(p Step, t time.Duration) int { return int(p.At - t) })
+	i, _ := slices.BinarySearchFunc(s, t+1, func(p Step, t time.Duration) int { return cmp.Compare(p.At, t) })
 	if i == len(s) {
 		return 0, false
 	}

@@ -39,6 +39,10 @@ func (c command) run(ctx context.Context, name string, args ...string) (string, 
 		args = slices.Concat(c.prefix[1:], []string{name}, args)
 		name = c.prefix[0]
 	}
+	if nice, err := exec.LookPath("nice"); err == nil && givesWay(ctx) {
+		args = slices.Concat([]string{"-n", "19", name}, args)
+		name = nice
+	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
@@ -55,6 +59,20 @@ func (c command) run(ctx context.Context, name string, args ...string) (string, 
 		cmd.Stdout = c.stdout
 	}
 	return "", cmd.Run()
+}
+
+type priorityKey struct{}
+
+// withPriority says whether the commands of a step come first, or give way to those of
+// other steps.
+func withPriority(ctx context.Context, first bool) context.Context {
+	return context.WithValue(ctx, priorityKey{}, first)
+}
+
+// givesWay reports whether the commands of a step give way to others.
+func givesWay(ctx context.Context) bool {
+	first, ok := ctx.Value(priorityKey{}).(bool)
+	return ok && !first
 }
 
 // alone runs commands of the core without the workspace, which hides a missing require.

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -39,9 +42,38 @@ func coreWithRaceDetector(ctx context.Context) (string, error) {
 // coreAllocations runs the tests whose counts the race detector changes. The root's tests
 // take minutes to compile, so its own are in internal/allocations.
 func coreAllocations(ctx context.Context) (string, error) {
-	packages := []string{"./internal/...", "./limit/...", "./fleet/...", "./flight/...", "./batch/...", "./inspect/...", "./weirhttp/..."}
+	packages, err := withAllocationTests(ctx)
+	if err != nil {
+		return "", err
+	}
 	return "", testRun{command: alone, flags: []string{"-run", "Alloc"}, packages: packages}.run(ctx)
 }
+
+// withAllocationTests returns the core's packages below the root that have tests with
+// Alloc in the name.
+func withAllocationTests(ctx context.Context) ([]string, error) {
+	files, err := command{env: alone.env, quiet: true}.run(ctx, "go", "list", "-f", "{{$d := .Dir}}{{range .TestGoFiles}}{{$d}}/{{.}}\n{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}\n{{end}}", "./...")
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for file := range strings.FieldsSeq(files) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if dir := filepath.Dir(file); dir != root && allocationTest.Match(b) && !slices.Contains(packages, dir) {
+			packages = append(packages, dir)
+		}
+	}
+	return packages, nil
+}
+
+var allocationTest = regexp.MustCompile(`(?m)^func Test\w*Alloc`)
 
 // coreWithOldestGo is the core's run without the race detector.
 func coreWithOldestGo(ctx context.Context) (string, error) {

@@ -93,26 +93,25 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// testSteps are the steps of make test. Those that test under load are quiet: the lab's
-// scenarios are among the tests of the modules.
+// testSteps are the steps of make test. The tests of the modules come first: the lab's
+// scenarios, which are about load, are among them.
 func (w workshop) testSteps() []step {
 	return []step{
 		{name: "gofmt", may: 5 * time.Second, run: gofmt},
 		{name: "vet", may: 3 * time.Minute, run: vet},
 		{name: "engines", may: 3 * time.Minute, run: w.install},
+		{name: "earlier version", may: 2 * time.Minute, run: w.buildEarlier},
 		{name: "weir", after: []string{"vet"}, may: time.Minute, run: w.build},
 		{name: "core alone", after: []string{"vet"}, may: 30 * time.Second, run: coreAlone},
-		{name: "tests of all modules", after: []string{"vet", "engines", "weir"}, quiet: true, may: 12 * time.Minute, run: w.modulesTests},
-		{name: "core, race detector", after: []string{"core alone"}, may: 4 * time.Minute, run: coreWithRaceDetector},
-		{name: "core, " + oldestGo, after: []string{"core alone"}, may: 3 * time.Minute, run: coreWithOldestGo},
+		{name: "tests of all modules", after: []string{"vet", "engines", "earlier version", "weir"}, first: true, may: 12 * time.Minute, run: w.modulesTests},
+		{name: "core, race detector", after: []string{"core alone"}, may: 8 * time.Minute, run: coreWithRaceDetector},
+		{name: "core, " + oldestGo, after: []string{"core alone"}, may: 4 * time.Minute, run: coreWithOldestGo},
 		{name: "core, allocations", after: []string{"core alone"}, may: time.Minute, run: coreAllocations},
-		{name: "staticcheck", after: []string{"vet"}, may: 2 * time.Minute, run: staticcheck},
+		{name: "staticcheck", after: []string{"vet"}, may: 3 * time.Minute, run: staticcheck},
 		{name: "other platforms", after: []string{"vet"}, may: time.Minute, run: portable},
 		{name: "exported API", after: []string{"vet"}, may: 30 * time.Second, run: api},
 		{name: "licences", after: []string{"vet"}, may: 30 * time.Second, run: licences},
-		{name: "two versions", after: []string{"engines", "vet"}, quiet: true, may: 2 * time.Minute, run: w.versions},
-		{name: "new user", after: []string{"vet"}, may: 2 * time.Minute, run: newUser},
-		{name: "release, short form", after: []string{"vet"}, may: 2 * time.Minute, run: release},
+		{name: "new user", after: []string{"vet"}, may: time.Minute, run: newUser},
 	}
 }
 
@@ -130,6 +129,9 @@ func (w workshop) fullSteps() []step {
 		{name: "race detector, every module", after: []string{"tests of all modules"}, run: w.raceAll},
 		{name: "vet for other platforms", after: []string{"vet"}, run: vetPlatforms},
 		{name: "vulnerabilities", run: vulns},
+		{name: "two versions", after: []string{"tests of all modules"}, run: w.versions},
+		{name: "new user, every module", after: []string{"new user"}, run: newUserOfAll},
+		{name: "release, short form", after: []string{"vet"}, run: release},
 		{name: "core, 386", after: []string{"core alone"}, run: core386},
 		{name: "fuzz", after: []string{"race detector, every module"}, run: fuzz},
 		{name: "ratios to peers", after: []string{"fuzz", "vet for other platforms", "core, 386"}, run: ratios},

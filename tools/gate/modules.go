@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,8 +20,9 @@ var (
 // A workshop is what steps build for others: the programs, in a separate folder.
 type workshop struct{ dir string }
 
-func (w workshop) with() string { return filepath.Join(w.dir, "with") }
-func (w workshop) weir() string { return filepath.Join(w.dir, "weir") }
+func (w workshop) with() string    { return filepath.Join(w.dir, "with") }
+func (w workshop) weir() string    { return filepath.Join(w.dir, "weir") }
+func (w workshop) earlier() string { return filepath.Join(w.dir, "earlier") }
 
 // withEngines is the start of a command line that runs a command with these engines.
 func (w workshop) withEngines(required, optional []string) []string {
@@ -75,7 +77,12 @@ func (w workshop) modulesTests(ctx context.Context) (string, error) {
 		}
 	}
 	// Many packages mostly wait, so there is room for one more than there are processors.
-	return "", w.tests(packages, "-p", strconv.Itoa(runtime.NumCPU()+1), "-timeout", testTimeout).run(ctx)
+	t := w.tests(packages, "-p", strconv.Itoa(runtime.NumCPU()+1), "-timeout", testTimeout)
+	if _, err := os.Stat(w.earlier()); err == nil {
+		t.env = append(t.env, "WEIR_TEST_PREVIOUS="+w.earlier())
+		t.flags = append(t.flags, "-skip", before)
+	}
+	return "", t.run(ctx)
 }
 
 // tests are tests of packages with all engines.
@@ -106,8 +113,14 @@ func (w workshop) raceAll(ctx context.Context) (string, error) {
 	return "", t.run(ctx)
 }
 
-func newUser(ctx context.Context) (string, error) {
-	_, err := command{}.run(ctx, "go", "run", "./tools/newuser")
+// newUser tries the core and the README's program as a new user.
+func newUser(ctx context.Context) (string, error) { return newUserOf(ctx, ".") }
+
+// newUserOfAll tries every module as a new user.
+func newUserOfAll(ctx context.Context) (string, error) { return newUserOf(ctx) }
+
+func newUserOf(ctx context.Context, modules ...string) (string, error) {
+	_, err := command{}.run(ctx, "go", append([]string{"run", "./tools/newuser"}, modules...)...)
 	return "", err
 }
 

@@ -14,7 +14,7 @@ import (
 type step struct {
 	name  string
 	after []string      // steps that must have passed; they come before this one
-	quiet bool          // it runs alone, because its tests are about load
+	first bool          // its tests are about load: what runs beside it gives way to it
 	may   time.Duration // how long it may take on two cores; a longer run is reported, and does not fail
 	run   func(ctx context.Context) (note string, err error)
 }
@@ -50,7 +50,6 @@ func runSteps(ctx context.Context, steps []step, out io.Writer) []result {
 		waiting = append(waiting, i)
 	}
 	for len(waiting)+len(running) > 0 {
-		quiet := slices.ContainsFunc(results, func(r result) bool { return r.quiet && slices.Contains(running, r.name) })
 		waiting = slices.DeleteFunc(waiting, func(i int) bool {
 			ready, failed := readiness(steps[i], state)
 			switch {
@@ -58,20 +57,15 @@ func runSteps(ctx context.Context, steps []step, out io.Writer) []result {
 				results[i] = result{step: steps[i], meter: new(meter), err: errSkipped}
 				state[steps[i].name] = false
 				return true
-			case !ready || quiet || len(running) >= atOnce:
+			case !ready || len(running) >= atOnce:
 				return false
-			case steps[i].quiet:
-				quiet = true // nothing after it starts before it
-				if len(running) > 0 {
-					return false
-				}
 			}
 			running = append(running, steps[i].name)
 			fmt.Fprintf(out, "%s  start   %s\n", clock(time.Since(began)), steps[i].name)
 			results[i] = result{step: steps[i], meter: new(meter), began: time.Since(began)}
 			go func() { // ends with the step, for which this function waits
 				r := &results[i]
-				r.note, r.err = r.run(withMeter(ctx, r.meter))
+				r.note, r.err = r.run(withPriority(withMeter(ctx, r.meter), r.first))
 				r.wall = time.Since(began) - r.began
 				ended <- i
 			}()

@@ -38,22 +38,16 @@ func TestStepsRunTwoAtATimeAfterTheirOwn(t *testing.T) {
 	})
 }
 
-func TestAQuietStepRunsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		quiet := work("quiet", 3*time.Second, nil, "a")
-		quiet.quiet = true
-		results := runSteps(t.Context(), []step{
-			work("a", time.Second, nil),
-			work("b", 2*time.Second, nil),
-			quiet,
-			work("c", time.Second, nil),
-		}, new(bytes.Buffer))
-		for i, want := range []time.Duration{0, 0, 2 * time.Second, 5 * time.Second} {
-			if r := results[i]; r.began != want || r.err != nil {
-				t.Errorf("%s began at %v, %v; want %v", r.name, r.began, r.err, want)
-			}
-		}
-	})
+func TestStepsGiveWayToTheFirst(t *testing.T) {
+	niceness := func(name string, first bool) step {
+		return step{name: name, first: first, run: func(ctx context.Context) (string, error) {
+			return command{quiet: true}.run(ctx, "nice")
+		}}
+	}
+	results := runSteps(t.Context(), []step{niceness("a", true), niceness("b", false)}, new(bytes.Buffer))
+	if a, b := results[0], results[1]; a.err != nil || b.err != nil || a.note == "19" || b.note != "19" {
+		t.Errorf("the first step has niceness %s, %v and the other %s, %v; want 19 for the other alone", a.note, a.err, b.note, b.err)
+	}
 }
 
 func TestStepsGoOnAfterAFailure(t *testing.T) {

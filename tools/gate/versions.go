@@ -29,13 +29,24 @@ var firstVersions = []earlier{
 	{"325dc0613fdac36d1951921a3d30b7041b744d17", before},
 }
 
-// versions runs the tests with two versions side by side (decision 0057).
-func (w workshop) versions(ctx context.Context) (string, error) {
-	if _, err := (command{quiet: true}).run(ctx, "git", "rev-parse", "HEAD"); err != nil {
-		return "no git repository here", nil
+// buildEarlier builds the earlier version that the tests of all modules run beside this one.
+func (w workshop) buildEarlier(ctx context.Context) (string, error) {
+	if !inGit(ctx) {
+		return noGit, nil
 	}
+	all := earlierVersions(ctx)
+	return all[len(all)-1].build(ctx, w.earlier())
+}
+
+// versions runs the tests with two versions side by side (decision 0057) for those earlier
+// versions that the tests of all modules did not have.
+func (w workshop) versions(ctx context.Context) (string, error) {
+	if !inGit(ctx) {
+		return noGit, nil
+	}
+	all := earlierVersions(ctx)
 	var notes []string
-	for _, v := range earlierVersions(ctx) {
+	for _, v := range all[:len(all)-1] {
 		note, err := w.testWith(ctx, v)
 		if err != nil {
 			return "", fmt.Errorf("against %s: %w", v.commit, err)
@@ -45,6 +56,13 @@ func (w workshop) versions(ctx context.Context) (string, error) {
 		}
 	}
 	return strings.Join(notes, "; "), nil
+}
+
+const noGit = "no git repository here"
+
+func inGit(ctx context.Context) bool {
+	_, err := command{quiet: true}.run(ctx, "git", "rev-parse", "HEAD")
+	return err == nil
 }
 
 // earlierVersions returns WEIR_PREVIOUS_COMMIT if it is set, else the newest tag of the
@@ -60,23 +78,23 @@ func earlierVersions(ctx context.Context) []earlier {
 	return firstVersions
 }
 
-// testWith builds v and runs the tests with it. The note says what did not run.
-func (w workshop) testWith(ctx context.Context, v earlier) (note string, err error) {
+// build builds the program of v. The note says why there is none.
+func (v earlier) build(ctx context.Context, program string) (note string, err error) {
 	git := command{quiet: true}
 	if _, err := git.run(ctx, "git", "rev-parse", "--quiet", "--verify", v.commit+"^{commit}"); err != nil {
 		shallow, _ := git.run(ctx, "git", "rev-parse", "--is-shallow-repository")
 		commits, _ := git.run(ctx, "git", "rev-list", "--count", "HEAD")
 		if slices.Contains(firstVersions, v) && (shallow == "true" || commits == "1") {
-			return "a clone without history does not have it; run git fetch --unshallow --tags to get it", nil
+			return "a clone without history does not have " + v.commit + "; run git fetch --unshallow --tags to get it", nil
 		}
-		return "", fmt.Errorf("this repository does not have the commit; fetch it, or set another in WEIR_PREVIOUS_COMMIT")
+		return "", fmt.Errorf("this repository does not have %s; fetch it, or set another in WEIR_PREVIOUS_COMMIT", v.commit)
 	}
 	dir, err := os.MkdirTemp("", "weir-previous-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	source, program := filepath.Join(dir, "source.tar"), filepath.Join(dir, "weir")
+	source := filepath.Join(dir, "source.tar")
 	if _, err := git.run(ctx, "git", "archive", "--output", source, v.commit); err != nil {
 		return "", err
 	}
@@ -84,7 +102,16 @@ func (w workshop) testWith(ctx context.Context, v earlier) (note string, err err
 		return "", err
 	}
 	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
-		return "", fmt.Errorf("it cannot be built: %w", err)
+		return "", fmt.Errorf("%s cannot be built: %w", v.commit, err)
+	}
+	return "", nil
+}
+
+// testWith builds v and runs the tests with it. The note says what did not run.
+func (w workshop) testWith(ctx context.Context, v earlier) (note string, err error) {
+	program := filepath.Join(w.dir, "weir-"+v.commit)
+	if note, err := v.build(ctx, program); note != "" || err != nil {
+		return note, err
 	}
 	t := w.tests([]string{"./app/proxy"}, "-run", "Versions", "-skip", v.skip)
 	t.env = append(t.env, "WEIR_TEST_PREVIOUS="+program)
