@@ -153,7 +153,7 @@ func TestH34_StatedLimitsOfAnUpstream(t *testing.T) {
 		t.Cleanup(origin.Close)
 		c := gateway.Config{
 			Upstreams: []gateway.Upstream{{Name: "api", Servers: []string{origin.URL}, MaxPause: 10 * time.Minute, QueueWait: 20 * time.Second}},
-			Routes:    []gateway.Route{{Name: "all", NoCoalescing: true}},
+			Routes:    []gateway.Route{{Name: "all", Coalesce: gateway.CoalesceNone}},
 		}
 		s := open(c)
 		get := func() (int, string) {

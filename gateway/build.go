@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/gateway/internal/forward"
@@ -64,7 +65,7 @@ func (r Route) clone() Route {
 	}
 	for _, list := range []*[]string{
 		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
-		&r.Query.Keep, &r.Query.Drop, &r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
+		&r.Query.Keep, &r.Query.Drop, &r.Cache.IgnoreHeaders, &r.Cache.UnkeyedHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
 		&r.Events.IncompleteTypes, &r.Events.IncompleteData,
 	} {
 		*list = slices.Clone(*list)
@@ -78,7 +79,7 @@ func cloneReads(rules []weirhttp.ReadRule) []weirhttp.ReadRule {
 	rules = slices.Clone(rules)
 	for i := range rules {
 		r := &rules[i]
-		for _, list := range []*[]string{&r.Methods, &r.Types, &r.Ignore, &r.Identity} {
+		for _, list := range []*[]string{&r.Methods, &r.Types, &r.Ignore} {
 			*list = slices.Clone(*list)
 		}
 		r.Only = slices.Clone(r.Only)
@@ -110,7 +111,7 @@ func (r Route) cost(u Upstream) weirhttp.Cost { return cmp.Or(r.Cost, u.Cost) }
 func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
 		Policy: r.Cache, Reads: r.Reads, Events: r.Events, Query: r.Query, MaxVariants: r.MaxVariants,
-		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
+		NoStore: r.NoStore, NoCoalescing: r.Coalesce == CoalesceNone, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
@@ -131,6 +132,10 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r)), trust: trusted}
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see received
+	hides := r.hidesAddress()
+	o.Policy.AnyClient = o.Policy.AnyClient || hides || r.Coalesce == CoalesceAnyClient
+	// What the servers do not get from the client cannot matter to them.
+	o.Policy.UnkeyedHeaders = slices.Concat(o.Policy.UnkeyedHeaders, canonicalNames(r.RemoveRequest), slices.Sorted(maps.Keys(canonical(r.SetRequest))))
 	o.Name = cmp.Or(c.Name, defaultName)
 	o.Cache, o.StoredTargets = g.cache, g.storedTargets
 	o.Scheme = trusted.scheme
@@ -204,6 +209,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		LoopID:         g.loopID,
 		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),
 		Trusted:        trusted.peer,
+		HidesAddress:   hides,
 		Path:           h.path,
 		SetRequest:     canonical(r.SetRequest),
 		SetResponse:    canonical(r.SetResponse),
@@ -217,6 +223,14 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// hidesAddress reports whether the servers of r do not learn the address of a client.
+func (r Route) hidesAddress() bool {
+	hides := func(name string) bool {
+		return name == "*" || strings.EqualFold(name, "X-Forwarded-For")
+	}
+	return slices.ContainsFunc(r.Cache.IgnoreHeaders, hides) || slices.ContainsFunc(r.RemoveRequest, hides)
 }
 
 func canonical(h http.Header) http.Header {

@@ -27,7 +27,7 @@ func TestH34_BudgetsOfClients(t *testing.T) {
 				{Name: "all"},
 				{
 					Name: "llm", Path: "/llm", ClientBudget: &gateway.ClientBudget{Units: 100, Per: 24 * time.Hour, By: "header:X-Group"},
-					Cache: weirhttp.Policy{TTL: time.Hour}, Reads: []weirhttp.ReadRule{{Methods: []string{"QUERY"}}},
+					Cache: weirhttp.Policy{TTL: time.Hour, UnkeyedHeaders: []string{"X-Group"}}, Reads: []weirhttp.ReadRule{{Methods: []string{"QUERY"}}},
 				},
 			},
 		}

@@ -274,12 +274,14 @@ type Route struct {
 	// Query removes and orders parameters of the query, in the key and in the forwarded
 	// request alike: see weirhttp.QueryRules. It applies to all methods, after Rewrite.
 	Query weirhttp.QueryRules
-	// MaxVariants, NoStore, NoCoalescing, FinishAbandoned, Observe, MaxObject,
-	// RefreshAhead: see weirhttp.Options.
-	MaxVariants                                     int
-	NoStore, NoCoalescing, FinishAbandoned, Observe bool
-	MaxObject                                       int64
-	RefreshAhead                                    float64
+	// Coalesce says which requests share a call in flight.
+	Coalesce Coalesce
+	// MaxVariants, NoStore, FinishAbandoned, Observe, MaxObject, RefreshAhead: see
+	// weirhttp.Options.
+	MaxVariants                       int
+	NoStore, FinishAbandoned, Observe bool
+	MaxObject                         int64
+	RefreshAhead                      float64
 	// Cooling and MaxCooling: see weirhttp.Options.
 	Cooling, MaxCooling time.Duration
 
@@ -338,3 +340,16 @@ type Route struct {
 	SetRequest, SetResponse       http.Header
 	RemoveRequest, RemoveResponse []string
 }
+
+// A Coalesce says which requests share a call in flight.
+type Coalesce uint8
+
+const (
+	// CoalesceProven: those for which the response is known to be (H2).
+	CoalesceProven Coalesce = iota
+	// CoalesceAnyClient: those, whatever the addresses of their clients, because no
+	// response depends on them. It makes a difference without a stated lifetime.
+	CoalesceAnyClient
+	// CoalesceNone: none.
+	CoalesceNone
+)

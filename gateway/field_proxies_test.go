@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/weir-go/weir/gateway"
 )
 
 // forwarding are the fields that say for whom a request is.
@@ -75,6 +77,7 @@ func TestField_H19_ClientsShare(t *testing.T) {
 		io.WriteString(w, "same for all")
 	})))
 	c.TrustedProxies = prefixes("127.0.0.0/8", "::1/128")
+	c.Routes[0].Coalesce = gateway.CoalesceAnyClient
 	s := open(t, c)
 	replies := s.crowd(20, func(i int) *http.Request {
 		return s.request("GET", "/", nil, "X-Forwarded-For", "192.0.2."+string(rune('0'+i%10)))

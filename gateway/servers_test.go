@@ -105,7 +105,7 @@ func TestH15_RetriesHoldOnePermit(t *testing.T) {
 	u.Concurrency = 1
 	u.Retry = gateway.Retry{Attempts: 3, Budget: 100, Backoff: time.Millisecond}
 	c := config(u)
-	c.Routes[0].NoStore, c.Routes[0].NoCoalescing = true, true
+	c.Routes[0].NoStore, c.Routes[0].Coalesce = true, gateway.CoalesceNone
 	s := open(t, c)
 	var clients sync.WaitGroup
 	var good, sorry atomic.Int64

@@ -19,7 +19,7 @@ func TestUpdateUnderTrafficDropsNothing(t *testing.T) {
 	a, b, c := serving(t, "a", nil), serving(t, "b", nil), serving(t, "c", nil)
 	first := config(upstreamOf(a, b))
 	first.Upstreams[0].Health.Path = "/health"
-	first.Routes[0].NoCoalescing, first.Routes[0].NoStore = true, true
+	first.Routes[0].Coalesce, first.Routes[0].NoStore = gateway.CoalesceNone, true
 	second := config(upstreamOf(b, c))
 	second.Upstreams[0].Concurrency = 7
 	second.Upstreams = append(second.Upstreams, gateway.Upstream{Name: "other", Servers: []string{a.url()}})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -148,10 +149,7 @@ func (c *call) group() group {
 	if names == nil {
 		names = h.vary
 	}
-	g.selected = rfc9111.Selecting(names, c.r.Header)
-	if time.Now().Before(hint.alikeUntil) {
-		g.alike = h.digest(c.r.Header)
-	}
+	g.selected = rfc9111.Selecting(names, &c.q)
 	return g
 }
 
@@ -160,7 +158,7 @@ func (c *call) group() group {
 // that it has waited for.
 func (c *call) shared() bool {
 	h := c.h
-	w := &joiner{header: c.r.Header, q: c.q}
+	w := &joiner{q: c.q}
 	g := c.group()
 	var due invoice
 	if c.leads() {
@@ -169,6 +167,12 @@ func (c *call) shared() bool {
 	}
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
+	if f == nil {
+		// The head of a call may have arrived since: it has changed the group of its flight,
+		// and the hint before that.
+		g = c.group()
+		f = h.cache.findLocked(c.key, g)
+	}
 	if f != nil && f.turned && c.q.NoCache {
 		h.cache.unlistLocked(f) // its response is older than c; those that come now share a later call
 		f = nil
@@ -263,9 +267,12 @@ func (f *flight) start(r *http.Request) {
 	} else {
 		f.req.Body = http.NoBody // the client's body ends with its request
 	}
-	for _, k := range clientConditions {
-		delete(f.req.Header, k)
+	for name := range f.req.Header {
+		if name == "Range" || strings.HasPrefix(name, "If-") || name == "Referer" && f.group.handler.dropsReferer() {
+			delete(f.req.Header, name)
+		}
 	}
+	f.q.Fields = f.req.Header
 	if f.pinned {
 		f.ownDirectives()
 	}
@@ -282,9 +289,11 @@ func (f *flight) start(r *http.Request) {
 	}()
 }
 
-// clientConditions are the fields that a flight does not forward.
-var clientConditions = []string{
-	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range",
+// dropsReferer reports whether calls that are stored for others have no Referer: the
+// route states a lifetime or a stale window, and pages print the field ("back"), so one
+// request could set it for all.
+func (h *Handler) dropsReferer() bool {
+	return h.policy.TTL > 0 && !slices.Contains(h.policy.Vary, "Referer")
 }
 
 // ownDirectives removes from the request of a refresh what one client says about stored

@@ -112,7 +112,7 @@ func TestH34_OneClientOfManyPaysTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openPaying(t, 1, weirhttp.ClientBudgetOptions{}, func(o *weirhttp.Options, _ fleet.Tier) {
 			o.Cost = weirhttp.Cost{Units: 100}
-		}, answering(time.Second, "Cache-Control", "max-age=60"))
+		}, answering(time.Second, "Cache-Control", "public, max-age=60"))
 		s := f.sites[0]
 		for _, r := range s.together(200, s.same("/a", "X-User", "ada")) {
 			r.want(t, 200, "/a")
@@ -136,7 +136,7 @@ func TestH34_AClientWithoutUnitsFailsForItselfOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openPaying(t, 1, weirhttp.ClientBudgetOptions{}, func(o *weirhttp.Options, _ fleet.Tier) {
 			o.Cost = weirhttp.Cost{Units: 100}
-		}, answering(time.Second, "Cache-Control", "max-age=60"))
+		}, answering(time.Second, "Cache-Control", "public, max-age=60"))
 		s := f.sites[0]
 		const poor = 5
 		for i := range poor {
@@ -188,7 +188,7 @@ func TestH34_AClientOfAFleetGetsWhatIsStored(t *testing.T) {
 				weirhttp.SinkOf(w).Fail(&weirhttp.ForwardError{Err: context.DeadlineExceeded, Unreachable: true})
 				return
 			}
-			w.Header().Set("Cache-Control", "max-age=1, stale-if-error=20")
+			w.Header().Set("Cache-Control", "public, max-age=1, stale-if-error=20")
 			fmt.Fprint(w, r.URL.Path)
 		})
 		s := f.sites[0]
@@ -216,7 +216,7 @@ func TestH34_AResponseOfTheFleetCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openPaying(t, 2, weirhttp.ClientBudgetOptions{}, func(o *weirhttp.Options, tier fleet.Tier) {
 			o.Cost, o.Fleet = weirhttp.Cost{Units: 100}, weirhttp.FleetOptions{Config: fleet.Config{Tier: tier}}
-		}, answering(time.Second, "Cache-Control", "max-age=60"))
+		}, answering(time.Second, "Cache-Control", "public, max-age=60"))
 		f.sites[0].get("/a", "X-User", "ada").want(t, 200, "/a")
 		synctest.Wait()
 		f.sites[1].get("/a", "X-User", "ada").want(t, 200, "/a") // from the Tier

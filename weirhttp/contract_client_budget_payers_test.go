@@ -19,7 +19,7 @@ import (
 func crowd(t *testing.T, poor, rich int) (took time.Duration, calls int64) {
 	f := openPaying(t, 1, weirhttp.ClientBudgetOptions{Units: 100, Per: 24 * time.Hour}, func(o *weirhttp.Options, _ fleet.Tier) {
 		o.Cost = weirhttp.Cost{Units: 100}
-	}, answering(time.Second, "Cache-Control", "max-age=60"))
+	}, answering(time.Second, "Cache-Control", "public, max-age=60"))
 	s := f.sites[0]
 	as := func(path, user string) *http.Request {
 		return s.request(t.Context(), http.MethodGet, path, "X-User", user)

@@ -124,7 +124,7 @@ func TestH34_TheClientThatStartsACallPays(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := clientBudget(t, weirhttp.ClientBudgetOptions{})
 			cost := weirhttp.Cost{Units: 60}
-			s := open(t, p, weirhttp.Options{ClientBudget: b, Cost: cost}, answering(time.Second, "Cache-Control", "max-age=5, stale-while-revalidate=100"))
+			s := open(t, p, weirhttp.Options{ClientBudget: b, Cost: cost}, answering(time.Second, "Cache-Control", "public, max-age=5, stale-while-revalidate=100"))
 			s.get("/poor", "X-User", "poor").want(t, 200, "/poor") // 41 are left
 			first, leave := context.WithCancel(t.Context())
 			go s.do(s.request(first, http.MethodGet, "/a", "X-User", "ada"))

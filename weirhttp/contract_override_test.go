@@ -231,9 +231,37 @@ func TestH10_Ranges(t *testing.T) {
 			if r := s.get("/x", "Range", tt.value, "If-Range", `"2"`); r.status != 200 || r.body != body {
 				t.Errorf("%s with another If-Range = %d with %d bytes; want the whole body", shortened(tt.value), r.status, len(r.body))
 			}
-			s.wantCalls(1)
+			calls := int64(1)
+			if !strings.HasPrefix(strings.ToLower(tt.value), "bytes=") {
+				calls = 5 // only the origin knows what it means
+			}
+			s.wantCalls(calls)
 		})
 	}
+}
+
+// H10: a range of another unit calls alone, and nothing is stored or shared of it. A 200
+// with Content-Range is never the whole.
+func TestH10_RangesOfOtherUnits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=60")
+			if rows := r.Header.Get("Range"); rows != "" && r.URL.Path == "/rows" {
+				w.Header().Set("Content-Range", strings.TrimPrefix(rows, "rows=")+"/*")
+				_, _ = io.WriteString(w, "some")
+				return
+			}
+			_, _ = io.WriteString(w, "all")
+		})
+		for _, value := range []string{"rows=0-4", "0-4", "bytes 0-4"} {
+			s.get("/rows", "Range", value).want(t, 200, "some")
+		}
+		s.wantCalls(3)
+		s.get("/rows").want(t, 200, "all")
+		s.get("/rows", "Range", "rows=0-4").want(t, 200, "some")
+		s.get("/rows").want(t, 200, "all")
+		s.wantCalls(5)
+	})
 }
 
 // ranges returns the Content-Range of a response, or those of its parts.

@@ -101,7 +101,6 @@ func TestH11_AClientWithdrawsNothing(t *testing.T) {
 	}{
 		{"credentials", []string{"Authorization", "Basic eA=="}, 404, nil},
 		{"private for a cookie", []string{"Cookie", "user=1"}, 200, []string{"Cache-Control", "private"}},
-		{"a 304 for credentials", []string{"Authorization", "Basic eA=="}, 304, []string{"Cache-Control", "no-store"}},
 		{"a cookie is set", nil, 200, []string{"Cache-Control", "max-age=60", "Set-Cookie", "user=1"}},
 		{"no-store", []string{"Cache-Control", "no-store"}, 404, nil},
 		{"range", []string{"Range", "bytes=0-0"}, 416, nil},
@@ -214,6 +213,27 @@ func TestFleetAWithdrawnResponseIsNotServedAgain(t *testing.T) {
 				a.get("/a", "X-Lang", "de").want(t, 503, "")
 				b.get("/a", "X-Lang", "de").want(t, 503, "")
 				time.Sleep(100 * time.Second) // by then they ask the Tier again
+			}
+		})
+	}
+}
+
+// H29: a 304 is about the stored response itself. What it says takes effect for all whom
+// that serves, with any credentials.
+func TestH29_A304WithdrawsWhatOthersHave(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			for _, then := range [][]string{{"Cache-Control", "no-store"}, {"Cache-Control", "private"}, {"Vary", "*"}} {
+				synctest.Test(t, func(t *testing.T) {
+					s := open(t, h1, way.options, (&changing{status: 304, then: then}).ServeHTTP)
+					s.get("/a").want(t, 200, "old")
+					time.Sleep(20 * time.Second)
+					s.get("/a", append([]string{"Authorization", "Basic eA=="}, way.fields...)...)
+					synctest.Wait()
+					if r := s.get("/a"); r.status != 503 {
+						t.Errorf("after a 304 with %q to a client with credentials, another got %d %q; want the origin's 503", then, r.status, r.body)
+					}
+				})
 			}
 		})
 	}

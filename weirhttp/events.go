@@ -111,6 +111,7 @@ func (h *Handler) sharesEvents(r *http.Request) bool { return h.o.Events.Share &
 // with each such request of an EventSource.
 func (h *Handler) readRequest(r *http.Request) rfc9111.Request {
 	q := h.policy.ReadRequest(r.Header)
+	h.identify(&q, r)
 	if q.Streams && h.o.Events.TTL > 0 && h.sharesEvents(r) {
 		q.NoCache = false
 		if q.MaxAge == 0 {
@@ -118,6 +119,29 @@ func (h *Handler) readRequest(r *http.Request) rfc9111.Request {
 		}
 	}
 	return q
+}
+
+// identify sets by what q, parsed from r, is compared besides its fields.
+func (h *Handler) identify(q *rfc9111.Request, r *http.Request) {
+	address, certificate, identity := r.RemoteAddr, []byte(nil), ""
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		address = address[:i]
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		certificate = r.TLS.PeerCertificates[0].Raw
+	}
+	if h.o.Identity != nil {
+		identity = h.o.Identity(r)
+	}
+	q.Of(address, certificate, identity)
+}
+
+// rulesNow returns the policy by which responses are judged.
+func (h *Handler) rulesNow() *rfc9111.Policy {
+	if h.cache.fleet.Load() != nil || h.cache.folder.Load() != nil {
+		return &h.together
+	}
+	return &h.policy
 }
 
 // fitsStreams reports whether s may be for a request that accepts event streams: it is
@@ -143,15 +167,12 @@ func (h *Handler) readHead(r *http.Request, q rfc9111.Request, status int, heade
 		if p.Replay == ReplayPaced {
 			e.pace = &pace{began: now}
 		}
-		if p.TTL == 0 {
-			return h.policy.Read(r, q, status, header, sent, now), e
-		}
-		e.fromEnd = true
-		return h.policy.ReadEvents(r, q, status, header, p.TTL, sent, now), e
+		e.fromEnd = p.TTL > 0
+		return h.rulesNow().ReadEvents(r, q, status, header, p.TTL, sent, now), e
 	}
-	resp := h.policy.Read(r, q, status, header, sent, now)
+	resp := h.rulesNow().Read(r, q, status, header, sent, now)
 	if isStream(header) {
-		resp.Storable, resp.Sharing, resp.Reason = false, rfc9111.Nobody, "event stream"
+		resp.Storable, resp.Shared, resp.Reason = false, false, "event stream"
 	}
 	return resp, nil
 }
@@ -202,11 +223,11 @@ func (e *events) storable() bool { return e == nil || e.scan.Between() && !e.sca
 
 // stored builds the stored response of a stream that has just ended, or of any other
 // body.
-func (e *events) stored(h *Handler, resp rfc9111.Response, req *http.Request, header http.Header, body []byte) *responses.Stored {
+func (e *events) stored(h *Handler, resp rfc9111.Response, req *http.Request, q rfc9111.Request, header http.Header, body []byte) *responses.Stored {
 	if e != nil {
 		resp.Lifetime = e.lifetime(&resp, time.Now())
 	}
-	s := h.stored(resp, req, header, body)
+	s := h.stored(resp, req, q, header, body)
 	if e != nil && e.pace != nil {
 		s.Pace = slices.Clip(slices.Clone(e.pace.steps))
 	}

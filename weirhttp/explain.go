@@ -56,29 +56,17 @@ func (h *Handler) Explain(r *http.Request) (e Explanation) {
 		e.say("The query rules leave %q of its query, for the key and the forwarded request.", r.URL.RawQuery)
 	}
 	rule := h.reads.of(r)
-	why := h.passes(r, q)
-	if rule != nil {
-		why = h.unread(r, q)
+	why := h.bypasses(r, q, rule != nil)
+	if why == usesCache {
+		if h.ignores && h.policy.Forward(r.Header, true) {
+			r, q = h.asked(r, q)
+			e.say("The policy removes fields or cookies from it before it is compared and forwarded.")
+		}
+		why = h.bypassesAsked(r, q)
 	}
-	if why != "" {
+	if why != usesCache {
 		e.Answer = "pass"
-		e.say("It bypasses the cache and is forwarded under the limits: %s.", why)
-		return e
-	}
-	if h.ignores && h.policy.Forward(r.Header, true) {
-		r = r.Clone(r.Context())
-		h.policy.Forward(r.Header, false)
-		q = h.readRequest(r)
-		e.say("The policy removes fields or cookies from it before it is compared and forwarded.")
-	}
-	if h.resumes(r) {
-		e.Answer = "pass"
-		e.say("It bypasses the cache and is forwarded under the limits: it has Last-Event-ID, and only the origin knows which events follow.")
-		return e
-	}
-	if q.Override {
-		e.Answer = "pass"
-		e.say("It bypasses the cache and is forwarded under the limits: it has a field that may override its URL.")
+		e.say("It bypasses the cache and is forwarded under the limits: %v.", why)
 		return e
 	}
 	if rule != nil {
@@ -141,30 +129,11 @@ func (e *Explanation) say(format string, args ...any) {
 	e.Steps = append(e.Steps, fmt.Sprintf(format, args...))
 }
 
-// passes returns why a request bypasses the cache, or "" if it does not.
-func (h *Handler) passes(r *http.Request, q rfc9111.Request) string {
-	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return "its method is " + r.Method
-	case !concerns(r):
-		return "it has a body"
-	case q.Upgrade:
-		return "it asks for an upgrade"
-	case q.Streams && !h.sharesEvents(r):
-		return "it asks for a stream of events, or is gRPC"
-	case q.Expect:
-		return "it has an Expect field"
-	case q.OfOrigin:
-		return "it has a condition that only the origin may evaluate"
-	}
-	return ""
-}
-
 // explainStored describes what is stored for c, and reports whether that is the
 // response.
 func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 	proof := proofOf(c.r)
-	selected := h.cache.store.Find(c.key, proof, c.r.Header)
+	selected := h.cache.store.Find(c.key, proof, &c.q)
 	for _, s := range h.cache.store.Variants(c.key) {
 		if s.Proof != proof {
 			continue
@@ -190,7 +159,7 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 			h.cache.store.Tagged(readTag(c.key)))
 	case len(e.Stored) == 0:
 		e.say("Nothing is stored for its URL.")
-	case selected == nil && h.cache.store.Part(c.key, c.r.Header) != nil:
+	case selected == nil && h.cache.store.Part(c.key, &c.q) != nil:
 		if hit, ok := h.findPart(c.r, c.q, c.key, now); ok {
 			e.Answer = "hit"
 			e.say("The range that it requests is stored, and fresh for another %v.", hit.standing.TTL.Round(time.Millisecond))

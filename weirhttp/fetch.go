@@ -243,7 +243,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		window = min(window, soleWindow)
 		// The requests released now do not share the response either, or they would
 		// wait for each other once more (H7).
-		t.resp.Sharing = rfc9111.Nobody
+		t.resp.Shared = false
 		if t.resp.Storable {
 			t.resp.Storable, t.resp.Reason = false, "too big"
 		}
@@ -338,7 +338,7 @@ func (t *fetch) finish(err error) {
 	if !kept {
 		return
 	}
-	s := t.events.stored(h, t.resp, f.req, t.header, whole)
+	s := t.events.stored(h, t.resp, f.req, f.q, t.header, whole)
 	s.Cost = f.charge.cost()
 	f.lookup.brings(s)
 	if f.write.Put(s) {
@@ -347,7 +347,7 @@ func (t *fetch) finish(err error) {
 }
 
 // stored builds a stored response from the parts of a response that are kept.
-func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.Header, body []byte) *responses.Stored {
+func (h *Handler) stored(resp rfc9111.Response, req *http.Request, q rfc9111.Request, header http.Header, body []byte) *responses.Stored {
 	kept := rfc9111.EndToEnd(header)
 	for name := range kept {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
@@ -358,13 +358,16 @@ func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.H
 		kept.Set("Date", resp.Received.UTC().Format(http.TimeFormat))
 	}
 	s := &responses.Stored{
-		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req.Header), Proof: proofOf(req),
+		Response: resp, Selected: rfc9111.Selecting(resp.Vary, &q), Asked: &q, Names: responses.NamesOf(q.Fields), Proof: proofOf(req),
 		Header: kept, Body: body,
 		Extra: readySize(len(kept)), Room: uint16(h.o.MaxVariants), //nolint:gosec // at most MostVariants
 		Events: isStream(kept), Rules: h.rulesFor(&resp, req.Header),
 	}
 	if s.Events {
 		s.Rules = 0 // the folder has no event streams
+	}
+	if resp.StaleVary != "" {
+		s.Stale = rfc9111.Selecting([]string{resp.StaleVary}, &q)
 	}
 	s.Refresh.Store(h.refreshFrom(s).UnixNano())
 	s.Checked.Store(resp.Received.UnixNano())
@@ -377,7 +380,8 @@ func (h *Handler) stored(resp rfc9111.Response, req *http.Request, header http.H
 func (h *Handler) freshen(key responses.Key, w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp, _ := h.judge(key, r, q, old.Status, header, false, sent, now)
-	s := h.stored(resp, r, header, old.Body)
+	resp.Narrow(&old.Response)
+	s := h.stored(resp, r, q, header, old.Body)
 	s.Pace, s.Cost = old.Pace, old.Cost
 	gone := h.withdraw(key, old, &resp, q, true, now)
 	lookup.head(&resp, int64(len(s.Body)), gone)

@@ -1,7 +1,6 @@
 package weirhttp
 
 import (
-	"hash/maphash"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/internal/responses"
-	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
@@ -217,25 +215,4 @@ func originForm(target string) string {
 // must not pin a request's buffers.
 func cloned(k responses.Key) responses.Key {
 	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target), Body: k.Body}
-}
-
-// digest hashes all fields of a request that count when it is compared with another.
-// Requests with different digests do not wait for each other. For those with equal
-// digests, the fields are compared when the response headers arrive.
-func (h *Handler) digest(fields http.Header) uint64 {
-	var sum uint64
-	for k, v := range fields {
-		if !rfc9111.Counts(k) {
-			continue
-		}
-		var m maphash.Hash
-		m.SetSeed(h.seed)
-		m.WriteString(k)
-		for _, line := range v {
-			m.WriteByte(0)
-			m.WriteString(line)
-		}
-		sum += m.Sum64() // independent of the order
-	}
-	return sum
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/fnv"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -68,14 +67,14 @@ func fits(key responses.Key) bool {
 	return body+len(key.Scheme)+len(key.Host)+len(key.Target) <= maxURLName-lengths
 }
 
-// variantOf returns the name of the variant that a request with fields h selects, of
-// the URL called name. names are the fields that the mark with that fence lists.
-func variantOf(name string, fence uint64, names []string, h http.Header) string {
+// variantOf returns the name of the variant that the request q selects, of the URL
+// called name. names are the fields that the mark with that fence lists.
+func variantOf(name string, fence uint64, names []string, q *rfc9111.Request) string {
 	var b []byte
 	for _, n := range names {
 		b = append(binary.AppendUvarint(b, uint64(len(n))), n...)
 	}
-	b = append(append(b, 0), rfc9111.Selecting(names, h)...)
+	b = append(append(b, 0), rfc9111.Selecting(names, q)...)
 	sum := sha256.Sum256(b)
 	digits := strconv.FormatUint(fence, 16)
 	return "v" + strings.Repeat("0", fenceDigits-len(digits)) + digits + hex.EncodeToString(sum[:hashDigits/2]) + name

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 func TestFleetNamesAreTheirKeys(t *testing.T) {
@@ -30,11 +31,11 @@ func TestFleetNamesAreTheirKeys(t *testing.T) {
 		}
 		seen[name] = true
 		for _, v := range []string{
-			variantOf(name, 1, []string{"Accept"}, http.Header{"Accept": {"a"}}),
-			variantOf(name, 2, []string{"Accept"}, http.Header{"Accept": {"a"}}),
-			variantOf(name, 1, []string{"Accept"}, http.Header{"Accept": {"b"}}),
-			variantOf(name, 1, []string{"Accept", "Authorization"}, http.Header{"Accept": {"a"}}),
-			variantOf(name, 1<<64-1, []string{"Authorization"}, http.Header{"Authorization": {"sesame"}}),
+			variantOf(name, 1, []string{"Accept"}, asks(http.Header{"Accept": {"a"}})),
+			variantOf(name, 2, []string{"Accept"}, asks(http.Header{"Accept": {"a"}})),
+			variantOf(name, 1, []string{"Accept"}, asks(http.Header{"Accept": {"b"}})),
+			variantOf(name, 1, []string{"Accept", "Authorization"}, asks(http.Header{"Accept": {"a"}})),
+			variantOf(name, 1<<64-1, []string{"Authorization"}, asks(http.Header{"Authorization": {"sesame"}})),
 		} {
 			got, place, parsed := parseName(v)
 			if !parsed || got != key || place != placeOf(v) || place == 0 || seen[v] || strings.Contains(v, "sesame") || len(v) > fleet.MaxName {
@@ -54,7 +55,7 @@ func TestFleetNamesAreTheirKeys(t *testing.T) {
 func TestH29_FleetNamesOfVariants(t *testing.T) {
 	name, _ := nameOf(responses.Key{Scheme: "http", Host: "shop.example", Target: "/"})
 	of := func(language string) string {
-		return variantOf(name, 1, []string{"Accept-Language"}, http.Header{"Accept-Language": {language}})
+		return variantOf(name, 1, []string{"Accept-Language"}, asks(http.Header{"Accept-Language": {language}}))
 	}
 	before := func(combined string) string { // N-1 compares bytes, with normalized blanks
 		b := append([]byte{15}, "Accept-Language\x00"...)
@@ -98,4 +99,10 @@ func FuzzFleetName(f *testing.F) {
 			t.Errorf("parseName(%q) has place %d", s, place)
 		}
 	})
+}
+
+// asks returns a request with fields h.
+func asks(h http.Header) *rfc9111.Request {
+	q := rfc9111.ReadRequest(h)
+	return &q
 }

@@ -30,12 +30,16 @@ type fleetLookup struct {
 	// What it asks at the URL, and at the variant.
 	asks [2]fleet.Ask
 
-	lease  *fleetclient.Lease // nil: the call is for this instance alone
-	began  time.Time
-	tags   uint64            // see fleetclient.Client.TagSeq
-	over   bool              // the lease was settled early
-	failed error             // how the call ended
-	bring  *responses.Stored // the response of the call, to be settled
+	// plain is the entry at the URL itself, which is for requests in which nothing counts,
+	// at plainAt; nil if it is not known.
+	plain   *fleet.Entry
+	plainAt time.Time
+	lease   *fleetclient.Lease // nil: the call is for this instance alone
+	began   time.Time
+	tags    uint64            // see fleetclient.Client.TagSeq
+	over    bool              // the lease was settled early
+	failed  error             // how the call ended
+	bring   *responses.Stored // the response of the call, to be settled
 }
 
 // newFleetLookup returns the fleetLookup of a flight for c, or nil if the flight does
@@ -146,7 +150,7 @@ func (l *fleetLookup) ask() (reply, error) {
 			return reply{a, l.root, 0, nil}, nil
 		}
 		l.mark, l.names = a.Entry.Fence, w.Vary
-		l.at = variantOf(l.name, l.mark, l.names, l.f.req.Header)
+		l.at = variantOf(l.name, l.mark, l.names, &l.f.q)
 		l.branch = l.fleet.client.Subscribe(l.at)
 		l.asks[1].NewerThan, l.asks[1].Joined = 0, 0
 		if l.newer && l.f.known.Place == placeOf(l.at) { // fences of different keys cannot be compared
@@ -186,15 +190,19 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 	}
 	f, h, now := l.f, l.f.group.handler, time.Now()
 	resp, events := h.judge(f.key, f.req, f.q, r.wire.Status, r.wire.Header, false, now, now)
-	within := func(name string) bool { return r.level == 1 && slices.Contains(l.names, name) }
-	if !resp.Storable || resp.Validate || slices.ContainsFunc(resp.Vary, func(name string) bool { return !within(name) }) {
+	selected := rfc9111.Selecting(resp.Vary, &f.q)
+	fits := rfc9111.Plain(resp.Vary, selected) // as what is at the URL itself
+	if r.level == 1 {
+		fits = rfc9111.Matches(resp.Vary, selected, &f.q) && !slices.ContainsFunc(resp.Vary, func(name string) bool { return !slices.Contains(l.names, name) })
+	}
+	if !resp.Storable || resp.Validate || !fits {
 		return nil
 	}
 	resp.Age = r.wire.Age + max(r.Value.TTL-r.Entry.Fresh, 0)
 	if events != nil && events.fromEnd {
 		resp.Lifetime = resp.Age + min(r.Entry.Fresh, resp.Lifetime)
 	}
-	s := h.stored(resp, f.req, r.wire.Header, r.wire.Body)
+	s := h.stored(resp, f.req, f.q, r.wire.Header, r.wire.Body)
 	s.Root = r.Entry.Fence
 	if r.level == 1 {
 		s.Root, s.Place = l.mark, placeOf(l.at)
@@ -227,7 +235,7 @@ func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) ste
 		l.lease, l.began, l.tags = r.sub.Hold(r.Fence, nil), time.Now(), l.fleet.client.TagSeq()
 	}
 	s := l.use(r)
-	switch next := fleetclient.Decide(r.Answer.Answer, l.view(s, left)); next {
+	switch next := fleetclient.Decide(r.Answer.Answer, l.view(r, s, left)); next {
 	case fleetclient.Serve:
 		return l.serve(s, r)
 	case fleetclient.Load, fleetclient.ServeAndLoad:
@@ -241,6 +249,9 @@ func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) ste
 		}
 		return stepAgain
 	case fleetclient.AskPast:
+		if l.plain == nil && l.counts(r) {
+			l.plain, l.plainAt = r.Entry, time.Now()
+		}
 		if ask := &l.asks[r.level]; f.q.NoCache { // by now it is known that there is no mark
 			ask.NewerThan = fleet.AnyFence
 		} else {
@@ -278,11 +289,17 @@ func (l *fleetLookup) use(r reply) *responses.Stored {
 	return l.read(r)
 }
 
+// counts reports whether the response at the URL itself is for others because something
+// counts in l's request. A call for it makes the URL one with variants.
+func (l *fleetLookup) counts(r reply) bool {
+	return r.level == 0 && r.wire != nil && l.f.q.Counts()
+}
+
 // view describes how s, which may be nil, can be used.
-func (l *fleetLookup) view(s *responses.Stored, left time.Duration) fleetclient.View {
+func (l *fleetLookup) view(r reply, s *responses.Stored, left time.Duration) fleetclient.View {
 	f := l.f
 	v := fleetclient.View{
-		Foreign: s == nil && !f.q.NoCache,
+		Foreign: s == nil && !f.q.NoCache && !l.counts(r),
 		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before this request, or is known to fail
 		Insists: !f.pinned,                            // without anything to serve, f tries a call
 		Asked:   l.waited || l.cooled,

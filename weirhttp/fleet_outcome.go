@@ -57,7 +57,7 @@ func (c *fleetClient) unshared(resp *rfc9111.Response, size int64) string {
 			return tooLarge
 		}
 		return ""
-	case resp.Reason == rfc9111.ReasonAuthorization, resp.Reason == rfc9111.ReasonCookie, resp.Sharing != rfc9111.Nobody:
+	case resp.Reason == rfc9111.ReasonAuthorization, resp.Reason == rfc9111.ReasonCookie, resp.Shared:
 		return toAlike // it depends on the client's credentials, or the waiting callers share it
 	}
 	return toNobody
@@ -94,11 +94,11 @@ func (l *fleetLookup) brings(s *responses.Stored) {
 		return
 	}
 	switch {
-	case l.branch == nil && len(s.Vary) == 0:
+	case l.branch == nil && rfc9111.Plain(s.Vary, s.Selected):
 		s.Fence.Store(l.lease.Fence())
 	case l.branch == nil:
 		l.mark, l.names = l.lease.Fence(), s.Vary
-		l.at = variantOf(l.name, l.mark, l.names, l.f.req.Header)
+		l.at = variantOf(l.name, l.mark, l.names, &l.f.q)
 		s.Place = placeOf(l.at)
 		s.Fence.Store(l.mark) // until the variant has its own
 	case !l.widens(s):
@@ -186,12 +186,13 @@ func (l *fleetLookup) share() {
 		}
 		_, _ = l.lease.Settle(fleet.Outcome{})
 		return
-	case l.branch == nil && len(s.Vary) > 0:
+	case l.branch == nil && !rfc9111.Plain(s.Vary, s.Selected):
 		// The variant comes first, at a place that only this lease can name. An
 		// instance that finds the mark afterwards then also finds the variant.
 		fence, err := l.fleet.client.Put(ctx, l.at, fleet.Write{Entry: entry})
 		if err == nil {
 			s.Fence.Store(fence)
+			l.keepPlain(ctx)
 			entry, err = l.markEntry(l.names)
 		}
 		if err != nil {
@@ -205,6 +206,21 @@ func (l *fleetLookup) share() {
 		s.Checked.Store(time.Now().UnixNano())
 	case err == nil: // it was purged in the meantime, or another instance has made a call
 		l.f.group.handler.cache.store.Remove(l.f.key, s)
+	}
+}
+
+// keepPlain puts the response that was at the URL itself where requests in which nothing
+// counts find it under the new mark. If the URL was purged meanwhile, that mark is never
+// set.
+func (l *fleetLookup) keepPlain(ctx context.Context) {
+	nothing := new(rfc9111.Request)
+	if l.plain == nil || !rfc9111.Plain(l.names, rfc9111.Selecting(l.names, nothing)) {
+		return
+	}
+	entry := *l.plain
+	entry.Fresh -= time.Since(l.plainAt)
+	if entry.Keep = entry.Fresh; entry.Keep > 0 {
+		_, _ = l.fleet.client.Put(ctx, variantOf(l.name, l.mark, l.names, nothing), fleet.Write{Entry: &entry})
 	}
 }
 

@@ -48,7 +48,7 @@ func (f *flight) end(set func()) bool {
 // it. The rules are those of a hit in the store.
 func (c *call) takeShared(f *flight) bool {
 	h, s := c.h, f.shared
-	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.because == nil || !rfc9111.Matches(s.Vary, s.Selected, c.r.Header) {
+	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.because == nil || !rfc9111.Matches(s.Vary, s.Selected, &c.q) {
 		return false
 	}
 	u := use{Standing: s.At(time.Now(), c.q)}
@@ -112,7 +112,7 @@ func (c *call) adopt(f *flight) {
 	if c.h.fleet == nil || c.stale != nil || s == nil || c.q.NoStore || c.q.Credentials&^s.Admits != 0 {
 		return
 	}
-	if rfc9111.Matches(s.Vary, s.Selected, c.r.Header) {
+	if rfc9111.Matches(s.Vary, s.Selected, &c.q) {
 		c.stale = s
 	}
 }

@@ -20,7 +20,6 @@ type group struct {
 	handler  *Handler
 	proof    string // of their body, if they have one
 	selected string // their values of the fields that the key's responses vary by
-	alike    uint64 // a digest of all their fields, if only alike requests share
 	reload   bool   // they do not accept stored responses
 	hops     int    // weir gateways that they have passed, see cdnloop.Hops
 }
@@ -94,7 +93,6 @@ type flight struct {
 
 // A joiner is a request on a flight whose headers have not arrived yet.
 type joiner struct {
-	header  http.Header
 	q       rfc9111.Request
 	leader  bool
 	info    chan early // for the leader: the 1xx responses
@@ -252,10 +250,7 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	if alone || !resp.Storable || !resp.Explicit {
 		c.unlistLocked(f) // no request joins after the headers
 	}
-	f.group.selected = rfc9111.Selecting(resp.Vary, f.req.Header) // the value that later requests look for
-	if resp.Sharing == rfc9111.Anyone {
-		f.group.alike = 0
-	}
+	f.group.selected = rfc9111.Selecting(resp.Vary, &f.q) // the value that later requests look for
 	c.mu.Unlock()
 
 	f.resp, f.header, f.body, f.length = resp, header, body, length
@@ -265,7 +260,7 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	}
 	h.answered(resp.Status)
 	for _, w := range waiting {
-		w.released = !w.leader && (alone || f.wholeOnly(w.q) || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
+		w.released = !w.leader && (alone || f.wholeOnly(w.q) || !rfc9111.MayShare(&resp, &f.q, &w.q))
 		if !w.released {
 			w.reader = body.Join()
 		}
@@ -292,7 +287,7 @@ func (f *flight) validated(s *responses.Stored) bool {
 	f.turned, f.over = true, true
 	h.cache.unlistLocked(f)
 	for _, w := range f.waiting {
-		w.released = !w.leader && !h.policy.MayShare(&s.Response, f.req.Header, w.header, w.q)
+		w.released = !w.leader && !rfc9111.MayShare(&s.Response, &f.q, &w.q)
 	}
 	f.waiting = nil
 	f.valid, f.upstream = s, http.StatusNotModified

@@ -56,14 +56,14 @@ func (h *Handler) findInFolder(key responses.Key, r *http.Request, q rfc9111.Req
 	if d == nil || h.o.NoStore || q.NoStore || q.Streams || !key.MayBeOnDisk(d) {
 		return nil, use{}
 	}
-	if q.Credentials != 0 && h.cache.store.Get(key, r.Header) != nil {
+	if q.Credentials != 0 && h.cache.store.Get(key, &q) != nil {
 		return nil, use{} // memory has it, but r may not see it
 	}
 	// A purge from here on voids the write: then what was read is not used.
 	w := h.cache.store.Begin(key)
 	defer w.Drop()
 	e, head := h.cache.store.OnDisk(d, key, func(x *responses.DiskHead) bool {
-		return x.Rules == h.rules && !x.Received.After(now) && rfc9111.Matches(x.Vary, x.Selected, r.Header)
+		return x.Rules == h.rules && !x.Received.After(now) && rfc9111.Matches(x.Vary, x.Selected, &q)
 	})
 	if e == nil {
 		return nil, use{}
@@ -102,12 +102,12 @@ func (c *Cache) mayBeInFolder(key responses.Key) bool {
 func (h *Handler) fromFolder(head *responses.DiskHead, e *disk.Entry, r *http.Request, q rfc9111.Request) *responses.Stored {
 	get := *r
 	get.Method = http.MethodGet // a HEAD uses the response to a GET
-	resp := h.policy.Read(&get, q, head.Status, head.Header, head.Received, head.Received)
+	resp := h.rulesNow().Read(&get, q, head.Status, head.Header, head.Received, head.Received)
 	if !resp.Storable || !slices.Equal(resp.Vary, head.Vary) {
 		return nil
 	}
 	resp.Age = head.Age
-	s := h.stored(resp, r, head.Header, nil)
+	s := h.stored(resp, r, q, head.Header, nil)
 	s.Marked.Store(e.Soft)
 	if h.cache.fleet.Load() == nil {
 		return s

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/stream"
 )
 
@@ -98,7 +99,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 		return nil, true
 	}
 	if f.valid != nil {
-		return nil, !c.h.policy.MayShare(&f.valid.Response, f.req.Header, c.r.Header, c.q)
+		return nil, !rfc9111.MayShare(&f.valid.Response, &f.q, &c.q)
 	}
 	now, resp := time.Now(), f.resp
 	if f.wholeOnly(c.q) {
@@ -108,7 +109,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 		resp.Lifetime = f.events.lifetime(&resp, now)
 	}
 	st := resp.At(now, c.q)
-	if !st.Fresh || !c.h.policy.MayShare(&f.resp, f.req.Header, c.r.Header, c.q) {
+	if !st.Fresh || !rfc9111.MayShare(&f.resp, &f.q, &c.q) {
 		return nil, true
 	}
 	if r = f.body.Join(); r == nil {

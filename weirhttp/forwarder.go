@@ -129,8 +129,14 @@ func Reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
+// AddressFields returns the canonical names of the fields, besides X-Forwarded-For and
+// Forwarded, in which proxies write the address of a client (X-Real-Ip, True-Client-Ip,
+// CF-Connecting-IP, ...). Any client can write them too, so a forwarder removes those of
+// peers that it does not trust.
+func AddressFields() []string { return rfc9111.Addresses() }
+
 // ComparesField reports whether two requests that differ only in this field are
 // different requests to a Handler, unless responses say more. It is false for fields
-// such as User-Agent or Date, and for those of one connection. The name is in
+// such as User-Agent or Traceparent, and for those of one connection. The name is in
 // canonical form (http.CanonicalHeaderKey).
 func ComparesField(name string) bool { return rfc9111.Counts(name) }

@@ -3,7 +3,6 @@ package weirhttp
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"net/http"
 	"slices"
 	"sync"
@@ -29,13 +28,13 @@ type Handler struct {
 	o          Options // with defaults
 	cache      *Cache
 	policy     rfc9111.Policy
+	together   rfc9111.Policy // policy for a Cache with a fleet or a folder, see rulesNow
 	reads      readRules
-	costs      *costs            // nil: cost is not counted
-	name       string            // as in Cache-Status
-	route      string            // as in Receipts
-	vary       []string          // fields and cookies that the policy adds to Vary
-	eventRules eventstream.Rules // of Options.Events
-	seed       maphash.Seed
+	costs      *costs              // nil: cost is not counted
+	name       string              // as in Cache-Status
+	route      string              // as in Receipts
+	vary       []string            // fields and cookies that the policy adds to Vary
+	eventRules eventstream.Rules   // of Options.Events
 	keyed      rfc9111.Credentials // the credentials that the policy compares
 	rules      uint64              // stands for policy, see rulesOf
 	query      *queryRules         // nil if there are none
@@ -77,7 +76,7 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		next: next, o: o, policy: o.Policy.rules(), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
+		next: next, o: o, policy: o.Policy.rules(), cache: o.Cache, name: sfName(o.Name),
 		reads:   newReadRules(o.Reads),
 		costs:   newCosts(o.Cost),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
@@ -91,12 +90,10 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	if h.eventRules = o.Events.rules(); o.Events.Share {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
-	if h.policy.Gateway = o.Gateway; o.Gateway && !h.policy.ForwardingDropped {
-		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.Forwarding)
-	}
+	h.policy.Gateway = o.Gateway
 	if private {
 		h.policy.Private = true
-		h.policy.Vary = append(slices.Clone(h.policy.Vary), identities()...)
+		h.policy.Vary = append(slices.Clone(h.policy.Vary), "Authorization", "Cookie")
 	}
 	h.vary = slices.Clone(h.policy.Vary)
 	for _, name := range o.Policy.VaryCookies {
@@ -104,6 +101,8 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	}
 	slices.Sort(h.vary)
 	h.vary = slices.Compact(h.vary)
+	h.together = h.policy
+	h.together.Together = true
 	h.keyed, h.rules = h.policy.Apart(), rulesOf(h.policy)
 	if o.Observe {
 		h.shadow = newShadow()
@@ -158,9 +157,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		h.observe(w, r, came, turn)
 		return
 	}
-	r, q, ok := h.read(r)
+	r, q, why := h.read(r)
 	switch {
-	case ok:
+	case why == usesCache:
 		h.lookUp(w, r, q, h.key(r), came, turn)
 	case !h.serveRead(w, r, q, came, turn):
 		h.pass(w, r, q, came, turn, "")
@@ -191,22 +190,6 @@ func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Reque
 	}
 }
 
-// read returns r as the policy and the query rules forward it, and the parsed fields
-// of r. It reports false if r bypasses the cache.
-func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
-	r = h.query.applyTo(endToEnd(r))
-	q := h.readRequest(r)
-	if !concerns(r) || q.Upgrade || q.Streams && !h.sharesEvents(r) || q.Expect || q.OfOrigin {
-		return r, q, false
-	}
-	if h.ignores && h.policy.Forward(r.Header, true) {
-		r = r.Clone(r.Context())
-		h.policy.Forward(r.Header, false)
-		q = h.readRequest(r)
-	}
-	return r, q, !q.Override && !h.resumes(r)
-}
-
 // newCall returns a call for r. s is the response that is stored for it and cannot be
 // used as it is, or nil.
 func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) *call {
@@ -216,7 +199,7 @@ func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Requ
 	}
 	if s == nil {
 		_, c.varied = h.cache.store.Vary(key)
-		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Find(key, proofOf(r), r.Header) != nil
+		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Find(key, proofOf(r), &q) != nil
 	}
 	return c
 }
@@ -231,13 +214,6 @@ func (c *call) over(came time.Time) {
 	if !c.endless {
 		c.h.requests.Record(time.Since(came))
 	}
-}
-
-// concerns reports whether r can use the cache: a GET or HEAD without a body. In a
-// server, a ContentLength of 0 means that there is no body; over HTTP/2 even then
-// Body is not http.NoBody.
-func concerns(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
 }
 
 // now reads the monotonic clock alone, which takes half the time of time.Now. Its

@@ -2,7 +2,6 @@ package weirhttp
 
 import (
 	"hash/maphash"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +25,8 @@ const (
 // A sharingHint is what earlier responses of a key say about sharing the next one
 // (H7). It is never changed, only replaced.
 type sharingHint struct {
-	soloUntil  time.Time           // responses cannot be shared: requests do not wait for each other
-	alikeUntil time.Time           // responses are shared among alike requests only: only these wait for each other
-	admits     rfc9111.Credentials // requests with these may join (H3)
+	soloUntil time.Time           // responses cannot be shared: requests do not wait for each other
+	admits    rfc9111.Credentials // requests with these may join (H3)
 	// Requests with these may not join, even if a stored response allows it.
 	denies      rfc9111.Credentials
 	deniesUntil time.Time
@@ -67,29 +65,27 @@ func (h *sharingHints) of(key responses.Key) *sharingHint {
 // credentials of its request. A flight calls learn before it releases any request, so
 // that those requests find the hint.
 func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) {
-	if r.Status == http.StatusLoopDetected {
-		return // it depends on the path of one request, which a client may have made up
+	if rfc9111.AboutOneRequest(r.Status) {
+		return // a client may have made it up
 	}
-	if r.Reason == rfc9111.ReasonRequestNoStore {
-		return // the client said so, not the origin
+	if r.Reason == rfc9111.ReasonRequestNoStore || r.Reason == rfc9111.ReasonOtherForm {
+		return // because of what the client said, not the origin
 	}
 	old := h.of(key)
 	next := sharingHint{admits: old.admits, vary: old.vary}
-	switch r.Sharing {
-	case rfc9111.Nobody:
+	switch {
+	case !r.Shared:
 		if with != 0 {
 			next = old.denying(r, with, now, relearn)
 			break
 		}
 		next.soloUntil = now.Add(relearn)
 		next.denies, next.deniesUntil = old.denies, old.deniesUntil
-	case rfc9111.Alike:
-		next.alikeUntil = now.Add(relearn)
+	case rfc9111.Strict(r.Vary):
 		next.denies, next.deniesUntil = old.denies&^with, old.deniesUntil
-	case rfc9111.Anyone:
+		next.vary = old.varyOf(r)
+	default:
 		next.admits = r.Admits
-	}
-	if r.Sharing != rfc9111.Nobody {
 		next.vary = old.varyOf(r)
 	}
 	if old == &noHint && next.empty() {
@@ -116,7 +112,7 @@ func (h sharingHint) denying(r *rfc9111.Response, with rfc9111.Credentials, now 
 }
 
 func (h sharingHint) empty() bool {
-	return h.soloUntil.IsZero() && h.alikeUntil.IsZero() && h.admits == 0 && h.denies == 0 && len(h.vary) == 0
+	return h.soloUntil.IsZero() && h.admits == 0 && h.denies == 0 && len(h.vary) == 0
 }
 
 // varyOf returns the Vary of r for a hint that replaces h.

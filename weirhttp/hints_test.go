@@ -20,15 +20,15 @@ func TestH7_HintsPinNoRequestAndNoResponse(t *testing.T) {
 	for i := range n {
 		long := strings.Repeat(fmt.Sprint(i%10), size)
 		key := responses.Key{Scheme: "http", Host: "a.example", Target: "/?" + long + fmt.Sprint(i)}
-		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
+		h.learn(key, &rfc9111.Response{Status: 200, Shared: true, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
 		if got := h.of(key); len(got.vary) != 1 {
 			t.Fatalf("vary = %q; want the field", got.vary)
 		}
-		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{"A", long}}, 0, time.Now(), time.Minute)
-		if got := h.of(key); len(got.vary) != 0 || got.alikeUntil.IsZero() {
+		h.learn(key, &rfc9111.Response{Status: 200, Shared: true, Vary: []string{"A", long}}, 0, time.Now(), time.Minute)
+		if got := h.of(key); len(got.vary) != 0 {
 			t.Fatalf("vary has %d fields; want none instead of such long ones", len(got.vary))
 		}
-		h.learn(key, &rfc9111.Response{Status: 200, Sharing: rfc9111.Alike, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
+		h.learn(key, &rfc9111.Response{Status: 200, Shared: true, Vary: []string{long[:5]}}, 0, time.Now(), time.Minute)
 	}
 	if grown := heap() - before; grown > n*size/20 {
 		t.Errorf("%d hints take %d bytes", n, grown)

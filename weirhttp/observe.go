@@ -49,8 +49,8 @@ type shadow struct {
 
 // observed is a response that would be shared, and the digest to compare.
 type observed struct {
-	group  group
-	header http.Header // of the request that led to it
+	group group
+	q     rfc9111.Request // that led to it
 
 	void bool // guarded by shadow.mu: invalidated since it began
 
@@ -97,9 +97,13 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	o.sum.SetSeed(s.seed)
 	key := h.hot.keyOf(h.query.applyTo(r), o.endless)
 	h.hot.asked(key, came, turn)
-	plain := concerns(r) && r.Method == http.MethodGet && !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) &&
-		!q.Range && !q.Conditional && !q.NoStore && !q.Override
-	if o.key.Body != "" || plain {
+	if o.key.Body == "" {
+		var why bypass
+		if o.asked, o.q, why = h.read(r); why == usesCache && r.Method == http.MethodGet && !o.q.Range && !o.q.Conditional && !o.q.NoStore {
+			o.key = h.key(o.asked)
+			o.place()
+		}
+	} else {
 		o.place()
 	}
 	if o.hit == nil && o.joins == nil {
@@ -175,29 +179,25 @@ var _ Sink = (*observation)(nil)
 // place works out what the request would hit, join or lead.
 func (o *observation) place() {
 	h, s := o.h, o.h.shadow
-	if o.key.Body == "" {
-		o.asked, o.q = h.asked(h.query.applyTo(o.r), o.q)
-		o.key = h.key(o.asked)
-	}
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
 	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && !o.q.NoStore && e.group.proof == proofOf(o.asked) && e.resp.At(o.sent, o.q).Fresh &&
-		h.policy.MayShare(&e.resp, e.header, o.asked.Header, o.q) {
+		rfc9111.MayShare(&e.resp, &e.q, &o.q) {
 		o.hit = e
 		return
 	}
 	if c.alone() || o.q.NoStore {
 		return
 	}
-	g := c.group()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g := c.group()
 	for _, e := range s.calls[o.key] {
 		if e.group == g {
 			o.joins = e
 			return
 		}
 	}
-	o.leads = &observed{group: g, header: o.asked.Header, head: make(chan struct{}), done: make(chan struct{})}
+	o.leads = &observed{group: g, q: o.q, head: make(chan struct{}), done: make(chan struct{})}
 	o.key = cloned(o.key)
 	s.calls[o.key] = append(s.calls[o.key], o.leads)
 }
@@ -247,11 +247,14 @@ func (o *observation) headed() {
 	var resp rfc9111.Response
 	resp, o.events = h.readHead(o.asked, o.q, o.status, o.Header(), o.fin, o.sent, now)
 	if length, _ := strconv.ParseInt(o.Header().Get("Content-Length"), 10, 64); length > h.o.MaxObject {
-		resp.Sharing, resp.Storable = rfc9111.Nobody, false
+		resp.Shared, resp.Storable = false, false
 	}
 	resp.Storable = resp.Storable && !o.fin
 	o.h.cache.hints.learn(o.key, &resp, o.q.Credentials, now, o.h.o.Relearn)
 	o.leads.resp = resp
+	o.h.shadow.mu.Lock()
+	o.leads.group.selected = rfc9111.Selecting(resp.Vary, &o.leads.q) // the value that later requests look for
+	o.h.shadow.mu.Unlock()
 	close(o.leads.head)
 	if !resp.Storable || !resp.Explicit {
 		o.h.shadow.forget(o.key, o.leads)
@@ -380,7 +383,7 @@ func (o *observation) end(returned bool) {
 // could have been shared.
 func (o *observation) joined(sum uint64, whole bool) {
 	<-o.joins.done
-	if o.h.policy.MayShare(&o.joins.resp, o.joins.header, o.asked.Header, o.q) {
+	if rfc9111.MayShare(&o.joins.resp, &o.joins.q, &o.q) {
 		o.h.shadow.joined.Add(1)
 		o.compare(o.joins, sum, whole)
 	}

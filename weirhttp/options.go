@@ -24,6 +24,13 @@ type Options struct {
 	Fleet FleetOptions
 	// Policy adds to what the origin says about storing and lifetimes.
 	Policy Policy
+	// Identity returns what only the program knows of the client of a request: requests
+	// with different identities share nothing but what the origin declares to be for all.
+	// Set it if a filter in front removes credentials, or if the base of a Transport adds
+	// them by the context of a request. Header fields, the address of the connection and
+	// the certificate of the client are compared without it. nil means none. It must be
+	// fast: it is called for each request.
+	Identity func(*http.Request) string
 	// Reads declare requests with a body that only read, and may be shared and stored
 	// like a GET (H32). The first rule that matches applies. A QUERY is a read without
 	// any rule; other methods are not.

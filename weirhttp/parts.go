@@ -9,14 +9,13 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// part returns the incomplete response that is stored for a request with fields h,
-// parsed as q, and may be combined with another part of the same representation; nil
+// part returns the incomplete response that is stored for the request q, and may be combined with another part of the same representation; nil
 // if there is none. In a fleet it is not used if another instance may know more.
-func (h *Handler) part(key responses.Key, fields http.Header, q rfc9111.Request, now time.Time) *responses.Stored {
+func (h *Handler) part(key responses.Key, q rfc9111.Request, now time.Time) *responses.Stored {
 	if h.o.NoStore || q.NoStore || q.NoCache || q.Read {
 		return nil
 	}
-	p := h.cache.store.Part(key, fields)
+	p := h.cache.store.Part(key, &q)
 	if p == nil || q.Credentials&^p.Admits != 0 || p.Marked.Load() || h.due(p, key, now, true) {
 		return nil
 	}
@@ -37,7 +36,7 @@ func (h *Handler) findPart(r *http.Request, q rfc9111.Request, key responses.Key
 	if !q.Range || r.Method != http.MethodGet {
 		return hit, false
 	}
-	p := h.part(key, r.Header, q, now)
+	p := h.part(key, q, now)
 	if p == nil || !rfc9111.RangeApplies(r.Header, p.Header) {
 		return hit, false
 	}
@@ -99,7 +98,7 @@ func (c *call) gap() *gap {
 	if !c.q.Range || c.stale != nil || !c.stores() {
 		return nil
 	}
-	p := c.h.part(c.key, c.r.Header, c.q, time.Now())
+	p := c.h.part(c.key, c.q, time.Now())
 	if p == nil || !rfc9111.RangeApplies(c.r.Header, p.Header) {
 		return nil
 	}
@@ -116,7 +115,7 @@ func (f *flight) gap() *gap {
 		return nil
 	}
 	h := f.group.handler
-	p := h.part(f.key, f.req.Header, f.q, time.Now())
+	p := h.part(f.key, f.q, time.Now())
 	if p == nil || p.Partial.Total > h.o.MaxObject {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (s *solo) readPart(status int, header http.Header, now time.Time) {
 	if !ok {
 		return
 	}
-	s.resp = c.h.policy.Read(c.r, c.q, http.StatusOK, header, s.sent, now)
+	s.resp = c.h.rulesNow().Read(c.r, c.q, http.StatusOK, rfc9111.WithoutPart(header), s.sent, now)
 	s.part = &piece{ContentRange: at, header: header.Clone(), at: now}
 }
 
@@ -38,7 +38,7 @@ func (s *solo) readPart(status int, header http.Header, now time.Time) {
 func (s *solo) keepPart(body []byte) {
 	c, p := s.c, s.part
 	h, store := c.h, c.h.cache.store
-	if whole := store.Get(c.key, c.r.Header); whole != nil {
+	if whole := store.Get(c.key, &c.q); whole != nil {
 		if !whole.Received.Before(p.at) || whole.Size() == p.Total && rfc9111.SamePart(whole.Header, p.header) {
 			return // it has these bytes, or newer ones
 		}
@@ -47,11 +47,11 @@ func (s *solo) keepPart(body []byte) {
 	resp, header := s.resp, rfc9111.WithoutPart(p.header)
 	fresh := rfc9111.Part{First: p.First, Bytes: body}
 	parts := rfc9111.Parts{fresh}
-	switch old := store.Part(c.key, c.r.Header); {
+	switch old := store.Part(c.key, &c.q); {
 	case old == nil:
 	case p.combines(old, fresh):
 		both := rfc9111.Combine(old.Header, p.header)
-		read := h.policy.Read(c.r, c.q, http.StatusOK, both, s.sent, p.at)
+		read := h.rulesNow().Read(c.r, c.q, http.StatusOK, both, s.sent, p.at)
 		read.Tags = union(old.Tags, read.Tags) // an invalidation by a tag of either counts
 		if !read.Storable || len(read.Tags) > rfc9111.MaxTags || old.Admits != read.Admits || !slices.Equal(old.Vary, read.Vary) {
 			break
@@ -67,10 +67,10 @@ func (s *solo) keepPart(body []byte) {
 	}
 	var stored *responses.Stored
 	if whole, ok := parts.Covers(0, p.Total-1); ok {
-		stored = h.stored(resp, c.r, header, whole)
+		stored = h.stored(resp, c.r, c.q, header, whole)
 	} else {
 		resp.Status = http.StatusPartialContent
-		stored = h.stored(resp, c.r, header, nil)
+		stored = h.stored(resp, c.r, c.q, header, nil)
 		stored.Partial = &responses.Partial{Parts: parts, Total: p.Total}
 	}
 	stored.Cost = s.charge.cost()

@@ -48,7 +48,21 @@ type Policy struct {
 	// VaryCookies does not name. Header names are canonical. Fields with "_" instead
 	// of "-" are removed as well: origins that receive fields as variables cannot tell
 	// the two apart.
+	//
+	// "*" as the only entry of IgnoreHeaders removes everything from GET, HEAD and
+	// declared reads but Authorization, Cookie, the fields of the body, what Vary names,
+	// Accept and its like, conditions, and the names of requests and traces.
 	IgnoreHeaders, IgnoreCookies []string
+	// UnkeyedHeaders name what is forwarded as the first request has it, and not compared:
+	// two requests that differ in it share a response. They are canonical names, prefixes
+	// of names that end in a star (X-Acme-*), or "*" for all. They never cover
+	// Authorization, Cookie, Origin, Overrides, and the fields by which proxies say what
+	// the client requested.
+	UnkeyedHeaders []string
+	// AnyClient says that responses do not depend on the client's address. It matters where
+	// neither the origin nor TTL states a lifetime: calls in flight are then shared by
+	// clients of different addresses.
+	AnyClient bool
 	// IgnoreRequestDirectives ignores Cache-Control from clients, except no-store and
 	// only-if-cached.
 	IgnoreRequestDirectives bool
@@ -79,7 +93,7 @@ func (p Policy) rules() rfc9111.Policy {
 		StaleWhileRevalidate: p.StaleWhileRevalidate, StaleIfError: p.StaleIfError, StaleOffline: p.StaleOffline,
 		Vary: p.Vary, VaryCookies: p.VaryCookies, IgnoreHeaders: p.IgnoreHeaders, IgnoreCookies: p.IgnoreCookies,
 		IgnoreRequestDirectives: p.IgnoreRequestDirectives, Targeted: p.Targeted, Overrides: p.Overrides,
-		ForwardingDropped: p.ForwardingDropped,
+		ForwardingDropped: p.ForwardingDropped, Unkeyed: p.UnkeyedHeaders, AnyClient: p.AnyClient,
 	}
 }
 

@@ -72,7 +72,7 @@ func (p *post) head(c *call, status int, header http.Header, length int64) {
 	}
 	now := time.Now()
 	read := func(fields http.Header) rfc9111.Response {
-		return p.h.policy.ReadPost(p.request, p.q, p.key.Scheme, p.key.Target, status, fields, p.sent, now)
+		return p.h.rulesNow().ReadPost(p.request, p.q, p.key.Scheme, p.key.Target, status, fields, p.sent, now)
 	}
 	p.resp = read(p.header)
 	if !p.resp.Storable || !read(full).Storable || isStream(header) || length > p.h.o.MaxObject {
@@ -102,8 +102,8 @@ func (p *post) store(c *call) {
 	}
 	p.body.Finish(nil, nil)
 	whole, kept := p.body.Whole()
-	if kept && p.h.cache.store.Get(p.key, p.request.Header) == nil && p.h.cache.store.Part(p.key, p.request.Header) == nil {
-		s := p.h.stored(p.resp, p.request, p.header, whole)
+	if kept && p.h.cache.store.Get(p.key, &p.q) == nil && p.h.cache.store.Part(p.key, &p.q) == nil {
+		s := p.h.stored(p.resp, p.request, p.q, p.header, whole)
 		s.Rules = 0 // in the folder it would be judged as the response to a GET
 		p.write.Put(s)
 	}

@@ -21,9 +21,9 @@ var ErrPrivateCache = errors.New("weirhttp: a private Transport shares its cache
 //     Set-Cookie are not stored, as ever.
 //
 // Should several users be behind it, they share nothing as long as their requests tell
-// them apart: Authorization, Cookie and the fields of [DefaultIdentity] are compared,
-// as if Policy.Vary named them. Name others there. Users that only base tells apart, by
-// a client certificate or by a field that it adds, need separate Transports.
+// them apart: Authorization, Cookie and every other field that counts are compared.
+// Users that only base tells apart, by a client certificate or by a field that it adds,
+// need separate Transports, or Options.Identity.
 //
 // Options.Cache, if it is set, is for this Transport alone. A private Transport is in
 // no fleet, and has no folder.
@@ -33,9 +33,6 @@ func NewPrivateTransport(base http.RoundTripper, o Options) (*Transport, error) 
 	}
 	return newTransport(base, o, true)
 }
-
-// identities returns the fields that keep users apart in a private cache.
-func identities() []string { return append([]string{"Authorization", "Cookie"}, defaultIdentity...) }
 
 // A cacheUse is whose responses a Cache has.
 type cacheUse uint8

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/internal/jcs"
+	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/option"
 )
 
@@ -50,11 +51,6 @@ type ReadRule struct {
 	// forwarded as it arrives, and not shared. 0 means 64 KiB, at most 16 MiB. Bodies
 	// that are in use count towards Clients.ReadAheadMemory.
 	MaxBody int64
-	// Identity names request fields, besides [DefaultIdentity], whose values keep
-	// clients apart: only requests with equal values share. It is not for
-	// Authorization and Cookie. Requests with those share as H3 says; name them in
-	// Policy.Vary to let requests with equal values share. Names are canonical.
-	Identity []string
 }
 
 // A ReadCondition is a condition about one field of a JSON body.
@@ -99,23 +95,11 @@ const (
 	maxReadPointers   = 100
 )
 
-// defaultIdentity is the list that DefaultIdentity returns.
-var defaultIdentity = []string{
-	// Keys and tokens.
-	"Api-Key", "Apikey", "Ocp-Apim-Subscription-Key", "Proxy-Authorization", "X-Access-Token", "X-Amz-Security-Token",
-	"X-Api-Key", "X-Api-Token", "X-Apikey", "X-Auth-Key", "X-Auth-Token", "X-Authorization", "X-Goog-Api-Key",
-	"X-Session-Id", "X-Session-Token", "X-Subscription-Token", "X-Token",
-	// What proxies that authenticate clients add.
-	"Remote-User", "X-Auth-Request-Email", "X-Auth-Request-User", "X-Authenticated-User", "X-Client-Cert", "X-Forwarded-Client-Cert",
-	"X-Forwarded-Email", "X-Forwarded-User", "X-Goog-Authenticated-User-Id", "X-Remote-User", "X-Ssl-Client-Cert",
-	// Users and tenants.
-	"Openai-Organization", "Openai-Project", "X-Account-Id", "X-Org-Id", "X-Organization", "X-Tenant", "X-Tenant-Id", "X-User", "X-User-Id",
-}
-
-// DefaultIdentity returns the fields besides Authorization and Cookie by which services
-// tell clients apart, and that keep clients apart in each read with a body, unless
-// Policy.IgnoreHeaders removes them from requests.
-func DefaultIdentity() []string { return slices.Clone(defaultIdentity) }
+// DefaultIdentity returns the fields besides Authorization and Cookie that are known to
+// carry a credential or a user. Where the origin states a lifetime without public or
+// s-maxage, requests with different values of one have different responses. Elsewhere
+// every field does that (H2), and the list has no effect.
+func DefaultIdentity() []string { return rfc9111.Identity() }
 
 // forbiddenReads are the methods that no rule can declare a read.
 var forbiddenReads = []string{
@@ -171,10 +155,6 @@ func (r ReadRule) check(check func(ok bool, field string, value any, bound strin
 		}
 	}
 	check(r.MaxBody >= 0 && r.MaxBody <= MaxReadBody, at+"MaxBody", r.MaxBody, "from 0 to 16 MiB (16777216)")
-	for _, name := range r.Identity {
-		check(isToken(name) && name == http.CanonicalHeaderKey(name), at+"Identity", name, "the canonical name of a field: X-Api-Key")
-		check(name != "Authorization" && name != "Cookie", at+"Identity", name, "in Policy.Vary instead: it is not for Authorization and Cookie")
-	}
 }
 
 // checkReads checks Options.Reads.
@@ -202,10 +182,9 @@ const graphQLField = "query"
 // A readRule is a ReadRule that is prepared for use.
 type readRule struct {
 	ReadRule
-	most     int64
-	plan     *jcs.Plan  // nil for CompareBytes
-	values   [][]string // of each condition, in canonical form
-	identity []string   // the fields that keep clients apart, sorted
+	most   int64
+	plan   *jcs.Plan  // nil for CompareBytes
+	values [][]string // of each condition, in canonical form
 }
 
 // readRules are the rules of a Handler.
@@ -225,9 +204,6 @@ func newReadRules(rules []ReadRule) readRules {
 
 func newReadRule(r ReadRule) *readRule {
 	own := &readRule{ReadRule: r, most: cmp.Or(r.MaxBody, DefaultReadBody)}
-	own.identity = append(DefaultIdentity(), r.Identity...)
-	slices.Sort(own.identity)
-	own.identity = slices.Compact(own.identity)
 	if r.Compare != CompareJSON {
 		return own
 	}

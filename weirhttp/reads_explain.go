@@ -7,33 +7,8 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/internal/responses"
-	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 )
-
-// unread returns why r, for which there is a ReadRule, is not looked up, or "". The
-// body is not considered.
-func (h *Handler) unread(r *http.Request, q rfc9111.Request) string {
-	switch {
-	case h.plainRead(r, q):
-		return ""
-	case q.Override:
-		return "it has a field that may override its URL"
-	case q.Conditional, q.Range:
-		return "it has a body, and a condition or a range"
-	case len(r.Trailer) > 0:
-		return "it has trailers"
-	case len(r.Header["Content-Type"]) > 1:
-		return "it has more than one Content-Type"
-	case q.Upgrade:
-		return "it asks for an upgrade"
-	case h.resumes(r):
-		return "it resumes a stream of events"
-	case q.Streams:
-		return "it asks for a stream of events, or is gRPC"
-	}
-	return "it has an Expect field"
-}
 
 // explainRead describes what becomes of r, a read with a body, and returns r with its
 // body, and its key. It reports false if r is not looked up. Nothing in the sentences
@@ -78,7 +53,7 @@ func (h *Handler) explainRead(e *Explanation, rule *readRule, r *http.Request) (
 		how += ", because " + c.why
 	}
 	e.say("It is a read with a body of %d bytes, which is compared %s.", len(read), how)
-	e.say("Its key consists of its URL, its method, its body, and %s.", fieldList(rule.names(r.Header)))
+	e.say("Its key consists of its URL, its method, its body, and %s.", fieldList(aboutBody(r.Header)))
 	return in, key, true
 }
 

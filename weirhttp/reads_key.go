@@ -22,7 +22,7 @@ import (
 // the keys of all bodies collided.
 
 // digestVersion changes whenever two bodies may have one digest that had two before.
-const digestVersion = "weir read 1"
+const digestVersion = "weir read 2"
 
 // digestHalf is the length of a half.
 const digestHalf = sha512.Size / 2
@@ -138,7 +138,7 @@ func (r *readRule) digest(req *http.Request, c comparison) (half, proof string) 
 	} else {
 		write(sum, "bytes", "")
 	}
-	for _, name := range r.names(h) {
+	for _, name := range aboutBody(h) {
 		if name == "Content-Type" && c.asJSON {
 			write(sum, name, "1", mediaType(h))
 			continue
@@ -147,11 +147,6 @@ func (r *readRule) digest(req *http.Request, c comparison) (half, proof string) 
 		write(sum, h[name]...)
 	}
 	write(sum, "") // no name is empty
-	if req.TLS != nil && len(req.TLS.PeerCertificates) > 0 {
-		write(sum, string(req.TLS.PeerCertificates[0].Raw)) // it tells clients apart as well
-	} else {
-		write(sum, "")
-	}
 	_, _ = sum.Write(c.text)
 	all := sum.Sum(make([]byte, 0, sha512.Size))
 	half, proof = string(all[:digestHalf]), string(all[digestHalf:])
@@ -161,15 +156,15 @@ func (r *readRule) digest(req *http.Request, c comparison) (half, proof string) 
 	return half, proof
 }
 
-// names returns the fields of a read that are part of its digest: those about its body
-// (RFC 10008 section 2.7), and those that tell clients apart.
-func (r *readRule) names(h http.Header) []string {
+// aboutBody returns the fields of a read that are part of its digest: those about its
+// body (RFC 10008 section 2.7). By the others, its response is selected (H2).
+func aboutBody(h http.Header) []string {
 	var names []string
 	for name, lines := range h {
 		if len(lines) == 0 || name == "Content-Length" {
 			continue
 		}
-		if _, identity := slices.BinarySearch(r.identity, name); identity || strings.HasPrefix(name, "Content-") {
+		if strings.HasPrefix(name, "Content-") {
 			names = append(names, name)
 		}
 	}

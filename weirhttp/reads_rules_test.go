@@ -19,8 +19,6 @@ import (
 // H32, H3: two clients with different credentials of any kind never share, neither one
 // after the other nor at once, even if the keys of their bodies collided.
 func TestH32_ClientsWithCredentials(t *testing.T) {
-	identity := byJSON
-	identity.Identity = []string{"X-Customer"}
 	for _, tt := range []struct {
 		name   string
 		rule   weirhttp.ReadRule
@@ -37,7 +35,9 @@ func TestH32_ClientsWithCredentials(t *testing.T) {
 		{"X-Api-Key and nothing", byJSON, weirhttp.Policy{TTL: time.Minute}, []string{"X-Api-Key", "a"}, nil, 2},
 		{"X-Api-Key by bytes", byBytes, weirhttp.Policy{TTL: time.Minute}, []string{"x-api-key", "a"}, []string{"x-api-key", "b"}, 2},
 		{"two lines of X-Api-Key", byJSON, weirhttp.Policy{TTL: time.Minute}, []string{"X-Api-Key", "a", "X-Api-Key", "b"}, []string{"X-Api-Key", "a"}, 2},
-		{"a field of the rule", identity, weirhttp.Policy{TTL: time.Minute}, []string{"X-Customer", "a"}, []string{"X-Customer", "b"}, 2},
+		{"an unknown field", byJSON, weirhttp.Policy{TTL: time.Minute}, []string{"X-Typesense-Api-Key", "a"}, []string{"X-Typesense-Api-Key", "b"}, 2},
+		{"an unknown field and nothing", byJSON, weirhttp.Policy{TTL: time.Minute}, []string{"X-Typesense-Api-Key", "a"}, nil, 2},
+		{"a field that does not matter", byJSON, weirhttp.Policy{TTL: time.Minute, UnkeyedHeaders: []string{"X-Acme-*"}}, []string{"X-Acme-Trace", "a"}, []string{"X-Acme-Trace", "b"}, 1},
 		{"a removed field", byJSON, weirhttp.Policy{TTL: time.Minute, IgnoreHeaders: []string{"X-Api-Key"}}, []string{"X-Api-Key", "a"}, []string{"X-Api-Key", "b"}, 1},
 	} {
 		for _, collide := range []bool{false, true} {
@@ -436,7 +436,7 @@ func TestH32_RulesAreValidated(t *testing.T) {
 		weirhttp.ReadRule{},
 		weirhttp.ReadRule{Methods: []string{"PUT", "post"}, Types: []string{"Application/JSON", "text", "a/b; c=d"}, Ignore: []string{"/a"}, GraphQL: true, MaxBody: 17 << 20},
 		weirhttp.ReadRule{
-			Methods: []string{"QUERY"}, Compare: weirhttp.CompareJSON, Ignore: []string{"a", ""}, Identity: []string{"x-key", "Cookie"},
+			Methods: []string{"QUERY"}, Compare: weirhttp.CompareJSON, Ignore: []string{"a", ""},
 			Only: []weirhttp.ReadCondition{{Field: "x", Values: []string{"{"}}, {Field: "/a"}, {Field: "/a", Absent: true}},
 		},
 		weirhttp.ReadRule{Methods: []string{"POST"}, Types: []string{"a/b"}, Compare: 7},
@@ -444,7 +444,7 @@ func TestH32_RulesAreValidated(t *testing.T) {
 	got := fmt.Sprint(err)
 	for _, field := range []string{
 		"Reads[1].Methods", "Reads[2].Methods", "Reads[2].Types", "Reads[2].Ignore", "Reads[2].GraphQL", "Reads[2].MaxBody",
-		"Reads[3].Ignore", "Reads[3].Identity", "Reads[3].Only[0].Field", "Reads[3].Only[0].Values", "Reads[3].Only[1].Values", "Reads[3].Only[2].Field",
+		"Reads[3].Ignore", "Reads[3].Only[0].Field", "Reads[3].Only[0].Values", "Reads[3].Only[1].Values", "Reads[3].Only[2].Field",
 		"Reads[4].Compare",
 	} {
 		if !strings.Contains(got, field) {

@@ -65,8 +65,7 @@ func (h *Handler) passRead(w http.ResponseWriter, r *http.Request, q rfc9111.Req
 // plainRead reports whether nothing in the fields of r, a read, keeps it from being
 // looked up.
 func (h *Handler) plainRead(r *http.Request, q rfc9111.Request) bool {
-	return !q.Upgrade && (!q.Streams || h.sharesEvents(r)) && !h.resumes(r) && !q.Expect && !q.Override && !q.Conditional && !q.Range &&
-		len(r.Trailer) == 0 && len(r.Header["Content-Type"]) <= 1
+	return h.bypasses(r, q, true) == usesCache && h.bypassesAsked(r, q) == usesCache
 }
 
 // readKey returns the key of r, whose body was received, or why there is none.

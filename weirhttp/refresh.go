@@ -58,8 +58,8 @@ func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request,
 func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	c.q.Conditional, c.q.Range = false, false // the call is for the store, not for r
 	c.q.OnlyIfCached, c.q.MaxAge, c.q.MinFresh, c.q.MaxStale = false, rfc9111.None, 0, rfc9111.None
-	g := c.group()
 	h.cache.mu.Lock()
+	g := c.group() // under the lock, see call.shared
 	f := h.cache.findLocked(c.key, g)
 	if f != nil || h.background.Load() >= maxBackground || h.refreshes.Err() != nil {
 		h.cache.mu.Unlock()

@@ -32,7 +32,7 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 	if q.Read {
 		proof = proofOf(r)
 	}
-	s := h.cache.store.Find(key, proof, r.Header)
+	s := h.cache.store.Find(key, proof, &q)
 	if s == nil || q.Credentials&^s.Admits != 0 || s.Events && !h.o.Events.Share || q.Streams && !fitsStreams(s) {
 		return nil, use{}
 	}

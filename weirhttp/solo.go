@@ -90,8 +90,12 @@ func (c *call) solo() {
 	for conditional := c.validates(); ; conditional = false {
 		req := c.r.WithContext(ctx)
 		rewind(req)
-		if conditional || s.gap != nil || h.changesFields() {
+		drops := s.write != nil && len(req.Header["Referer"]) > 0 && h.dropsReferer()
+		if conditional || s.gap != nil || drops || h.changesFields() {
 			req.Header = req.Header.Clone()
+		}
+		if drops {
+			delete(req.Header, "Referer")
 		}
 		if conditional {
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
@@ -285,7 +289,7 @@ func (s *solo) finish(err error) {
 	case kept && s.part != nil:
 		s.keepPart(whole)
 	case kept && s.events.storable():
-		stored := s.events.stored(c.h, s.resp, c.r, s.header, whole)
+		stored := s.events.stored(c.h, s.resp, c.r, c.q, s.header, whole)
 		stored.Cost = s.charge.cost()
 		s.write.Put(stored)
 	}

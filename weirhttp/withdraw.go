@@ -20,12 +20,13 @@ import (
 //
 // A client must not be able to take from others what they need. So old stays if the
 // request may be the reason: it had credentials, a range, a condition or no-store, the
-// response is for one client, or has a client error that is not about the resource.
+// response is for one client, or has a client error that is not about the resource. A
+// 304 is about old itself, with any credentials.
 func (h *Handler) withdraw(key responses.Key, old *responses.Stored, resp *rfc9111.Response, q rfc9111.Request, validated bool, now time.Time) bool {
 	switch {
 	case old == nil, resp.Storable, !aboutTheResource(resp.Status):
 		return false
-	case q.Credentials != 0, q.NoStore, q.Range, q.Conditional:
+	case q.NoStore, !validated && (q.Credentials != 0 || q.Range || q.Conditional):
 		return false
 	case resp.Reason == rfc9111.ReasonMethod, resp.Reason == rfc9111.ReasonSetCookie:
 		return false

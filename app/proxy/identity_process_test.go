@@ -42,7 +42,7 @@ routes:
   - {name: far, path: /far, client_budget: {units: 100, per: 24h, fleet: true}}
   - {name: vary, path: /vary, cache: {ttl: 1h, vary: [Authorization]}}
   - {name: session, path: /session, cache: {ttl: 1h, vary_cookies: [session]}}
-  - {name: read, path: /read, cache: {ttl: 1h}, reads: [{methods: [POST], types: [application/json], identity: [X-Api-Key]}]}
+  - {name: read, path: /read, cache: {ttl: 1h}, reads: [{methods: [POST], types: [application/json]}]}
   - {name: refused, path: /refused, rate: {requests: 2, per: 1h, by: "header:Authorization"}}
   - {name: failed, path: /failed, cache: {ttl: 1h, vary_cookies: [session]}}
 fleet:

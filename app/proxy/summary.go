@@ -214,7 +214,7 @@ func protection(r gateway.Route) string {
 		return "observes"
 	}
 	var does []string
-	if !r.NoCoalescing {
+	if r.Coalesce != gateway.CoalesceNone {
 		does = append(does, "coalesces")
 	}
 	if !r.NoStore {

@@ -13,7 +13,7 @@ func BenchmarkGet(b *testing.B) {
 	s.Begin(k).Put(response(200))
 	b.ReportAllocs()
 	for b.Loop() {
-		if s.Get(k, h) == nil {
+		if s.Get(k, asks(h)) == nil {
 			b.Fatal("Get = nil; want the response")
 		}
 	}

@@ -52,7 +52,7 @@ func put(t *testing.T, s *responses.Store, k responses.Key, r *responses.Stored)
 func wantBody(t *testing.T, s *responses.Store, k responses.Key, want string) {
 	t.Helper()
 	got := ""
-	if r := s.Get(k, nil); r != nil {
+	if r := s.Get(k, asks(nil)); r != nil {
 		got = string(r.Body)
 	}
 	if got != want {
@@ -83,3 +83,9 @@ func wantBound(t *testing.T, s *responses.Store) {
 }
 
 func path(i int) string { return fmt.Sprintf("/%d", i) }
+
+// asks returns a request with fields h.
+func asks(h http.Header) *rfc9111.Request {
+	q := rfc9111.ReadRequest(h)
+	return &q
+}

@@ -124,7 +124,7 @@ func (h *history) look(t *testing.T, r *rand.Rand) {
 	}
 	keyHard, keySoft := h.since(k, nil)
 	got := h.s.Variants(key(path(k)))
-	if one := h.s.Get(key(path(k)), nil); one != nil {
+	if one := h.s.Get(key(path(k)), asks(nil)); one != nil {
 		got = append(got, one)
 	}
 	for _, v := range got {

@@ -15,7 +15,7 @@ func forTenant(id string, room uint16) (*responses.Stored, http.Header) {
 	h := http.Header{"X-Tenant": {id}}
 	r := named(id)
 	r.Vary, r.Room = []string{"X-Tenant"}, room
-	r.Selected = rfc9111.Selecting(r.Vary, h)
+	r.Selected = rfc9111.Selecting(r.Vary, asks(h))
 	return r, h
 }
 
@@ -37,7 +37,7 @@ func TestH10ManyVariants(t *testing.T) {
 			if i >= from && i < to {
 				want = fmt.Sprint(i)
 			}
-			if r := s.Get(k, h); r != nil {
+			if r := s.Get(k, asks(h)); r != nil {
 				got = string(r.Body)
 			}
 			if got != want {
@@ -47,25 +47,25 @@ func TestH10ManyVariants(t *testing.T) {
 	}
 	check("full", 50, most+50)
 	_, h := forTenant("200", 0)
-	if n := testing.AllocsPerRun(100, func() { s.Get(k, h) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.Get(k, asks(h)) }); n != 0 {
 		t.Errorf("%v allocations; want 0", n)
 	}
 	long, h := forTenant(strings.Repeat("x", 2000), most)
 	put(t, s, k, long)
-	if s.Get(k, h) != long {
+	if s.Get(k, asks(h)) != long {
 		t.Error("a long value does not find its variant")
 	}
 	check("one more", 51, most+50)
-	if s.Get(k, http.Header{"X-Tenant": {"200", "1"}}) != nil || s.Get(k, nil) != nil {
+	if s.Get(k, asks(http.Header{"X-Tenant": {"200", "1"}})) != nil || s.Get(k, asks(nil)) != nil {
 		t.Error("a value that is not stored finds a variant")
 	}
 	// Variants with other names in Vary.
 	other := named("other")
 	other.Vary, other.Room = []string{"X-Tenant", "X-Other"}, most
 	h = http.Header{"X-Tenant": {"200"}, "X-Other": {"1"}}
-	other.Selected = rfc9111.Selecting(other.Vary, h)
+	other.Selected = rfc9111.Selecting(other.Vary, asks(h))
 	put(t, s, k, other)
-	if got := s.Get(k, h); got != other {
+	if got := s.Get(k, asks(h)); got != other {
 		t.Errorf("Get = %v; want the newest that matches", got)
 	}
 	s.Remove(k, other)
@@ -90,7 +90,7 @@ func TestH9_OneClientEvictsItsOwnVariants(t *testing.T) {
 	const most, tenants = 32, 8
 	used := func(id string) bool {
 		_, h := forTenant(id, 0)
-		return s.Get(k, h) != nil
+		return s.Get(k, asks(h)) != nil
 	}
 	asked, missed := 0, 0
 	for i := range 1000 {
@@ -152,7 +152,7 @@ func BenchmarkGetOfManyVariants(b *testing.B) {
 			_, h := forTenant("0", 0)
 			b.ReportAllocs()
 			for b.Loop() {
-				if s.Get(key("/a"), h) == nil {
+				if s.Get(key("/a"), asks(h)) == nil {
 					b.Fatal("nil")
 				}
 			}

@@ -217,6 +217,7 @@ func (s *Store) keepLocked(k Key, keep func(*Stored) bool) {
 			return nil, otter.InvalidateOp
 		}
 		has.claim = s.weight(has.size)
+		has.union = union(has.all)
 		sp.turn(had, has)
 		return has, otter.WriteOp
 	})

@@ -35,7 +35,7 @@ func TestH12SoftPurgeMarks(t *testing.T) {
 	if n := s.Purge(k, true); n != 1 {
 		t.Errorf("soft Purge = %d; want 1", n)
 	}
-	if got := s.Get(k, nil); got != r || !r.Marked.Load() {
+	if got := s.Get(k, asks(nil)); got != r || !r.Marked.Load() {
 		t.Errorf("Get = %v after a soft purge; want the response, marked", got)
 	}
 	if running.Void() {
@@ -87,10 +87,10 @@ func TestH12SoftPurgeTagsMarks(t *testing.T) {
 	put(t, s, key("/b"), b)
 	running := s.Begin(key("/c"))
 	s.PurgeTags(true, "x")
-	if got := s.Get(key("/a"), nil); got != a || !a.Marked.Load() {
+	if got := s.Get(key("/a"), asks(nil)); got != a || !a.Marked.Load() {
 		t.Errorf("Get = %v after a soft purge; want the response, marked", got)
 	}
-	if got := s.Get(key("/b"), nil); got != b || b.Marked.Load() {
+	if got := s.Get(key("/b"), asks(nil)); got != b || b.Marked.Load() {
 		t.Errorf("Get = %v; want the other response, not marked", got)
 	}
 	late := named("late", "x")
@@ -99,7 +99,7 @@ func TestH12SoftPurgeTagsMarks(t *testing.T) {
 	}
 	after := named("after", "x")
 	put(t, s, key("/a"), after)
-	if s.Get(key("/a"), nil); after.Marked.Load() {
+	if s.Get(key("/a"), asks(nil)); after.Marked.Load() {
 		t.Error("a fetch that began after the soft purge is marked")
 	}
 }

@@ -13,6 +13,7 @@ import (
 // is in the cache.
 type list struct {
 	all   []*Stored
+	union []string // the fields by which one of all varies and another does not, see fits
 	size  int64  // the sum of the variants' sizes
 	claim uint32 // its weight in the cache, in units; putLocked explains when that exceeds size
 }

@@ -99,7 +99,7 @@ func TestBigResponsesGetTheirPlace(t *testing.T) {
 		}
 	}
 	wantBound(t, s)
-	if s.Get(key("/big"), nil) == nil {
+	if s.Get(key("/big"), asks(nil)) == nil {
 		t.Error("Get = nil; want the big response")
 	}
 	s.Check(t)
@@ -188,7 +188,7 @@ func TestScanLeavesHotEntries(t *testing.T) {
 
 	r := rand.New(rand.NewPCG(1, 2))
 	fetch := func(p string, n int) {
-		if s.Get(key(p), nil) == nil {
+		if s.Get(key(p), asks(nil)) == nil {
 			s.Begin(key(p)).Put(response(n))
 		}
 	}
@@ -213,7 +213,7 @@ func TestScanLeavesHotEntries(t *testing.T) {
 	}
 	left := 0
 	for i := range hot {
-		if s.Get(key("/hot"+path(i)), nil) != nil {
+		if s.Get(key("/hot"+path(i)), asks(nil)) != nil {
 			left++
 		}
 	}

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -86,18 +85,17 @@ func New(o Options) *Store {
 	return s
 }
 
-// Get returns the complete response that is stored for a request with fields h, or
-// nil. If several match, it returns the one stored last. It never returns a response
+// Get returns the complete response that is stored for the request q, or nil. If several match, it returns the one stored last. It never returns a response
 // that was invalidated by a tag. It takes no lock and allocates nothing.
-func (s *Store) Get(k Key, h http.Header) *Stored { return s.Find(k, "", h) }
+func (s *Store) Get(k Key, q *rfc9111.Request) *Stored { return s.Find(k, "", q) }
 
 // Find is Get for a read with a body: the response must have this proof.
-func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
+func (s *Store) Find(k Key, proof string, q *rfc9111.Request) *Stored {
 	l, ok := s.space.Load().cache.GetIfPresent(k)
 	if !ok {
 		return nil
 	}
-	r := l.find(proof, h)
+	r := l.find(proof, q)
 	if r != nil {
 		r.soften()
 		if len(l.all) > 1 {
@@ -107,16 +105,15 @@ func (s *Store) Find(k Key, proof string, h http.Header) *Stored {
 	return r
 }
 
-// Part returns the incomplete response that is stored for a request with fields h, or
-// nil if there is none, or if a newer response that is complete matches as well.
+// Part returns the incomplete response that is stored for the request q, or nil if there is none, or if a newer response that is complete matches as well.
 // Otherwise it is like Get.
-func (s *Store) Part(k Key, h http.Header) *Stored {
+func (s *Store) Part(k Key, q *rfc9111.Request) *Stored {
 	l, ok := s.space.Load().cache.GetIfPresent(k)
 	if !ok {
 		return nil
 	}
 	for _, r := range l.all {
-		if r.outdated() || len(r.Vary) > 0 && !rfc9111.Matches(r.Vary, r.Selected, h) {
+		if r.outdated() || len(r.Vary) > 0 && !rfc9111.Matches(r.Vary, r.Selected, q) || !l.fits(r, q) {
 			continue
 		}
 		if r.Partial == nil {

@@ -12,12 +12,12 @@ import (
 func TestGetReturnsWhatWasPut(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	k := key("/a")
-	if got := s.Get(k, nil); got != nil {
+	if got := s.Get(k, asks(nil)); got != nil {
 		t.Errorf("Get of an empty store = %v; want nil", got)
 	}
 	r := named("one")
 	put(t, s, k, r)
-	if got := s.Get(k, nil); got != r {
+	if got := s.Get(k, asks(nil)); got != r {
 		t.Errorf("Get = %p; want the stored %p", got, r)
 	}
 	if st := s.Stats(); st.Responses != 1 || st.Stored != 1 || st.Used <= responses.Overhead {
@@ -66,10 +66,10 @@ func TestGetAllocatesNothing(t *testing.T) {
 	missing := key("/b")
 	hit := 0
 	if n := testing.AllocsPerRun(2000, func() {
-		if s.Get(k, h) != nil {
+		if s.Get(k, asks(h)) != nil {
 			hit++
 		}
-		if s.Get(missing, h) != nil {
+		if s.Get(missing, asks(h)) != nil {
 			hit = 0
 		}
 	}); n != 0 {

@@ -18,10 +18,14 @@ import (
 // while Put runs. After Put, only the fields documented as changing change.
 type Stored struct {
 	rfc9111.Response
-	Selected string      // rfc9111.Selecting(Vary, request fields)
-	Proof    string      // of the body of its request, see Key.Body; the other half of the digest
-	Header   http.Header // end-to-end fields, Age and Date as received; never nil
-	Body     []byte      // a separate allocation: its capacity counts
+	Selected string // rfc9111.Selecting(Vary, its request)
+	Stale    string // likewise for StaleVary; empty if that is
+	Names    Names       // of the fields of its request
+	// Asked is its request, for Put alone. nil: Vary is complete.
+	Asked  *rfc9111.Request
+	Proof  string      // of the body of its request, see Key.Body; the other half of the digest
+	Header http.Header // end-to-end fields, Age and Date as received; never nil
+	Body   []byte      // a separate allocation: its capacity counts
 	// Partial has what is known of the body, instead of Body, if that is not all of it.
 	// It is nil for a complete response. The disk has complete ones only.
 	Partial *Partial
@@ -99,7 +103,7 @@ const stepSize = 16
 // Overhead is the number of bytes counted for a response in addition to its
 // content: the Stored itself, the list that it is in, and its share of the
 // underlying cache (node, table and sketch).
-const Overhead = 608
+const Overhead = 712
 
 // Size returns the size of the body, or of what is known of it.
 func (r *Stored) Size() int64 {
@@ -110,6 +114,19 @@ func (r *Stored) Size() int64 {
 		return r.Partial.Parts.Size()
 	}
 	return int64(len(r.Body))
+}
+
+// At returns what r may be used for at now, for the request q. The stale windows of the
+// policy are only for requests in which all that counts is equal.
+func (r *Stored) At(now time.Time, q rfc9111.Request) rfc9111.Standing {
+	s := r.Response.At(now, q)
+	if r.StaleVary == "" || !s.SWR && !s.IfError && !s.Offline || rfc9111.MatchesOne(r.StaleVary, r.Stale, &q) {
+		return s
+	}
+	s.SWR = s.SWR && r.OwnStaleWhileRevalidate
+	s.IfError = s.IfError && r.OwnStaleIfError
+	s.Offline = false
+	return s
 }
 
 // outdated reports whether one of r's tags was invalidated after its fetch
@@ -146,7 +163,7 @@ func (r *Stored) standsFor(v *Stored) bool {
 // not pin the buffers of the request or the response. It also sets r's size. k is
 // r's key.
 func (r *Stored) own(k Key) {
-	text, values := len(r.Selected)+len(r.Proof), 0
+	text, values := len(r.Selected)+len(r.Stale)+len(r.StaleVary)+len(r.Proof), 0
 	for name, vs := range r.Header {
 		text, values = text+len(name), values+len(vs)
 		for _, v := range vs {
@@ -167,6 +184,7 @@ func (r *Stored) own(k Key) {
 		header[c.cut(name)] = all[first:len(all):len(all)]
 	}
 	r.Header, r.Selected, r.Proof = header, c.cut(r.Selected), c.cut(r.Proof)
+	r.Stale, r.StaleVary = c.cut(r.Stale), c.cut(r.StaleVary)
 	vary := make([]string, len(r.Vary))
 	for i, name := range r.Vary {
 		vary[i] = c.cut(name)

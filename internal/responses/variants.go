@@ -3,6 +3,7 @@ package responses
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/weir-go/weir/internal/rfc9111"
 )
@@ -11,37 +12,137 @@ import (
 // and compared as text. Comparing fewer one by one costs less.
 const many = 8
 
-// find returns the newest complete variant with this proof for a request with fields h that no
+// find returns the newest complete variant with this proof for the request q that no
 // tag has outdated, or nil. It allocates nothing for values of usual length.
-func (l *list) find(proof string, h http.Header) *Stored {
+func (l *list) find(proof string, q *rfc9111.Request) *Stored {
 	if len(l.all) >= many {
-		return l.findAmongMany(proof, h)
+		return l.findAmongMany(proof, q)
 	}
 	for _, r := range l.all {
 		if r.Partial != nil || r.Proof != proof || r.outdated() {
 			continue
 		}
-		if len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, h) {
+		if (len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, q)) && l.fits(r, q) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (l *list) findAmongMany(proof string, h http.Header) *Stored {
+func (l *list) findAmongMany(proof string, q *rfc9111.Request) *Stored {
 	var text [512]byte
 	selected, vary := text[:0], []string(nil)
 	for _, r := range l.all {
 		if len(r.Vary) > 0 && !slices.Equal(r.Vary, vary) {
 			vary = r.Vary
-			selected = rfc9111.AppendSelecting(text[:0], vary, h)
+			selected = rfc9111.AppendSelecting(text[:0], vary, q)
 		}
-		if r.Partial == nil && (len(r.Vary) == 0 || r.Selected == string(selected)) && r.Proof == proof && !r.outdated() {
+		if r.Partial == nil && (len(r.Vary) == 0 || r.Selected == string(selected)) && r.Proof == proof && !r.outdated() && l.fits(r, q) {
 			return r
 		}
 	}
 	return nil
 }
+
+// maxUnion is the number of names by which the responses of one URL may vary. A response
+// without Vary is not stored beside responses that vary by more.
+const maxUnion = 16
+
+// completes lets r, a response that is about to be stored beside had, vary by all fields
+// by which one of these does: a server may forget Vary where the field is absent
+// (RFC 9111 section 4.1). It reports false if these are too many.
+func (r *Stored) completes(had []*Stored) bool {
+	if r.Asked == nil {
+		return true
+	}
+	names := r.Vary
+	for _, v := range had {
+		for _, name := range v.Vary {
+			if isField(name) && !slices.Contains(names, name) {
+				names = append(slices.Clip(names), name)
+			}
+		}
+	}
+	if len(names) > len(r.Vary) {
+		if fieldsOf(names) > maxUnion {
+			return false
+		}
+		slices.Sort(names)
+		r.Vary, r.Selected = names, rfc9111.Selecting(names, r.Asked)
+	}
+	return true
+}
+
+// union returns the fields by which one of all varies, if another one does not.
+func union(all []*Stored) []string {
+	var names []string
+	for _, r := range all {
+		for _, name := range r.Vary {
+			if isField(name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if !slices.ContainsFunc(all, func(r *Stored) bool { return fieldsOf(r.Vary) < len(names) }) {
+		return nil
+	}
+	return names
+}
+
+// fits reports whether r, which matches q by its own Vary, does so by all fields by which
+// one of l varies. If r was stored before it was known that a field matters, only its
+// absence is known.
+func (l *list) fits(r *Stored, q *rfc9111.Request) bool {
+	for _, name := range l.union {
+		if !slices.Contains(r.Vary, name) && (len(q.Fields[name]) > 0 || r.Names.May(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldsOf returns how many names of a Vary are fields.
+func fieldsOf(vary []string) int {
+	n := 0
+	for _, name := range vary {
+		if isField(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Names are the names of a request's fields, as a Bloom filter with one hash.
+type Names [2]uint64
+
+// NamesOf returns the names of the fields in h.
+func NamesOf(h http.Header) (n Names) {
+	for name, lines := range h {
+		if len(lines) > 0 {
+			i := nameHash(name)
+			n[i/64] |= 1 << (i % 64)
+		}
+	}
+	return n
+}
+
+// May reports whether name may be one of n.
+func (n Names) May(name string) bool {
+	i := nameHash(name)
+	return n[i/64]&(1<<(i%64)) != 0
+}
+
+// nameHash is FNV-1a, folded to 7 bits.
+func nameHash(name string) uint32 {
+	sum := uint32(2166136261)
+	for i := range len(name) {
+		sum = (sum ^ uint32(name[i])) * 16777619
+	}
+	return (sum ^ sum>>7 ^ sum>>14 ^ sum>>21) % 128
+}
+
+// isField reports whether a name of a Vary is that of a field.
+func isField(name string) bool { return !strings.Contains(name, ":") }
 
 // mark records that r was found. It writes only if that is news, because other
 // goroutines read the same memory.

@@ -15,7 +15,7 @@ func language(l string) http.Header { return http.Header{"Accept-Language": {l}}
 func inLanguage(name string, h http.Header) *responses.Stored {
 	r := named(name)
 	r.Vary = []string{"Accept-Language"}
-	r.Selected = rfc9111.Selecting(r.Vary, h)
+	r.Selected = rfc9111.Selecting(r.Vary, asks(h))
 	return r
 }
 
@@ -36,7 +36,7 @@ func TestH10GetSelectsTheVariant(t *testing.T) {
 		{language("it"), ""}, {nil, "none"}, {http.Header{"Accept": {"*/*"}}, "none"},
 	} {
 		got := ""
-		if r := s.Get(k, tt.h); r != nil {
+		if r := s.Get(k, asks(tt.h)); r != nil {
 			got = string(r.Body)
 		}
 		if got != tt.want {
@@ -44,7 +44,7 @@ func TestH10GetSelectsTheVariant(t *testing.T) {
 		}
 	}
 	h := language("de")
-	if n := testing.AllocsPerRun(1000, func() { s.Get(k, h) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { s.Get(k, asks(h)) }); n != 0 {
 		t.Errorf("Get of the last of four variants allocates %v times; want 0", n)
 	}
 }
@@ -57,13 +57,13 @@ func TestGetPrefersTheNewest(t *testing.T) {
 	put(t, s, k, inLanguage("old", h))
 	both := named("new")
 	both.Vary = []string{"Accept", "Accept-Language"}
-	both.Selected = rfc9111.Selecting(both.Vary, h)
+	both.Selected = rfc9111.Selecting(both.Vary, asks(h))
 	put(t, s, k, both)
-	if r := s.Get(k, h); r != both {
+	if r := s.Get(k, asks(h)); r != both {
 		t.Errorf("Get = %v; want the one stored last", r)
 	}
 	s.Remove(k, both)
-	if r := s.Get(k, h); r == nil || string(r.Body) != "old" {
+	if r := s.Get(k, asks(h)); r == nil || string(r.Body) != "old" {
 		t.Errorf("Get = %v after its removal; want the old one", r)
 	}
 }

@@ -101,6 +101,8 @@ func (w *Write) Replace(old, r *Stored) bool {
 // finish ends w by storing r, which replaces old if that is not nil.
 func (w *Write) finish(old, r *Stored) bool {
 	s := w.s
+	unfit := !r.completes(s.space.Load().peek(w.key).all)
+	r.Asked = nil
 	big := int64(cap(r.Body)) > s.half
 	if !big && !w.Void() {
 		r.own(w.key)
@@ -122,6 +124,9 @@ func (w *Write) finish(old, r *Stored) bool {
 		return false
 	case big:
 		s.counts.tooBig++
+		return false
+	case unfit:
+		s.counts.refused++
 		return false
 	}
 	if !s.tags.take(r, w.seq) {
@@ -175,7 +180,7 @@ func (s *Store) putLocked(k Key, old, r *Stored) bool {
 			return s.unclaimed(had)
 		}
 		claimed = true
-		return &list{all: had.all, size: had.size, claim: has.claim}, otter.WriteOp
+		return &list{all: had.all, union: had.union, size: had.size, claim: has.claim}, otter.WriteOp
 	}
 	sp.cache.Compute(k, put)
 	if claimed {
@@ -197,7 +202,7 @@ func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 	case len(had.all) == 0:
 		return nil, otter.InvalidateOp
 	}
-	return &list{all: had.all, size: had.size, claim: claim}, otter.WriteOp
+	return &list{all: had.all, union: had.union, size: had.size, claim: claim}, otter.WriteOp
 }
 
 // merge returns the list that results from adding r to had. r replaces old if old
@@ -226,5 +231,6 @@ func (s *Store) merge(had *list, old, r *Stored) *list {
 		has.all = slices.Delete(has.all, i, i+1)
 	}
 	has.claim = s.weight(has.size)
+	has.union = union(has.all)
 	return has
 }

@@ -43,10 +43,10 @@ func BenchmarkAt(b *testing.B) {
 
 func BenchmarkMatches(b *testing.B) {
 	vary, h := []string{"Accept-Encoding", "Accept-Language"}, browser()
-	selected := rfc9111.Selecting(vary, h)
+	selected := selecting(vary, h)
 	b.ReportAllocs()
 	for b.Loop() {
-		if !rfc9111.Matches(vary, selected, h) {
+		if !matches(vary, selected, h) {
 			b.Fatal("no match")
 		}
 	}

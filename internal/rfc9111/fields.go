@@ -119,8 +119,28 @@ func (p *Policy) Forward(h http.Header, dry bool) bool {
 
 // ignoresHeader reports whether the field name is removed.
 func (p *Policy) ignoresHeader(name string) bool {
-	return len(p.IgnoreHeaders) > 0 && (slices.Contains(p.IgnoreHeaders, name) ||
-		strings.IndexByte(name, '_') >= 0 && slices.Contains(p.IgnoreHeaders, plain(name)))
+	if len(p.IgnoreHeaders) == 0 {
+		return false
+	}
+	if p.IgnoreHeaders[0] == "*" {
+		return !p.survives(name)
+	}
+	return slices.Contains(p.IgnoreHeaders, name) ||
+		strings.IndexByte(name, '_') >= 0 && slices.Contains(p.IgnoreHeaders, plain(name))
+}
+
+// survives reports whether the field name is forwarded although the policy ignores "*":
+// it is a credential, about the body or the connection, named by the policy, part of
+// the negotiation, or one that never counts and says nothing about the program.
+func (p *Policy) survives(name string) bool {
+	switch {
+	case slices.Contains(programs, name), strings.HasPrefix(name, "Sec-"), strings.HasPrefix(name, "X-Stainless-"):
+		return false
+	case strings.HasPrefix(name, "Content-"), p.apart(name):
+		return true
+	}
+	kind := (*Policy)(nil).kind(name)
+	return kind == 0 || kind == kindNegotiation
 }
 
 // ignores reports whether a cookie is removed. "*" also covers a pair without a

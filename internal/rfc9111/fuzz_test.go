@@ -65,7 +65,7 @@ func FuzzCacheControl(f *testing.F) {
 				continue
 			}
 			for _, l := range [][]string{{s + ", " + forbids}, {s + " " + forbids}, {forbids + " " + s}, {forbids + "," + s}, append([]string{forbids}, lines...), append(lines[:len(lines):len(lines)], forbids)} {
-				if got := decide(l...); got.Storable || got.Sharing != rfc9111.Nobody {
+				if got := decide(l...); got.Storable || got.Shared {
 					t.Fatalf("Read(%q) = %+v; want it neither stored nor shared", l, got)
 				}
 			}
@@ -108,7 +108,7 @@ func FuzzTargeted(f *testing.F) {
 		if got := with(s + ", xyz"); !reflect.DeepEqual(r, got) {
 			t.Fatalf("Read(%q) = %+v, with another member %+v", s, r, got)
 		}
-		if got := with(s + ",no-store,must-understand=?0"); got.Storable || got.Sharing != rfc9111.Nobody {
+		if got := with(s + ",no-store,must-understand=?0"); got.Storable || got.Shared {
 			t.Fatalf("Read(%q, no-store) = %+v; want it neither stored nor shared", s, got)
 		}
 	})
@@ -179,13 +179,13 @@ func FuzzSelecting(f *testing.F) {
 		a, b := header(a1, a2), header(b1, b2)
 		for n := range vary {
 			names := vary[n:]
-			sa, sb := rfc9111.Selecting(names, a), rfc9111.Selecting(names, b)
+			sa, sb := selecting(names, a), selecting(names, b)
 			equal := selection(names, a) == selection(names, b)
 			if (sa == sb) != equal {
 				t.Fatalf("Selecting(%q) of %q and %q = %q and %q; want equal %v", names, a, b, sa, sb, equal)
 			}
 			for _, s := range []string{sa, sb, any, "0" + sa, sa + "-"} {
-				if got := rfc9111.Matches(names, s, b); got != (s == sb) {
+				if got := matches(names, s, b); got != (s == sb) {
 					t.Fatalf("Matches(%q, %q, %q) = %v; Selecting = %q", names, s, b, got, sb)
 				}
 			}
@@ -215,11 +215,11 @@ func FuzzForward(f *testing.F) {
 		}
 		if vary != "" && strings.Trim(vary, " \t") == vary {
 			names := []string{"cookie:" + vary}
-			if !rfc9111.Matches(names, rfc9111.Selecting(names, before), h) {
+			if !matches(names, selecting(names, before), h) {
 				t.Fatalf("Forward(%q) changed cookie %q: %q", before, vary, h)
 			}
 		}
-		if ignore != "" && rfc9111.Selecting([]string{"cookie:" + ignore}, h) != "-" {
+		if ignore != "" && selecting([]string{"cookie:" + ignore}, h) != "-" {
 			t.Fatalf("Forward(%q) left cookie %q: %q", before, ignore, h)
 		}
 	})

@@ -2,6 +2,8 @@ package rfc9111_test
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/rfc9111"
@@ -38,3 +40,32 @@ var origin = &rfc9111.Policy{}
 
 // httpTime formats t0 plus d as an HTTP date.
 func httpTime(d time.Duration) string { return t0.Add(d).Format(http.TimeFormat) }
+
+// asks returns a request with fields h.
+func asks(h http.Header) *rfc9111.Request {
+	q := rfc9111.ReadRequest(h)
+	return &q
+}
+
+func selecting(vary []string, h http.Header) string { return rfc9111.Selecting(vary, asks(h)) }
+
+func matches(vary []string, selected string, h http.Header) bool {
+	q := rfc9111.ReadRequest(h)
+	return rfc9111.Matches(vary, selected, &q)
+}
+
+// anyone reports whether waiting requests may receive r by the origin's own words, and
+// alike whether only those may in which all that counts is equal.
+func anyone(r rfc9111.Response) bool { return r.Shared && !rfc9111.Strict(r.Vary) }
+func alike(r rfc9111.Response) bool  { return r.Shared && rfc9111.Strict(r.Vary) }
+
+// mayShare is MayShare for requests with these fields under p.
+func mayShare(p *rfc9111.Policy, r *rfc9111.Response, leader, waiter http.Header) bool {
+	a, b := p.ReadRequest(leader), p.ReadRequest(waiter)
+	return rfc9111.MayShare(r, &a, &b)
+}
+
+// named returns the names in a Vary that the origin or the policy gave.
+func named(vary []string) []string {
+	return slices.DeleteFunc(slices.Clone(vary), func(name string) bool { return strings.HasPrefix(name, "counts:") })
+}

@@ -13,6 +13,10 @@ var overrides = []string{
 	"X-Original-Url", "X-Rewrite-Url", "X-Original-Uri", "X-Rewrite-Uri", "X-Original-Path", "X-Rewrite-Path",
 	"X-Envoy-Original-Path", "X-Waws-Unencoded-Url", "X-Request-Uri", "X-Script-Name", "X-Path-Info",
 	"Script-Name", "Path-Info",
+	// Next.js takes these from the request if nothing in front removes them (GHSA-f82v-jwr5-mffw
+	// and its like), and IIS the last one.
+	"X-Middleware-Subrequest", "X-Now-Route-Matches", "X-Matched-Path", "X-Invoke-Path", "X-Invoke-Query", "X-Invoke-Status",
+	"X-Invoke-Error", "X-Invoke-Output", "X-Ms-Original-Url", "X-Forwarded",
 	// Another method.
 	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Method", "X-Original-Method",
 	// Another host.
@@ -87,15 +91,6 @@ func namesAHost(lines []string) bool {
 		}
 	}
 	return false
-}
-
-// keepsApart reports whether a response to a request with the field name, which is
-// canonical, is stored by the value of that field, although Vary does not name it.
-func (p *Policy) keepsApart(name string) bool {
-	if !forwarding(name) || slices.Contains(p.Vary, Forwarding) { // which has all of them
-		return false
-	}
-	return !p.ForwardingDropped || !strings.HasPrefix(plain(name), forwardedPrefix)
 }
 
 const forwardedPrefix = "X-Forwarded-"

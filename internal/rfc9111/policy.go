@@ -3,7 +3,7 @@ package rfc9111
 import "time"
 
 // A Policy is what a route adds to the origin's directives: weirhttp.Policy,
-// which explains the fields, with two more.
+// which explains the fields, with a few more.
 type Policy struct {
 	TTL                                time.Duration
 	ErrorTTL                           time.Duration
@@ -22,7 +22,18 @@ type Policy struct {
 	// Gateway: the next handler forwards requests, and writes the fields about the client
 	// and the path to it: see written.
 	Gateway bool
-	// Private: the cache is a private one (RFC 9111 section 1). Vary must then name all
-	// that may identify a user. Only [weirhttp.NewPrivateTransport] sets it.
+	// Private: the cache is a private one (RFC 9111 section 1). Only
+	// [weirhttp.NewPrivateTransport] sets it.
 	Private bool
+	// Unkeyed are names of request fields, or prefixes of names followed by a star, that
+	// are forwarded and not compared.
+	Unkeyed []string
+	// AnyClient: without a stated lifetime, the client's address does not count.
+	AnyClient bool
+
+	// Together: what is only for some requests when it is stale is only for them at all. A
+	// fleet and a folder keep one set of names with a response.
+	Together bool
+
+	strict bool // all that counts is compared, whatever the origin says: event streams
 }

@@ -17,7 +17,7 @@ func (p *Policy) ReadPost(req *http.Request, q Request, scheme, target string, s
 	own.Force = false
 	get.Method = http.MethodGet
 	r := own.Read(&get, q, status, h, sent, received)
-	r.Sharing = Nobody
+	r.Shared = false
 	d := own.directives(h)
 	_, stated := d.lifetime(h, received)
 	switch {

@@ -56,8 +56,8 @@ func TestH29_WhichPostsAnswerALaterGet(t *testing.T) {
 	for _, tt := range tests {
 		r := &http.Request{Method: http.MethodPost, Host: "shop.example", URL: &url.URL{Path: "/a", RawQuery: "b=1"}, Header: tt.req}
 		got := tt.p.ReadPost(r, tt.p.ReadRequest(tt.req), "http", here, tt.status, tt.h, t0, t0)
-		if got.Reason != tt.want || got.Storable != (tt.want == "") || got.Sharing != rfc9111.Nobody || r.Method != http.MethodPost {
-			t.Errorf("%s: ReadPost = stored %v, reason %q, sharing %v; want reason %q, and it is not shared", tt.name, got.Storable, got.Reason, got.Sharing, tt.want)
+		if got.Reason != tt.want || got.Storable != (tt.want == "") || got.Shared || r.Method != http.MethodPost {
+			t.Errorf("%s: ReadPost = stored %v, reason %q, sharing %v; want reason %q, and it is not shared", tt.name, got.Storable, got.Reason, got.Shared, tt.want)
 		}
 	}
 }

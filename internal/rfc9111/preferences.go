@@ -21,11 +21,13 @@ type preference struct {
 }
 
 // preferences are the members of such a field in one order for all fields that
-// mean the same: by weight, then by name, each once (H29). RFC 9110 sections
-// 12.4.2, 12.5.1, 12.5.3 and 12.5.4 give the order of the members no meaning.
+// mean the same: by weight, each once (H29). Of those with the same weight, servers take
+// the first one in Accept and Accept-Language, which RFC 9110 section 12.5.4 mentions,
+// so their order is kept. In Accept-Encoding they are in the order of their names.
 type preferences struct {
-	all [maxPreferences]preference
-	n   int
+	all     [maxPreferences]preference
+	n       int
+	ordered bool // the order of equals is kept
 }
 
 // negotiates reports whether the members of the field name are preferences.
@@ -39,6 +41,7 @@ func negotiates(name string) bool {
 // two weights, which origins may resolve in different ways.
 func (p *preferences) read(name string, lines []string) bool {
 	size := 0
+	p.ordered = name != "Accept-Encoding"
 	for _, line := range lines {
 		if size += len(line); size > maxPreferencesLen {
 			return false
@@ -146,7 +149,7 @@ func (p *preferences) add(m preference) bool {
 		switch c := m.compare(&p.all[i]); {
 		case c == 0:
 			return m.q == p.all[i].q
-		case at == p.n && (m.q > p.all[i].q || m.q == p.all[i].q && c < 0):
+		case at == p.n && (m.q > p.all[i].q || m.q == p.all[i].q && c < 0 && !p.ordered):
 			at = i
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 func TestH29_VaryComparesByMeaning(t *testing.T) {
@@ -16,7 +14,10 @@ func TestH29_VaryComparesByMeaning(t *testing.T) {
 		want              bool
 	}{
 		{"case", language, "en-US, de", "EN-us, De", true},
-		{"order", language, "en, de", "de, en", true},
+		{"order of equals", language, "en, de", "de, en", false},
+		{"order of weights", language, "de;q=0.5, en", "en, de;q=0.5", true},
+		{"order of equals, media", accept, "application/json, text/html", "text/html, application/json", false},
+		{"order of equals, codings", encoding, "gzip, br", "br, gzip", true},
 		{"order with weights", language, "en;q=0.5, de", "de,en;q=0.5", true},
 		{"blanks", language, "en, de", " en ,   de\t", true},
 		{"blanks around a weight", language, "en;q=0.5", "en ; Q=0.5", true},
@@ -63,14 +64,14 @@ func TestH29_VaryComparesByMeaning(t *testing.T) {
 	}
 	for _, tt := range tests {
 		vary, a, b := []string{tt.field}, fields(tt.field, tt.a), fields(tt.field, tt.b)
-		first, second := rfc9111.Selecting(vary, a), rfc9111.Selecting(vary, b)
+		first, second := selecting(vary, a), selecting(vary, b)
 		if (first == second) != tt.want {
 			t.Errorf("%s: Selecting = %q and %q; want equal %v", tt.name, first, second, tt.want)
 		}
-		if got := rfc9111.Matches(vary, first, b); got != tt.want {
+		if got := matches(vary, first, b); got != tt.want {
 			t.Errorf("%s: Matches(%q, %q) = %v; want %v", tt.name, first, tt.b, got, tt.want)
 		}
-		if !rfc9111.Matches(vary, first, a) || !rfc9111.Matches(vary, second, b) {
+		if !matches(vary, first, a) || !matches(vary, second, b) {
 			t.Errorf("%s: a request does not match its own encoding %q, %q", tt.name, first, second)
 		}
 	}
@@ -80,25 +81,25 @@ func TestH29_VaryFormsOfAField(t *testing.T) {
 	vary := []string{"Accept-Language", "X"}
 	two := http.Header{"Accept-Language": {"en", "de;q=0.5"}, "X": {"1"}}
 	one := http.Header{"Accept-Language": {"de;q=0.5,en"}, "X": {"1"}}
-	if a, b := rfc9111.Selecting(vary, two), rfc9111.Selecting(vary, one); a != b || a != "12:en, de;q=0.51:1" {
+	if a, b := selecting(vary, two), selecting(vary, one); a != b || a != "12:en, de;q=0.51:1" {
 		t.Errorf("Selecting of two lines and of one = %q and %q; want both 12:en, de;q=0.51:1", a, b)
 	}
-	absent, empty := rfc9111.Selecting(vary, http.Header{}), rfc9111.Selecting(vary, http.Header{"Accept-Language": {""}})
+	absent, empty := selecting(vary, http.Header{}), selecting(vary, http.Header{"Accept-Language": {""}})
 	if absent != "--" || empty != "0:-" {
 		t.Errorf("Selecting of an absent and an empty field = %q and %q; want -- and 0:-", absent, empty)
 	}
 	// Beyond the bounds, bytes are compared.
 	for _, long := range []string{"A" + strings.Repeat(", a", 200), manyLanguages(25)} {
-		if rfc9111.Matches(vary[:1], rfc9111.Selecting(vary[:1], fields("Accept-Language", long)), fields("Accept-Language", strings.ToUpper(long))) {
+		if matches(vary[:1], selecting(vary[:1], fields("Accept-Language", long)), fields("Accept-Language", strings.ToUpper(long))) {
 			t.Errorf("Matches ignores the case of %d bytes; want it to compare bytes", len(long))
 		}
 	}
 	h := fields("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
 		"Accept-Language", manyLanguages(24), "Accept-Encoding", "gzip, deflate, br, zstd")
 	all := []string{"Accept", "Accept-Encoding", "Accept-Language"}
-	selected := rfc9111.Selecting(all, h)
+	selected := selecting(all, h)
 	if n := testing.AllocsPerRun(100, func() {
-		if !rfc9111.Matches(all, selected, h) {
+		if !matches(all, selected, h) {
 			t.Error("Matches = false; want true")
 		}
 	}); n != 0 {
@@ -126,15 +127,15 @@ func FuzzPreferences(f *testing.F) {
 		}
 		for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language"} {
 			vary := []string{name}
-			x, y := rfc9111.Selecting(vary, http.Header{name: {a}}), rfc9111.Selecting(vary, http.Header{name: {b}})
-			if match := rfc9111.Matches(vary, x, http.Header{name: {b}}); match != (x == y) {
+			x, y := selecting(vary, http.Header{name: {a}}), selecting(vary, http.Header{name: {b}})
+			if match := matches(vary, x, http.Header{name: {b}}); match != (x == y) {
 				t.Errorf("%s: Matches(%q, %q) = %v, but the encodings are %q and %q", name, a, b, match, x, y)
 			}
 			if x == y && !slices.Equal(meaning(name, a), meaning(name, b)) {
 				t.Errorf("%s: %q and %q match, but mean %q and %q", name, a, b, meaning(name, a), meaning(name, b))
 			}
 			_, form, _ := strings.Cut(x, ":")
-			if again := rfc9111.Selecting(vary, http.Header{name: {form}}); again != x {
+			if again := selecting(vary, http.Header{name: {form}}); again != x {
 				t.Errorf("%s: %q is encoded as %q, and that as %q", name, a, x, again)
 			}
 		}

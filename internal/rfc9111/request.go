@@ -34,12 +34,44 @@ type Request struct {
 	Conditional bool        // has an If-… field
 	OfOrigin    bool        // has If-Match or If-Unmodified-Since, which only the origin may evaluate (RFC 9111 section 4.3.2)
 	Range       bool        // has Range
-	Expect      bool        // has Expect
-	Upgrade     bool        // has Upgrade
-	Streams     bool        // asks for text/event-stream, or is gRPC
-	Override    bool        // has a field of Policy.Overrides; [ReadRequest] does not look for them
+	// OtherForm: it asks for another form than the representation that the URL names, which
+	// only the origin knows: a range of another unit than bytes, or A-IM (RFC 3229).
+	OtherForm bool
+	Expect    bool // has Expect
+	Upgrade   bool // has Upgrade
+	Streams   bool // asks for text/event-stream, or is gRPC
+	Override  bool // has a field of Policy.Overrides; [ReadRequest] does not look for them
 	// Read: it has a body, and only reads (H32). [ReadRequest] does not know.
 	Read bool
+
+	// Fields are those of the request, as they are forwarded. It is compared by them
+	// and by what follows, which ReadRequest does not know: the address of the
+	// connection, the client certificate, and what only the program knows.
+	Fields      http.Header
+	Address     string
+	Certificate []byte
+	Identity    string
+
+	policy *Policy // nil: none
+	kinds  Kinds   // of Fields and the rest
+}
+
+// Of sets what q is compared by besides its fields.
+func (q *Request) Of(address string, certificate []byte, identity string) {
+	q.Address, q.Certificate, q.Identity = address, certificate, identity
+	if address != "" {
+		q.kinds |= kindAddress
+	}
+	if len(certificate) > 0 || identity != "" {
+		q.kinds |= kindUnknown
+	}
+}
+
+// Counts reports whether q has a field, or something else, that counts wherever all that
+// counts is compared.
+func (q *Request) Counts() bool {
+	_, some := q.digest(kindForwarding | kindPart | kindIdentity | kindOrigin | kindUnknown)
+	return some
 }
 
 // ReadRequest parses the fields of a request under the policy: with
@@ -58,7 +90,7 @@ func ReadRequest(h http.Header) Request { return readRequest(h, nil) }
 
 // readRequest is ReadRequest under the policy p, which may be nil.
 func readRequest(h http.Header, p *Policy) Request {
-	q := Request{MaxAge: None, MaxStale: None}
+	q := Request{MaxAge: None, MaxStale: None, Fields: h, policy: p}
 	var pragma []string
 	// One pass over the map is cheaper than a lookup for each name, because
 	// requests have few fields.
@@ -77,20 +109,35 @@ func readRequest(h http.Header, p *Policy) Request {
 			q.Credentials |= Cookie
 		case "Range":
 			q.Range = true
+			q.OtherForm = q.OtherForm || !inBytes(lines)
 		case "Expect":
 			q.Expect = true
+			q.kinds |= p.kind(name)
 		case "Upgrade":
 			q.Upgrade = true
 		case "Accept":
 			q.Streams = q.Streams || wantsEvents(lines)
+			q.kinds |= p.kind(name)
+		case "Accept-Encoding", "Accept-Language", "Referer":
+			q.kinds |= p.kind(name)
 		case "Content-Type":
 			q.Streams = q.Streams || hasPrefixFold(lines[0], "application/grpc")
+			q.kinds |= p.kind(name)
+		case "User-Agent", "Connection", "Priority": // most requests have them
+		case "A-Im":
+			q.OtherForm = true
+			q.kinds |= kindUnknown
 		default:
-			if len(name) > 3 && name[:3] == "If-" {
+			switch {
+			case name == "":
+			case strings.HasPrefix(name, "If-"):
 				q.Conditional = true
 				q.OfOrigin = q.OfOrigin || name == "If-Match" || name == "If-Unmodified-Since"
-			} else if p != nil && name != "" && p.overrides(name, lines) {
-				q.Override = true
+			case strings.HasPrefix(name, "Sec-"):
+				q.kinds |= p.kind(name)
+			default:
+				q.Override = q.Override || p != nil && p.overrides(name, lines)
+				q.kinds |= p.kind(name)
 			}
 		}
 	}
@@ -153,6 +200,11 @@ func (q *Request) pragma(lines []string) {
 			}
 		}
 	}
+}
+
+// inBytes reports whether the lines of a Range field are one range in bytes.
+func inBytes(lines []string) bool {
+	return len(lines) == 1 && hasPrefixFold(skipBlanks(lines[0]), "bytes=")
 }
 
 // wantsEvents reports whether text/event-stream is among the types of Accept.

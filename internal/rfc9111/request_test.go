@@ -1,6 +1,7 @@
 package rfc9111_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"testing"
@@ -13,6 +14,11 @@ const sec = time.Second
 
 // longest is the value at which delta-seconds saturate.
 const longest = (1 << 31) * sec
+
+// says returns what q says to a cache, as text.
+func says(q rfc9111.Request) string {
+	return fmt.Sprint(q.NoStore, q.NoCache, q.OnlyIfCached, q.MaxAge, q.MinFresh, q.MaxStale, q.Credentials, q.Conditional, q.Range, q.Streams, q.Override)
+}
 
 func TestReadRequestDirectives(t *testing.T) {
 	none := rfc9111.Request{MaxAge: rfc9111.None, MaxStale: rfc9111.None}
@@ -47,7 +53,7 @@ func TestReadRequestDirectives(t *testing.T) {
 		{"pragma beside cache-control", fields("Pragma", "no-cache", "Cache-Control", "max-stale=1"), with(func(q *rfc9111.Request) { q.MaxStale = sec })},
 	}
 	for _, tt := range tests {
-		if got := rfc9111.ReadRequest(tt.h); got != tt.want {
+		if got := says(rfc9111.ReadRequest(tt.h)); got != says(tt.want) {
 			t.Errorf("%s: ReadRequest(%v) = %+v; want %+v", tt.name, tt.h, got, tt.want)
 		}
 	}
@@ -93,7 +99,7 @@ func TestPolicyReadRequestIgnoresDirectives(t *testing.T) {
 	p := &rfc9111.Policy{IgnoreRequestDirectives: true}
 	got := p.ReadRequest(fields("Cache-Control", "no-store, no-cache, only-if-cached, max-age=1, min-fresh=2, max-stale=3", "Cookie", "a"))
 	want := rfc9111.Request{NoStore: true, OnlyIfCached: true, MaxAge: rfc9111.None, MaxStale: rfc9111.None, Credentials: rfc9111.Cookie}
-	if got != want {
+	if says(got) != says(want) {
 		t.Errorf("ReadRequest = %+v; want %+v", got, want)
 	}
 }
@@ -103,11 +109,11 @@ func TestHitPathAllocatesNothing(t *testing.T) {
 	h.Set("Cookie", "a=1; lang=de; b=2")
 	h.Set("Cache-Control", `max-age=10, min-fresh="3", max-stale`)
 	vary := []string{"Accept-Encoding", "Accept-Language", "Cookie", "User-Agent", "X-None", "cookie:lang"}
-	selected := rfc9111.Selecting(vary, h)
+	selected := selecting(vary, h)
 	r := read(origin, noFields, 200, fields("Cache-Control", "max-age=60"))
 	got := testing.AllocsPerRun(100, func() {
 		q := rfc9111.ReadRequest(h)
-		if !rfc9111.Matches(vary, selected, h) || !r.At(t0.Add(sec), q).Fresh {
+		if !matches(vary, selected, h) || !r.At(t0.Add(sec), q).Fresh {
 			t.Fatal("no hit")
 		}
 	})

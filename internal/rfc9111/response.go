@@ -1,15 +1,8 @@
 package rfc9111
 
-import "time"
-
-// Sharing determines which waiting requests may receive a response.
-type Sharing uint8
-
-// The ways to share.
-const (
-	Nobody Sharing = iota // only the request it responds to
-	Alike                 // requests whose end-to-end fields equal those of that request, see [Policy.MayShare]
-	Anyone                // requests whose selecting fields match, because the freshness is explicit
+import (
+	"slices"
+	"time"
 )
 
 // A Response holds what the head of a final response means to a cache.
@@ -18,7 +11,7 @@ type Response struct {
 
 	Storable bool
 	Reason   string // why it cannot be stored or shared: a short constant text such as "no-store"
-	Sharing  Sharing
+	Shared   bool   // waiting requests that it matches may receive it
 	// Admits is the set of credentials that a request may have and still use the
 	// response: all of the request's credentials must be in it.
 	Admits Credentials
@@ -31,9 +24,29 @@ type Response struct {
 	// proxy-revalidate or no-cache.
 	StaleWhileRevalidate, StaleIfError time.Duration
 	StaleOffline                       time.Duration
-	MustRevalidate                     bool // never served stale, to any request
-	Validate                           bool // no-cache: stored, but validated before each use
+	// OwnStaleWhileRevalidate and OwnStaleIfError: the origin states the window. The others
+	// are the policy's, which are only for requests that also match StaleVary, a name as
+	// in Vary; empty: for all that it matches.
+	OwnStaleWhileRevalidate, OwnStaleIfError bool
+	StaleVary                                string
+	MustRevalidate                           bool // never served stale, to any request
+	Validate                                 bool // no-cache: stored, but validated before each use
 
-	Vary []string // what selects it: canonical field names, "cookie:NAME", AcceptEvents and Forwarding; sorted
+	Vary []string // what selects it: canonical field names, "cookie:NAME", AcceptEvents, the kinds that count, a coding; sorted
 	Tags []string // from Surrogate-Key and Cache-Tag
+}
+
+// Narrow makes r, a stored response with the fields of a 304, be for none for whom old,
+// the stored response, was not. A 304 may narrow who gets a response, never widen it.
+func (r *Response) Narrow(old *Response) {
+	r.Admits &= old.Admits
+	for _, name := range old.Vary {
+		if !slices.Contains(r.Vary, name) {
+			r.Vary = append(slices.Clip(r.Vary), name)
+		}
+	}
+	slices.Sort(r.Vary)
+	if r.StaleVary == "" {
+		r.StaleVary = old.StaleVary
+	}
 }

@@ -21,6 +21,7 @@ const (
 	ReasonFreshness      = "no-freshness"     // neither the response nor the policy states one
 	ReasonStale          = "stale"            // stale on arrival, without a validator or a window
 	ReasonField          = "field"            // a field name is not a token: other recipients may read it as another field
+	ReasonOtherForm      = "other-form"       // it may be another form than others ask for: a range of another unit, a delta, a coding
 	ReasonTags           = "tags"             // too many tags, or one too long
 )
 
@@ -43,12 +44,14 @@ func (p *Policy) read(req *http.Request, q Request, status int, h http.Header, d
 		// the status.
 		d.noStore = d.noStore && !understood(status)
 	}
-	forced, brief := p.freshen(&r, &d, h)
-	p.windows(&r, &d, brief)
+	terms := p.freshen(&r, &d, h)
+	forced := terms.forced
 	r.Validate = d.noCache && !forced
 	r.Admits = p.admits(&d, forced || lifted)
+	kinds, own := p.counting(&r, &d, terms, q, req.Method, h)
+	kinds |= p.windows(&r, &d, terms.brief, own)
 	var readable bool
-	r.Vary, readable = p.vary(h, req.Header)
+	r.Vary, readable = p.vary(h, q, kinds)
 
 	veto := p.veto(&r, &d, q, h, forced, readable)
 	if req.Method != http.MethodGet && req.Method != "" && !q.Read {
@@ -80,32 +83,74 @@ func (p *Policy) errorTTL() time.Duration {
 	return min(clip(p.TTL), clip(p.ErrorTTL))
 }
 
-// freshen sets the lifetime of r. It reports whether the policy's TTL overrides a
-// directive that forbids storing or reuse (forced), and whether the lifetime is
-// errorTTL (brief).
-func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced, brief bool) {
+// terms are what a lifetime rests on.
+type terms struct {
+	forced bool          // the policy's TTL overrides a directive that forbids storing or reuse
+	brief  bool          // it is errorTTL
+	route  bool          // it is the policy's
+	origin time.Duration // what the origin states, 0 if it states none
+}
+
+// freshen sets the lifetime of r.
+func (p *Policy) freshen(r *Response, d *directives, h http.Header) terms {
 	forbidden := d.noStore || d.private || d.noCache
 	life, stated := d.lifetime(h, r.Received)
+	t := terms{origin: life}
+	if !stated {
+		t.origin = 0
+	}
 	if p.TTL > 0 && heuristicStatus(r.Status) && (p.Force || !forbidden) {
 		if r.Status < http.StatusBadRequest {
 			r.Explicit, r.Lifetime = true, clip(p.TTL)
-			return forbidden, false
+			t.forced, t.route = forbidden, true
+			return t
 		}
 		// An error is not kept for as long as a resource that exists.
 		if short := p.errorTTL(); short > 0 && (forbidden || !stated) {
 			r.Explicit, r.Lifetime = true, short
-			return forbidden, true
+			t.forced, t.route, t.brief = forbidden, true, true
+			return t
 		}
 	}
 	if stated {
 		r.Explicit, r.Lifetime = true, life
-		return false, false
+		return t
 	}
 	if p.Heuristic > 0 && (heuristicStatus(r.Status) || d.public) {
 		r.Lifetime = p.heuristic(h, r.Received)
 	}
-	return false, false
+	return t
 }
+
+// counting returns the kinds of fields by which r is compared, and whether the origin's
+// own words justify its use: it says public, or states a lifetime or a stale window
+// (decision 0090). Otherwise, and where the operator or the program has declared the
+// sharing, all that counts must be equal.
+func (p *Policy) counting(r *Response, d *directives, t terms, q Request, method string, h http.Header) (kinds Kinds, own bool) {
+	kinds = kindForwarding | kindPart
+	if !anyOrigin(h) {
+		kinds |= kindOrigin
+	}
+	own = !t.forced && (d.public || t.origin > 0 || d.swr > 0 || d.sie > 0 || r.Validate)
+	declared := p.Private || q.Read && method != methodQuery || p.strict
+	if own && !declared {
+		if !d.public && (d.sMaxAge == None || d.malformed) {
+			kinds |= kindIdentity
+		}
+		return kinds, true
+	}
+	kinds |= kindIdentity | kindUnknown
+	if !t.route {
+		kinds |= kindNegotiation | kindPage
+	}
+	if (!r.Explicit || r.Lifetime <= 0) && !p.AnyClient {
+		kinds |= kindAddress
+	}
+	return kinds, own
+}
+
+// methodQuery is the method of RFC 10008.
+const methodQuery = "QUERY"
 
 // lifetime returns the freshness that the origin states, and whether it states
 // one.
@@ -144,15 +189,21 @@ func (p *Policy) heuristic(h http.Header, received time.Time) time.Duration {
 }
 
 // windows sets how long r may be used past its freshness (H11). If errorTTL
-// bounds the lifetime (brief), it bounds the policy's windows too.
-func (p *Policy) windows(r *Response, d *directives, brief bool) {
+// bounds the lifetime (brief), it bounds the policy's windows too. What the policy adds
+// to the origin's own words (own) is only for requests in which all that counts is equal.
+//
+// These kinds are in StaleVary, or returned if the policy has them together.
+func (p *Policy) windows(r *Response, d *directives, brief, own bool) Kinds {
 	most := longest
-	if brief {
+	switch {
+	case aboutTheClient(r.Status):
+		most = 0 // the route speaks of the resource
+	case brief:
 		most = p.errorTTL()
 	}
 	if d.mustRevalidate || d.proxyRevalidate || d.noCache {
 		r.MustRevalidate = true
-		return
+		return 0
 	}
 	r.StaleWhileRevalidate, r.StaleIfError = d.swr, d.sie
 	if d.swr == None {
@@ -165,9 +216,23 @@ func (p *Policy) windows(r *Response, d *directives, brief bool) {
 	// origin states a window next to it, the window counts.
 	if d.sMaxAge != None && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 {
 		r.MustRevalidate = true
-		return
+		return 0
 	}
 	r.StaleOffline = min(clip(p.StaleOffline), most)
+	ours := d.swr == None && r.StaleWhileRevalidate > 0 || d.sie == None && r.StaleIfError > 0 || r.StaleOffline > 0
+	if !own || !ours {
+		return 0
+	}
+	r.OwnStaleWhileRevalidate, r.OwnStaleIfError = d.swr != None, d.sie != None
+	kinds := kindIdentity | kindUnknown
+	if !d.public && r.Lifetime <= 0 {
+		kinds |= kindNegotiation
+	}
+	if p.Together {
+		return kinds
+	}
+	r.StaleVary = p.countsName(kinds)
+	return 0
 }
 
 // clip limits a policy's duration to the range that can be summed without
@@ -226,6 +291,8 @@ func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forc
 		return ReasonSetCookie
 	case !readable:
 		return ReasonVary
+	case q.OtherForm, r.Status == http.StatusOK && len(h["Content-Range"]) > 0, refused(q, h):
+		return ReasonOtherForm
 	case q.NoStore:
 		return ReasonRequestNoStore
 	case d.noStore && !forced:
@@ -263,9 +330,8 @@ func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
 	return ""
 }
 
-// share decides which waiting requests may receive r, which has passed veto (H2).
-// A stated freshness of 0 means that the origin does not want reuse, so it proves
-// no more than no freshness.
+// share decides whether waiting requests that it matches may receive r, which has passed
+// veto (H2).
 func (r *Response) share(d *directives, forced bool) {
 	switch {
 	case d.noCache && !forced:
@@ -274,11 +340,16 @@ func (r *Response) share(d *directives, forced bool) {
 		if r.Reason == "" {
 			r.Reason = ReasonStatus
 		}
-	case r.Explicit && r.Lifetime > 0:
-		r.Sharing = Anyone
 	default:
-		r.Sharing = Alike
+		r.Shared = true
 	}
+}
+
+// refused reports whether a response with the fields h has a content coding that q does
+// not accept.
+func refused(q Request, h http.Header) bool {
+	coding := contentCoding(h)
+	return coding != "" && codingValue(coding, q.Fields) == refusesCoding
 }
 
 // forOneClient reports whether a status is never stored or shared: 407, which is
@@ -292,9 +363,21 @@ func forOneClient(status int) bool {
 }
 
 // aboutTheClient reports whether a status is not shared with waiting requests
-// because it is about the client.
+// because it is about the client, or about a field of its request.
 func aboutTheClient(status int) bool {
-	return status == http.StatusUnauthorized || status == http.StatusForbidden
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || AboutOneRequest(status)
+}
+
+// AboutOneRequest reports whether a field of one request, or its connection, can be the
+// cause of a status. It says nothing about the next request.
+func AboutOneRequest(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusExpectationFailed,
+		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired, http.StatusPreconditionRequired,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusLoopDetected:
+		return true
+	}
+	return false
 }
 
 // heuristicStatus reports whether RFC 9110 section 15.1 defines a status as

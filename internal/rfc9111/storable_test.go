@@ -14,7 +14,7 @@ func TestH10_StoringByStatus(t *testing.T) {
 	never := []int{100, 103, 199, 206, 304, 407, 428, 429, 431, 511, 600, 0}
 	for _, status := range never {
 		r := read(origin, noFields, status, fields("Cache-Control", "max-age=60, public"))
-		if r.Storable || r.Sharing != rfc9111.Nobody || r.Reason != rfc9111.ReasonStatus {
+		if r.Storable || r.Shared || r.Reason != rfc9111.ReasonStatus {
 			t.Errorf("Read(%d) = %+v; want it neither stored nor shared", status, r)
 		}
 	}
@@ -122,7 +122,7 @@ func TestH10_NoCacheIsStoredToBeValidated(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := read(origin, noFields, tt.status, fields("Cache-Control", tt.cacheControl, "Etag", `"a"`))
-		if r.Storable != tt.want || !r.Validate || !r.MustRevalidate || r.Sharing != rfc9111.Nobody || r.Reason != rfc9111.ReasonNoCache {
+		if r.Storable != tt.want || !r.Validate || !r.MustRevalidate || r.Shared || r.Reason != rfc9111.ReasonNoCache {
 			t.Errorf("Read(%d, %q) = %+v; want stored %v", tt.status, tt.cacheControl, r, tt.want)
 		}
 		if s := r.At(t0, plain); s.Fresh || s.SWR || s.IfError || s.Offline {
@@ -171,7 +171,7 @@ func TestH3_CredentialsNeedPermission(t *testing.T) {
 		for _, rq := range requests {
 			want := rq.has&^tt.want == 0
 			r := read(tt.p, rq.h, 200, h)
-			if r.Storable != want || (r.Sharing == rfc9111.Anyone) != want {
+			if r.Storable != want || anyone(r) != want {
 				t.Errorf("%s: Read(%v, %q) = %+v; want stored and shared %v", tt.name, rq.h, tt.cacheControl, r, want)
 			}
 			if !want && tt.want == 0 && r.Reason != rq.reason {
@@ -185,7 +185,7 @@ func TestVaryNames(t *testing.T) {
 	p := &rfc9111.Policy{Vary: []string{"x-tenant", "Accept"}, VaryCookies: []string{"lang"}}
 	r := read(p, noFields, 200, fields("Cache-Control", "max-age=60", "Vary", "accept-encoding,, ACCEPT", "Vary", "Foo"))
 	want := []string{"Accept", "Accept-Encoding", "Foo", "X-Tenant", "cookie:lang"}
-	if !slices.Equal(r.Vary, want) {
+	if !slices.Equal(named(r.Vary), want) {
 		t.Errorf("Vary = %q; want %q", r.Vary, want)
 	}
 }
@@ -204,7 +204,6 @@ func TestH2_VarySpelledWithUnderscore(t *testing.T) {
 		{"X_Tenant-Id", true},
 		{"X-Tenant_Id", true},
 		{"X-Old", true},
-		{"X_Tenant", false},
 		{"X_Other", false},
 	} {
 		asked := fields(tt.field, "1")
@@ -214,10 +213,10 @@ func TestH2_VarySpelledWithUnderscore(t *testing.T) {
 			want = append(want, http.CanonicalHeaderKey(tt.field))
 			slices.Sort(want)
 		}
-		if !slices.Equal(r.Vary, want) {
+		if !slices.Equal(named(r.Vary), want) {
 			t.Errorf("%s: Vary = %q; want %q", tt.field, r.Vary, want)
 		}
-		if got := p.MayShare(&r, asked, noFields, plain); got == tt.added {
+		if got := mayShare(p, &r, asked, noFields); got == tt.added {
 			t.Errorf("%s: MayShare with a request without the field = %v; want %v", tt.field, got, !tt.added)
 		}
 	}
@@ -248,8 +247,8 @@ func TestH12_Tags(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := read(origin, noFields, 200, fields("Cache-Control", "max-age=60", "Surrogate-Key", tt.key))
-		if r.Storable != tt.want || (r.Reason == rfc9111.ReasonTags) == tt.want || r.Sharing != rfc9111.Anyone {
-			t.Errorf("%s: Read = %v, %q, %d; want stored %v, and shared", tt.name, r.Storable, r.Reason, r.Sharing, tt.want)
+		if r.Storable != tt.want || (r.Reason == rfc9111.ReasonTags) == tt.want || !anyone(r) {
+			t.Errorf("%s: Read = %v, %q, %v; want stored %v, and shared", tt.name, r.Storable, r.Reason, r.Shared, tt.want)
 		}
 	}
 }

@@ -15,19 +15,15 @@ const cookiePrefix = "cookie:"
 // text/event-stream, and nothing else about Accept.
 const AcceptEvents = "accept:events"
 
-// Forwarding is a name in [Response.Vary] that means all fields by which proxies tell
-// the origin what the client requested: X-Forwarded-Host, -Proto, -Port and the like.
-// Requests match if they have the same of these fields, with the same values. A name
-// alone would not do: a response to a request without the field would be for requests
-// that have it.
-const Forwarding = "x-forwarded:*"
+// codingPrefix begins the names in [Response.Vary] that mean whether a request accepts
+// the content codings that follow.
+const codingPrefix = "coding:"
 
-// vary returns what selects a response with fields h, and whether that is known.
+// vary returns what selects a response with fields h to q, and whether that is known.
 // It is not if Vary has a star, an invalid field name, or a field that a gateway writes.
-// The result includes the forwarding fields in the request fields asked, and those with
-// the plain name of a field that selects: a response that the origin built from them is
-// only for requests that have the same.
-func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
+// The result has, besides what Vary and the policy name, the fields of q with the plain
+// name of one of these, the kinds of fields that count, and a content coding.
+func (p *Policy) vary(h http.Header, q Request, kinds Kinds) ([]string, bool) {
 	var names []string
 	for _, line := range h["Vary"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -50,18 +46,23 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	for _, name := range p.VaryCookies {
 		names = append(names, cookiePrefix+name)
 	}
-	for name := range asked {
-		if p.keepsApart(name) || slices.ContainsFunc(names, func(n string) bool { return plain(n) == plain(name) }) {
+	for name := range q.Fields {
+		if slices.ContainsFunc(names, func(n string) bool { return plain(n) == plain(name) }) {
 			names = append(names, name)
 		}
 	}
+	if coding := contentCoding(h); coding != "" && !slices.Contains(names, "Accept-Encoding") {
+		names = append(names, codingPrefix+coding)
+	}
+	names = append(names, p.countsName(kinds))
 	slices.Sort(names)
 	return slices.Compact(names), true
 }
 
-// Selecting encodes the values that the request fields h have for the names in
-// vary (see [Response.Vary]). The encoding is injective: two requests with the
-// same encoding select the same response (RFC 9111 section 4.1).
+// Selecting encodes the values that a request has for the names in vary (see
+// [Response.Vary]). The encoding is injective: two requests with the same encoding
+// select the same response (RFC 9111 section 4.1). Of the fields of a kind it has a
+// digest.
 //
 // An absent field is "-". Lines are combined and the blanks around commas
 // normalized, except in lines with a quote, and in Authorization and Cookie,
@@ -70,19 +71,26 @@ func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 //
 // Accept, Accept-Encoding and Accept-Language are encoded by what they mean, see
 // preferences: fields that mean the same have the same encoding (H29).
-func Selecting(vary []string, h http.Header) string {
-	return string(AppendSelecting(nil, vary, h))
+func Selecting(vary []string, q *Request) string {
+	return string(AppendSelecting(nil, vary, q))
 }
 
-// AppendSelecting appends Selecting(vary, h) to b.
-func AppendSelecting(b []byte, vary []string, h http.Header) []byte {
+// AppendSelecting appends Selecting(vary, q) to b.
+func AppendSelecting(b []byte, vary []string, q *Request) []byte {
 	for _, name := range vary {
-		b = appendSelecting(b, name, h)
+		b = appendSelecting(b, name, q)
 	}
 	return b
 }
 
-func appendSelecting(b []byte, name string, h http.Header) []byte {
+func appendSelecting(b []byte, name string, q *Request) []byte {
+	if kinds, ok := cutCounts(name); ok {
+		return appendCounts(b, kinds, q)
+	}
+	h := q.Fields
+	if codings, ok := strings.CutPrefix(name, codingPrefix); ok {
+		return append(b, codingValue(codings, h)...)
+	}
 	if cookie, ok := strings.CutPrefix(name, cookiePrefix); ok {
 		c := cookies{lines: h["Cookie"]}
 		for value, ok := c.next(cookie); ok; value, ok = c.next(cookie) {
@@ -90,11 +98,8 @@ func appendSelecting(b []byte, name string, h http.Header) []byte {
 		}
 		return append(b, '-')
 	}
-	switch name {
-	case AcceptEvents:
+	if name == AcceptEvents {
 		return append(b, eventsValue(h)...)
-	case Forwarding:
-		return appendForwarding(b, h)
 	}
 	return appendField(b, name, h)
 }
@@ -141,43 +146,53 @@ func eventsValue(h http.Header) string {
 	return "-"
 }
 
-// appendForwarding appends the encoded value of Forwarding: the name and the value of
-// each field, in the order of the names.
-func appendForwarding(b []byte, h http.Header) []byte {
-	var few [16]string
-	names := few[:0]
-	for name, lines := range h {
-		if len(lines) > 0 && forwarding(name) {
-			names = append(names, name)
-		}
+// contentCoding returns the codings of a response with the fields h, in lower case.
+func contentCoding(h http.Header) string {
+	if len(h["Content-Encoding"]) == 0 {
+		return ""
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		b = appendField(appendValue(b, name), name, h)
-	}
-	return append(b, '-')
+	return strings.ToLower(strings.Join(h["Content-Encoding"], ","))
 }
 
-// cutForwarding removes from the front of s what appendForwarding would append. It
-// counts the fields of h, because it cannot sort them without allocating.
-func cutForwarding(s string, h http.Header) (rest string, ok bool) {
-	n := 0
-	for name, lines := range h {
-		if len(lines) > 0 && forwarding(name) {
-			n++
+// codingValue is the encoded value of a name with codingPrefix: "1:1" if the request
+// accepts all of the codings, "-" if it does not say, and "1:0" if it refuses one. A
+// response with that value goes to no other request.
+func codingValue(codings string, h http.Header) string {
+	lines := h["Accept-Encoding"]
+	if len(lines) == 0 {
+		return "-"
+	}
+	for coding := range strings.SplitSeq(codings, ",") {
+		if coding = trim(coding); coding != "" && coding != "identity" && !acceptsCoding(lines, coding) {
+			return refusesCoding
 		}
 	}
-	for before := ""; n > 0; n-- {
-		var name string
-		if name, s, ok = cutValue(s); !ok || name <= before || !forwarding(name) {
-			return s, false
+	return "1:1"
+}
+
+const refusesCoding = "1:0"
+
+// acceptsCoding reports whether Accept-Encoding with these lines accepts a coding, which
+// is in lower case (RFC 9110 section 12.5.3).
+func acceptsCoding(lines []string, coding string) bool {
+	any := false
+	for _, line := range lines {
+		for member := range strings.SplitSeq(line, ",") {
+			name, parameter, weighted := strings.Cut(member, ";")
+			name, yes := trim(name), true
+			if parameter = trim(parameter); weighted && len(parameter) > 2 && (parameter[0]|0x20) == 'q' && parameter[1] == '=' {
+				q, ok := weight(trim(parameter[2:]))
+				yes = ok && q > 0
+			}
+			switch {
+			case strings.EqualFold(name, coding) || coding == "gzip" && strings.EqualFold(name, "x-gzip"):
+				return yes
+			case name == "*":
+				any = yes
+			}
 		}
-		if s, ok = cutField(s, name, h); !ok {
-			return s, false
-		}
-		before = name
 	}
-	return strings.CutPrefix(s, "-")
+	return any
 }
 
 func appendValue(b []byte, v string) []byte {
@@ -188,19 +203,35 @@ func appendValue(b []byte, v string) []byte {
 // asTheyAre reports whether the lines of a field are not combined.
 func asTheyAre(name string) bool { return name == "Authorization" || name == "Cookie" }
 
-// Matches reports whether Selecting(vary, h) == selected, and allocates nothing.
-func Matches(vary []string, selected string, h http.Header) bool {
+// Matches reports whether Selecting(vary, q) == selected, and allocates nothing for usual
+// requests.
+func Matches(vary []string, selected string, q *Request) bool {
 	for _, name := range vary {
 		var ok bool
-		if selected, ok = cutSelecting(selected, name, h); !ok {
+		if selected, ok = cutSelecting(selected, name, q); !ok {
 			return false
 		}
 	}
 	return selected == ""
 }
 
+// MatchesOne is Matches for one name.
+func MatchesOne(name, selected string, q *Request) bool {
+	rest, ok := cutSelecting(selected, name, q)
+	return ok && rest == ""
+}
+
 // cutSelecting removes from the front of s what appendSelecting would append.
-func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
+func cutSelecting(s, name string, q *Request) (rest string, ok bool) {
+	if kinds, ok := cutCounts(name); ok {
+		return cutOfCounts(s, kinds, q)
+	}
+	h := q.Fields
+	if codings, ok := strings.CutPrefix(name, codingPrefix); ok {
+		value := codingValue(codings, h)
+		rest, ok := strings.CutPrefix(s, value)
+		return rest, ok && value != refusesCoding
+	}
 	if cookie, ok := strings.CutPrefix(name, cookiePrefix); ok {
 		c := cookies{lines: h["Cookie"]}
 		for value, ok := c.next(cookie); ok; value, ok = c.next(cookie) {
@@ -211,11 +242,8 @@ func cutSelecting(s, name string, h http.Header) (rest string, ok bool) {
 		}
 		return strings.CutPrefix(s, "-")
 	}
-	switch name {
-	case AcceptEvents:
+	if name == AcceptEvents {
 		return strings.CutPrefix(s, eventsValue(h))
-	case Forwarding:
-		return cutForwarding(s, h)
 	}
 	return cutField(s, name, h)
 }

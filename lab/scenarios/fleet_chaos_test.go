@@ -36,6 +36,7 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.how, func(t *testing.T) {
+			t.Parallel() // each has its own engine and processes, and mostly waits
 			s := scenarios.BrokenChaos(tt.how, tt.fault, tt.cap)
 			if err := scenario.Missing([]scenario.Scenario{s}); err != nil {
 				if os.Getenv("WEIR_TEST_ENGINES") == "required" {

@@ -62,9 +62,13 @@ func (g gatewaySetup) config() (gateway.Config, error) {
 	for _, u := range g.Upstreams {
 		up.Servers = append(up.Servers, "http://"+u)
 	}
+	coalesce := gateway.CoalesceAnyClient // the load comes from one address as if from many
+	if g.Balance {
+		coalesce = gateway.CoalesceNone
+	}
 	c := gateway.Config{
 		Upstreams: []gateway.Upstream{up},
-		Routes:    []gateway.Route{{Name: "all", NoStore: g.Balance, NoCoalescing: g.Balance}},
+		Routes:    []gateway.Route{{Name: "all", NoStore: g.Balance, Coalesce: coalesce}},
 	}
 	if g.Store == 0 {
 		return c, nil

@@ -14,7 +14,7 @@ import (
 type step struct {
 	name  string
 	after []string      // steps that must have passed; they come before this one
-	first bool          // its tests are about load: what runs beside it gives way to it
+	first bool          // its tests are about load: the other step gives way to it
 	may   time.Duration // how long it may take on two cores; a longer run is reported, and does not fail
 	run   func(ctx context.Context) (note string, err error)
 }

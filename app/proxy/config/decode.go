@@ -298,6 +298,7 @@ func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	switch {
 	case number && quoted && n.Value != none:
 		return v, &mistake{problem: "is a string because of its quotes; remove them"}
+	case tag == "!!bool" && t == reflect.TypeFor[Choice](): // true, false and something between
 	case t.Kind() == reflect.String && tag != "!!str" && tag != "!":
 		return v, &mistake{"is not a string in YAML", "'" + n.Value + "'"}
 	}

@@ -30,7 +30,7 @@ var forms = map[string]form{
 	"path":    {"path", checkPath},
 	"prefix":  {"path or =path", checkPrefix},
 	"method":  {"method", checkMethod},
-	"field":   {"header name", matching(token, "must be the name of a header field")},
+	"field":   {"header name", checkField},
 	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
 	"cookie":  {"cookie name or *", checkCookie},
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, starting with a letter")},
@@ -56,10 +56,39 @@ var forms = map[string]form{
 	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},
 	"event type": {"event type", checkEventText(256, "\r\n", "must be one line of at most 256 bytes")},
 
+	"ignored field": {"header name or *", checkIgnoredField},
+	"field pattern": {"header name, NAME-* or *", checkFieldPattern},
+
 	"readmethod": {"method", checkReadMethod},
 	"media":      {"media type", checkMedia},
 	"pointer":    {"JSON pointer", checkPointer},
 	"condition":  {"JSON pointer = values", checkCondition},
+}
+
+// checkField rejects patterns: a star is allowed in a token, but no list of names matches
+// by it except those that say so.
+func checkField(text string) *mistake {
+	switch {
+	case !token.MatchString(text):
+		return &mistake{problem: "must be the name of a header field"}
+	case strings.Contains(text, "*"):
+		return &mistake{problem: "must be the whole name of a header field: only cache.unkeyed_headers takes patterns"}
+	}
+	return nil
+}
+
+func checkIgnoredField(text string) *mistake {
+	if text == "*" {
+		return nil
+	}
+	return checkField(text)
+}
+
+func checkFieldPattern(text string) *mistake {
+	if name := strings.TrimSuffix(text, "*"); text != "*" && (!token.MatchString(name) || strings.Contains(name, "*")) {
+		return &mistake{problem: "must be the name of a header field, the beginning of one with a star at the end, such as X-Acme-*, or *"}
+	}
+	return nil
 }
 
 var (

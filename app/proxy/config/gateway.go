@@ -129,6 +129,10 @@ var pathMatches = map[string]gateway.PathMatch{
 	"sent": gateway.MatchSent, "normalized": gateway.MatchNormalized, "caseless": gateway.MatchCaseless,
 }
 
+var coalescings = map[Choice]gateway.Coalesce{
+	"true": gateway.CoalesceProven, "any_client": gateway.CoalesceAnyClient, "false": gateway.CoalesceNone,
+}
+
 var replays = map[string]weirhttp.Replay{"fast": weirhttp.ReplayFast, "paced": weirhttp.ReplayPaced}
 
 var priorities = map[string]limit.Priority{
@@ -145,7 +149,7 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 			return reflect.ValueOf(conditions(value))
 		}
 		list := slices.Clone(value)
-		if f.form == "field" {
+		if strings.Contains(f.form, "field") {
 			for i, name := range list {
 				list[i] = http.CanonicalHeaderKey(name)
 			}
@@ -169,6 +173,8 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		if t == reflect.TypeFor[fleet.FailureMode]() {
 			return reflect.ValueOf(failureModes[value])
 		}
+	case Choice:
+		return reflect.ValueOf(coalescings[value])
 	case Duration, Size, Count:
 		if v.Int() == None {
 			v = reflect.ValueOf(f.gatewayNone())

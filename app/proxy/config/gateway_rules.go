@@ -55,7 +55,6 @@ var gatewayRules = []rule{
 	{field: ".Reads[].Ignore", bound: "GraphQL", problem: "is in the document of a GraphQL request, which cannot be ignored", needs: []string{"graphql"}},
 	{field: ".Only[].Field", bound: "one condition", problem: "is a second condition for the same field; write one with all its values, separated by or"},
 	{field: ".Only[].Values", bound: "JSON value", problem: `must have JSON values that every program reads alike, such as 0, true or "low"`},
-	{field: ".Reads[].Identity", bound: "Vary", problem: "must be in cache.vary instead: identity is not for Authorization and Cookie"},
 	{field: ".Events.Share", bound: "Events", problem: "must be true, because other settings of events are set"},
 }
 

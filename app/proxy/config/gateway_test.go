@@ -25,7 +25,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 	}{
 		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
-		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped"}},
+		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped", "Cache.AnyClient"}},
 	} {
 		for _, path := range paths(tt.of, "") {
 			if tt.settings[path] == "" && !slices.Contains(tt.not, path) {
@@ -115,7 +115,7 @@ routes:
 		{"Timeout", r.Timeout, time.Duration(-1)},
 		{"IdleTimeout", r.IdleTimeout, 5 * time.Second},
 		{"Priority", r.Priority, limit.High},
-		{"NoCoalescing", r.NoCoalescing, true},
+		{"Coalesce", r.Coalesce, gateway.CoalesceNone},
 		{"NoReceipt", r.NoReceipt, true},
 		{"NoStore", r.NoStore, true},
 		{"MaxBody", r.MaxBody, int64(1 << 20)},

@@ -57,7 +57,6 @@ routes:
         ignore: [/user]
         only_if: ["/t = 0 or \"a or b\" or absent"]
         max_body: 1MiB
-        identity: [x-customer]
 `)
 	if faults != nil {
 		t.Fatal(faults.Text())
@@ -76,7 +75,7 @@ routes:
 		}
 		r := rules[0]
 		if strings.Join(r.Methods, " ") != "POST QUERY" || r.Types[0] != "application/json" || r.Compare != weirhttp.CompareJSON || r.Ignore[0] != "/user" ||
-			r.MaxBody != 1<<20 || r.Identity[0] != "X-Customer" || len(r.Only) != 1 || r.Only[0].Field != "/t" || !r.Only[0].Absent ||
+			r.MaxBody != 1<<20 || len(r.Only) != 1 || r.Only[0].Field != "/t" || !r.Only[0].Absent ||
 			strings.Join(r.Only[0].Values, "|") != `0|"a or b"` {
 			t.Errorf("%s: rule = %+v", what, r)
 		}

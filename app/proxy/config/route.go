@@ -14,7 +14,7 @@ type Route struct {
 	Query   Query  `yaml:"query" gw:"Query" help:"Which parameters of the query count. The rules apply to the cache key and to the forwarded request, of every method; what remains keeps its spelling."`
 	Reads   []Read `yaml:"reads,omitempty" gw:"Reads" help:"Requests with a body that only read, and are stored and shared like a GET. The first rule that matches applies. QUERY is a read without a rule."`
 	Cache   Cache  `yaml:"cache" help:"What is stored, in addition to what the origin allows."`
-	Share   bool   `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call in flight and share its response if they may."`
+	Share   Choice `yaml:"coalesce" default:"true" enum:"true,any_client,false" gw:"Coalesce" help:"Lets requests wait for a call in flight and share its response if they may. any_client: also if the addresses of their clients differ and no lifetime is stated, because no response depends on them."`
 	Events  Events `yaml:"events" help:"Sharing of event streams (text/event-stream)."`
 	Finish  bool   `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left finish and be stored, instead of canceling it."`
 	Fleet   bool   `yaml:"fleet" default:"true" gw:"!NoFleet" help:"Whether the route takes part in the fleet. With false, its responses and client rates belong to each proxy separately."`
@@ -52,14 +52,13 @@ type Query struct {
 
 // Read declares requests with a body that only read.
 type Read struct {
-	Methods  []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
-	Types    []string `yaml:"types,omitempty" form:"media" gw:"Types" help:"Media types that match, without parameters. Required unless QUERY is the only method; for QUERY none means all."`
-	Compare  string   `yaml:"compare" default:"bytes" enum:"bytes,json" gw:"Compare" help:"When two bodies are the same. bytes: if they have the same bytes. json: if they have the same canonical form (RFC 8785), so that white space, the order of members, escapes and the form of numbers do not count; a body that programs may read differently, such as one with duplicate names, is compared by bytes."`
-	Ignore   []string `yaml:"ignore,omitempty" form:"pointer" gw:"Ignore" help:"JSON fields in which bodies may differ and still be the same: the response to one is served for the other. They are forwarded nevertheless. List only fields that do not change the response. Needs compare: json."`
-	OnlyIf   []string `yaml:"only_if,omitempty" form:"condition" gw:"Only" help:"Conditions for sharing, all of which must hold: a JSON field, =, and the values for which it holds, separated by or; absent stands for a body without the field. A read for which one does not hold is forwarded alone. Needs compare: json."`
-	GraphQL  bool     `yaml:"graphql" default:"false" gw:"GraphQL" help:"A body is a GraphQL request, and a read only if its document has queries alone. A request with a mutation or a subscription invalidates what is stored for its URL, as without a rule. Needs compare: json."`
-	MaxBody  Size     `yaml:"max_body" default:"64KiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Size up to which a body is read and compared. A larger one is forwarded as it arrives, and not shared. Bodies in use count towards server.read_ahead_memory."`
-	Identity []string `yaml:"identity,omitempty" form:"field" gw:"Identity" help:"Request fields whose values keep clients apart, besides X-Api-Key and the others of weirhttp.DefaultIdentity. For Authorization and Cookie use cache.vary."`
+	Methods []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
+	Types   []string `yaml:"types,omitempty" form:"media" gw:"Types" help:"Media types that match, without parameters. Required unless QUERY is the only method; for QUERY none means all."`
+	Compare string   `yaml:"compare" default:"bytes" enum:"bytes,json" gw:"Compare" help:"When two bodies are the same. bytes: if they have the same bytes. json: if they have the same canonical form (RFC 8785), so that white space, the order of members, escapes and the form of numbers do not count; a body that programs may read differently, such as one with duplicate names, is compared by bytes."`
+	Ignore  []string `yaml:"ignore,omitempty" form:"pointer" gw:"Ignore" help:"JSON fields in which bodies may differ and still be the same: the response to one is served for the other. They are forwarded nevertheless. List only fields that do not change the response. Needs compare: json."`
+	OnlyIf  []string `yaml:"only_if,omitempty" form:"condition" gw:"Only" help:"Conditions for sharing, all of which must hold: a JSON field, =, and the values for which it holds, separated by or; absent stands for a body without the field. A read for which one does not hold is forwarded alone. Needs compare: json."`
+	GraphQL bool     `yaml:"graphql" default:"false" gw:"GraphQL" help:"A body is a GraphQL request, and a read only if its document has queries alone. A request with a mutation or a subscription invalidates what is stored for its URL, as without a rule. Needs compare: json."`
+	MaxBody Size     `yaml:"max_body" default:"64KiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Size up to which a body is read and compared. A larger one is forwarded as it arrives, and not shared. Bodies in use count towards server.read_ahead_memory."`
 }
 
 // Cache configures what a route stores.
@@ -78,7 +77,8 @@ type Cache struct {
 	Vary         []string `yaml:"vary,omitempty" form:"field" gw:"Cache.Vary" help:"Request fields that select a separate stored response, in addition to the origin's Vary. If Authorization or Cookie is listed, requests with the same value may share. X-Forwarded-For, Forwarded, Via and X-Request-ID, which the proxy writes itself, cannot be listed; in the origin's Vary they count as *."`
 	VaryCookies  []string `yaml:"vary_cookies,omitempty" form:"token" gw:"Cache.VaryCookies" help:"Cookies that select a separate stored response."`
 	MaxVariants  int      `yaml:"max_variants" default:"32" min:"1" max:"256" gw:"MaxVariants" help:"Responses of one URL that are stored for different values of the fields and cookies that select one. Beyond it, the one that is used least is evicted."`
-	Ignore       []string `yaml:"ignore_headers,omitempty" form:"field" gw:"Cache.IgnoreHeaders" help:"Request fields that are removed before requests are compared and forwarded."`
+	Ignore       []string `yaml:"ignore_headers,omitempty" form:"ignored field" gw:"Cache.IgnoreHeaders" help:"Request fields that are removed before requests are compared and forwarded, so that no response can depend on them. [*] removes everything from GET, HEAD and declared reads but Host, Authorization, Cookie, the fields of a body, what vary names, Accept and its like, conditions, and the names of requests and traces; X-Forwarded-For is then not written either."`
+	Unkeyed      []string `yaml:"unkeyed_headers,omitempty" form:"field pattern" gw:"Cache.UnkeyedHeaders" help:"Request fields that are forwarded as the first request has them, and not compared: a response may go to requests that differ in them. A name, the beginning of names such as X-Acme-*, or *. It never covers Authorization, Cookie, Origin, override_headers, and the forwarded host, scheme, port and prefix."`
 	IgnoreCookie []string `yaml:"ignore_cookies,omitempty" form:"cookie" gw:"Cache.IgnoreCookies" help:"Cookies that are removed before requests are compared and forwarded. * means all except those in vary_cookies."`
 	IgnoreClient bool     `yaml:"ignore_request_directives" default:"false" gw:"Cache.IgnoreRequestDirectives" help:"Ignores Cache-Control of requests, except no-store and only-if-cached."`
 	Targeted     []string `yaml:"targeted" default:"CDN-Cache-Control" form:"field" gw:"Cache.Targeted" help:"Response fields (RFC 9213) that take precedence over Cache-Control. The first valid one in this order wins."`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -114,6 +115,9 @@ func (f *field) valueSchema(t reflect.Type) map[string]any {
 		s["type"] = "string"
 		if f.enum != nil {
 			s["enum"] = f.enum
+			if slices.Contains(f.enum, "true") {
+				s["type"], s["enum"] = []string{"string", "boolean"}, asYAML(f.enum)
+			}
 		}
 	}
 	return s
@@ -208,4 +212,18 @@ func (f *field) label() string {
 		return strings.Join(f.enum, ", ")
 	}
 	return list + forms[f.form].label
+}
+
+// asYAML returns texts as YAML reads them: true and false are booleans.
+func asYAML(texts []string) []any {
+	var values []any
+	for _, text := range texts {
+		switch text {
+		case "true", "false":
+			values = append(values, text == "true")
+		default:
+			values = append(values, text)
+		}
+	}
+	return values
 }

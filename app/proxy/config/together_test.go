@@ -42,7 +42,7 @@ var parts = map[string][]string{
 	"route.request": {"set: {Host: x, Connection: y}", "remove: [a b]", "set_from_file: {Connection: ../good.token}", "set: {A:b}"},
 	"read": {
 		"ignore: [/a]", "ignore: [/a, b]", "only_if: [/a = 0, /a = 1], compare: json", "only_if: [/a = 0]", "graphql: true",
-		"graphql: true, compare: json, ignore: [/query/x]", "identity: [Cookie]", "compare: jsn, ignore: [/b]", "compre: json, ignore: [/b]", "methods: [PUT]", "types: [x]",
+		"graphql: true, compare: json, ignore: [/query/x]", "compare: jsn, ignore: [/b]", "compre: json, ignore: [/b]", "methods: [PUT]", "types: [x]",
 	},
 	"events": {"ttl: 10m", "replay: fst", "end_type: \"\""},
 }
@@ -214,5 +214,5 @@ func TestH4_FaultsHaveNoGoNames(t *testing.T) {
 	}
 	check(one + "routes: [{name: a, budget: {units: 5}}]")
 	check(one + "routes: [{name: a, cost: {units: 1}, budget: {units: 5, fleet: true}, client_budget: {units: 5, fleet: true, by: \"header:A\"}, cache: {ignore_headers: [a]}}]")
-	check(one + "routes: [{name: a, reads: [{compare: json}, {types: [a/b], identity: [authorization]}]}]")
+	check(one + "routes: [{name: a, reads: [{compare: json}, {types: [a/b], methods: [PUT]}]}]")
 }

@@ -77,6 +77,17 @@ func (c Count) MarshalYAML() (any, error) {
 	return int(c), nil
 }
 
+// A Choice is one of several words, of which true and false are booleans in YAML.
+type Choice string
+
+// MarshalYAML writes c in the form in which it is read.
+func (c Choice) MarshalYAML() (any, error) {
+	if c == "true" || c == "false" {
+		return c == "true", nil
+	}
+	return string(c), nil
+}
+
 // A mistake is a problem with a value, and what was probably meant.
 type mistake struct{ problem, suggestion string }
 

@@ -36,6 +36,8 @@ type Forwarder struct {
 	// Trusted reports whether the peer's X-Forwarded-For, -Proto, -Host and
 	// Forwarded are trusted. nil trusts no peer.
 	Trusted func(*http.Request) bool
+	// HidesAddress: no X-Forwarded-For is written.
+	HidesAddress bool
 	// Path maps the path of a request to that of the servers. What it cannot map gets 400.
 	// If it strips a prefix, X-Forwarded-Prefix names that.
 	Path Path

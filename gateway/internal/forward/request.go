@@ -79,7 +79,7 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 		h["User-Agent"] = nil // otherwise net/http sends its own
 	}
 	h["Via"] = append(slices.Clip(h["Via"]), f.via(r.ProtoMajor, r.ProtoMinor))
-	setForwarded(h, r, trusted)
+	setForwarded(h, r, trusted, f.HidesAddress)
 	if f.Path.Strip != "" {
 		outer := slices.Clip(h["X-Forwarded-Prefix"]) // of trusted proxies
 		h["X-Forwarded-Prefix"] = []string{strings.Join(append(outer, f.Path.Strip), ", ")}
@@ -151,12 +151,23 @@ func DropForwarded(r *http.Request, trusted func(*http.Request) bool) *http.Requ
 	return out
 }
 
-// describesClient reports whether the field name describes the client: Forwarded or
-// X-Forwarded-*, perhaps with "_" for "-".
+var addressFields = func() map[string]bool {
+	set := make(map[string]bool)
+	for _, name := range weirhttp.AddressFields() {
+		set[name] = true
+	}
+	return set
+}()
+
+// describesClient reports whether the field name describes the client: Forwarded,
+// X-Forwarded-*, or one of those that have its address, perhaps with "_" for "-".
 func describesClient(name string) bool {
 	const forwarded, prefix = "forwarded", "x-forwarded-"
 	if len(name) < len(forwarded) {
 		return false
+	}
+	if addressFields[name] || strings.IndexByte(name, '_') >= 0 && addressFields[plain(name)] {
+		return true
 	}
 	switch name[0] | 0x20 {
 	case 'f':
@@ -183,14 +194,15 @@ func drops(name string, trusted bool) bool {
 	return !trusted || strings.IndexByte(name, '_') >= 0
 }
 
-// setForwarded sets the fields that describe the client.
-func setForwarded(h http.Header, r *http.Request, trusted bool) {
+// setForwarded sets the fields that describe the client; its address only if that is not
+// hidden.
+func setForwarded(h http.Header, r *http.Request, trusted, hidden bool) {
 	for name := range h {
 		if describesClient(name) && drops(name, trusted) {
 			delete(h, name)
 		}
 	}
-	if peer, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+	if peer, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && !hidden {
 		chain := strings.Join(append(slices.Clip(h["X-Forwarded-For"]), peer), ", ")
 		h["X-Forwarded-For"] = []string{chain}
 		if v, ok := h["Forwarded"]; ok {
