@@ -62,14 +62,14 @@ func (r *run[K, V]) keys(held []*entry[V]) (keys []K, prev []Previous[V]) {
 	return keys, prev
 }
 
-// held returns the entry that memory, or else the fleet, has for the key of the
-// ith flight; nil if neither has one.
+// held returns the entry that memory or the fleet has for the key of the ith flight, the
+// newer one if both do; nil if neither has one.
 func (r *run[K, V]) held(i int) *entry[V] {
 	e := r.g.lookup(r.l.Flights()[i].Key)
-	if e == nil && len(r.lookups) > 0 {
-		e = r.lookups[i].prior
+	if len(r.lookups) == 0 || r.lookups[i].prior == nil || e.replaces(r.lookups[i].prior) && e.kind != kindFailure {
+		return e
 	}
-	return e
+	return r.lookups[i].prior
 }
 
 // previous returns what the function receives about e, which may be nil.

@@ -107,6 +107,12 @@ func (e *entry[V]) servesOnError(now instant) bool {
 	return e != nil && e.kind == kindValue && now < e.errorUntil
 }
 
+// replaces reports whether e, which may be nil, is as new as other, which may be nil, or
+// has what other has not: the memo of a failure without a value.
+func (e *entry[V]) replaces(other *entry[V]) bool {
+	return e != nil && (other == nil || e.kind == kindFailure || e.loadedAt >= other.loadedAt)
+}
+
 // failing returns the memo that stops loads of the entry's key now, or nil.
 func (e *entry[V]) failing(now instant) *memo {
 	if e == nil || e.extra == nil || e.extra.memo.err == nil || now >= e.extra.memo.until {

@@ -299,7 +299,7 @@ func (c *call[K, V]) refused() error {
 func (c *call[K, V]) enterLocked() {
 	if !c.entered {
 		c.entered, c.seq = true, c.g.seq
-		if c.g.fleet != nil {
+		if c.g.fleet != nil && c.came == 0 {
 			c.came = c.g.clock()
 		}
 	}

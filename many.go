@@ -49,7 +49,8 @@ func (g *Guard[K, V]) GetManySeq(ctx context.Context, keys []K) iter.Seq2[K, Res
 type many[K comparable, V any] struct {
 	g       *Guard[K, V]
 	ctx     context.Context
-	policy  Policy // of each call: that of Refresh, or the zero Policy
+	policy  Policy  // of each call: that of Refresh, or the zero Policy
+	came    instant // in a fleet: when the first of its calls entered
 	results map[K]Result[V]
 	counted map[K]bool       // keys in again that already waited for a load
 	calls   []manyCall[K, V] // of the keys that are not in memory
@@ -90,6 +91,9 @@ func (m *many[K, V]) begin(keys []K) {
 	missing := m.fromMemory(keys)
 	if len(missing) == 0 {
 		return
+	}
+	if m.g.fleet != nil && m.came == 0 {
+		m.came = m.g.clock()
 	}
 	begun := false
 	defer func() {
@@ -155,7 +159,7 @@ func (m *many[K, V]) await(c *manyCall[K, V]) {
 	} else {
 		ok = c.awaitOn(c.joined, &r)
 	}
-	if ok {
+	if ok && c.fits(r) {
 		m.results[c.key] = handOn(m.ctx, m.g, r)
 		return
 	}
@@ -215,7 +219,7 @@ type missing[K comparable, V any] struct {
 
 // call returns a call for key.
 func (m *many[K, V]) call(key K) call[K, V] {
-	return call[K, V]{g: m.g, ctx: m.ctx, key: key, policy: m.policy, forced: m.policy.Bypass, counted: m.counted[key]}
+	return call[K, V]{g: m.g, ctx: m.ctx, key: key, policy: m.policy, forced: m.policy.Bypass, counted: m.counted[key], came: m.came}
 }
 
 // turnedCall is a call whose load is queued longer than the call can wait.

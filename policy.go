@@ -152,12 +152,13 @@ func (c *call[K, V]) softTimeout() time.Duration {
 	return max(choose(c.policy.SoftTimeout, c.g.o.SoftTimeout), 0)
 }
 
-// fits reports whether the call's policy accepts r, the answer of a flight. The
-// Tier may have answered the flight, for callers that accept more.
+// fits reports whether the call accepts r, the answer of a flight. The Tier may have
+// answered the flight, for callers that accept more: a value from before the call is no
+// result of a load to a forced call.
 func (c *call[K, V]) fits(r Result[V]) bool {
 	p := &c.policy
 	if r.Source != FromTier || r.Age <= time.Duration(c.g.clock()-c.came) { // loaded since the call began
 		return true
 	}
-	return (p.MaxAge <= 0 || r.Age <= p.MaxAge) && !(p.NoStale && r.State == StateStale)
+	return !p.Bypass && (p.MaxAge <= 0 || r.Age <= p.MaxAge) && !(p.NoStale && r.State == StateStale)
 }

@@ -202,7 +202,7 @@ func (g *Guard[K, V]) fail(l *inflight.Load[K, outcome[V]], err error) {
 }
 
 // fallBackOn puts e, the entry of the ith flight's key, into memory in case the
-// load fails, unless memory has an entry. e may be nil.
+// load fails, unless memory has one that is as new. e may be nil.
 func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	g, f := r.g, r.l.Flights()[i]
 	now := g.clock()
@@ -213,8 +213,12 @@ func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	tags := tagNames(e.extra.tags)
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(f.Key) != nil || r.lookups[i].sub.Overtaken(e.fence()) {
+	had := g.lookup(f.Key)
+	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || had.replaces(e) || r.lookups[i].sub.Overtaken(e.fence()) {
 		return
+	}
+	if had != nil && had.extra != nil {
+		c.extra.memo = had.extra.memo // the source is the same
 	}
 	c.extra.tags = nil
 	c.setTags(g.internLocked(tags), r.l.Seq)

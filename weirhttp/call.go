@@ -115,8 +115,12 @@ func (c *call) alone() bool {
 	return c.q.Credentials&^admits != 0
 }
 
-// leads reports whether c may start a flight.
+// leads reports whether c may start a flight, for which its conditions and its range are
+// removed.
 func (c *call) leads() bool {
+	if (c.q.Conditional || c.q.Range) && !c.mayChange(conditions...) {
+		return false
+	}
 	return c.gets() && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.due || c.validates())
 }
 
@@ -126,8 +130,14 @@ func (c *call) gets() bool { return c.r.Method != http.MethodHead }
 // validates reports whether a call for c revalidates the stored response. It does so
 // if that has a validator.
 func (c *call) validates() bool {
-	return c.stale != nil && !c.q.NoStore && c.gets() && validatable(c.stale)
+	return c.stale != nil && !c.q.NoStore && c.gets() && validatable(c.stale) && c.mayChange(conditions...)
 }
+
+// conditions are the fields that weir changes on a forwarded request.
+var conditions = []string{"Range", "If-Range", "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since"}
+
+// mayChange reports whether no signature of c's request may cover these fields.
+func (c *call) mayChange(names ...string) bool { return c.q.MayChange(c.r.URL.RawQuery, names...) }
 
 // validatable reports whether s has a validator.
 func validatable(s *responses.Stored) bool {

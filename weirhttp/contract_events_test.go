@@ -473,6 +473,19 @@ func TestH33_FreshnessCountsFromTheEnd(t *testing.T) {
 
 // An incomplete stream goes to its clients as it is, and is not stored; the next
 // request begins a new one.
+// A stream that ended before its first event may have been cut off there.
+func TestH33_AStreamWithoutAnEventIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := sharedEvents
+		o.Events.End, o.Events.EndType = "", ""
+		s := open(t, h1, o, streaming([]string{": connected\n\n"}))
+		for range 2 {
+			s.do(s.events(t.Context(), "/a")).want(t, 200, ": connected\n\n")
+		}
+		s.wantCalls(2)
+	})
+}
+
 func TestH33_AnIncompleteStreamIsNotStored(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -414,6 +415,31 @@ func TestH29_AGapThatIsNotFilled(t *testing.T) {
 					t.Errorf("got %d bytes; want all", len(r.body))
 				}
 			})
+		})
+	}
+}
+
+// A range that the client has signed reaches the origin as it is, although a part of it is
+// stored, and so do conditions.
+func TestH29_SignedFieldsAreNotChanged(t *testing.T) {
+	for name, signature := range map[string][]string{
+		"a signature of its author": {"X-Acme-Signature", "x"},
+		"RFC 9421":                  {"Signature-Input", `s=("range" "if-none-match")`, "Signature", "s=:eA==:"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &film{size: 10000, version: 1}
+			var got []string
+			s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+				got = append(got, r.Header.Get("Range")+r.Header.Get("If-None-Match"))
+				f.ServeHTTP(w, r)
+			})
+			s.get("/a", "Range", "bytes=0-99")
+			synctest.Wait()
+			s.get("/a", append(signature, "Range", "bytes=50-199")...).want(t, 206, f.bytes(1)[50:200])
+			s.get("/a", append(signature, "If-None-Match", `"x"`)...)
+			if want := []string{"bytes=0-99", "bytes=50-199", `"x"`}; !slices.Equal(got, want) {
+				t.Errorf("%s: the origin got %q; want %q", name, got, want)
+			}
 		})
 	}
 }

@@ -218,8 +218,11 @@ func (e *events) ends() error {
 	return nil
 }
 
-// storable reports whether a stream that has ended without an error may be stored.
-func (e *events) storable() bool { return e == nil || e.scan.Between() && !e.scan.Incomplete() }
+// storable reports whether a stream that has ended without an error may be stored: not
+// one without an event, which may have been cut off before the first.
+func (e *events) storable() bool {
+	return e == nil || e.scan.Some() && e.scan.Between() && !e.scan.Incomplete()
+}
 
 // stored builds the stored response of a stream that has just ended, or of any other
 // body.

@@ -237,12 +237,14 @@ func (f *flight) failLocked(err error) bool {
 // if f has already failed.
 func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
 	h, c := f.group.handler, f.group.handler.cache
-	c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn)
 	c.mu.Lock()
 	if f.turned {
 		c.mu.Unlock()
 		return false
 	}
+	// With the group below, under one lock: a request that knows one of them only would not
+	// find f.
+	c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn)
 	f.turned = true
 	f.keeps = resp.Storable
 	waiting := f.waiting

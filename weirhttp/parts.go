@@ -95,7 +95,7 @@ func gapOf(p *responses.Stored, first, last int64) *gap {
 // gap returns what a call for c has to ask for to complete the range that c requests,
 // or nil if c is forwarded as it is.
 func (c *call) gap() *gap {
-	if !c.q.Range || c.stale != nil || !c.stores() {
+	if !c.q.Range || c.stale != nil || !c.stores() || !c.mayChange("Range", "If-Range") {
 		return nil
 	}
 	p := c.h.part(c.key, c.q, time.Now())
@@ -111,7 +111,7 @@ func (c *call) gap() *gap {
 
 // gap returns what the call of f has to ask for to complete the whole body, or nil.
 func (f *flight) gap() *gap {
-	if f.stale != nil || f.pinned {
+	if f.stale != nil || f.pinned || !f.q.MayChange(f.req.URL.RawQuery, "Range", "If-Range") {
 		return nil
 	}
 	h := f.group.handler

@@ -381,7 +381,7 @@ func TestH32_GraphQL(t *testing.T) {
 	s.wantCalls(1)
 	for i, body := range []string{
 		mutation, `{"query":"query Q { a } mutation M { b }","operationName":"M"}`, `[{"query":"{ a }"}]`, `{"id":"x"}`,
-		`{"query":"{ a }","query":"mutation { a }"}`, `{"query":1}`, `not JSON`,
+		`{"query":"{ a }","query":"mutation { a }"}`, `{"query":"{ a }","Query":"mutation { a }"}`, `{"query":1}`, `not JSON`,
 	} {
 		s.post(query)
 		s.post(body)

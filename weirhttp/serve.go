@@ -274,7 +274,7 @@ func asked(r *http.Request, h http.Header, received time.Time, size int64) *http
 	if len(tags) > 1 {
 		out.Header["If-None-Match"] = []string{strings.Join(tags, ", ")}
 	}
-	if len(lines) == 0 || r.Method != http.MethodGet || !rfc9111.DatedRange(r.Header, h, received) {
+	if len(lines) == 0 || r.Method != http.MethodGet || !rfc9111.RangeHolds(r.Header, h, received) {
 		return &out
 	}
 	switch value, ok := rfc9111.Ranges(lines, size); {

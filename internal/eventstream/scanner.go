@@ -40,7 +40,7 @@ type Scanner struct {
 	hasData bool // it has a data field
 	cut     bool // data exceeds its bound
 
-	ended, incomplete bool
+	ended, incomplete, some bool
 }
 
 // A line is the line being read.
@@ -152,6 +152,7 @@ func (s *Scanner) endLine() {
 // dispatch ends an event. One without data is not an event.
 func (s *Scanner) dispatch() {
 	if s.hasData {
+		s.some = true
 		kind := string(s.kind)
 		if kind == "" {
 			kind = "message"
@@ -172,6 +173,9 @@ func (s *Scanner) Ended() bool { return s.ended && s.Between() }
 // Between reports whether the stream so far ends between two events: with a line end,
 // and without a field of an event that was not dispatched.
 func (s *Scanner) Between() bool { return !s.line.begun && !s.hasData && len(s.kind) == 0 }
+
+// Some reports whether there was an event so far.
+func (s *Scanner) Some() bool { return s.some }
 
 // Incomplete reports whether an event so far makes the stream incomplete.
 func (s *Scanner) Incomplete() bool { return s.incomplete }

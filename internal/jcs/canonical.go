@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -214,9 +215,37 @@ func (p *parser) object(n *node, depth int) error {
 	}
 }
 
+// alike reports whether two members have different names that are the same in another
+// case. Some programs read either as the other (Go's encoding/json).
+func alike(all []member) bool {
+	plain := func(name string) bool {
+		for i := range len(name) {
+			if c := name[i]; c >= 0x80 || c >= 'A' && c <= 'Z' {
+				return false
+			}
+		}
+		return true
+	}
+	if len(all) < 2 || !slices.ContainsFunc(all, func(m member) bool { return !plain(m.name) }) {
+		return false
+	}
+	seen := make(map[string]string, len(all))
+	for _, m := range all {
+		folded := strings.ToLower(strings.ToUpper(m.name))
+		if other, ok := seen[folded]; ok && other != m.name {
+			return true
+		}
+		seen[folded] = m.name
+	}
+	return false
+}
+
 // arrange writes the members of an object, which stand from start on without
 // separators, in the order of their names.
 func (p *parser) arrange(start int, all []member) error {
+	if alike(all) {
+		return fail("an object has two names that differ only in case")
+	}
 	slices.SortFunc(all, func(a, b member) int { return compareUTF16(a.name, b.name) })
 	sorted := make([]byte, 0, len(p.out)-start+len(all)+2)
 	sorted = append(sorted, '{')

@@ -203,3 +203,15 @@ func FuzzCanonical(f *testing.F) {
 		}
 	})
 }
+
+// Programs that fold case read either of two such names: which of them counts is not known.
+func TestNamesThatDifferOnlyInCaseHaveNoForm(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"query":1,"Query":2}`: false, `{"a":{"x":1,"X":2}}`: false, `{"key":1,"\u212aey":2}`: false, `{"s":1,"\u017f":2}`: false,
+		`{"query":1,"Query2":2}`: true, `{"A":1,"B":2}`: true, `[{"a":1},{"A":1}]`: true,
+	} {
+		if _, err := jcs.Canonical([]byte(text), nil); (err == nil) != ok {
+			t.Errorf("Canonical(%s) = %v; want a form: %v", text, err, ok)
+		}
+	}
+}

@@ -14,8 +14,8 @@ import (
 type list struct {
 	all   []*Stored
 	union []string // the fields by which one of all varies and another does not, see fits
-	size  int64  // the sum of the variants' sizes
-	claim uint32 // its weight in the cache, in units; putLocked explains when that exceeds size
+	size  int64    // the sum of the variants' sizes
+	claim uint32   // its weight in the cache, in units; putLocked explains when that exceeds size
 }
 
 // nothing is the list of a key that is not in the cache.

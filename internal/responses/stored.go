@@ -20,7 +20,7 @@ type Stored struct {
 	rfc9111.Response
 	Selected string // rfc9111.Selecting(Vary, its request)
 	Stale    string // likewise for StaleVary; empty if that is
-	Names    Names       // of the fields of its request
+	Names    Names  // of the fields of its request
 	// Asked is its request, for Put alone. nil: Vary is complete.
 	Asked  *rfc9111.Request
 	Proof  string      // of the body of its request, see Key.Body; the other half of the digest

@@ -143,6 +143,8 @@ func nextMember(s string, last member) (m member, rest string) {
 		m.value, s = s[:n], s[n:]
 	case !isBlank(s[0]):
 		m.junk = true
+		// A value that is quoted as a whole may mean the directives in it.
+		m.broken = m.name == "" && s[0] == '"'
 		for n = 0; n < len(s) && !isBlank(s[n]) && !isComma(s[n]) && s[n] != '"'; n++ {
 		}
 		if s = s[n:]; strings.HasPrefix(s, `"`) {

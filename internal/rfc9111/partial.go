@@ -114,18 +114,18 @@ func strongDate(h http.Header, received time.Time) string {
 	return trim(h["Last-Modified"][0])
 }
 
-// DatedRange reports whether a date in If-Range of a request with fields h lets Range
-// apply to a complete response with fields stored that was received at received: it is
-// the Last-Modified of that, to the letter, and a strong validator (RFC 9110 section
-// 13.1.5). It reports true if there is no such date.
-func DatedRange(h, stored http.Header, received time.Time) bool {
+// RangeHolds reports whether the If-Range of a request with fields h lets Range apply to a
+// complete response with fields stored that was received at received: it is its ETag, or
+// its Last-Modified, to the letter, and a strong validator (RFC 9110 section 13.1.5). It
+// reports true if there is none.
+func RangeHolds(h, stored http.Header, received time.Time) bool {
 	lines := h["If-Range"]
 	if len(lines) == 0 {
 		return true
 	}
 	with := trim(lines[0])
 	if strings.HasPrefix(with, `"`) || strings.HasPrefix(with, "W/") {
-		return true
+		return len(lines) == 1 && len(stored["Etag"]) == 1 && with == StrongValidator(stored)
 	}
 	return len(lines) == 1 && with != "" && with == strongDate(stored, received)
 }

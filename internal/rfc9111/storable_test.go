@@ -66,6 +66,7 @@ func TestH10_WhatIsNotStored(t *testing.T) {
 		{"no-store in the middle", nil, []string{"Cache-Control", "public no-store " + fresh}, rfc9111.ReasonNoStore},
 		{"private after a missing comma", nil, []string{"Cache-Control", "public private, " + fresh}, rfc9111.ReasonPrivate},
 		{"private after a value", nil, []string{"Cache-Control", fresh + ", x=1 private"}, rfc9111.ReasonPrivate},
+		{"quoted as a whole", nil, []string{"Cache-Control", `"private, max-age=600"`}, rfc9111.ReasonNoStore},
 		{"private after a quoted value", nil, []string{"Cache-Control", fresh + `, no-cache="a" private`}, rfc9111.ReasonPrivate},
 		{"private after a quoted value, no blank", nil, []string{"Cache-Control", fresh + `, x="a"private`}, rfc9111.ReasonPrivate},
 		{"private after junk", nil, []string{"Cache-Control", fresh + `, x@"a,b"y private`}, rfc9111.ReasonPrivate},
