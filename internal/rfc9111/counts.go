@@ -114,7 +114,8 @@ var known = func() map[string]Kinds {
 			X-Cloud-Trace-Context X-Amzn-Trace-Id X-Amz-Cf-Id Cf-Ray X-Azure-Ref Fly-Request-Id X-Vercel-Id X-Varnish
 			X-Envoy-Attempt-Count X-Envoy-Expected-Rq-Timeout-Ms X-Envoy-Decorator-Operation
 			X-Envoy-Peer-Metadata X-Envoy-Peer-Metadata-Id
-			X-Request-Start X-Queue-Start X-Timer Connect-Time Total-Route-Time Via Cdn-Loop`},
+			X-Request-Start X-Queue-Start X-Timer Connect-Time Total-Route-Time Via Cdn-Loop
+			Weir-Job-Attempt Weir-Job-Fence`},
 		// Conditions and directives, which are evaluated for each request. If-* are in kind.
 		{0, `Range Cache-Control Pragma Content-Length`},
 		{0, strings.Join(programs, " ")},
@@ -228,25 +229,44 @@ func (q *Request) counts(kinds Kinds, name string, lines []string) []string {
 	case kind&kinds == 0:
 		return nil
 	case name == "Baggage":
-		return ownBaggage(lines)
+		return members(lines, func(m string) bool { return !ofTracer(m) })
+	case name == "Prefer":
+		return members(lines, asksForAForm)
 	case q.Read && (name == "Idempotency-Key" || strings.HasPrefix(name, "Content-")): // the fields of the body are in the key
 		return nil
 	}
 	return lines
 }
 
-// ownBaggage returns the members of Baggage (W3C) that belong to no tracer. Those of
-// Sentry and Datadog change with each request.
-func ownBaggage(lines []string) []string {
-	var own []string
+// members returns the members of a list that count.
+func members(lines []string, counts func(member string) bool) []string {
+	var all []string
 	for _, line := range lines {
 		for member := range strings.SplitSeq(line, ",") {
-			if member = trim(member); member != "" && !strings.HasPrefix(member, "sentry-") && !strings.HasPrefix(member, "dd-") && !strings.HasPrefix(member, "_dd.") {
-				own = append(own, member)
+			if member = trim(member); member != "" && counts(member) {
+				all = append(all, member)
 			}
 		}
 	}
-	return own
+	return all
+}
+
+// ofTracer reports whether a member of Baggage (W3C) belongs to Sentry or Datadog, whose
+// members change with each request.
+func ofTracer(member string) bool {
+	return strings.HasPrefix(member, "sentry-") || strings.HasPrefix(member, "dd-") || strings.HasPrefix(member, "_dd.")
+}
+
+// asksForAForm reports whether a preference (RFC 7240) asks for another form of the
+// response, and not for when to respond, or how strictly to read the request.
+func asksForAForm(member string) bool {
+	name, _, _ := strings.Cut(member, ";")
+	name, _, _ = strings.Cut(name, "=")
+	switch strings.ToLower(trim(name)) {
+	case "respond-async", "wait", "handling":
+		return false
+	}
+	return true
 }
 
 // digestSize is the length of the digest of what counts.

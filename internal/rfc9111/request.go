@@ -3,6 +3,7 @@ package rfc9111
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -202,9 +203,9 @@ func (q *Request) pragma(lines []string) {
 	}
 }
 
-// inBytes reports whether the lines of a Range field are one range in bytes.
+// inBytes reports whether the lines of a Range field are in bytes.
 func inBytes(lines []string) bool {
-	return len(lines) == 1 && hasPrefixFold(skipBlanks(lines[0]), "bytes=")
+	return !slices.ContainsFunc(lines, func(line string) bool { return !hasPrefixFold(skipBlanks(line), "bytes=") })
 }
 
 // wantsEvents reports whether text/event-stream is among the types of Accept.

@@ -122,6 +122,8 @@ func TestH2_WithoutFreshnessFieldsMustBeEqual(t *testing.T) {
 		{[]string{"Accept", "text/html", "Baggage", "sentry-trace_id=1, sentry-sampled=true"}, true},
 		{[]string{"Accept", "text/html", "Baggage", "sentry-trace_id=1, tenant=a"}, false},
 		{[]string{"Accept", "text/html", "Via", "1.1 a"}, true},
+		{[]string{"Accept", "text/html", "Prefer", "respond-async, wait=10"}, true},
+		{[]string{"Accept", "text/html", "Prefer", "wait=10, return=minimal"}, false},
 		{[]string{"Accept", "text/html", "Sec-Fetch-Mode", "cors", "Sec-Ch-Ua-Mobile", "?1"}, true},
 		{[]string{"Accept", "text/html", "Cache-Control", "max-age=0", "Pragma", "no-cache"}, true},
 		{[]string{"Accept", "text/html", "If-None-Match", `"a"`, "Range", "bytes=0-1", "If-Range", `"a"`}, true},

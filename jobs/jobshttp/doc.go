@@ -45,7 +45,7 @@ Any client that has the address of its job, which cannot be guessed, can access 
 # What the handler receives
 
 The original request, from one of the [Workers], which can be in another program.
-Idempotency-Key is the client's, or the job's ID; Weir-Job-Attempt and Weir-Job-Fence
+Idempotency-Key is the client's, or, unless the request is safe, the job's ID; Weir-Job-Attempt and Weir-Job-Fence
 identify the attempt, and increase. Prefer, Range and connection fields are
 removed, and in safe requests also conditions (If-*): they concern a response that
 no client is waiting for. Request trailers are dropped.

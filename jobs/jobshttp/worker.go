@@ -119,7 +119,8 @@ func (rt *Route) attempt(ctx, stopping context.Context, job *jobs.Job[Request]) 
 	if header == nil {
 		header = http.Header{}
 	}
-	if header["Idempotency-Key"] == nil {
+	// A safe request needs none, and a cache keeps the responses to different keys apart.
+	if header["Idempotency-Key"] == nil && !isSafe(job.Input.Method) {
 		header.Set("Idempotency-Key", `"`+job.ID+`"`)
 	}
 	header.Set(attemptField, strconv.Itoa(job.Attempt))

@@ -25,8 +25,10 @@ const (
 var firstVersions = []earlier{
 	// The oldest formats of jobs and of a fleet, without cache.dir.
 	{"ae6212dbe63383d32154df021b65ff4fc24c59cc", withFolder},
-	// The first version with cache.dir.
-	{"325dc0613fdac36d1951921a3d30b7041b744d17", before},
+	// The first version with cache.dir, whose responses this one does not find.
+	{"325dc0613fdac36d1951921a3d30b7041b744d17", before + "|" + withFolder},
+	// The first version that compares what counts (decision 0090).
+	{"2b2fc06c826d8797402342cc2d62bc68492e9741", before},
 }
 
 // buildEarlier builds the earlier version that the tests of all modules run beside this one.
