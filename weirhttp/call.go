@@ -283,6 +283,7 @@ func (f *flight) start(r *http.Request) {
 		}
 	}
 	f.q.Fields = f.req.Header
+	f.q.From(f.req)
 	if f.pinned {
 		f.ownDirectives()
 	}

@@ -111,7 +111,7 @@ func (h *Handler) sharesEvents(r *http.Request) bool { return h.o.Events.Share &
 // with each such request of an EventSource.
 func (h *Handler) readRequest(r *http.Request) rfc9111.Request {
 	q := h.policy.ReadRequest(r.Header)
-	h.identify(&q, r)
+	q.From(r)
 	if q.Streams && h.o.Events.TTL > 0 && h.sharesEvents(r) {
 		q.NoCache = false
 		if q.MaxAge == 0 {
@@ -119,21 +119,6 @@ func (h *Handler) readRequest(r *http.Request) rfc9111.Request {
 		}
 	}
 	return q
-}
-
-// identify sets by what q, parsed from r, is compared besides its fields.
-func (h *Handler) identify(q *rfc9111.Request, r *http.Request) {
-	address, certificate, identity := r.RemoteAddr, []byte(nil), ""
-	if i := strings.LastIndexByte(address, ':'); i >= 0 {
-		address = address[:i]
-	}
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		certificate = r.TLS.PeerCertificates[0].Raw
-	}
-	if h.o.Identity != nil {
-		identity = h.o.Identity(r)
-	}
-	q.Of(address, certificate, identity)
 }
 
 // rulesNow returns the policy by which responses are judged.

@@ -198,6 +198,9 @@ func (l *fleetLookup) read(r reply) *responses.Stored {
 	if !resp.Storable || resp.Validate || !fits {
 		return nil
 	}
+	if r.level == 1 {
+		resp.Vary = slices.Clone(l.names) // what kept it apart there keeps it apart here
+	}
 	resp.Age = r.wire.Age + max(r.Value.TTL-r.Entry.Fresh, 0)
 	if events != nil && events.fromEnd {
 		resp.Lifetime = resp.Age + min(r.Entry.Fresh, resp.Lifetime)

@@ -24,7 +24,7 @@ const maxPromoted = 256 << 10
 // that a version with more of them does not start cold. Nor does Gateway: all Handlers of
 // a folder have it, or none.
 func rulesOf(p rfc9111.Policy) uint64 {
-	p.Gateway = false
+	p.Gateway, p.Identify = false, nil
 	var text []byte
 	for v, i := reflect.ValueOf(p), 0; i < v.NumField(); i++ {
 		if f := v.Field(i); !f.IsZero() {

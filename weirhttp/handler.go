@@ -90,7 +90,7 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	if h.eventRules = o.Events.rules(); o.Events.Share {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
-	h.policy.Gateway = o.Gateway
+	h.policy.Gateway, h.policy.Identify = o.Gateway, o.Identity
 	if private {
 		h.policy.Private = true
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), "Authorization", "Cookie")

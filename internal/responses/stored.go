@@ -18,9 +18,10 @@ import (
 // while Put runs. After Put, only the fields documented as changing change.
 type Stored struct {
 	rfc9111.Response
-	Selected string // rfc9111.Selecting(Vary, its request)
-	Stale    string // likewise for StaleVary; empty if that is
-	Names    Names  // of the fields of its request
+	Selected string        // rfc9111.Selecting(Vary, its request)
+	Stale    string        // likewise for StaleVary; empty if that is
+	Names    Names         // of the fields of its request
+	plain    rfc9111.Kinds // rfc9111.PlainKinds, since Put
 	// Asked is its request, for Put alone. nil: Vary is complete.
 	Asked  *rfc9111.Request
 	Proof  string      // of the body of its request, see Key.Body; the other half of the digest
@@ -103,7 +104,7 @@ const stepSize = 16
 // Overhead is the number of bytes counted for a response in addition to its
 // content: the Stored itself, the list that it is in, and its share of the
 // underlying cache (node, table and sketch).
-const Overhead = 712
+const Overhead = 720
 
 // Size returns the size of the body, or of what is known of it.
 func (r *Stored) Size() int64 {
@@ -183,6 +184,7 @@ func (r *Stored) own(k Key) {
 		}
 		header[c.cut(name)] = all[first:len(all):len(all)]
 	}
+	r.plain = rfc9111.PlainKinds(r.Vary, r.Selected)
 	r.Header, r.Selected, r.Proof = header, c.cut(r.Selected), c.cut(r.Proof)
 	r.Stale, r.StaleVary = c.cut(r.Stale), c.cut(r.StaleVary)
 	vary := make([]string, len(r.Vary))

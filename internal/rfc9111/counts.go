@@ -27,6 +27,13 @@ const (
 // kindLetters are the letters of the kinds in a name of Response.Vary.
 const kindLetters = "fpiounar"
 
+var kindOfLetter = func() (kinds [256]Kinds) {
+	for i := range kindLetters {
+		kinds[kindLetters[i]] = 1 << i
+	}
+	return kinds
+}()
+
 // countsPrefix begins the name in [Response.Vary] that means the fields of some kinds,
 // with the letter of each. No field has a colon in its name.
 const countsPrefix = "counts:"
@@ -65,7 +72,7 @@ func cutCounts(name string) (kinds Kinds, ok bool) {
 		return 0, false
 	}
 	for i := 0; i < len(letters) && letters[i] != '/'; i++ {
-		kinds |= 1 << strings.IndexByte(kindLetters, letters[i])
+		kinds |= kindOfLetter[letters[i]]
 	}
 	return kinds, true
 }
@@ -78,6 +85,19 @@ func Strict(vary []string) bool {
 		return ok && kinds&kindUnknown != 0
 	})
 }
+
+// PlainKinds returns the kinds of fields of which a request has none if it matches a
+// response with these names and values, and that suffices; 0 if more selects it.
+func PlainKinds(vary []string, selected string) Kinds {
+	if len(vary) != 1 || selected != "-" {
+		return 0
+	}
+	kinds, _ := cutCounts(vary[0])
+	return kinds
+}
+
+// None reports whether q has no field of these kinds.
+func (q *Request) None(kinds Kinds) bool { return q.kinds&kinds == 0 }
 
 // Plain reports whether a response with these names and values is for each request in
 // which nothing counts: nothing else selects it.
@@ -182,7 +202,7 @@ func (p *Policy) kind(name string) Kinds {
 	if p != nil && len(p.Vary) > 0 && p.apart(name) {
 		return 0 // it is compared in any case
 	}
-	if p != nil && p.ForwardingDropped && (name == "Forwarded" || strings.HasPrefix(plain(name), forwardedPrefix)) {
+	if p != nil && p.ForwardingDropped && (name[0] == 'X' || name[0] == 'F') && (name == "Forwarded" || strings.HasPrefix(plain(name), forwardedPrefix)) {
 		return 0 // the next handler does not see it
 	}
 	if kind, ok := known[name]; ok {
@@ -212,6 +232,14 @@ func (p *Policy) kind(name string) Kinds {
 // Counts reports whether two requests that differ in the field name, which is canonical,
 // request different things, unless the response says more.
 func Counts(name string) bool { return (*Policy)(nil).kind(name) != 0 }
+
+// kindIs is kind for a field that is of this kind, unless the policy has words about it.
+func (p *Policy) kindIs(name string, kind Kinds) Kinds {
+	if p == nil || len(p.Vary) == 0 && len(p.Unkeyed) == 0 {
+		return kind
+	}
+	return p.kind(name)
+}
 
 // unkeyed reports whether the policy says that the field name does not matter.
 func (p *Policy) unkeyed(name string) bool {
@@ -295,15 +323,17 @@ func (q *Request) digest(kinds Kinds) (sum [digestSize]byte, some bool) {
 			b = appendText(b, line)
 		}
 	}
-	if kinds&kindAddress != 0 && q.Address != "" {
-		b = appendText(append(b, 0, 'a'), q.Address) // no name is empty
+	if from := address(q.from); kinds&kindAddress != 0 && from != "" {
+		b = appendText(append(b, 0, 'a'), from) // no name is empty
 	}
-	if kinds&kindUnknown != 0 && q.Identity != "" {
-		b = appendText(append(b, 0, 'i'), q.Identity)
-	}
-	if kinds&kindUnknown != 0 && len(q.Certificate) > 0 {
-		one := sha256.Sum256(q.Certificate)
-		b = append(append(b, 0, 'c'), one[:]...)
+	if kinds&kindUnknown != 0 {
+		if identity := q.identity(); identity != "" {
+			b = appendText(append(b, 0, 'i'), identity)
+		}
+		if c := certificate(q.from); len(c) > 0 {
+			one := sha256.Sum256(c)
+			b = append(append(b, 0, 'c'), one[:]...)
+		}
 	}
 	if len(b) == 0 {
 		return sum, false

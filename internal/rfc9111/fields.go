@@ -62,7 +62,7 @@ func EndToEnd(h http.Header) http.Header {
 // Freshen returns the fields of a stored response after a 304 with the fields
 // update, RFC 9111 section 3.2. Each field of the update replaces the stored one,
 // except those that describe the stored bytes (Content-Length, Content-Encoding,
-// Content-Range) and Set-Cookie, which is never stored. The stored Age and Date
+// Content-Range), Set-Cookie, which is never stored, and Vary, which gets both. The stored Age and Date
 // are dropped even if the update has neither, because they belong to an earlier
 // response. Values may be shared with both arguments.
 func Freshen(stored, update http.Header) http.Header {
@@ -75,6 +75,10 @@ func Freshen(stored, update http.Header) http.Header {
 	for name, values := range EndToEnd(update) {
 		switch name {
 		case "Content-Length", "Content-Encoding", "Content-Range", "Set-Cookie", "Set-Cookie2":
+		case "Vary": // it may narrow who gets the response, and never widens it
+			if !slices.Equal(values, stored[name]) {
+				out[name] = slices.Concat(stored[name], values)
+			}
 		default:
 			out[name] = values
 		}

@@ -1,6 +1,9 @@
 package rfc9111
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // A Policy is what a route adds to the origin's directives: weirhttp.Policy,
 // which explains the fields, with a few more.
@@ -28,6 +31,8 @@ type Policy struct {
 	// Unkeyed are names of request fields, or prefixes of names followed by a star, that
 	// are forwarded and not compared.
 	Unkeyed []string
+	// Identify returns what only the program knows of the client of a request; nil: nothing.
+	Identify func(*http.Request) string
 	// AnyClient: without a stated lifetime, the client's address does not count.
 	AnyClient bool
 

@@ -45,27 +45,51 @@ type Request struct {
 	// Read: it has a body, and only reads (H32). [ReadRequest] does not know.
 	Read bool
 
-	// Fields are those of the request, as they are forwarded. It is compared by them
-	// and by what follows, which ReadRequest does not know: the address of the
-	// connection, the client certificate, and what only the program knows.
-	Fields      http.Header
-	Address     string
-	Certificate []byte
-	Identity    string
-
+	// Fields are those of the request, as they are forwarded.
+	Fields http.Header
+	// from has what it is compared by besides its fields: the address of the connection
+	// and the client certificate; nil: nothing. See From.
+	from   *http.Request
 	policy *Policy // nil: none
-	kinds  Kinds   // of Fields and the rest
+	kinds  Kinds   // of Fields and from
 }
 
-// Of sets what q is compared by besides its fields.
-func (q *Request) Of(address string, certificate []byte, identity string) {
-	q.Address, q.Certificate, q.Identity = address, certificate, identity
-	if address != "" {
+// From sets the request that q was parsed from.
+func (q *Request) From(r *http.Request) {
+	q.from = r
+	if r.RemoteAddr != "" {
 		q.kinds |= kindAddress
 	}
-	if len(certificate) > 0 || identity != "" {
+	if len(certificate(r)) > 0 || q.identity() != "" {
 		q.kinds |= kindUnknown
 	}
+}
+
+// identity returns what only the program knows of the client of q.
+func (q *Request) identity() string {
+	if q.policy == nil || q.policy.Identify == nil || q.from == nil {
+		return ""
+	}
+	return q.policy.Identify(q.from)
+}
+
+// certificate returns the certificate of the client of r, or nil.
+func certificate(r *http.Request) []byte {
+	if r == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	return r.TLS.PeerCertificates[0].Raw
+}
+
+// address returns the address of the client of r, without its port.
+func address(r *http.Request) string {
+	if r == nil {
+		return ""
+	}
+	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i >= 0 {
+		return r.RemoteAddr[:i]
+	}
+	return r.RemoteAddr
 }
 
 // Counts reports whether q has a field, or something else, that counts wherever all that
@@ -118,9 +142,11 @@ func readRequest(h http.Header, p *Policy) Request {
 			q.Upgrade = true
 		case "Accept":
 			q.Streams = q.Streams || wantsEvents(lines)
-			q.kinds |= p.kind(name)
-		case "Accept-Encoding", "Accept-Language", "Referer":
-			q.kinds |= p.kind(name)
+			q.kinds |= p.kindIs(name, kindNegotiation)
+		case "Accept-Encoding", "Accept-Language":
+			q.kinds |= p.kindIs(name, kindNegotiation)
+		case "Referer":
+			q.kinds |= p.kindIs(name, kindPage)
 		case "Content-Type":
 			q.Streams = q.Streams || hasPrefixFold(lines[0], "application/grpc")
 			q.kinds |= p.kind(name)

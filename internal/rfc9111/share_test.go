@@ -1,6 +1,8 @@
 package rfc9111_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"testing"
 
@@ -159,8 +161,14 @@ func TestH2_WithoutFreshnessFieldsMustBeEqual(t *testing.T) {
 func TestH2_WhoAsksCounts(t *testing.T) {
 	ttl, any := &rfc9111.Policy{TTL: sec}, &rfc9111.Policy{AnyClient: true}
 	as := func(p *rfc9111.Policy, address, certificate, identity string) *rfc9111.Request {
-		q := p.ReadRequest(noFields)
-		q.Of(address, []byte(certificate), identity)
+		own := *p
+		own.Identify = func(r *http.Request) string { return r.Host }
+		r := &http.Request{Host: identity, RemoteAddr: address + ":1234"}
+		if certificate != "" {
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
+		}
+		q := own.ReadRequest(noFields)
+		q.From(r)
 		return &q
 	}
 	for _, tt := range []struct {

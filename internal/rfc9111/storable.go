@@ -131,7 +131,8 @@ func (p *Policy) counting(r *Response, d *directives, t terms, q Request, method
 	if !anyOrigin(h) {
 		kinds |= kindOrigin
 	}
-	own = !t.forced && (d.public || t.origin > 0 || d.swr > 0 || d.sie > 0 || r.Validate)
+	heuristic := !r.Explicit && r.Lifetime > 0 // the route adds that to the origin's words, whatever these are
+	own = !t.forced && !heuristic && (d.public || t.origin > 0 || d.swr > 0 || d.sie > 0 || r.Validate)
 	declared := p.Private || q.Read && method != methodQuery || p.strict
 	if own && !declared {
 		if !d.public && (d.sMaxAge == None || d.malformed) {
