@@ -304,7 +304,8 @@ func (f *flight) start(r *http.Request) {
 // route states a lifetime or a stale window, and pages print the field ("back"), so one
 // request could set it for all.
 func (h *Handler) dropsReferer() bool {
-	return h.policy.TTL > 0 && !slices.Contains(h.policy.Vary, "Referer")
+	p := &h.policy
+	return max(p.TTL, p.StaleWhileRevalidate, p.StaleIfError, p.StaleOffline) > 0 && !slices.Contains(p.Vary, "Referer")
 }
 
 // ownDirectives removes from the request of a refresh what one client says about stored
