@@ -31,7 +31,11 @@ func Draw(seed uint64, can Abilities) History {
 	if d.plain {
 		d.lifetime(&h)
 	}
-	d.theme(&h)
+	if (h.Way == Stream || h.Way == Private) && d.in(35) {
+		h.Route.TTL, h.Origin.Vary = time.Minute, nil // these are always strict, so fewer pairs must share
+	} else {
+		d.theme(&h)
+	}
 	h.Clients = d.clients()
 	h.Steps = d.steps(h)
 	return can.limit(h)
