@@ -47,9 +47,6 @@ type recorder struct {
 	calls []*Call // guarded by mu; the calls change under mu, too
 }
 
-// lineBytes is the length of a line of a body. Each line names the call.
-const lineBytes = len("call=000000 seen=0123456789abcdef\n")
-
 func (o *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := o.begin(r)
 	time.Sleep(callTime)
