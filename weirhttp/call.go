@@ -178,8 +178,8 @@ func (c *call) shared() bool {
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
 	if f == nil {
-		// The head of a call may have arrived since: it has changed the group of its flight,
-		// and the hint before that.
+		// The head of a call may have arrived since: it has changed the hint, and with it the
+		// group of its flight.
 		g = c.group()
 		f = h.cache.findLocked(c.key, g)
 	}

@@ -85,7 +85,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// Get returns the complete response that is stored for the request q, or nil. If several match, it returns the one stored last. It never returns a response
+// Get returns the complete response that is stored for the request q, or nil. If
+// several match, it returns the one stored last. It never returns a response
 // that was invalidated by a tag. It takes no lock and allocates nothing.
 func (s *Store) Get(k Key, q *rfc9111.Request) *Stored { return s.Find(k, "", q) }
 
@@ -105,7 +106,8 @@ func (s *Store) Find(k Key, proof string, q *rfc9111.Request) *Stored {
 	return r
 }
 
-// Part returns the incomplete response that is stored for the request q, or nil if there is none, or if a newer response that is complete matches as well.
+// Part returns the incomplete response that is stored for the request q, or nil if
+// there is none, or if a newer response that is complete matches as well.
 // Otherwise it is like Get.
 func (s *Store) Part(k Key, q *rfc9111.Request) *Stored {
 	l, ok := s.space.Load().cache.GetIfPresent(k)

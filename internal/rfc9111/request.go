@@ -81,15 +81,17 @@ func certificate(r *http.Request) []byte {
 	return r.TLS.PeerCertificates[0].Raw
 }
 
-// address returns the address of the client of r, without its port.
+// address returns the address of the client of r, without its port. Handlers in front may
+// have set one that has none, also of IPv6.
 func address(r *http.Request) string {
 	if r == nil {
 		return ""
 	}
-	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i >= 0 {
-		return r.RemoteAddr[:i]
+	i := strings.LastIndexByte(r.RemoteAddr, ':')
+	if i < 0 || strings.IndexByte(r.RemoteAddr, ':') < i && r.RemoteAddr[i-1] != ']' {
+		return r.RemoteAddr
 	}
-	return r.RemoteAddr
+	return r.RemoteAddr[:i]
 }
 
 // Counts reports whether q has a field, or something else, that counts wherever all that

@@ -192,6 +192,31 @@ func TestH2_WhoAsksCounts(t *testing.T) {
 	}
 }
 
+// H2: an address that a handler in front has set may have no port. IPv6 addresses that differ
+// in their last part only are two.
+func TestH2_AddressesWithoutAPort(t *testing.T) {
+	from := func(address string) *rfc9111.Request {
+		q := origin.ReadRequest(noFields)
+		q.From(&http.Request{RemoteAddr: address})
+		return &q
+	}
+	r := read(origin, noFields, 200, noFields)
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"192.0.2.1:1", "192.0.2.1:2", true},
+		{"[2001:db8::1]:1", "[2001:db8::1]:2", true},
+		{"2001:db8::1", "2001:db8::2", false},
+		{"2001:db8::1", "2001:db8::1", true},
+		{"192.0.2.1", "192.0.2.2", false},
+	} {
+		if got := rfc9111.MayShare(&r, from(tt.a), from(tt.b)); got != tt.want {
+			t.Errorf("MayShare of %s with %s = %v; want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
 // H2: what the operator says not to matter is not compared. It never covers what says
 // what was requested, or on whose behalf.
 func TestH2_UnkeyedFields(t *testing.T) {
