@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/internal/disk"
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 // DefaultCacheBytes is the bound of the Cache of a Handler whose Options have none.
@@ -247,6 +249,30 @@ func (c *Cache) findLocked(key responses.Key, g group) *flight {
 		}
 	}
 	return nil
+}
+
+// learn updates the hint of a key and regroups its flights, see
+// sharingHints.learn.
+func (c *Cache) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) {
+	if c.hints.learn(key, r, with, now, relearn) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.regroupLocked(key)
+	}
+}
+
+// regroupLocked puts the flights of key whose head has not arrived into the groups of the
+// requests that come from now on, which know other fields by which its responses vary.
+// Otherwise they could not join. c.mu must be held.
+func (c *Cache) regroupLocked(key responses.Key) {
+	for _, f := range c.flights[key] {
+		if len(f.waiting) == 0 {
+			continue // its head has arrived, or no request waits for it
+		}
+		// The call of f may be changing the header fields of its request by now.
+		w := f.waiting[max(0, slices.IndexFunc(f.waiting, func(w *joiner) bool { return w.leader }))]
+		f.group.selected = f.group.handler.selects(key, &w.q)
+	}
 }
 
 // listLocked lists f under its key. c.mu must be held.

@@ -149,18 +149,21 @@ func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.gets()
 
 // group returns the group of requests that c waits with.
 func (c *call) group() group {
-	h := c.h
-	hint := h.cache.hints.of(c.key)
-	g := group{handler: h, reload: c.q.NoCache, hops: cdnloop.Hops(c.r.Header)}
+	g := group{handler: c.h, reload: c.q.NoCache, hops: cdnloop.Hops(c.r.Header), selected: c.h.selects(c.key, &c.q)}
 	if c.q.Read {
 		g.proof = proofOf(c.r)
 	}
-	names := hint.vary
+	return g
+}
+
+// selects returns the values of q for the fields by which the responses of key are known
+// to vary.
+func (h *Handler) selects(key responses.Key, q *rfc9111.Request) string {
+	names := h.cache.hints.of(key).vary
 	if names == nil {
 		names = h.vary
 	}
-	g.selected = rfc9111.Selecting(names, &c.q)
-	return g
+	return rfc9111.Selecting(names, q)
 }
 
 // shared joins the flight of c, or starts it, and waits for it. It reports false if c

@@ -566,3 +566,26 @@ func TestH6_CloseEndsCallsAndStartsNone(t *testing.T) {
 		s.wantCalls(2)
 	})
 }
+
+// The first response of a URL changes how its requests are grouped, also those that wait
+// already: a later request finds their call.
+func TestH7_ALearnedVaryRegroupsTheCallsThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{Policy: weirhttp.Policy{TTL: time.Minute, Vary: []string{"X-Tenant"}}}, func(w http.ResponseWriter, r *http.Request) {
+			wait := time.Second
+			if r.Header.Get("X-Tenant") == "slow" {
+				wait = 3 * time.Second
+			}
+			answering(wait, "Vary", "Accept-Language")(w, r)
+		})
+		slow := s.same("/a", "X-Tenant", "slow")
+		fast := s.inBackground(1, s.same("/a", "X-Tenant", "fast"))
+		first := s.inBackground(1, slow)
+		time.Sleep(2 * time.Second)
+		second := s.inBackground(1, slow)
+		for _, replies := range []func() []reply{fast, first, second} {
+			replies()[0].want(t, 200, "/a")
+		}
+		s.wantCalls(2)
+	})
+}

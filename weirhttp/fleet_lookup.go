@@ -227,7 +227,7 @@ func (l *fleetLookup) keep(s *responses.Stored, r reply) bool {
 		}
 		return false
 	}
-	f.group.handler.cache.hints.learn(f.key, &s.Response, f.q.Credentials, time.Now(), f.group.handler.o.Relearn)
+	f.group.handler.cache.learn(f.key, &s.Response, f.q.Credentials, time.Now(), f.group.handler.o.Relearn)
 	return true
 }
 
@@ -271,7 +271,7 @@ func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) ste
 	}
 	if r.Grant == fleet.GrantCooling && r.Failure.Text == toNobody {
 		h := f.group.handler
-		h.cache.hints.learn(f.key, &rfc9111.Response{}, f.q.Credentials, time.Now(), min(r.Remaining, h.o.Relearn))
+		h.cache.learn(f.key, &rfc9111.Response{}, f.q.Credentials, time.Now(), min(r.Remaining, h.o.Relearn))
 		f.disband()
 		return stepDone
 	}

@@ -244,8 +244,10 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	}
 	// With the group below, under one lock: a request that knows one of them only would not
 	// find f.
-	c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn)
 	f.turned = true
+	if c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn) {
+		c.regroupLocked(f.key)
+	}
 	f.keeps = resp.Storable
 	waiting := f.waiting
 	f.waiting = nil

@@ -86,7 +86,7 @@ func (h *Handler) findInFolder(key responses.Key, r *http.Request, q rfc9111.Req
 	if !h.promote(s, e, w) {
 		return nil, use{}
 	}
-	h.cache.hints.learn(key, &s.Response, q.Credentials, now, h.o.Relearn)
+	h.cache.learn(key, &s.Response, q.Credentials, now, h.o.Relearn)
 	return s, u
 }
 

@@ -63,13 +63,14 @@ func (h *sharingHints) of(key responses.Key) *sharingHint {
 
 // learn records what the head of a response says about sharing its key. with are the
 // credentials of its request. A flight calls learn before it releases any request, so
-// that those requests find the hint.
-func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) {
+// that those requests find the hint. learn reports whether the fields have changed that
+// select responses: then the flights that wait belong to other groups, see Cache.regroup.
+func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) (varies bool) {
 	if rfc9111.AboutOneRequest(r.Status) {
-		return // a client may have made it up
+		return false // a client may have made it up
 	}
 	if r.Reason == rfc9111.ReasonRequestNoStore || r.Reason == rfc9111.ReasonOtherForm {
-		return // because of what the client said, not the origin
+		return false // because of what the client said, not the origin
 	}
 	old := h.of(key)
 	next := sharingHint{admits: old.admits, vary: old.vary}
@@ -89,9 +90,10 @@ func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc911
 		next.vary = old.varyOf(r)
 	}
 	if old == &noHint && next.empty() {
-		return
+		return false
 	}
 	h.byDigest.Set(h.digest(key), &next)
+	return !slices.Equal(old.vary, next.vary)
 }
 
 // denying returns h after r, an unshareable response to a request with credentials. It

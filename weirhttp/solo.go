@@ -159,7 +159,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		h.count.streams.Add(1)
 	}
 	if c.gets() && !c.q.Range && !c.q.Conditional {
-		h.cache.hints.learn(c.key, &s.resp, c.q.Credentials, now, h.o.Relearn)
+		h.cache.learn(c.key, &s.resp, c.q.Credentials, now, h.o.Relearn)
 	}
 	s.keep(header, length)
 	s.header = header

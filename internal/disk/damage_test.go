@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
-
 	"time"
 
 	"github.com/weir-go/weir/internal/disk"
@@ -346,4 +346,99 @@ func TestAFolderThatCannotBeUsed(t *testing.T) {
 	}
 	m.fault = nil
 	closeStore(t, open(t, m, disk.Options{})) // and it is not locked
+}
+
+// What is not in the index any more, but in a file, a purge does not find. It must not
+// come back even so. In each case a record of variant y stays in its file.
+func TestH28_APurgeThatFindsNothingHolds(t *testing.T) {
+	rewrite := func(s *disk.Store, variant string, all bool) {
+		s.Put(disk.Record{Key: "a", Variant: variant, All: all, Body: []byte("new")})
+	}
+	for name, hide := range map[string]func(m *machine, s *disk.Store){
+		"a record that replaced all others is replaced before it is written": func(m *machine, s *disk.Store) {
+			m.setFault(func(op, name string, size int) (int, error) {
+				if op == "write" && strings.HasSuffix(name, ".segment") {
+					return 0, syscall.ENOSPC
+				}
+				return size, nil
+			})
+			rewrite(s, "x", true)
+			rewrite(s, "x", false)
+		},
+		"a record that replaced all others is removed before it is written": func(_ *machine, s *disk.Store) {
+			rewrite(s, "x", true)
+			s.Remove("a", "x")
+		},
+		"a record that replaced all others cannot be read": func(m *machine, s *disk.Store) {
+			rewrite(s, "x", true)
+			synctest.Wait()
+			m.setFault(failing("read"))
+			s.Get("a", any1)
+		},
+		"the end of a file cannot be cut off": func(m *machine, s *disk.Store) {
+			m.setFault(func(op, name string, size int) (int, error) {
+				if op == "truncate" || op == "write" && strings.HasSuffix(name, ".segment") {
+					return size, syscall.EIO // of a write, all is done nevertheless
+				}
+				return size, nil
+			})
+			rewrite(s, "y", false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(40) {
+				synctest.Test(t, func(t *testing.T) {
+					m := newMachine()
+					s := open(t, m, disk.Options{})
+					s.Put(disk.Record{Key: "a", Variant: "y", Body: []byte("old")})
+					synctest.Wait()
+					hide(m, s)
+					synctest.Wait()
+					m.setFault(nil)
+					syncAll(t, s, purge(s, "a", false))
+					m.kill()
+					lost := seed > 0 // the machine loses power, and what is left of the files differs
+					next := m.boot(rand.New(rand.NewPCG(seed, 28)), lost)
+					_ = s.Close(t.Context())
+					s = open(t, next, disk.Options{})
+					defer closeStore(t, s)
+					want(t, s, map[string]string{"a": "none"})
+				})
+			}
+		})
+	}
+}
+
+// A segment whose removal was not flushed does not stop later ones.
+func TestH28_ARemovalThatIsNotFlushedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		s := open(t, m, disk.Options{Objects: 6})
+		defer closeStore(t, s)
+		fill := func() {
+			for i := range 20 {
+				put(s, fmt.Sprint("key", i), "body")
+				synctest.Wait()
+			}
+		}
+		m.setFault(failing("flush"))
+		fill()
+		m.setFault(nil)
+		time.Sleep(disk.DefaultPause + time.Second)
+		before := s.Stats().Written
+		fill()
+		if n := s.Stats().Written - before; n != 20 {
+			t.Errorf("%d records were written after the fault; want 20", n)
+		}
+	})
+}
+
+// failing is a fault: these operations fail, and do nothing.
+func failing(ops ...string) func(op, _ string, size int) (int, error) {
+	return func(op, _ string, size int) (int, error) {
+		if slices.Contains(ops, op) {
+			return 0, syscall.EIO
+		}
+		return size, nil
+	}
 }

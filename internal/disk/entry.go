@@ -158,10 +158,9 @@ var errChecksum = errors.New("disk: wrong checksum")
 func (s *Store) damaged(p *slot, g *segment, err error) {
 	s.mu.Lock()
 	s.counts.Damaged++
-	s.seq++
 	n := s.index.remove(p.id, func(o *slot) bool { return o.seq == p.seq && o.segment == p.segment }, func(*slot) {})
 	if n > 0 && !s.closed {
-		s.recordLocked(what{kind: ofVariant, id: p.id, variant: p.variant}, p.seq+1)
+		s.recordLocked(p.removal())
 	}
 	first := !g.told
 	g.told = true

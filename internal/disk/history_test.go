@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,7 +79,7 @@ func (m *model) put() {
 	}
 	p.body = bytes.Repeat(fmt.Appendf(nil, "%d of %s %s. ", p.at, p.key, p.variant), size/10+1)
 	m.puts = append(m.puts, p)
-	m.log.Info("put", "at", p.at)
+	m.log.Info("put", "at", p.at, "key", p.key, "variant", p.variant, "all", p.all, "tags", p.tags)
 	m.s.Put(disk.Record{Key: p.key, Variant: p.variant, All: p.all, Tags: p.tags, Head: []byte(fmt.Sprint(p.at, " ", p.variant)), Body: p.body})
 }
 
@@ -101,7 +102,7 @@ func (m *model) remove() {
 		g.durable = m.s.Sync(m.t.Context(), t) == nil
 	}
 	m.gone = append(m.gone, g)
-	m.log.Info("gone", "at", g.at, "durable", g.durable, "ticket", t)
+	m.log.Info("gone", "removal", fmt.Sprintf("%+v", g), "ticket", t)
 }
 
 // get checks what the Store returns for a key.
@@ -172,16 +173,18 @@ func (m *model) crash() {
 	m.open()
 }
 
-// fault lets some operations fail for a while.
+// fault lets operations of one to three kinds fail for a while.
 func (m *model) fault() {
 	r := rand.New(rand.NewPCG(m.r.Uint64(), 1))
-	which := []string{"write", "create", "sync", "rename", "flush", "remove", "truncate", "read"}[r.IntN(8)]
-	m.log.Info("fault", "op", which)
+	which := []string{"write", "create", "sync", "rename", "flush", "remove", "truncate", "read"}
+	r.Shuffle(len(which), func(i, j int) { which[i], which[j] = which[j], which[i] })
+	which = which[:1+r.IntN(3)]
+	m.log.Info("fault", "ops", which)
 	var mu sync.Mutex // the goroutines of the Store meet here
 	m.m.setFault(func(op, _ string, size int) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if op != which || r.IntN(2) == 0 {
+		if !slices.Contains(which, op) || r.IntN(2) == 0 {
 			return size, nil
 		}
 		return r.IntN(size + 1), syscall.ENOSPC

@@ -115,6 +115,10 @@ func (s *Store) discard() bool {
 	s.mu.Lock()
 	first := s.lost == nil
 	s.index = newIndex()
+	// Until the files are gone, a purge that finds nothing has to wait: after a crash, what
+	// it would have removed is there again.
+	s.seq++
+	s.recorded = s.seq
 	all := s.segments
 	s.mu.Unlock()
 	err := s.removeAll(all) // no segment is added: writing is held
@@ -151,13 +155,7 @@ func (s *Store) discard() bool {
 // removeAll removes the files of segments for good.
 func (s *Store) removeAll(all []*segment) error {
 	for _, g := range all {
-		_ = s.o.Files.Remove(s.hintName(g.number))
-		if err := s.o.Files.Remove(s.segmentName(g.number)); err != nil {
-			f, e := s.o.Files.Open(s.segmentName(g.number), false)
-			if e != nil {
-				continue // it has gone in an earlier attempt
-			}
-			_ = f.Close()
+		if err := s.removeFiles(g.number); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -64,7 +65,7 @@ func (s *Store) load() error {
 	if err != nil {
 		s.log.Warn("the cache folder is emptied", "folder", s.o.Folder, "because", err)
 		for _, n := range numbers {
-			if err := s.removeFiles(n); err != nil {
+			if err := s.removeForGood(n); err != nil {
 				return err
 			}
 		}
@@ -151,10 +152,19 @@ func (s *Store) oldRemovals(some bool) (removals, error) {
 	return m, nil
 }
 
-// removeFiles removes a segment that was not opened.
+// removeFiles removes the files of a segment, which is for good once the folder is
+// flushed. The segment may have gone in an earlier attempt, whose flush failed.
 func (s *Store) removeFiles(number uint32) error {
 	_ = s.o.Files.Remove(s.hintName(number))
-	if err := s.o.Files.Remove(s.segmentName(number)); err != nil {
+	if err := s.o.Files.Remove(s.segmentName(number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeForGood is removeFiles with the flush.
+func (s *Store) removeForGood(number uint32) error {
+	if err := s.removeFiles(number); err != nil {
 		return err
 	}
 	return s.o.Files.Flush(s.o.Folder)
@@ -169,7 +179,7 @@ func (s *Store) openSegments(numbers []uint32) (scanned []*segment, err error) {
 		if err != nil {
 			s.counts.Damaged++
 			s.log.Warn("a file in the cache folder cannot be read, and is removed", "file", s.segmentName(n), "error", err)
-			if err := s.removeFiles(n); err != nil {
+			if err := s.removeForGood(n); err != nil {
 				return nil, err
 			}
 			continue

@@ -19,6 +19,16 @@ type what struct {
 	variant uint64 // for ofVariant
 }
 
+// removal removes p, and with it the records that p replaced: the file that has p may
+// lose it, and keep those.
+func (p *place) removal() removal {
+	w := what{kind: ofVariant, id: p.id, variant: p.variant}
+	if p.flags&flagAll != 0 {
+		w = what{kind: ofKey, id: p.id}
+	}
+	return removal{w, p.seq + 1}
+}
+
 // Kinds of removals. The soft ones expire.
 const (
 	ofKey = 1 + iota

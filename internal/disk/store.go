@@ -123,16 +123,13 @@ func (s *Store) Put(r Record) {
 }
 
 // withoutLocked records that i will not be written: what it replaced must not come
-// back. s.mu must be held.
+// back. If i was removed itself, what removed it stands for the records of i's variant,
+// but not for those that i replaced as the only record of its key. s.mu must be held.
 func (s *Store) withoutLocked(i *item) {
-	if !i.replaced {
+	if !i.replaced || i.dead && i.p.flags&flagAll == 0 {
 		return
 	}
-	w := what{kind: ofVariant, id: i.p.id, variant: i.p.variant}
-	if i.p.flags&flagAll != 0 {
-		w = what{kind: ofKey, id: i.p.id}
-	}
-	s.recordLocked(w, i.p.seq)
+	s.recordLocked(i.p.removal())
 }
 
 // maxLedger bounds the removals that are not in the log yet. Beyond it, all records
@@ -140,13 +137,14 @@ func (s *Store) withoutLocked(i *item) {
 const maxLedger = 8 << 20
 
 // recordLocked adds a removal to the log. s.mu must be held.
-func (s *Store) recordLocked(w what, seq uint64) {
+func (s *Store) recordLocked(r removal) {
 	if len(s.ledger) >= maxLedger {
 		s.dropAllLocked()
-		w, seq, s.ledger = what{kind: ofAll}, s.seq, s.ledger[:0]
-		s.marks.add(removal{w, seq})
+		r, s.ledger = removal{what{kind: ofAll}, s.seq}, s.ledger[:0]
+		s.marks.add(r)
 	}
-	s.ledger = removal{w, seq}.append(s.ledger)
+	s.ledger = r.append(s.ledger)
+	s.seq++ // a flush of the log that has begun does not have r
 	s.recorded = s.seq
 	signal(s.kick)
 }
@@ -183,8 +181,18 @@ func (s *Store) Remove(key, variant string) Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq++
-	if s.dropLocked(k, func(p *place) bool { return p.variant == v }) == 0 {
+	var only []removal // of what the dropped records had replaced besides v
+	n := s.dropLocked(k, func(p *place) bool {
+		if p.variant == v && p.flags&flagAll != 0 {
+			only = append(only, p.removal())
+		}
+		return p.variant == v
+	})
+	if n == 0 {
 		return s.nothingLocked()
+	}
+	for _, r := range only {
+		s.recordLocked(r)
 	}
 	return s.wantLocked(what{kind: ofVariant, id: k, variant: v})
 }
@@ -296,9 +304,9 @@ func (s *Store) nothingLocked() Ticket {
 
 // wantLocked adds a removal to the log, which has to be durable. s.mu must be held.
 func (s *Store) wantLocked(w what) Ticket {
-	s.recordLocked(w, s.seq)
-	s.wanted = s.seq
-	return Ticket(s.seq)
+	s.recordLocked(removal{w, s.seq})
+	s.wanted = s.recorded
+	return Ticket(s.recorded)
 }
 
 // Sync waits until the removals up to t are durable, or ctx ends. The error says that

@@ -82,12 +82,25 @@ func (s *Store) writeBatch(buf []byte, batch []*item) []byte {
 		s.failed("write", err)
 		if g.file.Truncate(g.size) != nil {
 			s.retire(g) // its end is unknown
+			s.disown(live)
 		}
 		s.settle(batch, nil, false)
 		return buf
 	}
 	s.settle(batch, g, true)
 	return buf
+}
+
+// disown records that items that may be in a file are not there: a purge does not find
+// them, and the next start would.
+func (s *Store) disown(items []*item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range items {
+		if !i.dead {
+			s.recordLocked(i.p.removal())
+		}
+	}
 }
 
 // store appends the items to g.
@@ -132,8 +145,12 @@ func (s *Store) settle(batch []*item, g *segment, written bool) {
 		s.forgetLocked(i)
 		// One that was removed while it was written is in the file, too. A removal
 		// in the log, or the record that replaced it, has a higher number.
-		if i.p.offset > 0 && written {
+		inFile := i.p.offset > 0 && written
+		if inFile {
 			g.addLocked(s, i)
+		}
+		if s.lost == nil && !inFile {
+			s.withoutLocked(i)
 		}
 		switch {
 		case i.dead:
@@ -141,7 +158,6 @@ func (s *Store) settle(batch []*item, g *segment, written bool) {
 			s.counts.Written++
 		case s.lost == nil:
 			s.counts.Paused++
-			s.withoutLocked(i)
 		}
 	}
 }
@@ -277,11 +293,7 @@ func (s *Store) removeOldest() error {
 	s.mu.Unlock()
 	// The file goes first, and for good: a record that is no longer in the index can
 	// be purged without a trace in the log.
-	_ = s.o.Files.Remove(s.hintName(g.number))
-	if err := s.o.Files.Remove(s.segmentName(g.number)); err != nil {
-		return err
-	}
-	if err := s.o.Files.Flush(s.o.Folder); err != nil {
+	if err := s.removeForGood(g.number); err != nil {
 		return err
 	}
 	s.mu.Lock()
