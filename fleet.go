@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"time"
@@ -71,6 +72,9 @@ type fleetClient[K comparable, V any] struct {
 	*fleetclient.Client
 	o     Fleet
 	names naming[K]
+	// format names what the bytes of a value are: the codec, and the type that it has
+	// encoded. Guards with another one that share a Namespace by mistake do not decode them.
+	format string
 
 	index map[string]K // guarded by the table's lock; keys that may be in memory or loading, if names cannot turn a name back into its key
 	sweep int          // guarded by the table's lock: the size of index that triggers a sweep
@@ -82,10 +86,11 @@ func (g *Guard[K, V]) joinFleet() error {
 		return nil
 	}
 	t := &fleetClient[K, V]{o: g.o.Fleet, names: namingOf(g.src.KeyString), index: make(map[string]K), sweep: minTagSweep}
+	t.format = t.o.Codec.Name() + " of " + reflect.TypeFor[V]().String()
 	g.fleet = t
 	g.flights.Splits = true
 	m, err := fleetclient.New(fleetclient.Options{
-		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.o.Codec.Name(),
+		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.format,
 		PushValue: t.o.Pushed(), PushMemory: t.o.PushMemory, MemoryCap: t.o.MemoryCap,
 		Hooks: fleetclient.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Expired: g.expiredElsewhere, Reset: g.demoteAll, Pending: g.pendingInFleet},
 	})
@@ -276,7 +281,7 @@ func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now
 		SWR:    time.Duration(e.staleUntil - e.freshUntil),
 		SIE:    time.Duration(e.errorUntil - e.freshUntil),
 		Cost:   time.Duration(e.took.nanoseconds()),
-		Weight: e.weight, TagSeq: tagSeq, Tags: tags, Codec: t.o.Codec.Name(),
+		Weight: e.weight, TagSeq: tagSeq, Tags: tags, Codec: t.format,
 	}
 	if e.extra != nil {
 		v.Version = e.extra.version
@@ -313,6 +318,12 @@ func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 	}
 	e.freshUntil = min(asked+int64(a.Entry.Fresh), horizon)
 	e.loadedAt = e.freshUntil - int64(v.TTL)
+	if fence := a.Entry.Fence; fence < a.Now {
+		// If an expiry has ended its freshness, the TTL makes it too old. The lease of its load
+		// began at the fence, by the engine's clock.
+		since := int64(min(a.Now-fence, math.MaxInt64/1000)) * int64(time.Microsecond) //nolint:gosec // bounded
+		e.loadedAt = max(e.loadedAt, min(asked, asked-since+int64(v.Cost)))
+	}
 	e.staleUntil = later(e.freshUntil, v.SWR)
 	e.errorUntil = max(e.staleUntil, later(e.freshUntil, v.SIE))
 	if e.kind == kindNegative {

@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,130 @@ func TestT4_TheNewerValueStandsIn(t *testing.T) {
 		s.fail(errors.New("down"))
 		if r := s.get(gs[0], "k", 1); r.State != weir.StateStaleOnError || r.Age > 3*time.Minute {
 			s.Errorf("got %+v; want the value of two minutes ago", r)
+		}
+	})
+}
+
+// T4: an expiry elsewhere ends the freshness of a value, and does not make it older.
+func TestT4_AnExpiryDoesNotChangeTheAge(t *testing.T) {
+	inFleet(t, func(s *site) {
+		gs := s.instances(2, func(o *weir.Options) { o.TTL, o.StaleIfError = 10*time.Minute, time.Hour })
+		s.get(gs[0], "k", 0)
+		time.Sleep(10 * time.Second)
+		if err := gs[0].Expire(s.Context(), "k"); err != nil {
+			s.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		s.fail(errors.New("down"))
+		r := gs[1].GetResult(s.Context(), "k")
+		if r.Err != nil || r.State != weir.StateStaleOnError || r.Age < 12*time.Second || r.Age > 13*time.Second {
+			s.Errorf("got %+v; want the value that is 12 s old", r)
+		}
+	})
+}
+
+// A call that accepts no stale value gets none from the Tier, although the value was
+// loaded since the call began: it was expired since, too.
+func TestT4_NoStaleAcceptsNoExpiredValueOfTheTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+		link := fleettest.NewFaults(s.tier)
+		stale := func(o *weir.Options) { o.StaleWhileRevalidate = time.Hour }
+		a, b := s.instance(stale), s.instance(func(o *weir.Options) { stale(o); o.Fleet.Tier = link })
+		go s.get(a, "k", 0)
+		time.Sleep(10 * time.Millisecond)
+		got := make(chan weir.Result[row], 1)
+		go func() { got <- b.GetWith(s.Context(), "k", weir.Policy{NoStale: true}) }()
+		time.Sleep(10 * time.Millisecond)
+		link.Deafen(true) // b learns neither of the end of the load nor of the expiry
+		expired := func(version int64) {
+			time.Sleep(s.takes)
+			if err := a.Expire(s.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			s.version.Store(version)
+		}
+		expired(1)
+		time.Sleep(300 * time.Millisecond)
+		go a.RefreshResult(s.Context(), "k")
+		synctest.Wait()
+		expired(2)
+		if r := <-got; r.Err != nil || r.State == weir.StateStale || r.Value.Version != 2 {
+			t.Errorf("got %+v; want a value of version 2 that is not stale", r)
+		}
+	})
+}
+
+// T3: a Tier that hangs, and has no Breaker in front of it, costs one deadline, and then
+// nothing: a Guard puts one there.
+func TestT3_ATierWithoutABreakerMayHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+		link := fleettest.NewFaults(s.tier)
+		g := s.instance(func(o *weir.Options) { o.Fleet.Tier, o.TTL = link, time.Second })
+		s.takes = 0
+		link.Hang()
+		for i := range 20 {
+			from := time.Now()
+			s.get(g, "k", 0)
+			if took := time.Since(from); took > 2*fleet.DefaultDeadline || i > 5 && took > 0 {
+				t.Errorf("call %d took %v; want at most a deadline, and nothing after some of them", i, took)
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		if !g.Stats().Fleet.Open {
+			t.Error("the breaker is not open")
+		}
+		link.Unhang()
+	})
+}
+
+// Guards of different types that share a Namespace by mistake do not get each other's
+// values, although each could decode them.
+func TestFleet_AnotherTypeIsNotDecoded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tier := fleet.NewMemory(fleet.MemoryOptions{})
+		o := weir.Options{Name: "same", TTL: time.Hour}
+		o.Fleet.Tier = tier
+		type price struct{ Amount, Cents int }
+		type weight struct{ Amount, Grams int }
+		prices := weir.Must(weir.New(func(context.Context, string) (price, error) { return price{Amount: 1}, nil }, o))
+		weights := weir.Must(weir.New(func(context.Context, string) (weight, error) { return weight{Amount: 2}, nil }, o))
+		defer prices.Close(t.Context())
+		defer weights.Close(t.Context())
+		for range 2 {
+			if p, err := prices.Get(t.Context(), "k"); err != nil || p.Amount != 1 {
+				t.Errorf("the price is %+v, %v; want 1", p, err)
+			}
+			if w, err := weights.Get(t.Context(), "k"); err != nil || w.Amount != 2 {
+				t.Errorf("the weight is %+v, %v; want 2", w, err)
+			}
+		}
+		if n := weights.Stats().Fleet.Undecoded; n == 0 {
+			t.Error("no value counts as not decoded")
+		}
+	})
+}
+
+// O2: the calls of an iteration that ends early are counted, also that for a key whose load
+// has returned and is being settled.
+func TestO2_AnIterationThatEndsEarlyCountsItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+		link := fleettest.NewFaults(s.tier)
+		g := s.instance(func(o *weir.Options) { o.Fleet.Tier = link })
+		s.get(g, "a", 0)
+		go s.get(g, "b", 0)
+		time.Sleep(s.takes - time.Millisecond)
+		link.Hang()
+		time.Sleep(2 * time.Millisecond)
+		for range g.GetManySeq(t.Context(), []string{"a", "b"}) {
+			break
+		}
+		link.Unhang()
+		time.Sleep(time.Second)
+		if st := g.Stats(); st.Calls() != 4 {
+			t.Errorf("%d calls are counted; want 4: %+v", st.Calls(), st)
 		}
 	})
 }

@@ -77,11 +77,21 @@ func (g *Guard[K, V]) many(ctx context.Context, keys []K, p Policy) *many[K, V] 
 	return m
 }
 
-// leave takes the call off all flights that it is still on.
+// leave takes the call off all flights that it is still on, and counts the keys that
+// have neither joined nor started a load.
 func (m *many[K, V]) leave() {
 	for i := range m.calls {
-		m.calls[i].leave()
+		c := &m.calls[i]
+		c.leave()
+		if c.ending != nil && !c.done {
+			c.done = true
+			once(&m.g.count.rejected, m.counted[c.key])
+		}
 	}
+	for _, key := range m.again {
+		once(&m.g.count.rejected, m.counted[key])
+	}
+	m.again = nil
 }
 
 // begin looks at memory, and starts or joins the loads of the missing keys.

@@ -157,8 +157,11 @@ func (c *call[K, V]) softTimeout() time.Duration {
 // result of a load to a forced call.
 func (c *call[K, V]) fits(r Result[V]) bool {
 	p := &c.policy
+	if r.Source == FromTier && r.State == StateStale && p.NoStale {
+		return false // an expiry overtook it
+	}
 	if r.Source != FromTier || r.Age <= time.Duration(c.g.clock()-c.came) { // loaded since the call began
 		return true
 	}
-	return !p.Bypass && (p.MaxAge <= 0 || r.Age <= p.MaxAge) && !(p.NoStale && r.State == StateStale)
+	return !p.Bypass && (p.MaxAge <= 0 || r.Age <= p.MaxAge)
 }

@@ -24,7 +24,7 @@ type Stats struct {
 	// The other calls.
 	Started    uint64 // started a load, alone or with other keys
 	TurnedAway uint64 // refused at once, by the limiter or because of MaxStuck
-	Rejected   uint64 // with an invalid key, an ended context, from within the key's own load, after Close, or OnlyCached without a value
+	Rejected   uint64 // with an invalid key, an ended context or iteration, from within the key's own load, after Close, or OnlyCached without a value
 
 	// StaleOnError counts calls of any kind that got a stale value instead of
 	// an error or a long wait.
@@ -67,15 +67,15 @@ type Stats struct {
 
 // FleetStats count a Guard's requests to its fleet's Tier, and the replies.
 type FleetStats struct {
-	// Open reports that the Tier's circuit breaker is open now, so the Guard works
-	// without the Tier. It is false if the Tier has no breaker.
+	// Open reports that the circuit breaker in front of the Tier is open now, so the
+	// Guard works without the Tier.
 	Open bool
 
 	TierHits   uint64 // flights answered with a value that another instance loaded
 	Alone      uint64 // loads without the fleet: the Tier was unavailable, or another instance had a result that it does not share
 	Cooled     uint64 // flights answered with another instance's failure
 	Unencoded  uint64 // values that the Codec could not encode, so they are not shared
-	Undecoded  uint64 // values from the Tier that it could not decode
+	Undecoded  uint64 // values from the Tier that it could not decode, or that have another Codec or another Go type
 	LostLeases uint64 // leases whose extension was refused
 	Refused    uint64 // results that the Tier rejected, because it knows of a newer change
 
@@ -105,14 +105,10 @@ func (g *Guard[K, V]) fleetStats() FleetStats {
 		return FleetStats{}
 	}
 	c, m := &g.count, g.fleet.Stats()
-	open := false
-	if state := g.fleet.o.Tier.Abilities().State; state != nil {
-		open = state().Open
-	}
 	return FleetStats{
-		Open:     open,
+		Open:     m.Open,
 		TierHits: c.tierHits.Load(), Alone: c.alone.Load(), Cooled: c.cooled.Load(),
-		Unencoded: c.unencoded.Load(), Undecoded: c.undecoded.Load(),
+		Unencoded: c.unencoded.Load(), Undecoded: c.undecoded.Load() + m.Foreign,
 		LostLeases: m.LostLeases, Refused: m.Refused,
 		Acquires: m.Acquires, Fresh: m.Fresh, Granted: m.Granted, Held: m.Held, Cooling: m.Cooling,
 		Settled: m.Settled, Extended: m.Extended, Writes: m.Writes, TagReads: m.TagReads,

@@ -19,6 +19,10 @@ type Abilities struct {
 	// its operations, and calls Lost and Reset of its Watchers itself if pushes may
 	// have been missed.
 	KeepsPushes bool
+	// InProcess reports that the Tier is in this process, so that none of its operations
+	// can hang. In front of another Tier without State, a Guard and a Handler put a
+	// [Breaker] with its defaults (T3).
+	InProcess bool
 }
 
 // A BaseTier has no Abilities. Every Tier embeds it, directly or through another

@@ -363,7 +363,9 @@ func (m *Memory) Len() int {
 }
 
 // Abilities implements [Tier].
-func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Ledger: m, Roster: m} }
+func (m *Memory) Abilities() Abilities {
+	return Abilities{Meter: m, Ledger: m, Roster: m, InProcess: true}
+}
 
 // Close ends the Memory: later operations fail with an error that matches
 // ErrUnavailable, Watchers get no more calls, and the state is dropped. Close waits

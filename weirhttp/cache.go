@@ -97,8 +97,7 @@ func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int,
 
 // purgeHere is purge on this instance only.
 func (c *Cache) purgeHere(key responses.Key, expire bool) int {
-	n := c.store.Purge(key, expire)
-	c.purgeReadsHere(key, expire)
+	n := c.store.Purge(key, expire) + c.purgeReadsHere(key, expire)
 	c.detach(key)
 	return n
 }
@@ -113,14 +112,15 @@ func (c *Cache) purgeFor(key responses.Key, w *responses.Write) {
 }
 
 // purgeReadsHere purges the responses to reads with a body of a URL. They carry its tag
-// (readTag).
-func (c *Cache) purgeReadsHere(url responses.Key, expire bool) {
+// (readTag). It returns their number.
+func (c *Cache) purgeReadsHere(url responses.Key, expire bool) int {
 	if !c.reads.Load() {
-		return // a read that begins from here on sees what the purge is about
+		return 0 // a read that begins from here on sees what the purge is about
 	}
 	tag := readTag(url)
-	c.store.PurgeReads(expire, tag)
+	n := c.store.PurgeReads(expire, tag)
 	c.detachReads(tag)
+	return n
 }
 
 // detachReads hides the flights of reads with a body that carry the tag.

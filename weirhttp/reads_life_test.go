@@ -208,6 +208,48 @@ func TestH32_Purge(t *testing.T) {
 	})
 }
 
+// A purge says how many responses to reads it removed or expired, and Explain does not
+// count those that are gone.
+func TestH32_APurgeCountsReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, err := weirhttp.NewCache(weirhttp.DefaultCacheBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := reads(byJSON)
+		o.Cache = cache
+		s, post := library(t, o, parrot(0, "Cache-Control", "max-age=60, stale-if-error=100"))
+		read := func(n int) {
+			for i := range n {
+				post(fmt.Sprintf(`{"q":%d}`, i)).want(t, 200, fmt.Sprintf(`POST {"q":%d}`, i))
+			}
+		}
+		purge := func(want int, order func(ctx context.Context, scheme, host, target string) (int, error)) {
+			t.Helper()
+			if n, err := order(t.Context(), "http", "shop.example", "/search"); err != nil || n != want {
+				t.Errorf("a purge of %d responses returned %d, %v", want, n, err)
+			}
+		}
+		explained := func(want int) {
+			t.Helper()
+			e := s.handler.Explain(s.reading(`{"q":"another"}`))
+			if text := fmt.Sprintf("%+v", e); !strings.Contains(text, fmt.Sprintf("%d responses are stored", want)) {
+				t.Errorf("Explain says %s; want that %d responses are stored", text, want)
+			}
+		}
+		read(3)
+		explained(3)
+		purge(3, cache.Expire)
+		purge(3, cache.Expire)
+		purge(3, cache.Invalidate)
+		purge(0, cache.Invalidate)
+		explained(0)
+		read(2) // they take the place of what is gone
+		explained(2)
+		purge(2, cache.Invalidate)
+	})
+}
+
 // H32: responses that may not be shared are not, and their bodies are remembered.
 func TestH32_NotShareable(t *testing.T) {
 	for _, field := range []string{"no-store", "private", "no-cache"} {

@@ -164,17 +164,14 @@ type FleetStats struct {
 
 func (c *fleetClient) stats() *FleetStats {
 	s := c.client.Stats()
-	out := &FleetStats{
+	return &FleetStats{
+		Open:     s.Open,
 		Acquires: s.Acquires, Fresh: s.Fresh, Granted: s.Granted, Held: s.Held, Cooling: s.Cooling,
 		Settled: s.Settled, Refused: s.Refused, Extended: s.Extended, LostLeases: s.LostLeases,
 		Writes: s.Writes, TagReads: s.TagReads, Unavailable: s.Unavailable,
 		Waits: s.Waits, Pushes: s.Pushes, Pushed: s.PushedUsed, Resets: s.Resets,
 		Pending: s.Pending, Blocked: s.Blocked, Queued: s.Queued, Replayed: s.Replayed,
 	}
-	if state := c.o.Tier.Abilities().State; state != nil {
-		out.Open = state().Open
-	}
-	return out
 }
 
 // counters is the source of Stats.

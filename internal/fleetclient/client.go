@@ -65,7 +65,10 @@ type Client struct {
 	given fleet.Tier // the Tier that Options.Tier wraps
 	stop  func()     // ends Watch
 	count counters
-	owed  atomic.Int64 // number of pending invalidations; written under mu
+
+	breaker *fleet.Breaker            // in front of given, which has none; else nil
+	state   func() fleet.BreakerState // of the breaker, this or that of given; nil: in process
+	owed    atomic.Int64              // number of pending invalidations; written under mu
 
 	mu      sync.Mutex
 	subs    map[string][]*Subscription // guarded by mu
@@ -127,8 +130,14 @@ func New(o Options) (*Client, error) {
 		o.MaxPending = DefaultMaxPending
 	}
 	given := o.Tier
-	o.Tier = survivor{tier: given}
-	c := &Client{o: o, given: given, subs: make(map[string][]*Subscription), own: make(map[change]bool), kept: newKept(&o)}
+	a := given.Abilities()
+	var own *fleet.Breaker
+	if a.State == nil && !a.InProcess {
+		own = fleet.WithBreaker(given, fleet.BreakerOptions{})
+		o.Tier, a.State = own, own.State
+	}
+	o.Tier = survivor{tier: o.Tier}
+	c := &Client{o: o, given: given, breaker: own, state: a.State, subs: make(map[string][]*Subscription), own: make(map[change]bool), kept: newKept(&o)}
 	var err error
 	c.stop, err = o.Tier.Watch(o.Namespace, (*watcher)(c))
 	return c, err
@@ -151,10 +160,21 @@ func (c *Client) Close(ctx context.Context) error {
 		c.hear(false)
 	}
 	unsent := c.settleUp(ctx)
+	if err := c.awaitIdle(ctx); err != nil {
+		return errors.Join(err, unsent)
+	}
+	if c.breaker != nil {
+		return errors.Join(c.breaker.Close(ctx), unsent)
+	}
+	return unsent
+}
+
+// awaitIdle waits for what runs in the background.
+func (c *Client) awaitIdle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.busy == 0 {
 		c.mu.Unlock()
-		return unsent
+		return nil
 	}
 	if c.idle == nil {
 		c.idle = make(chan struct{})
@@ -163,9 +183,9 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	select {
 	case <-idle:
-		return unsent
+		return nil
 	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), unsent)
+		return context.Cause(ctx)
 	}
 }
 

@@ -75,6 +75,16 @@ func (in *instance) told(calls ...string) {
 	in.hooks = nil
 }
 
+// bare is a Tier in front of which the Client puts no Breaker, so that a test sees each
+// request, and each push in its order.
+type bare struct{ fleet.Tier }
+
+func (b bare) Abilities() fleet.Abilities {
+	a := b.Tier.Abilities()
+	a.InProcess = true
+	return a
+}
+
 // instances returns n Clients on one Memory.
 func instances(t *testing.T, n int) []*instance {
 	t.Helper()
@@ -85,7 +95,7 @@ func instances(t *testing.T, n int) []*instance {
 		in.link = fleettest.NewFaults(patient{m, &in.asking})
 		var err error
 		in.Client, err = fleetclient.New(fleetclient.Options{
-			Tier: in.link, Namespace: "n", Lease: lease, Keep: time.Hour, Codec: "test",
+			Tier: bare{in.link}, Namespace: "n", Lease: lease, Keep: time.Hour, Codec: "test",
 			Hooks: fleetclient.Hooks{
 				Changed: func(name string, fence uint64, removed bool) { in.hook("changed %s %v", name, removed) },
 				Tagged:  func(tag string) { in.hook("tagged %s", tag) },

@@ -159,7 +159,8 @@ func (s *Subscription) startOver() {
 // freshness is adjusted.
 func (s *Subscription) read(ctx context.Context, a fleet.Answer) (v *fleet.Value, stale bool, err error) {
 	v = new(fleet.Value)
-	if v.UnmarshalBinary(a.Entry.Data) != nil || v.Codec != s.c.o.Codec && v.Kind == fleet.KindValue {
+	if v.UnmarshalBinary(a.Entry.Data) != nil || v.Codec != s.c.o.Codec {
+		s.c.count.foreign.Add(1)
 		return nil, false, nil
 	}
 	is, err := s.c.standing(ctx, v)

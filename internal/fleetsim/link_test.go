@@ -42,6 +42,10 @@ type simLink struct {
 	watcher fleet.Watcher
 }
 
+// Abilities implements fleet.Tier: the link bounds how long a command takes, so that
+// histories without a Breaker stay without one.
+func (*simLink) Abilities() fleet.Abilities { return fleet.Abilities{InProcess: true} }
+
 var _ fleet.Tier = (*simLink)(nil)
 
 // A simFate is what happens to one command.

@@ -123,20 +123,26 @@ func (s *Store) PurgeTags(soft bool, tags ...string) {
 }
 
 // PurgeReads is PurgeTags for a tag that only responses to reads with a body carry: the
-// disk has none of them.
-func (s *Store) PurgeReads(soft bool, tag string) {
+// disk has none of them. It returns the number of responses removed or marked.
+func (s *Store) PurgeReads(soft bool, tag string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := s.taggedLocked(tag)
 	s.tags.purge(soft, []string{tag}, len(s.writing) > 0)
+	return n
 }
 
-// Tagged returns how many stored responses carry a tag, including those that it has
-// outdated.
+// Tagged returns how many stored responses carry a tag, without those that an
+// invalidation of the tag has removed.
 func (s *Store) Tagged(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.taggedLocked(name)
+}
+
+func (s *Store) taggedLocked(name string) int {
 	if g := s.tags.byName[name]; g != nil {
-		return int(g.used.Load())
+		return int(max(0, g.live.Load()))
 	}
 	return 0
 }

@@ -53,7 +53,7 @@ func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
 		sp.evicted.Add(uint64(len(e.Value.all)))
 	}
 	for _, r := range e.Value.all {
-		release(r.tags)
+		r.release()
 	}
 }
 
@@ -62,7 +62,7 @@ func (sp *space) turn(had, has *list) {
 	sp.count(had, has)
 	for _, v := range had.all {
 		if !slices.Contains(has.all, v) {
-			release(v.tags)
+			v.release()
 		}
 	}
 }

@@ -13,6 +13,9 @@ type tag struct {
 	hard atomic.Uint64 // sequence number of its last invalidation, raised with Store.mu held
 	soft atomic.Uint64 // the same for the last soft one
 	used atomic.Int64  // the number of responses that have it; raised with Store.mu held, lowered without
+	// live is used without those that an invalidation of the tag has outdated. If they are
+	// removed during an invalidation, it can become too low: it is only reported.
+	live atomic.Int64
 }
 
 // tagSize returns the bytes counted for each response that has the tag: its slot
@@ -23,10 +26,13 @@ func tagSize(name string) int64 {
 	return stringSize + 8 + 2*(tag+cell+allocated(len(name)))
 }
 
-// release records that a response no longer uses tags.
-func release(tags []*tag) {
-	for _, t := range tags {
+// release records that r no longer uses its tags.
+func (r *Stored) release() {
+	for _, t := range r.tags {
 		t.used.Add(-1)
+		if t.hard.Load() <= r.seq {
+			t.live.Add(-1)
+		}
 	}
 }
 
@@ -69,6 +75,7 @@ func (t *tagTable) take(r *Stored, seq uint64) bool {
 	}
 	for _, g := range tags {
 		g.used.Add(1)
+		g.live.Add(1)
 	}
 	r.tags, r.Tags = tags, names
 	r.soften()
@@ -92,6 +99,7 @@ func (t *tagTable) purge(soft bool, names []string, running bool) {
 			g.soft.Store(t.seq)
 		} else {
 			g.hard.Store(t.seq)
+			g.live.Store(0)
 		}
 	}
 }

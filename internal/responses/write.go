@@ -143,7 +143,7 @@ func (w *Write) finish(old, r *Stored) bool {
 		s.toDiskLocked(rec, forDisk)
 	}
 	if !stored {
-		release(r.tags)
+		r.release()
 	} else if !w.promotes {
 		s.counts.stored++
 	}
