@@ -415,3 +415,50 @@ func TestH10_ErrorsAboutRangesAndConditionsAreNotStored(t *testing.T) {
 		})
 	}
 }
+
+// H1: the response to a HEAD that shows another representation than the stored one makes
+// that stale (RFC 9111 section 4.3.5).
+func TestH1_AHeadShowsThatAResponseIsOutdated(t *testing.T) {
+	for name, tt := range map[string]struct {
+		head   []string
+		status int
+		stale  bool
+	}{
+		"the same":                {[]string{"Etag", `"1"`, "Content-Length", "3"}, 200, false},
+		"without a validator":     {nil, 200, false},
+		"another tag":             {[]string{"Etag", `"2"`}, 200, true},
+		"another length":          {[]string{"Etag", `"1"`, "Content-Length", "4"}, 200, true},
+		"a length in a coding":    {[]string{"Etag", `"1"`, "Content-Length", "4", "Content-Encoding", "gzip"}, 200, false},
+		"gone":                    {nil, 410, true},
+		"a failure":               {nil, 500, false},
+		"a refusal of the client": {nil, 403, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+					fields := []string{"Etag", `"1"`, "Content-Length", "3"}
+					if r.Method == http.MethodHead {
+						fields = tt.head
+					}
+					w.Header().Set("Cache-Control", "max-age=600")
+					for i := 0; i+1 < len(fields); i += 2 {
+						w.Header().Set(fields[i], fields[i+1])
+					}
+					if r.Method == http.MethodHead {
+						w.WriteHeader(tt.status)
+						return
+					}
+					_, _ = io.WriteString(w, "abc")
+				})
+				s.get("/a").want(t, 200, "abc")
+				s.do(s.request(t.Context(), "HEAD", "/a", "Cache-Control", "no-cache")).want(t, tt.status, "")
+				s.get("/a").want(t, 200, "abc")
+				calls := int64(2)
+				if tt.stale {
+					calls = 3
+				}
+				s.wantCalls(calls)
+			})
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/jsonnumber"
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -110,10 +111,10 @@ func (c *costs) estimate(r *http.Request) int {
 
 // readable returns r as it is forwarded: if the cost is read from the response, without an
 // encoding that hides it. Otherwise a client would pay its estimate, and not what the call
-// has cost, for the price of an Accept-Encoding.
+// has cost, for the price of an Accept-Encoding. One that a signature may cover stays.
 func (c *costs) readable(r *http.Request) *http.Request {
 	const name, none = "Accept-Encoding", "identity"
-	if c == nil || c.usage.IsZero() || len(r.Header[name]) == 1 && r.Header[name][0] == none {
+	if c == nil || c.usage.IsZero() || len(r.Header[name]) == 1 && r.Header[name][0] == none || !rfc9111.MayChange(r.Header, r.URL.RawQuery, name) {
 		return r
 	}
 	h := r.Header.Clone()

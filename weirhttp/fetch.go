@@ -335,7 +335,7 @@ func (t *fetch) finish(err error) {
 		return
 	}
 	whole, kept := t.body.Whole()
-	if !kept {
+	if !kept || ruleOf(f.req).errorReported(t.header, whole, h.o.MaxObject) {
 		return
 	}
 	s := t.events.stored(h, t.resp, f.req, f.q, t.header, whole)

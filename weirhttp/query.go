@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 // QueryRules remove and order the parameters of a query, in the key and in the forwarded
@@ -12,7 +14,8 @@ import (
 // Parameters are separated by "&" alone, and a name ends at its first "=". Names are
 // compared with their escapes decoded once ("+" is a space) and with their case. The
 // rest keeps the client's spelling. A part such as "utm_a=1;b=2" is one parameter,
-// which is removed or kept as a whole, whatever an origin makes of the ";".
+// which is removed or kept as a whole, whatever an origin makes of the ";". A query that
+// a signature may cover is not changed, in the key neither.
 type QueryRules struct {
 	// Keep lists the parameters that remain. Empty keeps all.
 	Keep []string
@@ -218,14 +221,14 @@ func (q *queryRules) changes(query string) bool {
 	return false
 }
 
-// applyTo returns r with the query that the rules leave, and r itself if that is the same.
-// The path stays as the client spelled it.
+// applyTo returns r with the query that the rules leave, and r itself if that is the same,
+// or if a signature may cover the query. The path stays as the client spelled it.
 func (q *queryRules) applyTo(r *http.Request) *http.Request {
 	if q == nil {
 		return r
 	}
 	query, changed := q.apply(r.URL.RawQuery)
-	if !changed {
+	if !changed || !rfc9111.MayChangeQuery(r.Header, r.URL.RawQuery) {
 		return r
 	}
 	own, u := *r, *r.URL
@@ -272,5 +275,8 @@ func (h *Handler) storedTargets(host, target string) []string {
 	if h.o.StoredTargets != nil {
 		return h.o.StoredTargets(host, target)
 	}
-	return []string{h.query.target(target)}
+	if rewritten := h.query.target(target); rewritten != target {
+		return []string{target, rewritten} // the first for requests with a signature
+	}
+	return []string{target}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -94,5 +95,38 @@ func TestH9_QueryRulesAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate = %v; want %q in it", err, want)
 		}
+	}
+}
+
+// H9: a query that a signature may cover is forwarded as it came, and is its own key.
+func TestH9_SignedQueriesAreNotChanged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query   string
+		fields  []string
+		changed bool
+	}{
+		"no signature":                 {"b=1&a=2&utm=x", nil, true},
+		"Bearer":                       {"b=1&a=2&utm=x", []string{"Authorization", "Bearer t"}, true},
+		"Signature Version 4":          {"b=1&a=2&utm=x", []string{"Authorization", "AWS4-HMAC-SHA256 Credential=A/b, SignedHeaders=host, Signature=c"}, false},
+		"one of it in the URL":         {"b=1&a=2&utm=x&X-Amz-Signature=c", nil, false},
+		"a signed URL of a CDN":        {"b=1&a=2&utm=x&Signature=c&Key-Pair-Id=d", nil, false},
+		"a shared access signature":    {"b=1&a=2&utm=x&sig=c", nil, false},
+		"Digest":                       {"b=1&a=2&utm=x", []string{"Authorization", `Digest username="u", uri="/a?b=1"`}, false},
+		"an unknown scheme":            {"b=1&a=2&utm=x", []string{"Authorization", "OAuth oauth_signature=c"}, false},
+		"RFC 9421 with the query":      {"b=1&a=2&utm=x", []string{"Signature-Input", `s=("@method" "@query")`, "Signature", "s=:c:"}, false},
+		"RFC 9421 with the target URI": {"b=1&a=2&utm=x", []string{"Signature-Input", `s=("@target-uri")`, "Signature", "s=:c:"}, false},
+		"RFC 9421 without it":          {"b=1&a=2&utm=x", []string{"Signature-Input", `s=("@method" "@path")`, "Signature", "s=:c:"}, true},
+		"a webhook's signature":        {"b=1&a=2&utm=x", []string{"X-Hub-Signature-256", "c"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got string
+				s := open(t, h1, weirhttp.Options{Query: weirhttp.QueryRules{Drop: []string{"utm"}, Sort: true}}, func(_ http.ResponseWriter, r *http.Request) { got = r.URL.RawQuery })
+				s.do(s.request(t.Context(), "GET", "/a?"+tt.query, tt.fields...)).want(t, 200, "")
+				if changed := got != tt.query; changed != tt.changed {
+					t.Errorf("the origin got %q for %q; changed: %v, want %v", got, tt.query, changed, tt.changed)
+				}
+			})
+		})
 	}
 }

@@ -47,6 +47,12 @@ type ReadRule struct {
 	// several requests in an array, or without a document, is forwarded as if there
 	// were no rule. It needs CompareJSON.
 	GraphQL bool
+	// ErrorFields are JSON pointers into the response. A response in JSON that has one of
+	// these fields, and not as null, false, an empty array or an empty object, reports an
+	// error: requests that wait for it share it, and it is not stored. Nor is one in which
+	// that cannot be seen, because it is not valid or has another coding than gzip. Nil
+	// means /errors with GraphQL and none without it; empty, and not nil, means none.
+	ErrorFields []string
 	// MaxBody is the size up to which a body is read and compared. A larger one is
 	// forwarded as it arrives, and not shared. 0 means 64 KiB, at most 16 MiB. Bodies
 	// that are in use count towards Clients.ReadAheadMemory.
@@ -141,6 +147,11 @@ func (r ReadRule) check(check func(ok bool, field string, value any, bound strin
 		check(err == nil && p != "", at+"Ignore", p, "a JSON pointer: /user")
 		check(!r.GraphQL || len(tokens) == 0 || tokens[0] != graphQLField, at+"Ignore", p, "not the document of a GraphQL request")
 	}
+	check(len(r.ErrorFields) <= maxReadPointers, at+"ErrorFields", len(r.ErrorFields), "at most 100 fields")
+	for _, p := range r.ErrorFields {
+		_, err := jcs.Tokens(p)
+		check(err == nil && p != "", at+"ErrorFields", p, "a JSON pointer: /errors")
+	}
 	seen := map[string]bool{}
 	for i, c := range r.Only {
 		at := fmt.Sprintf("%sOnly[%d].", at, i)
@@ -185,6 +196,7 @@ type readRule struct {
 	most   int64
 	plan   *jcs.Plan  // nil for CompareBytes
 	values [][]string // of each condition, in canonical form
+	errors [][]string // the tokens of ErrorFields
 }
 
 // readRules are the rules of a Handler.
@@ -204,6 +216,17 @@ func newReadRules(rules []ReadRule) readRules {
 
 func newReadRule(r ReadRule) *readRule {
 	own := &readRule{ReadRule: r, most: cmp.Or(r.MaxBody, DefaultReadBody)}
+	fields := r.ErrorFields
+	if fields == nil && r.GraphQL {
+		fields = []string{"/errors"}
+	}
+	for _, p := range fields {
+		tokens, err := jcs.Tokens(p)
+		if err != nil {
+			panic("weirhttp: a ReadRule that was not validated")
+		}
+		own.errors = append(own.errors, tokens)
+	}
 	if r.Compare != CompareJSON {
 		return own
 	}

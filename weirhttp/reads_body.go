@@ -15,6 +15,7 @@ import (
 // that is made with it: a call may outlive its request. Its memory is given back when
 // none has it any more.
 type heldBody struct {
+	rule  *readRule
 	bytes []byte
 	proof string
 	mem   memory
@@ -71,7 +72,7 @@ type begun struct {
 // that has all of it. If the body is larger, or memory ran out, the result has no
 // heldBody, and why is the reason. The memory of what was read is held until release.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, rule *readRule) (out *http.Request, held *heldBody, why string, err error) {
-	held = &heldBody{mem: memory{budget: &h.cache.ahead, most: h.o.Clients.ReadAheadMemory}}
+	held = &heldBody{rule: rule, mem: memory{budget: &h.cache.ahead, most: h.o.Clients.ReadAheadMemory}}
 	held.refs.Store(1)
 	if r.ContentLength > rule.most {
 		return r, held, unsharedTooLong, nil
@@ -143,4 +144,12 @@ func (m *memory) giveBack() {
 		m.budget.used.Add(-m.took)
 	}
 	m.took = 0
+}
+
+// ruleOf returns the rule of r, if r is a read that is looked up, else nil.
+func ruleOf(r *http.Request) *readRule {
+	if held := heldBy(r); held != nil {
+		return held.rule
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package weirhttp_test
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -370,4 +371,65 @@ func TestH32_Transport(t *testing.T) {
 		s.do(s.reading(`{"q":2}`)).want(t, 200, `POST {"q":2}`)
 		s.wantCalls(2)
 	})
+}
+
+// H32: a response that reports errors is shared by the requests that wait for it, and is
+// not stored; with GraphQL, /errors reports them.
+func TestH32_ErrorsAreNotStored(t *testing.T) {
+	zipped := func(s string) string {
+		var b strings.Builder
+		z := gzip.NewWriter(&b)
+		_, _ = io.WriteString(z, s)
+		_ = z.Close()
+		return b.String()
+	}
+	const notFound = `{"data":null,"errors":[{"message":"PersistedQueryNotFound"}]}`
+	for name, tt := range map[string]struct {
+		rule   func(r *weirhttp.ReadRule)
+		body   string
+		fields []string
+		calls  int64
+	}{
+		"errors":                     {nil, notFound, nil, 2},
+		"no errors":                  {nil, `{"data":{"a":"errors"}}`, nil, 1},
+		"null":                       {nil, `{"data":{},"errors": null }`, nil, 1},
+		"none":                       {nil, `{"data":{},"errors":[ ]}`, nil, 1},
+		"twice":                      {nil, `{"errors":[1],"errors":[]}`, nil, 2},
+		"another media type of JSON": {nil, notFound, []string{"Content-Type", "application/graphql-response+json; charset=utf-8"}, 2},
+		"not JSON":                   {nil, notFound, []string{"Content-Type", "text/plain"}, 1},
+		"gzip":                       {nil, zipped(notFound), []string{"Content-Encoding", "gzip"}, 2},
+		"gzip without errors":        {nil, zipped(`{"data":1}`), []string{"Content-Encoding", "gzip"}, 1},
+		"another coding":             {nil, "?", []string{"Content-Encoding", "br"}, 2},
+		"not valid":                  {nil, `{"data":`, nil, 2},
+		"an array":                   {nil, `[{"errors":[1]}]`, nil, 1},
+		"another field":              {func(r *weirhttp.ReadRule) { r.ErrorFields = []string{"/status/failed"} }, `{"status":{"failed":true}}`, nil, 2},
+		"in an array":                {func(r *weirhttp.ReadRule) { r.ErrorFields = []string{"/1/failed"} }, `[{},{"failed":"x"}]`, nil, 2},
+		"turned off":                 {func(r *weirhttp.ReadRule) { r.ErrorFields = []string{} }, notFound, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rule := byJSON
+				rule.GraphQL = true
+				if tt.rule != nil {
+					tt.rule(&rule)
+				}
+				o := reads(rule)
+				o.Policy.TTL = time.Minute
+				s := open(t, h1, o, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					for i := 0; i+1 < len(tt.fields); i += 2 {
+						w.Header().Set(tt.fields[i], tt.fields[i+1])
+					}
+					time.Sleep(time.Second)
+					_, _ = io.WriteString(w, tt.body)
+				})
+				for range 2 {
+					for _, r := range s.together(3, func(int) *http.Request { return s.reading(`{"query":"{a}"}`, "Accept-Encoding", "gzip, br") }) {
+						r.want(t, 200, tt.body)
+					}
+				}
+				s.wantCalls(tt.calls)
+			})
+		})
+	}
 }

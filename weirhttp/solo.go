@@ -148,6 +148,10 @@ func (s *solo) head(status int, header http.Header, length int64) {
 	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
 	h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
+	if old := c.stale; old != nil && old.Status == http.StatusOK && old.Partial == nil && !c.gets() && !c.q.Range && !c.q.Conditional &&
+		rfc9111.Outdated(old.Header, old.Size(), status, header) {
+		h.cache.store.Expire(c.key, old)
+	}
 	s.sink.whether = s.events.ends
 	s.readPart(status, header, now)
 	if isStream(header) {
@@ -288,6 +292,7 @@ func (s *solo) finish(err error) {
 	switch whole, kept := s.copied.Whole(); {
 	case kept && s.part != nil:
 		s.keepPart(whole)
+	case kept && ruleOf(c.r).errorReported(s.header, whole, c.h.o.MaxObject):
 	case kept && s.events.storable():
 		stored := s.events.stored(c.h, s.resp, c.r, c.q, s.header, whole)
 		stored.Cost = s.charge.cost()

@@ -12,6 +12,17 @@ func (s *Store) Remove(k Key, r *Stored) {
 	}
 }
 
+// Expire marks one response, if it is still stored. The disk loses it: there it could
+// not be marked alone.
+func (s *Store) Expire(k Key, r *Stored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Marked.Store(true)
+	if d := s.diskLocked(k); d != nil && r.Partial == nil {
+		s.waitLocked(d.Remove(k.diskKey(), r.variantKey()))
+	}
+}
+
 // Purge removes all responses of k and voids running writes to k. With soft, it
 // marks the responses, and later those that the running writes store. It returns
 // the number of responses removed or marked, here or only on the disk. Once it has

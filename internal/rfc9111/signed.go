@@ -1,6 +1,7 @@
 package rfc9111
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,34 +17,67 @@ var unsigned = []string{"basic", "bearer", "token", "bot", "apikey", "api-key", 
 // scheme, and a field whose name has "signature" in it, may cover each field that the
 // request has, and the absence of others.
 func (q *Request) MayChange(rawQuery string, names ...string) bool {
-	for _, line := range q.Fields["Authorization"] {
-		scheme, rest, more := strings.Cut(trim(line), " ")
-		switch scheme = strings.ToLower(scheme); {
-		case !more, slices.Contains(unsigned, scheme): // without a scheme it is a key
-		case strings.HasPrefix(scheme, "aws4-"):
-			if !lacks(signedHeaders(rest), ";", names) {
-				return false
-			}
-		default:
+	return MayChange(q.Fields, rawQuery, names...)
+}
+
+// MayChange is [Request.MayChange] of a request with these fields.
+func MayChange(fields http.Header, rawQuery string, names ...string) bool {
+	if !mayChange(fields, names, func(scheme, parameters string) bool {
+		return slices.Contains(unsigned, scheme) || strings.HasPrefix(scheme, "aws4-") && lacks(signedHeaders(parameters), ";", names)
+	}) {
+		return false
+	}
+	if i := strings.Index(strings.ToLower(rawQuery), "x-amz-signedheaders="); i >= 0 {
+		value, _, _ := strings.Cut(rawQuery[i+len("x-amz-signedheaders="):], "&")
+		value, err := url.QueryUnescape(value)
+		return err == nil && lacks(value, ";", names)
+	}
+	return true
+}
+
+// MayChangeQuery reports whether the query of a request with these fields can be changed
+// before it is forwarded: no signature may cover it. One in the query does, as in the
+// signed URLs of object stores and CDNs, and so do Digest (RFC 7616) and the schemes that
+// AWS Signature Version 4 has.
+func MayChangeQuery(fields http.Header, rawQuery string) bool {
+	if !mayChange(fields, []string{"@query", "@query-param", "@target-uri", "@request-target"}, func(scheme, _ string) bool {
+		return scheme != "digest" && slices.Contains(unsigned, scheme)
+	}) {
+		return false
+	}
+	for parameter := range strings.SplitSeq(rawQuery, "&") {
+		name, _, _ := strings.Cut(parameter, "=")
+		if name, err := url.QueryUnescape(name); err != nil || signs(name) || strings.EqualFold(name, "sig") {
 			return false
 		}
 	}
-	for name, lines := range q.Fields {
+	return true
+}
+
+// signs reports whether the name of a field or a parameter says that it is a signature.
+func signs(name string) bool { return strings.Contains(strings.ToLower(name), "signature") }
+
+// mayChange reports whether no signature in the fields may cover one of the components
+// with these names, in terms of RFC 9421. free says whether a scheme of Authorization,
+// in lower case and with its parameters, covers none of them.
+func mayChange(fields http.Header, names []string, free func(scheme, parameters string) bool) bool {
+	for _, line := range fields["Authorization"] {
+		scheme, rest, more := strings.Cut(trim(line), " ")
+		if more && !free(strings.ToLower(scheme), rest) { // without a scheme it is a key
+			return false
+		}
+	}
+	for name, lines := range fields {
 		switch {
 		case len(lines) == 0 || name == "Authorization":
 		case name == "Signature-Input":
 			if slices.ContainsFunc(lines, func(line string) bool { return coversAny(line, names) }) {
 				return false
 			}
-		case name == "Signature" && len(q.Fields["Signature-Input"]) > 0:
-		case strings.Contains(strings.ToLower(name), "signature"):
+		case name == "Signature" && len(fields["Signature-Input"]) > 0:
+		case signs(name):
 			return false
 		}
-	}
-	if i := strings.Index(strings.ToLower(rawQuery), "x-amz-signedheaders="); i >= 0 {
-		value, _, _ := strings.Cut(rawQuery[i+len("x-amz-signedheaders="):], "&")
-		value, err := url.QueryUnescape(value)
-		return err == nil && lacks(value, ";", names)
 	}
 	return true
 }

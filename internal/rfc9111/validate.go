@@ -2,6 +2,7 @@ package rfc9111
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -75,4 +76,19 @@ func UnchangedSince(h, stored http.Header, received time.Time) bool {
 	}
 	limit, ok := httpDate(since[0], received)
 	return ok && !dateOf(stored, received).Truncate(time.Second).After(limit)
+}
+
+// Outdated reports whether the response to a HEAD, with this status and these fields,
+// shows that the stored response to a GET is not the current one (RFC 9111 section
+// 4.3.5). length is that of the stored content. A status that says nothing about the
+// resource shows nothing, and lengths in other codings are not compared.
+func Outdated(stored http.Header, length int64, status int, head http.Header) bool {
+	if status != http.StatusOK {
+		return status == http.StatusNotFound || status == http.StatusGone
+	}
+	if !Validates(stored, head) {
+		return true
+	}
+	n, err := strconv.ParseInt(first(head, "Content-Length"), 10, 64)
+	return err == nil && n != length && contentCoding(stored) == contentCoding(head)
 }

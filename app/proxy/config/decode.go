@@ -251,7 +251,7 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 	if f.fields == nil && len(kept) < len(n.Content) {
 		d.kept[p.path] = kept
 	}
-	if list.Len() == 0 && f.def == "" {
+	if list.Len() == 0 && f.def == "" && !f.empty {
 		list = reflect.Zero(f.typ) // so that [] and no value are the same
 	}
 	v.Set(list)

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,32 @@ routes:
 			r.MaxBody != 1<<20 || len(r.Only) != 1 || r.Only[0].Field != "/t" || !r.Only[0].Absent ||
 			strings.Join(r.Only[0].Values, "|") != `0|"a or b"` {
 			t.Errorf("%s: rule = %+v", what, r)
+		}
+	}
+}
+
+// An empty list of error_fields turns the default of GraphQL off; a missing one does not.
+func TestH32_ErrorFieldsReachTheGateway(t *testing.T) {
+	for line, want := range map[string][]string{"": nil, "error_fields: []": {}, "error_fields: [/errors, /status/failed]": {"/errors", "/status/failed"}} {
+		c, faults := load(t, `
+upstreams: [{name: a, servers: ["http://127.0.0.1:1"]}]
+routes:
+  - name: search
+    reads:
+      - types: [application/json]
+        compare: json
+        graphql: true
+        `+line+`
+`)
+		if faults != nil {
+			t.Fatal(faults.Text())
+		}
+		g, err := c.Gateway()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Routes[0].Reads[0].ErrorFields; !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%q: ErrorFields = %#v; want %#v", line, got, want)
 		}
 	}
 }

@@ -52,13 +52,14 @@ type Query struct {
 
 // Read declares requests with a body that only read.
 type Read struct {
-	Methods []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
-	Types   []string `yaml:"types,omitempty" form:"media" gw:"Types" help:"Media types that match, without parameters. Required unless QUERY is the only method; for QUERY none means all."`
-	Compare string   `yaml:"compare" default:"bytes" enum:"bytes,json" gw:"Compare" help:"When two bodies are the same. bytes: if they have the same bytes. json: if they have the same canonical form (RFC 8785), so that white space, the order of members, escapes and the form of numbers do not count; a body that programs may read differently, such as one with duplicate names, is compared by bytes."`
-	Ignore  []string `yaml:"ignore,omitempty" form:"pointer" gw:"Ignore" help:"JSON fields in which bodies may differ and still be the same: the response to one is served for the other. They are forwarded nevertheless. List only fields that do not change the response. Needs compare: json."`
-	OnlyIf  []string `yaml:"only_if,omitempty" form:"condition" gw:"Only" help:"Conditions for sharing, all of which must hold: a JSON field, =, and the values for which it holds, separated by or; absent stands for a body without the field. A read for which one does not hold is forwarded alone. Needs compare: json."`
-	GraphQL bool     `yaml:"graphql" default:"false" gw:"GraphQL" help:"A body is a GraphQL request, and a read only if its document has queries alone. A request with a mutation or a subscription invalidates what is stored for its URL, as without a rule. Needs compare: json."`
-	MaxBody Size     `yaml:"max_body" default:"64KiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Size up to which a body is read and compared. A larger one is forwarded as it arrives, and not shared. Bodies in use count towards server.read_ahead_memory."`
+	Methods     []string `yaml:"methods" default:"POST" least:"1" form:"readmethod" gw:"Methods" help:"Methods that match. HEAD, OPTIONS, TRACE, PUT, PATCH and DELETE are not allowed."`
+	Types       []string `yaml:"types,omitempty" form:"media" gw:"Types" help:"Media types that match, without parameters. Required unless QUERY is the only method; for QUERY none means all."`
+	Compare     string   `yaml:"compare" default:"bytes" enum:"bytes,json" gw:"Compare" help:"When two bodies are the same. bytes: if they have the same bytes. json: if they have the same canonical form (RFC 8785), so that white space, the order of members, escapes and the form of numbers do not count; a body that programs may read differently, such as one with duplicate names, is compared by bytes."`
+	Ignore      []string `yaml:"ignore,omitempty" form:"pointer" gw:"Ignore" help:"JSON fields in which bodies may differ and still be the same: the response to one is served for the other. They are forwarded nevertheless. List only fields that do not change the response. Needs compare: json."`
+	OnlyIf      []string `yaml:"only_if,omitempty" form:"condition" gw:"Only" help:"Conditions for sharing, all of which must hold: a JSON field, =, and the values for which it holds, separated by or; absent stands for a body without the field. A read for which one does not hold is forwarded alone. Needs compare: json."`
+	GraphQL     bool     `yaml:"graphql" default:"false" gw:"GraphQL" help:"A body is a GraphQL request, and a read only if its document has queries alone. A request with a mutation or a subscription invalidates what is stored for its URL, as without a rule. Needs compare: json."`
+	ErrorFields []string `yaml:"error_fields,omitempty" empty:"counts" form:"pointer" gw:"ErrorFields" help:"JSON fields of a response that report an error, unless they are null, false or empty. Requests that wait share such a response, and it is not stored; nor is one in JSON in which the fields cannot be seen. With graphql the default is /errors; [] means none."`
+	MaxBody     Size     `yaml:"max_body" default:"64KiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Size up to which a body is read and compared. A larger one is forwarded as it arrives, and not shared. Bodies in use count towards server.read_ahead_memory."`
 }
 
 // Cache configures what a route stores.

@@ -24,6 +24,7 @@ type field struct {
 	gw     string
 	was    string // its name in older files
 	least  int
+	empty  bool // an empty list is not the same as none
 
 	noNone, required, secret bool
 
@@ -62,6 +63,7 @@ func describe(t reflect.Type) []*field {
 		if enum := sf.Tag.Get("enum"); enum != "" {
 			f.enum = strings.Split(enum, ",")
 		}
+		f.empty = sf.Tag.Get("empty") == "counts"
 		f.least, _ = strconv.Atoi(sf.Tag.Get("least"))
 		if s := structOf(f.typ); s != nil {
 			f.fields = describe(s)
