@@ -89,7 +89,10 @@ type Unit struct {
 	// Avoided, Refused, these, and the requests in progress. Missed were served by their
 	// own call, MissedErrors is the part of these with a status of 500 or more, Unanswered
 	// got an error from weir, and Left had gone. A Guard has none of them.
-	Missed       uint64 `json:"missed"`
+	Missed uint64 `json:"missed"`
+	// Apart is nil unless many requests of a route share nothing because they differ in
+	// fields that may not matter.
+	Apart        *Apart `json:"apart,omitempty"`
 	MissedErrors uint64 `json:"missed_errors"`
 	Unanswered   uint64 `json:"unanswered"`
 	Left         uint64 `json:"left"`
@@ -116,6 +119,12 @@ type Unit struct {
 	RequestTime inspect.Durations `json:"request_time"`
 	WaitTime    inspect.Durations `json:"wait_time"`
 	CallTime    inspect.Durations `json:"call_time"`
+}
+
+// Apart says what keeps the requests of a route apart, in sentences.
+type Apart struct {
+	Text string `json:"text"` // how many, and which fields
+	Next string `json:"next"` // the lines of the configuration that change it
 }
 
 // Avoided are requests that needed no call of the source, by kind: each request

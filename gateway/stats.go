@@ -18,6 +18,9 @@ type Stats struct {
 	// ClientBudgets are of routes that have a ClientBudget.
 	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
 
+	// Alone says why the requests of a route share nothing.
+	Alone map[string]weirhttp.AloneStats `json:"alone"`
+
 	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
@@ -60,13 +63,14 @@ func (g *Gateway) Stats() Stats {
 	s := Stats{
 		Cache:     g.cache.Stats(),
 		Routes:    make(map[string]weirhttp.Stats, len(now.handlers)),
+		Alone:     make(map[string]weirhttp.AloneStats, len(now.handlers)),
 		Durations: make(map[string]RouteDurations, len(now.handlers)),
 		Upstreams: make(map[string]UpstreamStats, len(now.sources)),
 		Unrouted:  g.unrouted.Load(),
 		Rejected:  g.rejected.Load(),
 	}
 	for _, h := range now.handlers {
-		s.Routes[h.route.Name] = h.http.Stats()
+		s.Routes[h.route.Name], s.Alone[h.route.Name] = h.http.Stats(), h.http.Alone()
 		if b := h.clientBudget; b != nil {
 			if s.ClientBudgets == nil {
 				s.ClientBudgets = make(map[string]weirhttp.ClientBudgetStats)

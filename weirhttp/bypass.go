@@ -46,6 +46,25 @@ func (b bypass) String() string {
 	}[b]
 }
 
+// token names b in counters.
+func (b bypass) token() string {
+	return [...]string{
+		usesCache:          "",
+		bypassMethod:       "method",
+		bypassBody:         "body",
+		bypassUpgrade:      "upgrade",
+		bypassStream:       "event-stream",
+		bypassExpect:       "expect",
+		bypassOfOrigin:     "origin-condition",
+		bypassOtherForm:    "other-form",
+		bypassResumes:      "resume",
+		bypassOverride:     "override",
+		bypassCondition:    "body-condition",
+		bypassTrailers:     "trailers",
+		bypassContentTypes: "content-types",
+	}[b]
+}
+
 // bypasses returns why r, parsed as q, bypasses the cache, before the policy removes
 // fields from it. read means that it has a body, and a ReadRule.
 func (h *Handler) bypasses(r *http.Request, q rfc9111.Request, read bool) bypass {

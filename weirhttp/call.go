@@ -28,6 +28,7 @@ type call struct {
 	stale   *responses.Stored // stored for it, but not usable as it is; or nil
 	varied  bool              // something is stored for its URL, but for other field values
 	denied  bool              // something is stored for it, but not for its credentials
+	bypass  bypass            // why it bypasses the cache
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
 	receipt Receipt

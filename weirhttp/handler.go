@@ -51,6 +51,7 @@ type Handler struct {
 	background atomic.Int64  // of flying, the refreshes
 	active     activeFlights // guarded by Cache.mu
 	count      counters
+	alone      alone
 	requests   inspect.Histogram
 	calls      inspect.Histogram
 	waits      inspect.Histogram
@@ -162,7 +163,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 	case why == usesCache:
 		h.lookUp(w, r, q, h.key(r), came, turn)
 	case !h.serveRead(w, r, q, came, turn):
-		h.pass(w, r, q, came, turn, "")
+		h.pass(w, r, q, came, turn, why, "")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -98,8 +99,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	key := h.hot.keyOf(h.query.applyTo(r), o.endless)
 	h.hot.asked(key, came, turn)
 	if o.key.Body == "" {
-		var why bypass
-		if o.asked, o.q, why = h.read(r); why == usesCache && r.Method == http.MethodGet && !o.q.Range && !o.q.Conditional && !o.q.NoStore {
+		if o.asked, o.q, o.why = h.read(r); o.why == usesCache && r.Method == http.MethodGet && !o.q.Range && !o.q.Conditional && !o.q.NoStore {
 			o.key = h.key(o.asked)
 			o.place()
 		}
@@ -159,6 +159,8 @@ type observation struct {
 	hit   *observed // it would have been served
 	joins *observed // r would have waited for it
 	leads *observed // r would have started it
+	apart *observed // it is fresh, and for requests with other fields
+	why   bypass
 
 	status int
 	size   int64 // of the body
@@ -180,10 +182,12 @@ var _ Sink = (*observation)(nil)
 func (o *observation) place() {
 	h, s := o.h, o.h.shadow
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
-	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && !o.q.NoStore && e.group.proof == proofOf(o.asked) && e.resp.At(o.sent, o.q).Fresh &&
-		rfc9111.MayShare(&e.resp, &e.q, &o.q) {
-		o.hit = e
-		return
+	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && !o.q.NoStore && e.group.proof == proofOf(o.asked) && e.resp.At(o.sent, o.q).Fresh {
+		if rfc9111.MayShare(&e.resp, &e.q, &o.q) {
+			o.hit = e
+			return
+		}
+		o.apart = e
 	}
 	if c.alone() || o.q.NoStore {
 		return
@@ -216,6 +220,7 @@ func (o *observation) WriteHeader(status int) {
 			o.h.count.missedErrors.Add(1)
 		}
 		o.counts(&o.h.count.missed)
+		o.h.alone.add(o.why.token(), &o.q)
 		o.trace.head(status)
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
@@ -240,12 +245,21 @@ func (o *observation) headed() {
 			h.shadow.invalidate(responses.Key{Scheme: scheme, Host: o.r.Host, Target: t})
 		}
 	}
-	if o.leads == nil {
+	if o.asked == nil || o.why != usesCache || o.hit != nil || o.joins != nil {
 		return
 	}
 	now := time.Now()
-	var resp rfc9111.Response
-	resp, o.events = h.readHead(o.asked, o.q, o.status, o.Header(), o.fin, o.sent, now)
+	resp, stream := h.readHead(o.asked, o.q, o.status, o.Header(), o.fin, o.sent, now)
+	switch {
+	case resp.Reason != "" && (resp.Reason != rfc9111.ReasonStatus || o.status < http.StatusBadRequest):
+		h.alone.add(resp.Reason, &o.q)
+	case o.apart != nil:
+		h.alone.add(aloneApart, &o.q)
+	}
+	if o.leads == nil {
+		return
+	}
+	o.events = stream
 	if length, _ := strconv.ParseInt(o.Header().Get("Content-Length"), 10, 64); length > h.o.MaxObject {
 		resp.Shared, resp.Storable = false, false
 	}
@@ -360,6 +374,11 @@ func (o *observation) end(returned bool) {
 	}
 	whole := returned && o.failed == nil && o.events.ends() == nil
 	s, sum := o.h.shadow, o.sum.Sum64()
+	if e := o.apart; e != nil && whole && e.ok {
+		if names := rfc9111.Differing(&e.q, &o.q); len(names) == 1 && slices.Contains(slices.Collect(o.q.Apart()), names[0]) {
+			o.h.alone.pair(names[0], sum == e.sum)
+		}
+	}
 	switch {
 	case o.hit != nil:
 		s.hits.Add(1)

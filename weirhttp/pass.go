@@ -22,11 +22,11 @@ var _ Sink = (*passthroughWriter)(nil)
 
 // pass forwards r, which bypasses the cache, to the next handler under the limits.
 // Upgrades and event streams are counted separately from calls, because they can last
-// long (H14). detail is for the Receipt.
-func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, detail string) {
+// long (H14). why is the reason, if it is in the request; detail is for the Receipt.
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass, detail string) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	c := &call{h: h, w: w, r: r, q: q, endless: q.Upgrade || q.Streams}
+	c := &call{h: h, w: w, r: r, q: q, bypass: why, endless: q.Upgrade || q.Streams}
 	c.receipt.Detail = detail
 	defer c.over(came)
 	key := h.hot.keyOf(r, c.endless)

@@ -59,7 +59,7 @@ func (h *Handler) passRead(w http.ResponseWriter, r *http.Request, q rfc9111.Req
 		c.over(came)
 		return
 	}
-	h.pass(w, r, q, came, turn, why)
+	h.pass(w, r, q, came, turn, usesCache, why)
 }
 
 // plainRead reports whether nothing in the fields of r, a read, keeps it from being

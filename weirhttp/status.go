@@ -55,6 +55,9 @@ func (c *call) became(o Outcome) {
 	n := &c.h.count
 	switch o {
 	case OutcomePass, OutcomeMiss:
+		if !c.counted {
+			c.h.alone.add(c.aloneBecause(), &c.q)
+		}
 		c.counts(&n.missed)
 	case OutcomeJoined:
 		c.counts(&n.joined)
@@ -78,8 +81,8 @@ func (c *call) became(o Outcome) {
 
 // report passes on the receipt.
 func (c *call) report(o Outcome) {
-	c.became(o)
 	c.receipt.Outcome = o
+	c.became(o)
 	c.h.report(c.w, c.receipt)
 }
 

@@ -54,6 +54,9 @@ func newTransport(base http.RoundTripper, o Options, private bool) (*Transport, 
 // Stats returns a snapshot.
 func (t *Transport) Stats() Stats { return t.h.Stats() }
 
+// Alone returns why requests share nothing, in a snapshot.
+func (t *Transport) Alone() AloneStats { return t.h.Alone() }
+
 // Explain is Handler.Explain for a request of a client.
 func (t *Transport) Explain(r *http.Request) Explanation {
 	return t.h.Explain(received(named(r), r.Context()))

@@ -49,6 +49,7 @@ type Options struct {
 // A Route is a *weirhttp.Handler or a *weirhttp.Transport.
 type Route interface {
 	Stats() weirhttp.Stats
+	Alone() weirhttp.AloneStats
 	RequestTimes() inspect.Durations
 	CallTimes() inspect.Durations
 	WaitTimes() inspect.Durations

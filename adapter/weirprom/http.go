@@ -6,16 +6,25 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
+// apart is the reason of requests that are kept apart by their fields.
+const apart = "apart"
+
 // route sends the metrics of r.
 func (s sink) route(name string, r Route) {
-	s.counts(name, r.Stats())
+	s.counts(name, r.Stats(), r.Alone())
 	putDurations(s, httpRequestDuration, r.RequestTimes(), name)
 	putDurations(s, httpCallDuration, r.CallTimes(), name)
 	putDurations(s, httpWaitDuration, r.WaitTimes(), name)
 }
 
 // counts sends the counts of a route.
-func (s sink) counts(name string, st weirhttp.Stats) {
+func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
+	put(s, httpAlone, why.Reasons[apart], name, apart) // from the start, as the rate of it is watched
+	for reason, n := range why.Reasons {
+		if reason != apart {
+			put(s, httpAlone, n, name, reason)
+		}
+	}
 	put(s, httpRequests, st.Requests, name)
 	put(s, httpAvoided, st.Hits, name, "hit")
 	put(s, httpAvoided, st.Stale, name, "stale")
@@ -58,7 +67,7 @@ func (s sink) routes(st gateway.Stats, called metrics.Names) {
 	for name, r := range st.Routes {
 		called[name] = true
 		d := st.Durations[name]
-		s.counts(name, r)
+		s.counts(name, r, st.Alone[name])
 		putDurations(s, httpRequestDuration, d.Requests, name)
 		putDurations(s, httpCallDuration, d.Calls, name)
 		putDurations(s, httpWaitDuration, d.Waits, name)

@@ -51,6 +51,7 @@ var (
 	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 because of a client's rate (client).", "route", "reason")
 	httpLeft            = counter("weir_http_left_total", "Clients that disconnected before their response.", "route")
 	httpMissed          = counter("weir_http_missed_total", "Requests that were answered by their own call.", "route")
+	httpAlone           = counter("weir_http_alone_total", "Requests among the missed ones that share no response, by reason: apart, if one is stored for requests with other fields; credentials, request, the name of a bypass, or what the response says, as the detail of Cache-Status.", "route", "reason")
 	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error from weir, other than a refusal: their call failed, or they accepted only a stored response.", "route")
 	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that disconnected in the middle of their response.", "route")
 	httpLagged          = counter("weir_http_lagged_total", "Readers that fell behind the window.", "route")

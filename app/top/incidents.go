@@ -46,6 +46,11 @@ func incidents(o Overview, s console.Snapshot) []Incident {
 	if o.Total.OverRate > 0 {
 		say("note", "clients", "%s/s get 429 because they exceed their rate", rate(o.Total.OverRate))
 	}
+	for _, u := range s.Units {
+		if u.Apart != nil {
+			say("note", u.Name, "%s %s", u.Apart.Text, u.Apart.Next)
+		}
+	}
 	dead := 0
 	for _, q := range o.Queues {
 		dead += q.Dead

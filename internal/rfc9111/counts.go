@@ -1,9 +1,11 @@
 package rfc9111
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -227,6 +229,33 @@ func (p *Policy) kind(name string) Kinds {
 		return known[other] | kindUnknown // an origin may not tell the two apart
 	}
 	return kindUnknown
+}
+
+// Apart yields the names of q's fields that keep requests apart, without those of the
+// client's address and of negotiation.
+func (q *Request) Apart() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name, lines := range q.Fields {
+			if len(lines) > 0 && q.policy.kind(name)&^(kindAddress|kindNegotiation) != 0 && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Differing returns the names of the fields that count and in which a and b differ.
+func Differing(a, b *Request) (names []string) {
+	for _, fields := range []http.Header{a.Fields, b.Fields} {
+		for name := range fields {
+			if slices.Contains(names, name) || a.policy.kind(name) == 0 {
+				continue
+			}
+			if !bytes.Equal(appendField(nil, name, a.Fields), appendField(nil, name, b.Fields)) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // Counts reports whether two requests that differ in the field name, which is canonical,

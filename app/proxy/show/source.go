@@ -168,6 +168,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
 		Cost:         cost(st.Cost),
 		Missed:       st.Missed,
+		Apart:        apart(st, all.Alone[name]),
 		MissedErrors: st.MissedErrors,
 		Unanswered:   st.Unanswered,
 		Left:         st.Left,

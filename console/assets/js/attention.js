@@ -16,7 +16,7 @@ const order = { bad: 0, warn: 1, note: 2 };
 export function attention(store) {
   const s = store.snapshot;
   if (!s) return [];
-  const found = [...processes(s), ...tiers(s), ...sources(store, s), ...clients(store, s), ...queues(s.queues || [])];
+  const found = [...processes(s), ...tiers(s), ...sources(store, s), ...clients(store, s), ...apart(s), ...queues(s.queues || [])];
   return found.sort((a, b) => order[a.level] - order[b.level]);
 }
 
@@ -211,6 +211,12 @@ function clients(store, s) {
   }
   return found;
 }
+
+// Requests that share nothing because of fields that may not matter. The server writes the
+// sentences, for "weir top" too.
+const apart = (s) => (s.units || []).filter((u) => u.apart).map((u) => ({
+  key: 'unit/' + u.name + '/apart', level: 'note', subject: u.name, units: [u.name], badge: 'kept apart', text: u.apart.text, next: u.apart.next,
+}));
 
 // The badge of a unit without findings. r are its rates.
 export function calm(u, r) {
