@@ -58,6 +58,7 @@ routes:
              reports: http://10.0.0.9:3000                                          256 calls at once, 1024 may wait
   routes     reports: GET,HEAD reports.example/daily → reports                      coalesces, caches
              rest: / → shop                                                         observes
+  sharing    reports: where a response states no lifetime, clients at different addresses do not share its call; coalesce: any_client lets them
 `
 	if got := words(s.stdout.String()); got != words(want) || s.stderr.String() != "" {
 		t.Errorf("stdout:\n%s\nstderr: %s\nwant:\n%s", s.stdout.String(), s.stderr.String(), want)

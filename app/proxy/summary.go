@@ -125,6 +125,46 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 		}
 		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), does)
 	}
+	line = section("sharing")
+	for _, text := range sharing(s.Gateway.Routes) {
+		line(text)
+	}
+}
+
+// sharing describes what keeps requests apart on routes that say nothing about it, for
+// operators who expect what other proxies do.
+func sharing(routes []gateway.Route) (lines []string) {
+	var fields, addresses []string
+	for i, r := range routes {
+		if r.Observe {
+			continue
+		}
+		name := cmp.Or(r.Name, fmt.Sprintf("route %d", i+1))
+		stated := r.Cache.TTL > 0 || r.Events.Share || len(r.Reads) > 0
+		silent := len(r.Cache.Vary)+len(r.Cache.UnkeyedHeaders)+len(r.Cache.IgnoreHeaders) == 0
+		if stated && silent {
+			fields = append(fields, name)
+		}
+		if !stated && silent && r.Coalesce == gateway.CoalesceProven {
+			addresses = append(addresses, name)
+		}
+	}
+	if len(fields) > 0 {
+		lines = append(lines, few(fields)+": requests that differ in a header share nothing; vary, unkeyed_headers or ignore_headers say which headers matter")
+	}
+	if len(addresses) > 0 {
+		lines = append(lines, few(addresses)+": where a response states no lifetime, clients at different addresses do not share its call; coalesce: any_client lets them")
+	}
+	return lines
+}
+
+// few lists names, at most five of them.
+func few(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // named prefixes what with its name, if it has one.
