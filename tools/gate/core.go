@@ -75,13 +75,29 @@ func withAllocationTests(ctx context.Context) ([]string, error) {
 
 var allocationTest = regexp.MustCompile(`(?m)^func Test\w*Alloc`)
 
+// buildWithOldestGo builds the core with the oldest Go. That its code uses nothing newer,
+// tests included, is also what vet checks against the version in go.mod.
+func buildWithOldestGo(ctx context.Context) (string, error) {
+	return withOldestGo(ctx, func(old command) error {
+		_, err := old.run(ctx, "go", "build", "./...")
+		return err
+	})
+}
+
 // coreWithOldestGo is the core's run without the race detector.
 func coreWithOldestGo(ctx context.Context) (string, error) {
+	return withOldestGo(ctx, func(old command) error {
+		return testRun{command: old, packages: []string{"./..."}}.run(ctx)
+	})
+}
+
+// withOldestGo calls use with the oldest Go, or returns a note if there is none.
+func withOldestGo(ctx context.Context, use func(old command) error) (string, error) {
 	old := command{env: append([]string{"GOTOOLCHAIN=" + oldestGo}, alone.env...)}
 	if _, err := old.run(ctx, "go", "version"); err != nil {
 		return oldestGo + " could not be fetched", nil
 	}
-	return "", testRun{command: old, packages: []string{"./..."}}.run(ctx)
+	return "", use(old)
 }
 
 // needCompiler returns a note if there is no C compiler for the race detector and none
