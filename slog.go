@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/weir-go/weir/plain"
@@ -43,6 +44,7 @@ func (s *slogObserver) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
 	}
 	if end.Err != nil {
 		attrs = append(attrs, slog.String("class", end.Class.String()), slog.Any("err", end.Err))
+		attrs = withStack(attrs, end.Err)
 	}
 	s.logger.LogAttrs(ctx, level, msg, attrs...)
 }
@@ -67,6 +69,16 @@ func (s *slogObserver) Event(ctx context.Context, e Event) {
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
+		attrs = withStack(attrs, e.Err)
 	}
 	s.logger.LogAttrs(ctx, level, "weir: "+e.Kind.String(), attrs...)
+}
+
+// withStack adds the stack of a panic, which its text does not have.
+func withStack(attrs []slog.Attr, err error) []slog.Attr {
+	var p *PanicError
+	if errors.As(err, &p) {
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	return attrs
 }

@@ -26,22 +26,17 @@ var (
 	ErrKey = inflight.ErrKey
 )
 
-// A PanicError is returned to all callers when the function panics.
+// A PanicError is returned to all callers when the function panics. It matches neither
+// the panic's value nor anything that this wraps: a panic with an error is not the
+// function's result.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
 }
 
-// Error includes the stack, because the runtime would have printed it with the panic.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("weir: the load panicked: %v\n\n%s", e.Value, e.Stack)
-}
-
-// Unwrap returns the panic's value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// Error returns the text of the panic without the stack: texts of errors reach clients and
+// other processes.
+func (e *PanicError) Error() string { return fmt.Sprintf("weir: the load panicked: %v", e.Value) }
 
 // fault returns the error for a function that did not return. recovered is the result
 // of recover in a deferred function, which must also call fault, so that the stack of

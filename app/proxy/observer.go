@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"golang.org/x/time/rate"
 
+	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
@@ -43,7 +45,11 @@ func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 				"method", e.Request.Method, "host", plain.Authority(e.Request.Host), "target", target, "status", e.Status)
 		}
 	case weirhttp.EventPanicked:
-		o.logger.Error("the gateway panicked", "error", e.Err)
+		args := []any{"error", e.Err}
+		if p, ok := errors.AsType[*flight.PanicError](e.Err); ok {
+			args = append(args, "stack", string(p.Stack))
+		}
+		o.logger.Error("the gateway panicked", args...)
 	}
 }
 

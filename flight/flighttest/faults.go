@@ -28,19 +28,29 @@ var faults = []fault{
 	{"panic(nil)",
 		func() { explode(nil) },
 		func(err error) bool {
-			var null *runtime.PanicNilError
-			return errors.As(err, &null)
+			var p *flight.PanicError
+			if !errors.As(err, &p) {
+				return false
+			}
+			_, null := p.Value.(*runtime.PanicNilError)
+			return null
 		},
 	},
 	{"panic(error)",
 		func() { explode(io.ErrUnexpectedEOF) },
-		func(err error) bool { return panicked(err, io.ErrUnexpectedEOF) && errors.Is(err, io.ErrUnexpectedEOF) },
+		func(err error) bool {
+			return panicked(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+		},
 	},
 	{"runtime error",
 		func() { _ = any(1).(string) },
 		func(err error) bool {
-			var fault runtime.Error
-			return errors.As(err, &fault)
+			var p *flight.PanicError
+			if !errors.As(err, &p) {
+				return false
+			}
+			_, fault := p.Value.(runtime.Error)
+			return fault && !errors.As(err, new(runtime.Error))
 		},
 	},
 	{"Goexit",

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
@@ -30,6 +29,5 @@ func answerError(w http.ResponseWriter, err error) {
 	case errors.As(err, &panicked):
 		status = http.StatusInternalServerError
 	}
-	text, _, _ := strings.Cut(err.Error(), "\n") // without the stack of a panic
-	http.Error(w, text, status)
+	http.Error(w, err.Error(), status)
 }
