@@ -158,13 +158,15 @@ type room struct {
 	looking bool      // guarded by mu
 	bytes   uint64    // guarded by mu; stored at that time
 	since   uint64    // guarded by mu; submitted here since
+	refused bool      // guarded by mu; by the server, at that time
 }
 
 // overhead is roughly what the server needs for a message in addition to its data.
 const overhead = 512
 
 // admit counts an input, or refuses it. Nine tenths of the Store are for inputs;
-// without the rest no job could end and free its space.
+// without the rest no job could end and free its space. For the same reason a server may
+// accept no new jobs while it still writes what those that it has accepted need.
 func (r *room) admit(ctx context.Context, queue string, size int) error {
 	if err := r.fresh(ctx); err != nil {
 		return err
@@ -172,7 +174,7 @@ func (r *room) admit(ctx context.Context, queue string, size int) error {
 	need := uint64(size + overhead)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes+r.since+need > uint64(r.store.o.MaxBytes)/10*9 {
+	if r.refused || r.store.journal.LocalRoom() != nil || r.bytes+r.since+need > uint64(r.store.o.MaxBytes)/10*9 {
 		return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
 	}
 	r.since += need
@@ -191,12 +193,19 @@ func (r *room) fresh(ctx context.Context) error {
 	before := r.since
 	r.mu.Unlock()
 	bytes, err := r.store.journal.Bytes(ctx)
+	refused := false
+	if err == nil {
+		err = r.store.journal.Room(ctx)
+	}
+	if errors.Is(err, journal.ErrFull) {
+		refused, err = true, nil
+	}
 	r.mu.Lock()
 	r.looking = false
 	if err != nil {
 		return outward(ctx, err)
 	}
-	r.at, r.bytes = time.Now(), bytes
+	r.at, r.bytes, r.refused = time.Now(), bytes, refused
 	r.since -= before
 	return nil
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/nats-io/nats.go"
@@ -52,6 +53,20 @@ func (p *proxy) openBackend(ctx context.Context, a config.JobsAccess) (b *jobBac
 	}
 	b.service, err = jobshttp.New(b.store, jobshttp.Options{Path: a.Path})
 	return b, err
+}
+
+// unusable returns why the folder of the jobs cannot be used, if that is why a request to
+// the Store has failed with err.
+func (b *jobBackend) unusable(err error) error {
+	switch {
+	case err == nil || b.server == nil:
+		return nil
+	case b.server.Err() != nil:
+		return b.server.Err() // it contains the cause
+	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, jobs.ErrFull):
+		return err
+	}
+	return nil
 }
 
 // close closes the parts of b that are open.

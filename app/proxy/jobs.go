@@ -64,8 +64,9 @@ type routeJobs struct {
 }
 
 // openJobs opens the job backend that s configures. It waits for unreachable servers,
-// and returns an error if they stay unreachable. A folder that cannot be used is not an
-// error: jobs are refused until it can, and everything else is served.
+// and returns an error if they stay unreachable. A folder that cannot be opened, for
+// whatever reason, is not an error: jobs are refused until it can, and everything else is
+// served.
 func (p *proxy) openJobs(ctx context.Context, s Settings) (*jobService, error) {
 	if s.Jobs == nil {
 		return nil, nil
@@ -90,7 +91,7 @@ func (j *jobService) open(ctx context.Context, a config.JobsAccess) error {
 		err = v.server.Err() // it contains the cause
 	}
 	v.close(j.p.logger)
-	if !isOutage(err) {
+	if ctx.Err() != nil || !isOutage(a, j.p.o.Worker, err) {
 		return err
 	}
 	j.outage.begin(j.p.logger, err)
@@ -263,8 +264,8 @@ func (j *jobService) prepare(ctx context.Context, s Settings) (map[string]*route
 			continue
 		}
 		route, err := v.service.Route(ctx, name, j.next(name), options)
-		if err != nil && v.server != nil && v.server.Err() != nil && len(was) == 0 {
-			j.suspend(v.server.Err())
+		if why := v.unusable(err); why != nil && len(was) == 0 {
+			j.suspend(why)
 			return map[string]*routeJobs{}, nil
 		}
 		if err != nil {

@@ -32,11 +32,19 @@ type outage struct {
 // outageRetry is how often the proxy retries a folder that could not be used.
 const outageRetry = 5 * time.Second
 
-// isOutage reports whether the program starts without jobs after err.
-func isOutage(err error) bool {
+// isOutage reports whether the program starts without jobs after err: whatever keeps the
+// folder of its jobs from being opened. Only a configuration that cannot be used, and
+// servers elsewhere, are errors of the start.
+func isOutage(a config.JobsAccess, worker bool, err error) bool {
+	_, bad := errors.AsType[*ConfigError](err)
+	return a.Dir != "" && !worker && !bad
+}
+
+// isFinal reports whether an outage ends only after an operator has done something.
+func isFinal(err error) bool {
 	_, damaged := errors.AsType[*embedded.DamageError](err)
-	_, store := errors.AsType[*embedded.StoreError](err)
-	return damaged || store || errors.Is(err, embedded.ErrNewer)
+	_, lost := errors.AsType[*embedded.RecoveryError](err)
+	return damaged || lost || errors.Is(err, embedded.ErrNewer) || errors.Is(err, embedded.ErrVanished)
 }
 
 // begin records an outage. An outage that can end without an operator is retried;
@@ -45,13 +53,13 @@ func (u *outage) begin(l *slog.Logger, why error) {
 	if was := u.why.Swap(&why); was == nil || (*was).Error() != why.Error() {
 		l.Error("jobs are refused, all else is served", "error", why)
 	}
-	_, store := errors.AsType[*embedded.StoreError](why)
+	again := !isFinal(why)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.again != nil && !store {
+	if u.again != nil && !again {
 		u.again.Stop()
 		u.again = nil
-	} else if u.again == nil && store {
+	} else if u.again == nil && again {
 		u.again = time.NewTicker(outageRetry)
 	}
 }
@@ -85,7 +93,8 @@ func (u *outage) handler(route string) http.Handler {
 	return nil
 }
 
-// closed returns why jobs can be neither accepted nor queried, or nil.
+// closed returns why jobs can be neither accepted nor queried, or nil. While only new jobs
+// are refused, for example because the disk is full, the Store refuses them.
 func (j *jobService) closed() error {
 	if why := j.outage.why.Load(); why != nil {
 		return *why
@@ -94,11 +103,7 @@ func (j *jobService) closed() error {
 	if v == nil || v.server == nil {
 		return nil
 	}
-	err := v.server.Err()
-	if _, damaged := errors.AsType[*embedded.DamageError](err); damaged || errors.Is(err, embedded.ErrVanished) {
-		return err
-	}
-	return nil
+	return v.server.Down()
 }
 
 // ready returns what is wrong with the jobs, or nil. It is called from any goroutine.

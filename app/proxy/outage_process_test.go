@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // outageConfig writes a configuration with jobs in a folder, and with routes with and
@@ -169,6 +172,100 @@ func TestH23_AFolderThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 	until(t, "/readyz is 200", func() bool { return operatorsGet(t, p.admin+"/readyz").status == http.StatusOK })
 	if a := result(t, p.listen[0], later(t, p.listen[0]+"/later/1")); a.status != http.StatusOK {
+		t.Errorf("a job = %+v; want 200", a)
+	}
+}
+
+// Whatever keeps the jobs from being opened, everything else is served, and the jobs are
+// accepted once it is gone.
+func TestH23_AStoreThatCannotBeOpenedEndsNoOtherRoute(t *testing.T) {
+	for name, c := range map[string]struct {
+		more   string // of the section jobs
+		hinder func(t *testing.T, dir string) (undo func())
+		why    string
+	}{
+		"another process uses the folder": {hinder: func(t *testing.T, dir string) func() {
+			if err := os.MkdirAll(filepath.Join(dir, "jobs"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(filepath.Join(dir, "jobs", "weir.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			return func() { f.Close() }
+		}, why: "in use"},
+		"another process has the port": {more: ", listen: 'PORT'", hinder: func(t *testing.T, dir string) func() {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "weir.yaml")
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, bytes.Replace(text, []byte("PORT"), []byte(l.Addr().String()), 1), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { l.Close() }
+		}, why: "address already in use"},
+		"a foreign folder": {hinder: func(t *testing.T, dir string) func() {
+			foreign := filepath.Join(dir, "jobs", "jetstream", "foreign")
+			if err := os.MkdirAll(foreign, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return func() { os.Remove(foreign) }
+		}, why: "not a file of the jobs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := newShop(t), t.TempDir()
+			file := outageConfig(t, dir, s.URL, c.more)
+			undo := c.hinder(t, dir)
+			p := start(t, "--config", file)
+			p.wantOutage(t, c.why)
+			undo()
+			until(t, "/readyz is 200", func() bool { return operatorsGet(t, p.admin+"/readyz").status == http.StatusOK })
+			if a := result(t, p.listen[0], later(t, p.listen[0]+"/later/1")); a.status != http.StatusOK {
+				t.Errorf("a job = %+v; want 200", a)
+			}
+		})
+	}
+}
+
+// A block that cannot be written to is noticed without a submit.
+func TestH23_ABlockThatCannotBeWrittenIsNoticed(t *testing.T) {
+	s, dir := newShop(t), t.TempDir()
+	p := start(t, "--config", outageConfig(t, dir, s.URL, ""))
+	result(t, p.listen[0], later(t, p.listen[0]+"/later/1"))
+	blocks, err := filepath.Glob(filepath.Join(dir, "jobs/jetstream/$G/streams/*/msgs/*.blk"))
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("Glob = %v, %v; want blocks", blocks, err)
+	}
+	block := blocks[len(blocks)-1]
+	if out, err := exec.Command("chattr", "+a", block).CombinedOutput(); err != nil {
+		t.Skipf("WITHOUT chattr: %v, %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("chattr", "-a", block).Run() }) // or the folder could not be removed
+	until(t, "/readyz names the block", func() bool {
+		ready := operatorsGet(t, p.admin+"/readyz")
+		return ready.status == http.StatusServiceUnavailable && strings.Contains(ready.body, filepath.Base(block))
+	})
+	began := time.Now()
+	if a := jobCall(t, "POST", p.listen[0]+"/later/2", "in", "Prefer: respond-async"); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a job gets status %d; want 503", a.status)
+	}
+	t.Logf("it was refused after %v", time.Since(began))
+	if a := jobCall(t, "GET", p.listen[0]+"/plain", ""); a.status != http.StatusOK {
+		t.Errorf("/plain gets status %d; want 200", a.status)
+	}
+	if out, err := exec.Command("chattr", "-a", block).CombinedOutput(); err != nil {
+		t.Fatalf("chattr: %v, %s", err, out)
+	}
+	until(t, "/readyz is 200", func() bool { return operatorsGet(t, p.admin+"/readyz").status == http.StatusOK })
+	if a := result(t, p.listen[0], later(t, p.listen[0]+"/later/3")); a.status != http.StatusOK {
 		t.Errorf("a job = %+v; want 200", a)
 	}
 }

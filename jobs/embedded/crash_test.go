@@ -31,6 +31,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(tryDir) != "" {
+		os.Exit(try(os.Getenv(tryDir)))
+	}
 	if os.Getenv(crashDir) == "" {
 		code := m.Run()
 		if wardRoot != "" {

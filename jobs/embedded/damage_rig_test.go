@@ -215,6 +215,16 @@ func treeSum(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// fileSum returns a checksum of a file.
+func fileSum(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
 // files returns the files in the folder that match the pattern.
 func (w *ward) files(t *testing.T, pattern string) []string {
 	t.Helper()

@@ -37,8 +37,17 @@
 //
 // After one failed write, a JetStream server writes nothing more until it is
 // restarted. A [Server] prevents that: while less than Options.MinFree is left on the
-// disk, it rejects writes with JetStream's error 10002, and accepts them again when
-// there is room. If a write fails all the same, it restarts the server within it as
-// soon as the disk accepts writes. Connections from [Server.Connect] survive that, as
-// do other connections that reconnect without limit.
+// disk, package jobs refuses new jobs, and the rest is for those that were accepted. While
+// less than a quarter of MinFree is left, the Server rejects all writes with JetStream's
+// error 10002, and accepts them again when there is room. If a write fails all the same, it
+// restarts the server within it as soon as the disk accepts writes. Connections from
+// [Server.Connect] survive that, as do other connections that reconnect without limit.
+//
+// # What a start can lose
+//
+// A JetStream server deletes files that it cannot open or does not expect. So [Start] checks
+// first that each folder and file can be used and that nothing foreign is among them. It then
+// copies the files, starts the server, and compares what the server has with the files.
+// If anything is missing, or the process ends in between, the files are put back as they
+// were, and Start fails with a [RecoveryError] or a [StoreError].
 package embedded

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ type Server struct {
 	o    Options
 	log  *logger
 	lock *os.File
+	gate *gate
 	addr string
 	port int
 
@@ -39,11 +39,17 @@ type Server struct {
 	mu sync.Mutex
 	ns *server.Server // guarded by mu; nil while there is none, see revive
 
-	unserve func() // guarded by mu; stops flushing ns within this process; may be nil
+	unserve func() // guarded by mu; ends the calls of package jobs in this process; may be nil
 
-	trouble error // guarded by mu; see Err
+	trouble error // guarded by mu; why nothing can be written
+	probe   error // guarded by mu; why a submit would fail
+	pressed error // guarded by mu; why the rest of the disk is kept for accepted jobs
+	down    error // guarded by mu; see Down
 
-	full bool // used by watch only: the disk is full, and writes are rejected
+	// Used by Start and then by watch only.
+	low    bool  // new jobs are refused
+	full   bool  // all writes are rejected
+	probed error // the latest probe's
 }
 
 // errRestarting is returned to connections while there is no server.
@@ -51,9 +57,10 @@ var errRestarting = errors.New("embedded: closed, or restarting after a failed w
 
 // Start starts a server and waits until it has recovered what is in Dir. Before that,
 // it compares the files with what was flushed; if something is missing, it changes
-// nothing and returns a [DamageError]. Its other errors are faults in the options,
-// ErrInUse, a [StoreError], and whatever keeps the server from starting. After an
-// error nothing is left running.
+// nothing and returns a [DamageError]. If the server within loses jobs while it starts, it
+// puts the files back and returns a [RecoveryError]. Its other errors are faults in the
+// options, ErrInUse, a [StoreError], and whatever keeps the server from starting. After an
+// error nothing is left running, and the files are as they were.
 func Start(o Options) (*Server, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -64,7 +71,7 @@ func Start(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, log: newLogger(o.Log), lock: lock,
+		o: o, log: newLogger(o.Log), lock: lock, gate: newGate(o.Token),
 		stop: make(chan struct{}), watched: make(chan struct{}), halted: make(chan struct{}),
 	}
 	s.flush = newFlusher(o.Dir, s.log.fail, func() { s.mark(false) })
@@ -77,26 +84,36 @@ func Start(o Options) (*Server, error) {
 		s.port = a.Port
 		s.addr = "nats://" + reachable(a)
 	}
-	if o.Durability == jobs.DurabilityDisk {
-		if err = s.serveFlush(); err != nil {
-			halt(ns)
-			return nil, errors.Join(err, lock.Close())
-		}
-		s.swap(ns) // from now on flush requests reach this process directly
+	if err = s.serveRequests(); err != nil {
+		halt(ns)
+		return nil, errors.Join(err, lock.Close())
 	}
+	s.swap(ns) // from now on requests of this process are calls
 	go s.flush.run()
 	s.keepFree(ns)
 	go s.watch()
 	return s, nil
 }
 
-func (s *Server) serveFlush() error {
-	nc, err := s.Connect(nats.Name("weir flush"))
+// serveRequests answers requests of other programs, and of this one until swap.
+func (s *Server) serveRequests() error {
+	nc, err := s.Connect(nats.Name("weir jobs"))
 	if err != nil {
 		return err
 	}
-	return s.flush.serve(nc)
+	return s.flush.serve(nc, s.o.Durability == jobs.DurabilityDisk, s.Err)
 }
+
+// A served is what package jobs calls in this process.
+type served struct {
+	*flusher
+	s *Server
+}
+
+var _ serve.Roomer = served{}
+
+// Room implements serve.Roomer.
+func (v served) Room() error { return v.s.Err() }
 
 // reachable returns the address at which this machine reaches a listener.
 func reachable(a *net.TCPAddr) string {
@@ -105,53 +122,6 @@ func reachable(a *net.TCPAddr) string {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, strconv.Itoa(a.Port))
-}
-
-// start starts the server within, or leaves nothing running.
-func (s *Server) start() (*server.Server, error) {
-	before, err := storedStreams(s.o.Dir, server.DEFAULT_GLOBAL_ACCOUNT)
-	if err != nil {
-		return nil, &StoreError{s.o.Dir, err}
-	}
-	prepared, err := s.prepare()
-	if err != nil {
-		return nil, err
-	}
-	ns, err := server.NewServer(s.o.serverOptions(s.port))
-	if err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
-	}
-	s.log.begin()
-	ns.SetLogger(s.log, false, false)
-	ns.Start() // returns once everything is recovered and the port is open
-	said, err := s.log.end()
-	if err == nil {
-		err = recovered(ns, before, said)
-	}
-	if err == nil {
-		err = s.consumers(ns, prepared.Queues)
-	}
-	if err != nil {
-		halt(ns)
-		return nil, fmt.Errorf("embedded: starting the server: %w", err)
-	}
-	return ns, nil
-}
-
-// recovered returns an error if a stream that was in the folder is missing. The
-// server skips streams that it cannot read; they would later be created again, empty.
-func recovered(ns *server.Server, before []string, said string) error {
-	detail, err := ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range before {
-		if !slices.ContainsFunc(detail.Streams, func(d server.StreamDetail) bool { return d.Name == name }) {
-			errs = append(errs, fmt.Errorf("stream %s was not recovered (%s)", name, said))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func halt(ns *server.Server) {
@@ -207,8 +177,8 @@ func (s *Server) swap(ns *server.Server) *server.Server {
 		s.unserve()
 		s.unserve = nil
 	}
-	if ns != nil && s.o.Durability == jobs.DurabilityDisk {
-		s.unserve = serve.Locally(ns.ID(), s.flush)
+	if ns != nil {
+		s.unserve = serve.Locally(ns.ID(), served{s.flush, s})
 	}
 	return old
 }

@@ -12,6 +12,14 @@ func SetFree(n *atomic.Int64) (restore func()) {
 	return func() { freeOn = freeBytes }
 }
 
+// SetPrepared makes each start call f once its files are copied and prepared, before there
+// is a server within.
+func SetPrepared(f func(dir string)) (restore func()) {
+	old := isPrepared
+	isPrepared = f
+	return func() { isPrepared = old }
+}
+
 // A Flusher flushes the streams of a folder that no server uses.
 type Flusher struct{ f *flusher }
 

@@ -71,18 +71,39 @@ func newFlusher(dir string, fail func(error), began func()) *flusher {
 	}
 }
 
-// serve answers requests on serve.FlushSubject over nc, and takes ownership of nc.
-func (f *flusher) serve(nc *nats.Conn) error {
+// serve answers requests on serve.RoomSubject over nc, and with flushes set those on
+// serve.FlushSubject. It takes ownership of nc.
+func (f *flusher) serve(nc *nats.Conn, flushes bool, room func() error) error {
 	f.nc = nc
-	_, err := nc.Subscribe(serve.FlushSubject, f.hear)
+	_, err := nc.Subscribe(serve.RoomSubject, func(m *nats.Msg) {
+		if why := room(); why != nil {
+			m.Respond([]byte(why.Error()))
+			return
+		}
+		m.Respond(nil)
+	})
+	if err == nil && flushes {
+		_, err = nc.Subscribe(serve.FlushSubject, f.hear)
+	}
 	if err == nil {
-		err = nc.Flush() // so that the subscription exists before the first request
+		err = nc.Flush() // so that the subscriptions exist before the first request
 	}
 	if err != nil {
 		nc.Close()
 		return fmt.Errorf("embedded: %w", err)
 	}
 	return nil
+}
+
+// lastOf returns the path of the last block of a stream, or "".
+func (f *flusher) lastOf(stream string) string {
+	f.work.Lock()
+	defer f.work.Unlock()
+	dir := filepath.Join(f.dir, stream)
+	if t := f.tails[stream]; t != nil {
+		return blockFile(dir, t.index)
+	}
+	return lastBlock(dir)
 }
 
 func (f *flusher) close() {

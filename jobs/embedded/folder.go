@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -114,13 +115,19 @@ func storedStreams(dir, account string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		blocks, _ := filepath.Glob(filepath.Join(streams, e.Name(), "msgs", "*.blk"))
-		for _, b := range blocks {
-			if info, err := os.Stat(b); err == nil && info.Size() > 0 {
-				names = append(names, e.Name())
-				break
-			}
+		blocks, _ := os.ReadDir(blockFolder(filepath.Join(streams, e.Name())))
+		if slices.ContainsFunc(blocks, isFull) {
+			names = append(names, e.Name())
 		}
 	}
 	return names, err
+}
+
+// isFull reports whether a file is a block with messages.
+func isFull(e os.DirEntry) bool {
+	if _, isBlock := blockIndex(e.Name()); !isBlock {
+		return false
+	}
+	info, err := e.Info()
+	return err == nil && info.Size() > 0
 }

@@ -70,9 +70,10 @@ type Options struct {
 	// be opened. Default: no bound except MinFree.
 	MaxBytes int64
 
-	// MinFree is how many bytes stay free on the disk of Dir; with fewer, nothing is
-	// accepted. It must leave room for the writes of a quarter of a second. Default:
-	// DefaultMinFree. Negative: no space is kept free.
+	// MinFree is how many bytes stay free on the disk of Dir. With fewer, package jobs
+	// refuses new jobs. With fewer than a quarter, all writes are rejected. The rest must leave room
+	// for the outcomes of accepted jobs, the quarter for the writes of a quarter of a
+	// second. Default: DefaultMinFree. Negative: no space is kept free.
 	MinFree int64
 
 	// Log receives the server's warnings and errors. Nil: they are discarded.
@@ -149,7 +150,9 @@ func isLoopback(host string) bool {
 
 // serverOptions returns the options of the server within. The port is the previous
 // port if the server is restarted, or -1 for the port in Listen.
-func (o Options) serverOptions(port int) *server.Options {
+//
+// Other programs are let in by the gate; nil lets in those with the Token.
+func (o Options) serverOptions(port int, g *gate) *server.Options {
 	so := &server.Options{
 		StoreDir:              o.Dir,
 		JetStream:             true,
@@ -172,6 +175,9 @@ func (o Options) serverOptions(port int) *server.Options {
 	}
 	if o.Listen == "" {
 		return so
+	}
+	if g != nil {
+		so.Authorization, so.CustomClientAuthentication = "", g
 	}
 	so.Host, so.Port, _ = splitListen(o.Listen) // validated
 	if port > 0 {

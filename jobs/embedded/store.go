@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir/jobs/bounded"
 	"github.com/weir-go/weir/jobs/embedded/internal/disk"
+	"github.com/weir-go/weir/jobs/embedded/internal/keep"
 	"github.com/weir-go/weir/jobs/serve"
 )
 
@@ -46,6 +47,25 @@ func (e *StoreError) Error() string { return fmt.Sprintf("embedded: folder %s: %
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
+// A RecoveryError is returned by Start if the server within lost jobs while it started on
+// undamaged files, or if the process ended twice in a row during that. The files have been
+// put back as they were. It is not worth repeating without a change: report it, or use
+// another version.
+type RecoveryError struct {
+	Dir string
+	Err error
+}
+
+// Error names the folder and the cause.
+func (e *RecoveryError) Error() string {
+	return fmt.Sprintf("embedded: folder %s: the server within could not be started without a loss of jobs: %v. "+
+		"Its files have been put back as they were, and no job is lost. "+
+		"Keep a copy of the folder and report this; reload or restart the proxy to try again", e.Dir, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RecoveryError) Unwrap() error { return e.Err }
+
 // RepairOptions are the options of [Repair].
 type RepairOptions struct {
 	// DryRun reports what Repair would do, and changes nothing.
@@ -65,7 +85,9 @@ func Repair(dir string, o RepairOptions) (*Report, error) {
 		}
 	}
 	// Before the lock, whose file would make any folder look like one with jobs.
-	if some, err := disk.HasJobs(dir); err != nil && !errors.Is(err, ErrNewer) {
+	if left, _ := keep.Left(dir); left {
+		// There are jobs in the copy.
+	} else if some, err := disk.HasJobs(dir); err != nil && !errors.Is(err, ErrNewer) {
 		return nil, &StoreError{dir, err}
 	} else if err == nil && !some {
 		return nil, fmt.Errorf("%w: %s", ErrNoJobs, dir)
@@ -80,6 +102,9 @@ func Repair(dir string, o RepairOptions) (*Report, error) {
 	}
 	if locked != nil {
 		defer locked.Close()
+	}
+	if err := repairLeft(dir, o.DryRun); err != nil {
+		return nil, &StoreError{dir, err}
 	}
 	r, err := disk.Repair(dir, disk.RepairOptions{
 		DryRun: o.DryRun, Restored: o.Restored, Now: time.Now(), Meta: describe,
@@ -101,7 +126,7 @@ func describe(stream string) (text [2][]byte, err error) {
 		return text, err
 	}
 	defer os.RemoveAll(dir)
-	ns, err := server.NewServer(Options{Dir: dir}.withDefaults().serverOptions(0))
+	ns, err := server.NewServer(Options{Dir: dir}.withDefaults().serverOptions(0, nil))
 	if err != nil {
 		return text, err
 	}
@@ -123,27 +148,6 @@ func describe(stream string) (text [2][]byte, err error) {
 		}
 	}
 	return text, nil
-}
-
-// prepare checks the files and gets them ready for the server.
-func (s *Server) prepare() (*disk.Prepared, error) {
-	var p *disk.Prepared
-	var err error
-	s.flush.reset(func() { p, err = disk.Prepare(s.o.Dir, time.Now()) })
-	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged && !errors.Is(err, ErrNewer) {
-		err = &StoreError{s.o.Dir, err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if p.Cut > 0 {
-		s.o.Log.Info("embedded: removed an incomplete write left by a killed process; it was never acknowledged", "bytes", p.Cut)
-	}
-	for _, h := range p.Healed {
-		s.o.Log.Warn("embedded: rebuilding a file that records which jobs were handed out; no job is lost", "file", h.File, "why", h.Why)
-	}
-	s.marks.start(p)
-	return p, nil
 }
 
 // consumersWithin bounds the wait for a server that has just started.
@@ -233,18 +237,41 @@ func (s *Server) mark(end bool) {
 	m.failed = err != nil
 }
 
-// Err returns why the server currently accepts nothing, or nil. The reason is that
-// the disk is full or not writable, or that the folder has vanished.
+// Err returns why the server currently accepts no new jobs, or nil. The reason is that
+// the disk is full or not writable, or that the folder has vanished. Jobs that were
+// accepted may still run; see Down.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.trouble
+	for _, err := range []error{s.down, s.trouble, s.probe, s.pressed} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *Server) setErr(err error) {
+// Down returns why there is currently no server for jobs at all, or nil. It may end without
+// a restart, unless it is ErrVanished, ErrNewer, a [DamageError] or a [RecoveryError].
+func (s *Server) Down() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trouble = err
+	return s.down
+}
+
+func (s *Server) setErr(err error) { s.set(&s.trouble, err) }
+
+func (s *Server) setLow(err error) { s.set(&s.pressed, err) }
+
+func (s *Server) setProbed(err error) { s.set(&s.probe, err) }
+
+func (s *Server) setDown(err error) { s.set(&s.down, err) }
+
+// set sets one of the reasons of Err.
+func (s *Server) set(reason *error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*reason = err
 }
 
 // ErrVanished is the error of a Server whose files were removed while it ran.

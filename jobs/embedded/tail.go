@@ -141,3 +141,18 @@ func blockIndex(name string) (int, bool) {
 	index, err := strconv.Atoi(number)
 	return index, ok && err == nil
 }
+
+// lastBlock returns the path of the last block of the stream in dir, or "".
+func lastBlock(dir string) string {
+	entries, _ := os.ReadDir(blockFolder(dir)) // if it is gone, watch reports that
+	last := -1
+	for _, e := range entries {
+		if n, isBlock := blockIndex(e.Name()); isBlock {
+			last = max(last, n)
+		}
+	}
+	if last < 0 {
+		return ""
+	}
+	return blockFile(dir, last)
+}

@@ -49,14 +49,22 @@ func TestDiskThatFillsIsARefusalUntilThereIsRoom(t *testing.T) {
 	}
 
 	free.Store(64<<20 - 1)
-	eventually(t, "the disk counts as full", func() bool { return said.has("disk full") })
+	eventually(t, "the disk counts as full", func() bool { return said.has("disk full, new jobs fail") })
+	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
+		t.Fatalf("Publish to a disk whose rest is for accepted jobs = %v; want nil", err)
+	}
+	free.Store(16<<20 - 1)
+	eventually(t, "the disk is full", func() bool { return said.has("all writes fail") })
 	_, err := js.Publish(t.Context(), "t.a", nil)
 	wantAPIError(t, "Publish to a full disk", err, 10002)
 	if err := publishBatch(t.Context(), js.Conn(), "b", 3); err == nil || !strings.Contains(err.Error(), "10002") {
 		t.Errorf("batch to a full disk = %v; want JetStream's error 10002", err)
 	}
-	if got := messages(t, js); got != 1 {
-		t.Errorf("messages = %d; want 1", got)
+	if got := messages(t, js); got != 2 {
+		t.Errorf("messages = %d; want 2", got)
+	}
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "nothing is written") {
+		t.Errorf("Err = %v; want that nothing is written", err)
 	}
 
 	free.Store(80 << 20)

@@ -19,12 +19,20 @@ import (
 // that arrived before it began.
 const FlushSubject = journal.FlushSubject
 
+// RoomSubject receives requests that ask whether the server accepts new jobs. The response
+// is empty, or the reason why it does not.
+const RoomSubject = journal.RoomSubject
+
 // A Flusher flushes the streams of a server in this process. It is safe for concurrent
 // use.
 type Flusher = journal.Flusher
 
+// A Roomer is a Flusher that also says whether its server accepts new jobs.
+type Roomer = journal.Roomer
+
 // Locally makes this process's stores on the server with this ID call f instead of
-// sending requests to [FlushSubject]. end removes f again.
+// sending requests to [FlushSubject], and to [RoomSubject] if f is a [Roomer]. end removes
+// f again.
 func Locally(serverID string, f Flusher) (end func()) { return journal.ServeLocally(serverID, f) }
 
 // EnsureStream creates the stream of a namespace, on one server, if there is none.

@@ -26,7 +26,7 @@ type Jobs struct {
 	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"Number of servers in nats that store each job: 1, 3 or 5."`
 	Namespace   string   `yaml:"namespace" default:"default" form:"namespace" help:"Separates programs that share servers."`
 	MaxBytes    Size     `yaml:"max_bytes" default:"8GiB" min:"1MiB" max:"1TiB" help:"Limit on the size of all jobs with their results. At 90 % of it, new jobs get 503."`
-	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Free space to keep on the disk of dir. With less, new jobs get 503 and /readyz reports it; routes without jobs still work."`
+	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Free space to keep on the disk of dir. With less, new jobs get 503 and /readyz reports it; accepted jobs still run until a quarter is left, and routes without jobs still work."`
 	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Path under which clients find their jobs, on every host. It takes precedence over all routes."`
 	Workers     bool     `yaml:"workers" default:"true" help:"Runs jobs in this proxy. With false it only accepts jobs, and weir worker runs them."`
 	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs that this program runs at once for each route, and for each name in async.formerly. Jobs that must not be sent twice have a second limit of the same size. The limits of the route and the upstream also apply."`

@@ -53,6 +53,7 @@ type Journal struct {
 	waker   waker
 	posts   poster
 	flushes bool // flush requests are sent to the server; written by Open only
+	rooms   bool // the server says whether it accepts new jobs; written by Open only
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -70,7 +71,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 	}
 	j := &Journal{names: names{o.Namespace}, nc: nc, js: js, o: o}
 	j.life, j.stop = context.WithCancel(context.Background())
-	for _, step := range [...]func(context.Context) error{j.openStream, j.readClock, j.findFlush} {
+	for _, step := range [...]func(context.Context) error{j.openStream, j.readClock, j.findFlush, j.findRoom} {
 		if err := j.patiently(ctx, step); err != nil {
 			j.stop()
 			return nil, err

@@ -51,7 +51,11 @@ func TestJ1AFinishedJobIsRemovedAgain(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Prepare(dir, then.Add(time.Hour)); err != nil {
+	r, err := Sound(dir, then.Add(time.Hour))
+	if err == nil {
+		_, err = Prepare(r, then.Add(time.Hour))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := readStream(dir, stream)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -178,6 +179,9 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	s, err := readStream(r.Dir, name)
 	sr := StreamReport{Namespace: strings.TrimPrefix(name, StreamPrefix), Last: s.last, Mark: max(c.last, mark.Last), Missing: []Missing{}}
 	known := sr.Mark > 0
+	if err := s.unreadable(err); err != nil {
+		return err
+	}
 	if err != nil && (!errors.Is(err, fs.ErrNotExist) || known) {
 		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), cause(err))
 	}
@@ -187,7 +191,11 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	if c.damaged {
 		sr.damage(r.Dir, ledgerPath(r.Dir, name), "cannot be read in full, so it is unknown whether all jobs are present")
 	}
-	if fault := metaFault(s.dir, name); fault != nil && (known || len(s.messages) > 0) &&
+	fault := metaFault(s.dir, name)
+	if unopened(fault) {
+		return fault
+	}
+	if fault != nil && (known || len(s.messages) > 0) &&
 		copyFault(ledgerPath(r.Dir, name)+".", name) != nil {
 		sr.damage(r.Dir, filepath.Join(s.dir, metaFiles[0]), cause(fault))
 	}
@@ -215,6 +223,28 @@ func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
 	r.stored = append(r.stored, s)
 	r.ledger = append(r.ledger, c)
 	return nil
+}
+
+// unreadable returns an error if the folder of the blocks, or one of them, is there but
+// cannot be opened, for its permissions or because too many files are open. That is no
+// damage: a repair would cut what is only out of reach.
+func (s *stored) unreadable(folder error) error {
+	if unopened(folder) {
+		return folder
+	}
+	for _, b := range s.blocks {
+		if unopened(b.err) {
+			return b.err
+		}
+	}
+	return nil
+}
+
+// unopened reports whether something that is there could not be opened.
+func unopened(err error) bool {
+	p, ok := errors.AsType[*fs.PathError](err)
+	return ok && p.Op == "open" && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) &&
+		!errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.ELOOP)
 }
 
 // formKnown is the newest format of items and states that this program reads.

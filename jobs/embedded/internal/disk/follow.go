@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -195,8 +194,7 @@ func blockIndexes(dir string) ([]int, error) {
 	}
 	var all []int
 	for _, name := range names {
-		number, ok := strings.CutSuffix(name, ".blk")
-		if i, err := strconv.Atoi(number); ok && err == nil && i >= 0 {
+		if i, ok := blockNumber(name); ok {
 			all = append(all, i)
 		}
 	}

@@ -81,14 +81,23 @@ func (r record) message() (m message, ok bool) {
 	default:
 		return m, false
 	}
-	if ttl := field(r.header, ttlHeader); len(ttl) > 0 {
-		if d, err := time.ParseDuration(string(ttl)); err == nil {
-			m.expires = m.time.Add(d)
-		} else if n, err := strconv.Atoi(string(ttl)); err == nil {
-			m.expires = m.time.Add(time.Duration(n) * time.Second)
-		}
-	}
+	m.expires = r.expires()
 	return m, true
+}
+
+// expires returns when the server removes the message; the zero time: never.
+func (r record) expires() (at time.Time) {
+	ttl := field(r.header, ttlHeader)
+	if len(ttl) == 0 {
+		return at
+	}
+	if d, err := time.ParseDuration(string(ttl)); err == nil {
+		return time.Unix(0, r.time).Add(d)
+	}
+	if n, err := strconv.Atoi(string(ttl)); err == nil {
+		return time.Unix(0, r.time).Add(time.Duration(n) * time.Second)
+	}
+	return at
 }
 
 // field returns the value of a header, or nil.

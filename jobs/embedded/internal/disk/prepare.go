@@ -14,10 +14,24 @@ type Prepared struct {
 	Healed  []Healed
 	Queues  []Queue // queues with items
 	Cut     int     // bytes of incomplete writes
+
+	stored []*stored
 }
 
-// Prepare checks the files of a stopped server, and gets them ready for it. If it
-// returns a DamageError, it has changed nothing.
+// Sound is Check, except that damage is an error, a [DamageError].
+func Sound(dir string, now time.Time) (*Report, error) {
+	r, err := Check(dir, now)
+	if err == nil && r.Damaged() {
+		err = &DamageError{r}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Prepare gets the files of a stopped server ready for it. The Report is that of [Sound],
+// since which nothing was changed.
 //
 //  1. It removes the rest of an incomplete write, which was never acknowledged.
 //  2. It removes the server's indexes. The server rebuilds them from the blocks. The
@@ -26,22 +40,16 @@ type Prepared struct {
 //     would leave out jobs.
 //  4. It adds what was written after the last entries of the ledgers to them, once
 //     that is flushed.
-func Prepare(dir string, now time.Time) (*Prepared, error) {
-	r, err := Check(dir, now)
-	if err != nil {
-		return nil, err
-	}
-	if r.Damaged() {
-		return nil, &DamageError{r}
-	}
+func Prepare(r *Report, now time.Time) (*Prepared, error) {
 	p := &Prepared{Streams: r.Streams}
 	for i, s := range r.stored {
 		if !exists(s.dir) {
 			continue
 		}
-		if err := p.stream(dir, s, r.ledger[i], now); err != nil {
+		if err := p.stream(r.Dir, s, r.ledger[i], now); err != nil {
 			return nil, err
 		}
+		p.stored = append(p.stored, s)
 	}
 	return p, nil
 }
@@ -109,6 +117,7 @@ func (s *stored) bury(ended map[uint64]bool, now time.Time) error {
 			s.tombs[seq] = true
 			delete(s.items, seq)
 			delete(s.messages, m.key)
+			s.removed++
 		}
 	}
 	if len(text) == 0 {

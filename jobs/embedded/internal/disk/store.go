@@ -36,6 +36,8 @@ type stored struct {
 	blocks    []block
 	messages  map[key]message // the latest per key that was not removed
 	items     map[uint64]message
+	others    map[string]other // the latest per subject that belongs to no job
+	removed   int              // jobs' messages that a removal has taken off messages
 	tombs     map[uint64]bool
 	last      uint64
 	newest    time.Time // time of the newest record
@@ -48,7 +50,7 @@ func readStream(dir, name string) (*stored, error) {
 	s := &stored{
 		name: name, dir: filepath.Join(streamsFolder(dir), name),
 		messages: map[key]message{}, items: map[uint64]message{}, tombs: map[uint64]bool{},
-		leases: map[string]time.Duration{},
+		leases: map[string]time.Duration{}, others: map[string]other{},
 	}
 	indexes, err := blockIndexes(s.dir)
 	if err != nil {
@@ -61,6 +63,7 @@ func readStream(dir, name string) (*stored, error) {
 	for k, m := range s.messages {
 		if s.tombs[m.seq] {
 			delete(s.messages, k)
+			s.removed++
 		}
 	}
 	for _, m := range s.messages {
@@ -91,6 +94,7 @@ func (s *stored) take(r record) {
 	}
 	m, ok := r.message()
 	if !ok {
+		s.takeOther(r)
 		return
 	}
 	meta := field(r.header, metaHeader)
