@@ -81,38 +81,6 @@ func TestT4_AnExpiryDoesNotChangeTheAge(t *testing.T) {
 	})
 }
 
-// A call that accepts no stale value gets none from the Tier, although the value was
-// loaded since the call began: it was expired since, too.
-func TestT4_NoStaleAcceptsNoExpiredValueOfTheTier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
-		link := fleettest.NewFaults(s.tier)
-		stale := func(o *weir.Options) { o.StaleWhileRevalidate = time.Hour }
-		a, b := s.instance(stale), s.instance(func(o *weir.Options) { stale(o); o.Fleet.Tier = link })
-		go s.get(a, "k", 0)
-		time.Sleep(10 * time.Millisecond)
-		got := make(chan weir.Result[row], 1)
-		go func() { got <- b.GetWith(s.Context(), "k", weir.Policy{NoStale: true}) }()
-		time.Sleep(10 * time.Millisecond)
-		link.Deafen(true) // b learns neither of the end of the load nor of the expiry
-		expired := func(version int64) {
-			time.Sleep(s.takes)
-			if err := a.Expire(s.Context(), "k"); err != nil {
-				t.Fatal(err)
-			}
-			s.version.Store(version)
-		}
-		expired(1)
-		time.Sleep(300 * time.Millisecond)
-		go a.RefreshResult(s.Context(), "k")
-		synctest.Wait()
-		expired(2)
-		if r := <-got; r.Err != nil || r.State == weir.StateStale || r.Value.Version != 2 {
-			t.Errorf("got %+v; want a value of version 2 that is not stale", r)
-		}
-	})
-}
-
 // T3: a Tier that hangs, and has no Breaker in front of it, costs one deadline, and then
 // nothing: a Guard puts one there.
 func TestT3_ATierWithoutABreakerMayHang(t *testing.T) {

@@ -157,55 +157,78 @@ type room struct {
 	at      time.Time // guarded by mu; when bytes was read
 	looking bool      // guarded by mu
 	bytes   uint64    // guarded by mu; stored at that time
-	since   uint64    // guarded by mu; submitted here since
+	left    uint64    // guarded by mu; what the disk could take at that time
+	since   uint64    // guarded by mu; admitted here and not in bytes
+	writing uint64    // guarded by mu; admitted here and perhaps not written yet
 	refused bool      // guarded by mu; by the server, at that time
 }
 
 // overhead is roughly what the server needs for a message in addition to its data.
 const overhead = 512
 
-// admit counts an input, or refuses it. Nine tenths of the Store are for inputs;
-// without the rest no job could end and free its space. For the same reason a server may
-// accept no new jobs while it still writes what those that it has accepted need.
+// roomPart is the part of the room on the server's disk that may be used before the next
+// look. The other parts are for other programs, which see what this one has written.
+const roomPart = 16
+
+// admit counts an input, or refuses it. After a nil, the caller must call written. Nine
+// tenths of the Store are for inputs; without the rest no job could end and free its space.
+// For the same reason a server may accept no new jobs while it still writes what those that
+// it has accepted need.
 func (r *room) admit(ctx context.Context, queue string, size int) error {
-	if err := r.fresh(ctx); err != nil {
+	need := uint64(size + overhead)
+	if err := r.fresh(ctx, need); err != nil {
 		return err
 	}
-	need := uint64(size + overhead)
+	refused := r.store.journal.LocalRoom() != nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refused || r.store.journal.LocalRoom() != nil || r.bytes+r.since+need > uint64(r.store.o.MaxBytes)/10*9 {
+	if refused || r.refused || r.since+need > min(r.left, r.most()) {
 		return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
 	}
 	r.since += need
+	r.writing += need
 	return nil
 }
 
-// fresh queries the server if the last query is old. During the query the other
-// callers use the known values.
-func (r *room) fresh(ctx context.Context) error {
+// written is called after the write of an admitted input, whether or not it succeeded.
+func (r *room) written(size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.looking || time.Since(r.at) <= lookEvery {
+	r.writing -= uint64(size + overhead)
+}
+
+// most returns how much of the Store's bound on bytes was left for inputs. mu must be held.
+func (r *room) most() uint64 {
+	most := uint64(r.store.o.MaxBytes) / 10 * 9
+	return most - min(most, r.bytes)
+}
+
+// fresh queries the server if the last query is old, or if much of the room that there was
+// has been used since. During the query the other callers use the known values.
+func (r *room) fresh(ctx context.Context, need uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.looking || time.Since(r.at) <= lookEvery && r.since+need <= r.left/roomPart {
 		return nil
 	}
 	r.looking = true
-	before := r.since
+	before := r.since - min(r.since, r.writing)
 	r.mu.Unlock()
 	bytes, err := r.store.journal.Bytes(ctx)
-	refused := false
+	var left int64
 	if err == nil {
-		err = r.store.journal.Room(ctx)
+		left, err = r.store.journal.Room(ctx)
 	}
-	if errors.Is(err, journal.ErrFull) {
-		refused, err = true, nil
+	refused := errors.Is(err, journal.ErrFull)
+	if refused {
+		err = nil
 	}
 	r.mu.Lock()
 	r.looking = false
 	if err != nil {
 		return outward(ctx, err)
 	}
-	r.at, r.bytes, r.refused = time.Now(), bytes, refused
+	r.at, r.bytes, r.left, r.refused = time.Now(), bytes, uint64(max(0, left)), refused
 	r.since -= before
 	return nil
 }

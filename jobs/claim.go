@@ -139,6 +139,7 @@ func (q *queue) claimData(ctx context.Context, data []byte, o SubmitOptions) (le
 		c.Revision, err = q.store.journal.Put(ctx, journal.Write{
 			Queue: q.name, ID: c.ID, Kind: journal.State, Meta: meta(r), Data: data, TTL: claimTTL,
 		})
+		q.store.room.written(len(data))
 		switch {
 		case errors.Is(err, journal.ErrStale):
 			continue // another instance was first: read it again

@@ -105,6 +105,11 @@ func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 		seen := uint64(0)
 		for {
 			l, ok, err := h.queue.store.look(ctx, h.queue.name, h.id)
+			if err == nil && ok && l.State.Terminal() {
+				// The state may not be on the disk yet. A result that a caller has seen
+				// must not change.
+				err = outward(ctx, j.Flush(ctx))
+			}
 			switch {
 			case errors.Is(err, ErrUnavailable):
 				// The connection signals when the server is back.
@@ -116,14 +121,6 @@ func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 				return
 			case l.shown() != seen:
 				seen = l.shown()
-				if l.State.Terminal() {
-					// The state may not be on the disk yet. A result that a caller
-					// has seen must not change.
-					if err := j.Flush(ctx); err != nil {
-						yield(nil, outward(ctx, err))
-						return
-					}
-				}
 				if !yield(l, nil) || l.State.Terminal() {
 					return
 				}

@@ -180,6 +180,9 @@ func (m *manySubmits) write(ctx context.Context) {
 		writes[n] = journal.Write{Queue: m.q.name, ID: c.id, Kind: journal.Work, Meta: meta(m.q.item(c.data, c.o)), Data: c.data}
 	}
 	_, errs := m.q.store.journal.PutMany(ctx, writes)
+	for _, w := range writes {
+		m.q.store.room.written(len(w.Data))
+	}
 	unused := 0
 	for n, i := range m.first {
 		c := &m.all[i]

@@ -133,6 +133,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		seq, err := q.store.journal.Put(ctx, journal.Write{
 			Queue: q.name, ID: id, Kind: journal.Work, Meta: meta(it), Data: data, After: after,
 		})
+		q.store.room.written(len(data))
 		switch {
 		case err == nil:
 			q.submitted.Add(1)
@@ -215,12 +216,17 @@ func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOption
 // admit refuses a job that would exceed a limit.
 func (q *queue) admit(ctx context.Context, size int) error { return q.count(q.room(ctx, size)) }
 
-// room is admit without the count of refusals.
+// room is admit without the count of refusals. After a nil, the caller must call
+// q.store.room.written.
 func (q *queue) room(ctx context.Context, size int) error {
 	if err := q.store.room.admit(ctx, q.name, size); err != nil {
 		return err
 	}
-	return q.backlog.admit(ctx, &q.o)
+	err := q.backlog.admit(ctx, &q.o)
+	if err != nil {
+		q.store.room.written(size)
+	}
+	return err
 }
 
 // count counts a refusal, and returns err.

@@ -228,7 +228,8 @@ func (q *queryRules) applyTo(r *http.Request) *http.Request {
 		return r
 	}
 	query, changed := q.apply(r.URL.RawQuery)
-	if !changed || !rfc9111.MayChangeQuery(r.Header, r.URL.RawQuery) {
+	// A signature in the query that the rules drop does not matter to the operator.
+	if !changed || !rfc9111.MayChangeQuery(r.Header, query) {
 		return r
 	}
 	own, u := *r, *r.URL
@@ -246,7 +247,7 @@ func (q *queryRules) target(target string) string {
 	if q == nil || !asked {
 		return target
 	}
-	if query, changed := q.apply(query); changed {
+	if query, changed := q.apply(query); changed && rfc9111.MayChangeQuery(nil, query) {
 		return withQuery(target, query)
 	}
 	return target

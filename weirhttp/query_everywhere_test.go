@@ -98,6 +98,21 @@ func TestH9_QueryRulesAreChecked(t *testing.T) {
 	}
 }
 
+// H9: a made-up signature does not take a client past the rules: they drop it, too. Nor
+// does an escape that is not valid.
+func TestH9_RulesThatDropASignatureHold(t *testing.T) {
+	for query, want := range map[string]string{"page=1&junk=7&sig=1": "page=1", "X-Amz-Signature=c&page=1": "page=1", "page=1&%zz=1": "page=1"} {
+		synctest.Test(t, func(t *testing.T) {
+			var got string
+			s := open(t, h1, weirhttp.Options{Query: weirhttp.QueryRules{Keep: []string{"page"}}}, func(_ http.ResponseWriter, r *http.Request) { got = r.URL.RawQuery })
+			s.do(s.request(t.Context(), "GET", "/a?"+query)).want(t, 200, "")
+			if got != want {
+				t.Errorf("the origin got %q for %q; want %q", got, query, want)
+			}
+		})
+	}
+}
+
 // H9: a query that a signature may cover is forwarded as it came, and is its own key.
 func TestH9_SignedQueriesAreNotChanged(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -217,7 +217,12 @@ func TestCallIsAnsweredByHand(t *testing.T) {
 			l.Block()
 			g := newGuard(t, weir.Source[string, int]{Load: l.Load}, weir.Options{})
 			go func() { tt.answer(l.Started(t, "a")) }()
-			if v, err := g.Get(t.Context(), "a"); v != tt.want || !errors.Is(err, tt.err) {
+			v, err := g.Get(t.Context(), "a")
+			var p *weir.PanicError
+			if errors.As(err, &p) {
+				err, _ = p.Value.(error)
+			}
+			if v != tt.want || !errors.Is(err, tt.err) {
 				t.Errorf("%s: Get = %d, %v; want %d, %v", tt.name, v, err, tt.want, tt.err)
 			}
 		})

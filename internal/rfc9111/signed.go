@@ -47,7 +47,10 @@ func MayChangeQuery(fields http.Header, rawQuery string) bool {
 	}
 	for parameter := range strings.SplitSeq(rawQuery, "&") {
 		name, _, _ := strings.Cut(parameter, "=")
-		if name, err := url.QueryUnescape(name); err != nil || signs(name) || strings.EqualFold(name, "sig") {
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if signs(name) || strings.EqualFold(name, "sig") {
 			return false
 		}
 	}

@@ -104,7 +104,7 @@ func (s *Server) serveRequests() error {
 	if err != nil {
 		return err
 	}
-	return s.flush.serve(nc, s.o.Durability == jobs.DurabilityDisk, s.Err)
+	return s.flush.serve(nc, s.o.Durability == jobs.DurabilityDisk, s.room)
 }
 
 // A served is what package jobs calls in this process.
@@ -116,7 +116,7 @@ type served struct {
 var _ serve.Roomer = served{}
 
 // Room implements serve.Roomer.
-func (v served) Room() error { return v.s.Err() }
+func (v served) Room() (left int64, why error) { return v.s.room() }
 
 // reachable returns the address at which this machine reaches a listener.
 func reachable(a *net.TCPAddr) string {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -75,14 +76,15 @@ func newFlusher(dir string, fail func(error), began func(), release func() bool)
 
 // serve answers requests on serve.RoomSubject over nc, and with flushes set those on
 // serve.FlushSubject. It takes ownership of nc.
-func (f *flusher) serve(nc *nats.Conn, flushes bool, room func() error) error {
+func (f *flusher) serve(nc *nats.Conn, flushes bool, room func() (int64, error)) error {
 	f.nc = nc
 	_, err := nc.Subscribe(serve.RoomSubject, func(m *nats.Msg) {
-		if why := room(); why != nil {
+		left, why := room()
+		if why != nil {
 			m.Respond([]byte(why.Error()))
 			return
 		}
-		m.Respond(nil)
+		m.RespondMsg(&nats.Msg{Header: nats.Header{serve.RoomLeft: {strconv.FormatInt(left, 10)}}})
 	})
 	if err == nil && flushes {
 		_, err = nc.Subscribe(serve.FlushSubject, f.hear)

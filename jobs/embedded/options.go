@@ -71,7 +71,8 @@ type Options struct {
 	MaxBytes int64
 
 	// MinFree is how many bytes stay free on the disk of Dir. With fewer, package jobs
-	// refuses new jobs. With fewer than a quarter, all writes are rejected. The rest must leave room
+	// refuses new jobs; programs with the embedded server ask for what is free before each, others
+	// before each sixteenth of what was left. With fewer than a quarter, all writes are rejected. The rest must leave room
 	// for the outcomes of accepted jobs, the quarter for the writes of a quarter of a
 	// second. Default: DefaultMinFree. Negative: no space is kept free.
 	MinFree int64

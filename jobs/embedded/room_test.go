@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -46,6 +47,7 @@ func TestJ17_AcceptedJobsEndOnADiskThatRefusesNewOnes(t *testing.T) {
 		t.Run(from.name, func(t *testing.T) {
 			free.Store(100 << 20)
 			eventually(t, "new jobs are accepted", func() bool { return s.Err() == nil })
+			free.Store(65 << 20)
 			store, q := openQueue(t, from.nc)
 			var accepted []*jobs.Handle[string]
 			for i := range 20 {
@@ -56,15 +58,19 @@ func TestJ17_AcceptedJobsEndOnADiskThatRefusesNewOnes(t *testing.T) {
 				accepted = append(accepted, h)
 			}
 
+			// A disk can be filled in less time than there is between two looks.
+			big := strings.Repeat("x", 100<<10)
+			h, err := q.Submit(t.Context(), big, jobs.SubmitOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted = append(accepted, h)
 			free.Store(64<<20 - 1)
-			eventually(t, "Submit is refused", func() bool {
-				_, err := q.Submit(t.Context(), "refused", jobs.SubmitOptions{})
-				if err == nil {
-					return false
-				}
-				full, ok := errors.AsType[*jobs.FullError](err)
-				return ok && full.Reason == jobs.FullStore
-			})
+			_, err = q.Submit(t.Context(), big, jobs.SubmitOptions{})
+			if full, ok := errors.AsType[*jobs.FullError](err); !ok || full.Reason != jobs.FullStore {
+				t.Errorf("Submit to a full disk = %v; want a FullError", err)
+			}
+			eventually(t, "the server reports it", func() bool { return s.Err() != nil })
 			if s.Err() == nil || s.Down() != nil {
 				t.Errorf("Err, Down = %v, %v; want that the disk is full, and that the server runs", s.Err(), s.Down())
 			}
@@ -79,7 +85,11 @@ func TestJ17_AcceptedJobsEndOnADiskThatRefusesNewOnes(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, h := range accepted[1:] {
-				if got, err := h.Wait(t.Context()); err != nil || got != fmt.Sprint(i+1) {
+				want := fmt.Sprint(i + 1)
+				if i+1 == 20 {
+					want = big
+				}
+				if got, err := h.Wait(t.Context()); err != nil || got != want {
 					t.Errorf("job %d = %q, %v; want its result", i+1, got, err)
 				}
 			}

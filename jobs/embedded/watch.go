@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -100,7 +101,7 @@ func (s *Server) keepFree(ns *server.Server) {
 	if low != s.low {
 		s.low = low
 		if low {
-			s.setLow(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free; below %d, no new jobs are accepted, and those accepted still run", errDiskFull, free, s.o.MinFree)})
+			s.setLow(s.lowError(free))
 			s.o.Log.Error("embedded: disk full, new jobs fail; accepted jobs still run", "free", free, "min_free", s.o.MinFree)
 		} else {
 			s.setLow(nil)
@@ -130,6 +131,27 @@ func (s *Server) keepFree(ns *server.Server) {
 		s.o.Log.Warn("embedded: accepted jobs run again", "free", free)
 	}
 	s.full = full
+}
+
+func (s *Server) lowError(free int64) error {
+	return &StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free; below %d, no new jobs are accepted, and those accepted still run", errDiskFull, free, s.o.MinFree)}
+}
+
+// room returns how many bytes can be stored before new jobs are refused, or why they are. It
+// reads what is free now: at the rate of a fast disk, much more than a part of MinFree can be
+// written until the next look of watch.
+func (s *Server) room() (left int64, why error) {
+	if err := s.Err(); err != nil {
+		return 0, err
+	}
+	free, known := freeOn(s.o.Dir)
+	switch {
+	case !known || s.o.MinFree < 0:
+		return math.MaxInt64, nil
+	case free < s.o.MinFree:
+		return 0, s.lowError(free)
+	}
+	return free - s.o.MinFree, nil
 }
 
 // isBelow adds hysteresis: no flapping at the threshold.

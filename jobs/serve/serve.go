@@ -20,8 +20,12 @@ import (
 const FlushSubject = journal.FlushSubject
 
 // RoomSubject receives requests that ask whether the server accepts new jobs. The response
-// is empty, or the reason why it does not.
+// is the reason why it does not, or it is empty, with a [RoomLeft].
 const RoomSubject = journal.RoomSubject
+
+// RoomLeft is the header field of how many bytes the server can store before it refuses new
+// jobs, as a decimal number. Without one there is no bound.
+const RoomLeft = journal.RoomLeft
 
 // A Flusher flushes the streams of a server in this process. It is safe for concurrent
 // use.
