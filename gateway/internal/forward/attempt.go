@@ -172,7 +172,7 @@ func (a *attempt) failed(err error) error {
 // Errors of the client's body, of weir itself, or of ctx are returned unchanged.
 func (a *attempt) blamed(ctx context.Context, err error) error {
 	c := a.conn
-	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errNotAgain) {
+	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errNotAgain) || errors.Is(err, errSurplus) {
 		return err
 	}
 	if c.down.Load() || c.streams && a.written.Load() || c.answering(a) {

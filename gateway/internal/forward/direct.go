@@ -190,7 +190,7 @@ func (t *Transport) address() string {
 // put keeps c for the next request after a.
 func (d *direct) put(a *attempt, c *directConn) {
 	d.mu.Lock()
-	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && len(d.idle) < d.t.o.MaxIdleConns
+	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && !c.c.lost.Load() && len(d.idle) < d.t.o.MaxIdleConns
 	if keep {
 		d.idle = append(d.idle, c)
 	}

@@ -214,6 +214,9 @@ func (x *relay) head(resp *http.Response) {
 	if x.sink == nil && resp.StatusCode == http.StatusNotModified && x.r.ProtoMajor == 1 {
 		spare304(h)
 	}
+	if resp.StatusCode == http.StatusNoContent {
+		delete(h, "Content-Length") // RFC 9110, section 8.6
+	}
 	x.f.changeResponse(h)
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // otherwise net/http would guess one

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/gateway/httpwire"
 )
@@ -16,6 +18,11 @@ import (
 // without a request. Such a response is withheld, with everything that arrived in
 // the same read, and the connection is not reused (H5). Bytes that arrive without
 // a request in progress never reach net/http, which would log them.
+//
+// Some servers send a body after a response that has none: to HEAD, a 204 or a 304.
+// Such a response ends with its head (RFC 9112, section 6.3, rule 1), and the bytes
+// after it cannot be told from another response. So the connection ends there for
+// both directions, and the server is not at fault.
 type framed struct {
 	net.Conn
 	c *conn // below Conn, or Conn itself
@@ -23,6 +30,8 @@ type framed struct {
 	// Used by one reader at a time: net/http, and after a 101 the tunnel.
 	scan  httpwire.Scanner
 	fault error
+	after bool // the last response was one without a body
+	last  int  // its status
 }
 
 func newFramed(above net.Conn, c *conn) *framed {
@@ -36,7 +45,12 @@ const lookahead = 32 << 10
 
 var lookaheads = sync.Pool{New: func() any { return new([lookahead + 1]byte) }}
 
-var errUnasked = &ProtocolError{"the server sent bytes without a request"}
+var (
+	errUnasked = &ProtocolError{"the server sent bytes without a request"}
+	// errSurplus is the end of a connection on which a body followed a response that
+	// has none. It counts against no server.
+	errSurplus = &ProtocolError{"the server sent a body after a response without one"}
+)
 
 // Read reads what has arrived, if it is valid.
 //
@@ -53,7 +67,7 @@ func (f *framed) Read(p []byte) (int, error) {
 	case rest == 0 || int64(len(p)) != rest:
 		n, err = f.Conn.Read(p)
 		if n > 0 {
-			f.check(p[:n])
+			n = f.check(p[:n])
 		}
 	case rest > lookahead:
 		return f.Read(p[:lookahead])
@@ -64,7 +78,12 @@ func (f *framed) Read(p []byte) (int, error) {
 		f.check(b[:n])
 		n = copy(p, b[:n])
 	}
-	if f.fault != nil {
+	switch {
+	case f.fault == errSurplus && n > 0: //nolint:errorlint // it is set below
+		return n, nil // the response that came before
+	case f.fault == errSurplus: //nolint:errorlint // it is set below
+		return 0, f.fault
+	case f.fault != nil:
 		f.c.down.Store(true)
 		return 0, f.fault
 	}
@@ -72,33 +91,76 @@ func (f *framed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check scans p, and sets fault if p is invalid.
-func (f *framed) check(p []byte) {
+// check scans p, and sets fault if p is invalid. It returns how many bytes of p may be
+// read: all of them, or those before a body that does not belong there.
+func (f *framed) check(p []byte) int {
+	size := len(p)
 	for len(p) > 0 {
-		if f.scan.Between() && !f.begin() {
-			f.fault = errUnasked
-			return
-		}
 		begins, start := f.scan.Between(), p
+		if begins && !f.begin() {
+			if f.fault = errUnasked; f.after {
+				f.surplus()
+			}
+			return size - len(p)
+		}
 		n, e, err := f.scan.Next(p)
 		p = p[n:]
 		if err != nil {
 			f.fault = &ProtocolError{err.Error()}
-			if _, secure := f.Conn.(*tls.Conn); begins && !secure && tlsRecord(start) {
+			_, secure := f.Conn.(*tls.Conn)
+			switch {
+			case f.after && f.scan.InStatusLine():
+				f.surplus()
+			case begins && !secure && tlsRecord(start):
 				f.fault = wantsTLS()
 			}
-			return
+			return 0
 		}
 		if e == httpwire.HeadEnd && len(p) == 0 {
 			_, e, _ = f.scan.Next(nil) // the end of the message, if it has no body
 		}
 		if e == httpwire.Switched {
-			return
+			return size
 		}
 		if e == httpwire.End && f.scan.Head().Status >= 200 {
-			f.c.came()
+			f.ended()
 		}
 	}
+	return size
+}
+
+// ended records the end of a final response.
+func (f *framed) ended() {
+	f.after, f.last = f.scan.Bodyless(), f.scan.Head().Status
+	if f.after && (f.scan.Announced() || f.c.surplus.kind(f.last).Load()) {
+		f.c.lost.Store(true) // its body may be on the way
+	}
+	f.c.came()
+}
+
+// surplus ends the connection because of a body after a response without one. What is
+// sent on it from now on would get a part of that body as its response.
+func (f *framed) surplus() {
+	f.fault = errSurplus
+	f.c.surplus.kind(f.last).Store(true)
+	f.c.lost.Store(true)
+}
+
+// A surplus knows the kinds of responses without a body after which a server has sent
+// one. A connection is not used again after such a response: the body could arrive
+// while the next request is in progress.
+type surplus struct{ seen [3]atomic.Bool }
+
+// kind returns the index of a final response without a body: 204, 304, or another
+// status for HEAD.
+func (s *surplus) kind(status int) *atomic.Bool {
+	switch status {
+	case http.StatusNoContent:
+		return &s.seen[0]
+	case http.StatusNotModified:
+		return &s.seen[1]
+	}
+	return &s.seen[2]
 }
 
 // begin reports whether a response may begin, and passes the request's method to

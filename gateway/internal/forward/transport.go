@@ -66,6 +66,8 @@ type Transport struct {
 	old    *http.Transport
 	chosen atomic.Bool // the server chose HTTP/1.1
 
+	surplus surplus
+
 	straight *direct // nil with TLS or HTTP/2
 }
 
@@ -152,7 +154,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two}
+	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
 	c.unused()
 	if two {
 		return c, nil
@@ -168,7 +170,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn}
+	c := &conn{Conn: nc, keep: t.o.IdleConn, surplus: &t.surplus}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
