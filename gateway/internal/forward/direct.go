@@ -179,12 +179,15 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 	return c, false, nil
 }
 
-// address returns the server's address for a Transport without TLS.
+// address returns the server's address.
 func (t *Transport) address() string {
-	if t.o.BaseURL.Port() == "" {
-		return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
+	switch {
+	case t.o.BaseURL.Port() != "":
+		return t.host
+	case t.scheme == "https":
+		return net.JoinHostPort(t.o.BaseURL.Hostname(), "443")
 	}
-	return t.host
+	return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
 }
 
 // put keeps c for the next request after a.
