@@ -338,10 +338,6 @@ func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
 		return fleet.Outcome{}
 	}
 	text := err.Error()
-	var p *PanicError
-	if errors.As(err, &p) {
-		text = fmt.Sprintf("weir: the load panicked: %v", p.Value) // the stack is of no use to others
-	}
 	return t.o.Failed(fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]})
 }
 

@@ -2,7 +2,9 @@ package flight
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/weir-go/weir/internal/inflight"
 )
@@ -27,20 +29,25 @@ var (
 )
 
 // A PanicError is returned to all callers when the function panics.
+//
+// It does not match the errors that Value matches: a function that panics with
+// sql.ErrNoRows has failed, and has not found that there are no rows.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
 }
 
-// Error includes the stack, because the runtime would have printed it with the panic.
+// Error returns a text without the stack, because the texts of errors reach clients. It
+// has the first line of Value's text: some packages panic with a value that includes the
+// stack of another goroutine.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("weir: the load panicked: %v\n\n%s", e.Value, e.Stack)
+	text, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
+	return "weir: the load panicked: " + text
 }
 
-// Unwrap returns the panic's value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
+// LogValue returns the whole text of Value and the stack, for package log/slog.
+func (e *PanicError) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("weir: the load panicked: %v\n\n%s", e.Value, e.Stack))
 }
 
 // fault returns the error for a function that did not return. recovered is the result

@@ -146,7 +146,13 @@ func (h *history) call(rng *rand.Rand, key int) {
 // returned at back.
 func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.Time, tick, back int64) {
 	c := r.Value
-	if r.Err != nil && (c != nil || !errors.As(r.Err, &c)) || c == nil {
+	var p *flight.PanicError
+	if errors.As(r.Err, &p) {
+		c, _ = p.Value.(*chronicle)
+	} else if r.Err != nil && (c != nil || !errors.As(r.Err, &c)) {
+		c = nil
+	}
+	if c == nil {
 		h.Errorf("Do(%d) = %v, %v; want a load's value or its error", key, r.Value, r.Err)
 		return
 	}

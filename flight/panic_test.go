@@ -19,13 +19,15 @@ func TestF6NilFunctionIsAPanic(t *testing.T) {
 	})
 }
 
-func TestF6PanicErrorPrintsValueAndStack(t *testing.T) {
+func TestF6PanicErrorPrintsValueAndLogsStack(t *testing.T) {
 	tell(t, func(s *story) {
 		_, err := s.Do(s.Context(), "k", func(context.Context) (int, error) { panic("boom") })
-		for _, part := range []string{"weir: ", "boom", "panic_test.go"} {
-			if !strings.Contains(err.Error(), part) {
-				s.Errorf("Error() = %q; want it to contain %q", err, part)
-			}
+		if err.Error() != "weir: the load panicked: boom" {
+			s.Errorf("Error() = %q; want the value and no stack", err)
+		}
+		var p *flight.PanicError
+		if !errors.As(err, &p) || !strings.Contains(p.LogValue().String(), "boom") || !strings.Contains(p.LogValue().String(), "panic_test.go") {
+			s.Errorf("LogValue of %v; want the value and the stack", err)
 		}
 	})
 }

@@ -116,7 +116,7 @@ func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error)
 		o := outcome{err: errGoexit} // unless the handler returns
 		defer func() {
 			if p := recover(); p != nil {
-				o = outcome{err: fmt.Errorf("handler panicked: %v\n%s", p, debug.Stack())}
+				o = outcome{err: &PanicError{Value: p, Stack: debug.Stack()}}
 			}
 			done <- o
 		}()

@@ -3,6 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -91,6 +93,25 @@ type JobError struct {
 // Error names the job, its state, the number of attempts and the error.
 func (e *JobError) Error() string {
 	return fmt.Sprintf("jobs: job %s is %s after %d attempts: %s", e.ID, e.State, e.Attempt, e.Message)
+}
+
+// A PanicError is the error of an attempt whose handler panicked. It does not match the
+// errors that Value matches.
+type PanicError struct {
+	Value any    // the argument of panic
+	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
+}
+
+// Error returns a text without the stack, because the job's status has it. It has the
+// first line of Value's text.
+func (e *PanicError) Error() string {
+	text, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
+	return "handler panicked: " + text
+}
+
+// LogValue returns the whole text of Value and the stack, for package log/slog.
+func (e *PanicError) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("handler panicked: %v\n\n%s", e.Value, e.Stack))
 }
 
 // Permanent marks err as one that no retry will fix: a handler that returns it fails

@@ -28,19 +28,21 @@ var faults = []fault{
 	{"panic(nil)",
 		func() { explode(nil) },
 		func(err error) bool {
-			var null *runtime.PanicNilError
-			return errors.As(err, &null)
+			var p *flight.PanicError
+			return errors.As(err, &p) && is[*runtime.PanicNilError](p.Value)
 		},
 	},
 	{"panic(error)",
 		func() { explode(io.ErrUnexpectedEOF) },
-		func(err error) bool { return panicked(err, io.ErrUnexpectedEOF) && errors.Is(err, io.ErrUnexpectedEOF) },
+		func(err error) bool {
+			return panicked(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+		},
 	},
 	{"runtime error",
 		func() { _ = any(1).(string) },
 		func(err error) bool {
-			var fault runtime.Error
-			return errors.As(err, &fault)
+			var p *flight.PanicError
+			return errors.As(err, &p) && is[runtime.Error](p.Value)
 		},
 	},
 	{"Goexit",
@@ -61,6 +63,11 @@ var faults = []fault{
 		},
 		func(err error) bool { return err == flight.ErrGoexit },
 	},
+}
+
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
 }
 
 // panicked reports whether err is a PanicError for a panic with value in explode.

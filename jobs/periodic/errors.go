@@ -3,7 +3,9 @@ package periodic
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"strings"
 )
 
 var (
@@ -19,6 +21,24 @@ var (
 	errContended = errors.New("periodic: other instances keep changing the schedule")
 )
 
+// A panicError is a panic of a function that the user gave. Its text has no stack, and
+// its log line does.
+type panicError struct {
+	what  string
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	text, _, _ := strings.Cut(fmt.Sprint(e.value), "\n")
+	return "panic in " + e.what + ": " + text
+}
+
+// LogValue returns the whole text with the stack, for package log/slog.
+func (e *panicError) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("panic in %s: %v\n%s", e.what, e.value, e.stack))
+}
+
 // guarded calls f on a separate goroutine and waits for it, so that neither a panic nor
 // runtime.Goexit ends the caller. Both are errors.
 func guarded(what string, f func() error) error {
@@ -28,7 +48,7 @@ func guarded(what string, f func() error) error {
 		defer close(done)
 		defer func() {
 			if v := recover(); v != nil {
-				err = fmt.Errorf("panic in %s: %v\n%s", what, v, debug.Stack())
+				err = &panicError{what, v, debug.Stack()}
 			}
 		}()
 		err = f()
