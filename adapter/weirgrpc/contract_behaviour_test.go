@@ -448,7 +448,7 @@ func TestG9_PanicsAreInternal(t *testing.T) {
 	mustAcquire(t, l).Release(limit.Success) // the permit is back
 }
 
-// A panic with an error has no code of its own, and neither has the panic of a Guard that
+// A panic with an error does not set the code, and neither does the panic of a Guard that
 // a handler returns as its error: clients see no text and no stack of it.
 func TestG9_APanicIsNotTheErrorItPanickedWith(t *testing.T) {
 	refused, err := status.New(codes.PermissionDenied, "secret").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})

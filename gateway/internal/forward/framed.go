@@ -21,7 +21,7 @@ import (
 //
 // Some servers send a body after a response that has none: to HEAD, a 204 or a 304.
 // Such a response ends with its head (RFC 9112, section 6.3, rule 1), and the bytes
-// after it cannot be told from another response. So the connection ends there for
+// after it look like another response. So the connection ends there for
 // both directions, and the server is not at fault.
 type framed struct {
 	net.Conn

@@ -73,7 +73,7 @@ func (f *framer) reset(stream, code uint32) {
 	f.write(resetFrame, 0, stream, binary.BigEndian.AppendUint32(nil, code)...)
 }
 
-// A picky server runs the requests of each connection for which runs says so, and calls
+// A picky server runs the requests of each connection for which runs is true, and calls
 // refuse for the others. It counts how often each body was run.
 type picky struct {
 	runs   func(conn, n int) bool // the nth request of a connection, from 1
@@ -138,7 +138,7 @@ var refusals = map[string]func(f *framer, stream, last uint32){
 	},
 }
 
-// send sends n requests at once, each with its number as its body, if with says so.
+// send sends n requests at once, each with its number as its body unless with is nil.
 func send(t *testing.T, rt http.RoundTripper, n int, method string, with func(r *http.Request, body string)) (failed []error) {
 	t.Helper()
 	errs := make(chan error, n)
@@ -172,7 +172,7 @@ func replayable(r *http.Request, body string) {
 	r.Body, _ = r.GetBody()
 }
 
-// What a server says that it has not run is sent again, whatever its method; nothing runs
+// Requests that a server has not run are sent again, whatever its method; nothing runs
 // twice.
 func TestH15_WhatHasNotRunIsSentAgain(t *testing.T) {
 	for name, refuse := range refusals {
