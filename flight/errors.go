@@ -3,6 +3,7 @@ package flight
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/weir-go/weir/internal/inflight"
 )
@@ -26,17 +27,22 @@ var (
 	ErrKey = inflight.ErrKey
 )
 
-// A PanicError is returned to all callers when the function panics. It matches neither
-// the panic's value nor anything that this wraps: a panic with an error is not the
-// function's result.
+// A PanicError is returned to all callers when the function panics.
+//
+// It does not match the errors that Value matches: a function that panics with
+// sql.ErrNoRows has failed, and has not found that there are no rows.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
 }
 
-// Error returns the text of the panic without the stack: texts of errors reach clients and
-// other processes.
-func (e *PanicError) Error() string { return fmt.Sprintf("weir: the load panicked: %v", e.Value) }
+// Error returns a text without the stack, because the texts of errors reach clients. It
+// has the first line of Value's text: some packages panic with a value that includes the
+// stack of another goroutine.
+func (e *PanicError) Error() string {
+	text, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
+	return "weir: the load panicked: " + text
+}
 
 // fault returns the error for a function that did not return. recovered is the result
 // of recover in a deferred function, which must also call fault, so that the stack of

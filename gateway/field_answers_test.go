@@ -48,7 +48,6 @@ func TestH5_UnclearAnswersAreNone(t *testing.T) {
 		"beyond the length":        ok + "Content-Length: 2\r\n\r\nokmore",
 		"an answer behind":         ok + "Content-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad",
 		"beyond the last chunk":    ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nmore",
-		"beyond a 204":             "HTTP/1.1 204 None\r\nCache-Control: max-age=60\r\n\r\nmore",
 		"blank before a colon":     ok + "Cache-Control : private\r\nContent-Length: 2\r\n\r\nok",
 		"tab before a colon":       ok + "Set-Cookie\t: s\r\nContent-Length: 2\r\n\r\nok",
 		"folded":                   ok + "X: y\r\n z\r\nContent-Length: 2\r\n\r\nok",

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/jobs/internal/journal"
 	"github.com/weir-go/weir/limit"
 )
@@ -104,13 +103,6 @@ func (a *attempt) run(permit limit.Permit) {
 	stop()
 }
 
-// A panicError is the panic of a handler. The stack is for Observers: the text of the
-// error is kept with the job, and clients see it.
-type panicError struct{ *flight.PanicError }
-
-func (e *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
-func (e *panicError) Unwrap() error { return e.PanicError }
-
 // call calls the handler. It returns when the handler does, or leaveAfter after the
 // context has ended.
 func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error) {
@@ -124,7 +116,7 @@ func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error)
 		o := outcome{err: errGoexit} // unless the handler returns
 		defer func() {
 			if p := recover(); p != nil {
-				o = outcome{err: &panicError{&flight.PanicError{Value: p, Stack: debug.Stack()}}}
+				o = outcome{err: &PanicError{Value: p, Stack: debug.Stack()}}
 			}
 			done <- o
 		}()

@@ -3,7 +3,10 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/weir-go/weir/flight"
 )
 
 var (
@@ -92,6 +95,23 @@ type JobError struct {
 func (e *JobError) Error() string {
 	return fmt.Sprintf("jobs: job %s is %s after %d attempts: %s", e.ID, e.State, e.Attempt, e.Message)
 }
+
+// A PanicError is the error of an attempt whose handler panicked. It does not match the
+// errors that Value matches.
+type PanicError struct {
+	Value any    // the argument of panic
+	Stack []byte // the stack of the panic, as formatted by runtime/debug.Stack
+}
+
+// Error returns a text without the stack, because the job's status has it. It has the
+// first line of Value's text.
+func (e *PanicError) Error() string {
+	text, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
+	return "handler panicked: " + text
+}
+
+// Unwrap returns a [*flight.PanicError], in which logs find the stack of any panic.
+func (e *PanicError) Unwrap() error { return &flight.PanicError{Value: e.Value, Stack: e.Stack} }
 
 // Permanent marks err as one that no retry will fix: a handler that returns it fails
 // its job at once. It unwraps to err. Permanent(nil) is nil.

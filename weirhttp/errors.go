@@ -121,6 +121,8 @@ func answerTo(err error, client, gateway bool) answer {
 	var body *bodyError
 	var forward *ForwardError
 	switch {
+	case isPanic(err):
+		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
 	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_denied", "the request costs more than the limit allows"}
 	case errors.As(err, &refused) && (client || ofClient(err)) && errors.Is(err, fleet.ErrUnavailable):
@@ -151,8 +153,6 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service could not be reached in time"}
 	case isTimeout(err):
 		return answer{http.StatusGatewayTimeout, 0, "http_response_timeout", "the service did not respond in time"}
-	case isPanic(err):
-		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return answer{failure(gateway), 0, "connection_refused", "the service cannot be reached"}
 	case unreachable(err):

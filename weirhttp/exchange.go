@@ -113,7 +113,7 @@ func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ErrorLog != nil {
 		print = s.ErrorLog.Printf
 	}
-	print("weirhttp: the handler panicked: %s", plain.Text(fmt.Sprintf("%v\n\n%s", e, e.Stack)))
+	print("weirhttp: the handler panicked: %s", plain.Text(fmt.Sprintf("%v\n\n%s", e.Value, e.Stack)))
 }
 
 // forever is longer than any process runs.

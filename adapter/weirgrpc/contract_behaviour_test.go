@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-go/weir"
@@ -444,6 +446,57 @@ func TestG9_PanicsAreInternal(t *testing.T) {
 		t.Errorf("the Observer got %v; want the PanicError with its stack", end.Err)
 	}
 	mustAcquire(t, l).Release(limit.Success) // the permit is back
+}
+
+// A panic with an error does not set the code, and neither does the panic of a Guard that
+// a handler returns as its error: clients see no text and no stack of it.
+func TestG9_APanicIsNotTheErrorItPanickedWith(t *testing.T) {
+	refused, err := status.New(codes.PermissionDenied, "secret").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{
+		"a status": refused.Err(), "a wrapped status": fmt.Errorf("secret: %w", refused.Err()),
+		"not found": weir.ErrNotFound, "limited": &limit.Error{Reason: limit.QueueFull, RetryAfter: time.Second},
+		"closed": weir.ErrClosed, "canceled": context.Canceled, "a stack": fmt.Sprintf("secret\n%s", debug.Stack()),
+		"a panic": &weir.PanicError{Value: refused.Err(), Stack: debug.Stack()},
+	} {
+		inner, err := weir.New(func(context.Context, string) (int, error) { panic(value) }, weir.Options{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = inner.Close(context.Background()) })
+		for step, do := range map[string]func(context.Context) error{
+			"the handler panics":        func(context.Context) error { panic(value) },
+			"its Guard panics":          func(ctx context.Context) error { _, err := inner.Get(ctx, "k"); return err },
+			"its Guard panics, wrapped": func(ctx context.Context) error { _, err := inner.Get(ctx, "k"); return fmt.Errorf("secret: %w", err) },
+			"its Guard panics, and a status": func(ctx context.Context) error {
+				_, err := inner.Get(ctx, "k")
+				return errors.Join(err, refused.Err())
+			},
+		} {
+			for _, o := range []weirgrpc.Options{shared(weir.Options{TTL: time.Minute, NegativeTTL: time.Minute}), {}} {
+				if o.Methods == nil && step == "the handler panics" {
+					continue // it passes through
+				}
+				runs := 0
+				c := &catalog{get: func(ctx context.Context, _ *structpb.Struct) (*structpb.Struct, error) { runs++; return nil, do(ctx) }}
+				conn := serve(t, c, newServer(t, o).ServerOptions())
+				var trailer metadata.MD
+				for range 2 {
+					_, err := get(context.Background(), conn, "1", grpc.Trailer(&trailer))
+					wantCode(t, name+", "+step, err, codes.Internal)
+					text := fmt.Sprint(err, status.Convert(err).Details(), trailer)
+					if strings.Contains(text, "secret") || strings.Contains(text, "goroutine") || strings.Contains(text, ".go:") {
+						t.Errorf("%s, %s: the client gets %q", name, step, text)
+					}
+				}
+				if runs != 2 {
+					t.Errorf("%s, %s: %d executions; want 2", name, step, runs)
+				}
+			}
+		}
+	}
 }
 
 // Without sharing a panic is the server's, as without weir; its permit comes back.

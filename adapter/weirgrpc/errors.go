@@ -23,14 +23,14 @@ import (
 // Error returns err, an error of a Guard or a limiter, as an error with a gRPC status.
 // Handlers that call a Guard can return its result. The first matching row applies:
 //
+//	a *weir.PanicError, weir.ErrGoexit     Internal
+//	weir.ErrRecursive                      Internal
 //	a status error, also wrapped           err itself
 //	a *limit.Error with limit.TooMany      ResourceExhausted, without RetryInfo
 //	another *limit.Error                   Unavailable, with RetryInfo
 //	weir.ErrStuck, weir.ErrClosed          Unavailable, with RetryInfo of 1 s
 //	a failure from another instance        its code and details
 //	weir.ErrNotFound                       NotFound
-//	a *weir.PanicError, weir.ErrGoexit     Internal
-//	weir.ErrRecursive                      Internal
 //	a *weir.TimeoutError                   DeadlineExceeded
 //	the end of a context                   DeadlineExceeded or Canceled
 //	anything else, and nil                 err itself, which is Unknown for clients
@@ -50,6 +50,8 @@ func statusOf(err error, client bool) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, new(*weir.PanicError)), errors.Is(err, weir.ErrGoexit), errors.Is(err, weir.ErrRecursive):
+		return status.Error(codes.Internal, "internal error")
 	case errors.As(err, &own):
 		return err
 	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
@@ -64,8 +66,6 @@ func statusOf(err error, client bool) error {
 		return statusFrom(remote)
 	case errors.Is(err, weir.ErrNotFound):
 		return status.Error(codes.NotFound, "not found")
-	case errors.As(err, new(*weir.PanicError)), errors.Is(err, weir.ErrGoexit), errors.Is(err, weir.ErrRecursive):
-		return status.Error(codes.Internal, "internal error")
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, context.DeadlineExceeded.Error())
 	case errors.Is(err, context.Canceled):

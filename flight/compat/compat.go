@@ -8,7 +8,8 @@
 //   - A panic does not end the process while a caller of DoChan waits: the channel
 //     receives it as a [*flight.PanicError], and runtime.Goexit as
 //     [flight.ErrGoexit]. Do panics and exits in each caller, like singleflight;
-//     the value of the panic is a *flight.PanicError.
+//     the value of the panic is an error whose text has the stack. It matches the
+//     value of the first panic and *flight.PanicError.
 //   - The function always runs on its own goroutine, even for the first caller of Do.
 //   - A caller that arrives after the function has returned starts a new run. It
 //     never gets a result that is older than its call.
@@ -19,6 +20,8 @@ package compat
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/weir-go/weir/flight"
@@ -54,9 +57,33 @@ func (g *Group) Do(key string, fn func() (any, error)) (v any, err error, shared
 		runtime.Goexit()
 	}
 	if r.fault != nil {
-		panic(r.fault)
+		panic(repanicked(r.fault))
 	}
 	return r.Val, r.Err, r.Shared
+}
+
+// repanicked returns the value with which Do panics for fault.
+func repanicked(fault error) error {
+	var p *flight.PanicError
+	if !errors.As(fault, &p) {
+		return fault
+	}
+	return &panicError{p}
+}
+
+// A panicError is a panic that goes on, for the runtime to print. It is no result of a
+// function, so it may match its value, as in singleflight.
+type panicError struct{ p *flight.PanicError }
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("weir: the load panicked: %v\n\n%s", e.p.Value, e.p.Stack)
+}
+
+func (e *panicError) Unwrap() []error {
+	if err, ok := e.p.Value.(error); ok {
+		return []error{e.p, err}
+	}
+	return []error{e.p}
 }
 
 // DoChan is Do for callers that wait for several events. The channel receives exactly

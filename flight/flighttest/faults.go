@@ -29,11 +29,7 @@ var faults = []fault{
 		func() { explode(nil) },
 		func(err error) bool {
 			var p *flight.PanicError
-			if !errors.As(err, &p) {
-				return false
-			}
-			_, null := p.Value.(*runtime.PanicNilError)
-			return null
+			return errors.As(err, &p) && is[*runtime.PanicNilError](p.Value)
 		},
 	},
 	{"panic(error)",
@@ -46,11 +42,7 @@ var faults = []fault{
 		func() { _ = any(1).(string) },
 		func(err error) bool {
 			var p *flight.PanicError
-			if !errors.As(err, &p) {
-				return false
-			}
-			_, fault := p.Value.(runtime.Error)
-			return fault && !errors.As(err, new(runtime.Error))
+			return errors.As(err, &p) && is[runtime.Error](p.Value)
 		},
 	},
 	{"Goexit",
@@ -71,6 +63,11 @@ var faults = []fault{
 		},
 		func(err error) bool { return err == flight.ErrGoexit },
 	},
+}
+
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
 }
 
 // panicked reports whether err is a PanicError for a panic with value in explode.

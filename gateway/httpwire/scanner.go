@@ -100,6 +100,9 @@ func (s *Scanner) Between() bool { return s.state == atStart || s.state == atSta
 // InHead reports whether the Scanner is in a head, or between messages.
 func (s *Scanner) InHead() bool { return s.state <= atHeadLF && !s.trailer }
 
+// InStatusLine reports whether the Scanner is in the first line of a response, or before it.
+func (s *Scanner) InStatusLine() bool { return s.state <= atLineLF }
+
 // Refused reports whether the Scanner has read a head that net/http rejects, so that the
 // end of its message is unknown.
 func (s *Scanner) Refused() bool { return s.state == refused }

@@ -3,12 +3,13 @@ package jobshttp
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -132,7 +133,7 @@ func record(next http.Handler, r *http.Request, limit int) (p Response, receipt 
 		case v == http.ErrAbortHandler: //nolint:errorlint // it is panicked with as it is
 			err = errBroken
 		case v != nil:
-			err = fmt.Errorf("the handler panicked: %v", v)
+			err = &jobs.PanicError{Value: v, Stack: debug.Stack()}
 		}
 		receipt = w.receipt
 	}()

@@ -82,7 +82,7 @@ type Attempt[Out any] struct {
 	Result Out
 
 	// Err is what the handler returned, through the Middleware; nil if the job is done. A
-	// panic is an error with its stack. For EventDropped it is the cause.
+	// panic is a *jobs.PanicError. For EventDropped it is the cause.
 	Err error
 
 	// RetryIn is the wait before the next attempt, if the State is StateRetrying. Waits

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,25 @@ func TestJ26_PanicsAreErrors(t *testing.T) {
 		j := submit(t, func(context.Context, *stringJob) (string, error) { f(); return "", nil }, jobstest.Options{}, jobs.SubmitOptions{})
 		if a := j.Attempt(t.Context()); a.Kind != jobs.EventRetried || a.Err == nil || name == "panic" && !strings.Contains(a.Err.Error(), "oh") {
 			t.Errorf("Attempt after %s = %+v; want an error that is retried", name, a)
+		}
+	}
+}
+
+// J26: a panic is not the error that it panicked with, and the status of its job, which
+// clients see, has no stack.
+func TestJ26_APanicIsNotTheErrorItPanickedWith(t *testing.T) {
+	for name, value := range map[string]error{
+		"permanent": jobs.Permanent(errNo), "snooze": jobs.Snooze(time.Hour), "not begun": jobs.NotBegun(errNo),
+		"a stack": fmt.Errorf("no\n\n%s", debug.Stack()),
+	} {
+		j := submit(t, func(context.Context, *stringJob) (string, error) { panic(value) }, jobstest.Options{}, jobs.SubmitOptions{})
+		a := j.Attempt(t.Context())
+		var p *jobs.PanicError
+		if a.Kind != jobs.EventRetried || !errors.As(a.Err, &p) || p.Value != value || len(p.Stack) == 0 || errors.Is(a.Err, errNo) {
+			t.Errorf("%s: Attempt = %+v; want a panic that is retried", name, a)
+		}
+		if text := fmt.Sprintf("%+v %v", j.Status(), a.Err); strings.Contains(text, "goroutine ") || strings.Contains(text, ".go:") {
+			t.Errorf("%s: the status has a stack: %s", name, text)
 		}
 	}
 }

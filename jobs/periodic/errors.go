@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
+
+	"github.com/weir-go/weir/flight"
 )
 
 var (
@@ -19,6 +22,20 @@ var (
 	errContended = errors.New("periodic: other instances keep changing the schedule")
 )
 
+// A panicError is a panic of a function that the user gave. Its text has no stack; logs
+// find that in the PanicError.
+type panicError struct {
+	what string
+	*flight.PanicError
+}
+
+func (e *panicError) Error() string {
+	text, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
+	return "panic in " + e.what + ": " + text
+}
+
+func (e *panicError) Unwrap() error { return e.PanicError }
+
 // guarded calls f on a separate goroutine and waits for it, so that neither a panic nor
 // runtime.Goexit ends the caller. Both are errors.
 func guarded(what string, f func() error) error {
@@ -28,7 +45,7 @@ func guarded(what string, f func() error) error {
 		defer close(done)
 		defer func() {
 			if v := recover(); v != nil {
-				err = fmt.Errorf("panic in %s: %v\n%s", what, v, debug.Stack())
+				err = &panicError{what, &flight.PanicError{Value: v, Stack: debug.Stack()}}
 			}
 		}()
 		err = f()

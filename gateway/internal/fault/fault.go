@@ -30,6 +30,21 @@ func (e *MismatchError) Error() string { return e.Details + "; " + e.Advice }
 // ProxyStatus returns the error with its details in the form of Proxy-Status.
 func (e *MismatchError) ProxyStatus() string { return e.Kind + "; details=\"" + e.Details + "\"" }
 
+// A NotRunError means that the origin has not run the request: it closes the connection, or
+// refused the stream. The request cannot be sent again, because part of its body was sent
+// and not kept. That is no fault of the origin.
+type NotRunError struct{ Err error }
+
+func (e *NotRunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NotRunError) Unwrap() error { return e.Err }
+
+// ProxyStatus returns the error in the form of Proxy-Status.
+func (e *NotRunError) ProxyStatus() string {
+	return "connection_terminated; details=\"the server did not process the request, and part of its body was sent\""
+}
+
 // An UpstreamError is a failure that is certainly the origin's fault: it broke the
 // connection, reset the stream, or sent an invalid response, while the client and this
 // process worked. Errors of other types count against no server (H16, H24).

@@ -15,9 +15,6 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// errNotAgain ends an HTTP/2 request that net/http was about to send again.
-var errNotAgain = errors.New("forward: the connection ended the request, which is not sent again")
-
 // identity, as the Transfer-Encoding of a Request, makes net/http write a body of
 // unknown length without encoding. So an empty body is not written as a chunked
 // one.
@@ -29,7 +26,6 @@ type attempt struct {
 	req     *http.Request
 	body    *onceBody // nil if there is none
 	relay   *relay    // nil if no Forwarder made the request
-	cancel  context.CancelCauseFunc
 	trace   httptrace.ClientTrace
 	conn    *conn // written before the request is, read by hooks that follow
 	reused  bool
@@ -42,22 +38,20 @@ type attempt struct {
 	client atomic.Bool
 }
 
-// newAttempt prepares an attempt at sending r with body.
-func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
+// newAttempt prepares an attempt at sending r with body, over HTTP/2 if two is set.
+func newAttempt(t *Transport, r *http.Request, body io.ReadCloser, two bool) *attempt {
 	a := &attempt{t: t}
 	a.relay, _ = r.Context().Value(relayKey{}).(*relay)
-	a.trace.GotConn = a.gotConn
-	a.trace.PutIdleConn = a.putIdleConn
+	if two {
+		a.trace.WroteHeaders = func() { a.written.Store(true) }
+	} else {
+		a.trace.GotConn = a.gotConn
+		a.trace.PutIdleConn = a.putIdleConn
+	}
 	if a.relay != nil {
 		a.trace.Got1xxResponse = a.got1xx
 	}
-	ctx := r.Context()
-	if t.main.Protocols.HTTP2() || t.main.Protocols.UnencryptedHTTP2() {
-		// Canceled on failure only: after a response, the context ends with r's.
-		a.trace.WroteHeaders = func() { a.written.Store(true) }
-		ctx, a.cancel = context.WithCancelCause(ctx)
-	}
-	a.req = r.WithContext(httptrace.WithClientTrace(ctx, &a.trace))
+	a.req = r.WithContext(httptrace.WithClientTrace(r.Context(), &a.trace))
 	u := new(url.URL)
 	*u = *r.URL
 	u.Scheme, u.Host = t.scheme, t.host
@@ -85,27 +79,15 @@ func (a *attempt) took(c *conn, reused bool) {
 	a.start = c.take(a, a.req.Method)
 }
 
-// gotConn receives the connection that the request will be written to.
+// gotConn receives the HTTP/1 connection that the request will be written to.
 //
-// If an HTTP/1 connection breaks, net/http would resend a request without a body.
+// If that connection breaks, net/http would resend a request without a body.
 // It checks that there is no body, so gotConn adds one that is empty and leaves
 // no trace on the wire. This cannot be done earlier, because on HTTP/2 it would
 // leave a trace.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	c := unwrapConn(info.Conn)
 	if c == nil {
-		return
-	}
-	if c.streams {
-		// This is a second connection for a request that was already written to a
-		// first one. The server may have reset the stream with an error after
-		// processing the request (golang.org/issue/47635). A refused stream stays
-		// on its connection, and is resent.
-		if a.written.Load() && a.conn != c && a.cancel != nil {
-			a.cancel(errNotAgain)
-		}
-		a.conn = c
-		a.on.Store(c)
 		return
 	}
 	a.took(c, info.Reused)
@@ -148,9 +130,6 @@ func (a *attempt) got1xx(code int, header textproto.MIMEHeader) error {
 func (a *attempt) answered(resp *http.Response) {
 	if a.conn != nil {
 		resp.TLS = a.conn.tls
-		if a.conn.beyond.Load() {
-			resp.ContentLength = -1 // see untidy
-		}
 	}
 	if c := a.conn; c != nil && !c.streams {
 		if d, ok := keepAlive(resp.Header["Keep-Alive"]); ok {
@@ -159,23 +138,12 @@ func (a *attempt) answered(resp *http.Response) {
 	}
 }
 
-// failed returns the error to report for err.
-func (a *attempt) failed(err error) error {
-	if a.cancel != nil {
-		if cause := context.Cause(a.req.Context()); errors.Is(err, context.Canceled) && cause != nil {
-			err = cause
-		}
-		a.cancel(err)
-	}
-	return err
-}
-
 // blamed returns err as a *fault.UpstreamError if the server is at fault: the
 // connection failed on the server's side, or the reply was not a valid response.
 // Errors of the client's body, of weir itself, or of ctx are returned unchanged.
 func (a *attempt) blamed(ctx context.Context, err error) error {
 	c := a.conn
-	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errNotAgain) {
+	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errSurplus) {
 		return err
 	}
 	if c.down.Load() || c.streams && a.written.Load() || c.answering(a) {
@@ -191,6 +159,33 @@ func (a *attempt) unsent() bool {
 		return false
 	}
 	return a.body == nil || !a.body.begun.Load()
+}
+
+// again decides whether a request over HTTP/2 that has failed with err is sent again: if
+// the server has not run it, whatever its method. It returns the body to send, or the
+// error to report. n is how often the request was sent again before.
+func (a *attempt) again(r *http.Request, body io.ReadCloser, n int, err error) (io.ReadCloser, error) {
+	refused, ok := notRun(err)
+	if !ok || a.client.Load() {
+		return nil, a.blamed(r.Context(), a.mismatched(err))
+	}
+	if n == maxResends {
+		return nil, &fault.UpstreamError{Err: err}
+	}
+	if refused {
+		if cause := pauseBefore(r.Context(), n); cause != nil {
+			return nil, cause
+		}
+	} else if cause := context.Cause(r.Context()); cause != nil {
+		return nil, cause
+	}
+	if a.body == nil || !a.body.begun.Load() {
+		return body, nil
+	}
+	if r.GetBody == nil {
+		return nil, &fault.NotRunError{Err: err}
+	}
+	return r.GetBody()
 }
 
 // end closes the body, as the caller of RoundTrip expects.
@@ -246,6 +241,7 @@ type onceBody struct {
 	a                    *attempt
 	src                  io.ReadCloser
 	begun, reading, dead atomic.Bool
+	closed               atomic.Bool // by the transport; atomic because a Read can be in progress
 }
 
 var errConnLost = errors.New("forward: the connection to the server was lost")
@@ -258,7 +254,7 @@ func (b *onceBody) Read(p []byte) (int, error) {
 	}
 	b.begun.Store(true)
 	n, err := b.src.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && !b.closed.Load() { // a Close ends a Read
 		if c := b.a.on.Load(); c == nil || !c.down.Load() {
 			b.a.client.Store(true)
 		}
@@ -267,6 +263,7 @@ func (b *onceBody) Read(p []byte) (int, error) {
 }
 
 func (b *onceBody) Close() error {
+	b.closed.Store(true)
 	if !b.begun.Load() {
 		return nil
 	}

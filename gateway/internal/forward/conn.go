@@ -27,6 +27,7 @@ type conn struct {
 	net.Conn
 	tls     *tls.ConnectionState // nil without TLS
 	streams bool
+	surplus *surplus     // of the server
 	wrote   atomic.Int64 // bytes of requests (and of a TLS handshake)
 	// ending is set when TLS sends its closing alert: crypto/tls sets a deadline
 	// before that, and net/http never sets one. Later bytes do not belong to a
@@ -39,7 +40,6 @@ type conn struct {
 	// before that, which is the server's fault. They are atomic because a Read
 	// can be in progress.
 	closing, down atomic.Bool
-	beyond        atomic.Bool // bytes followed a response that has no body
 
 	mu   sync.Mutex
 	user *attempt // guarded by mu: the last user

@@ -169,8 +169,8 @@ func TestH15_FreshConnectionThatWeCloseIsNoFault(t *testing.T) {
 		}
 		defer servers.Wait()
 		defer tr.Close()
-		dial, dials := tr.main.DialContext, 0
-		tr.main.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial, dials := tr.old.DialContext, 0
+		tr.old.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
 			if dials++; dials == 1 {
 				time.Sleep(tr.o.IdleConn + time.Second)

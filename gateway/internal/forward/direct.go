@@ -179,18 +179,21 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 	return c, false, nil
 }
 
-// address returns the server's address for a Transport without TLS.
+// address returns the server's address.
 func (t *Transport) address() string {
-	if t.o.BaseURL.Port() == "" {
-		return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
+	switch {
+	case t.o.BaseURL.Port() != "":
+		return t.host
+	case t.scheme == "https":
+		return net.JoinHostPort(t.o.BaseURL.Hostname(), "443")
 	}
-	return t.host
+	return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
 }
 
 // put keeps c for the next request after a.
 func (d *direct) put(a *attempt, c *directConn) {
 	d.mu.Lock()
-	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && len(d.idle) < d.t.o.MaxIdleConns
+	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && !c.c.lost.Load() && len(d.idle) < d.t.o.MaxIdleConns
 	if keep {
 		d.idle = append(d.idle, c)
 	}

@@ -54,7 +54,7 @@ func (x *relay) fail(err error) {
 // known returns err with the details that the cache needs.
 func known(err error) error {
 	e := &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError))}
-	var other *fault.MismatchError
+	var other interface{ ProxyStatus() string }
 	if errors.As(err, &other) {
 		e.ProxyStatus = other.ProxyStatus()
 	}
@@ -81,7 +81,7 @@ func (x *relay) blame(err error) {
 // Failure returns the status for a request that ended with err and no response,
 // and its error type (RFC 9209, section 2.3).
 func Failure(err error) (code int, kind string) {
-	var other *fault.MismatchError
+	var other interface{ ProxyStatus() string }
 	if errors.As(err, &other) {
 		return http.StatusBadGateway, other.ProxyStatus()
 	}

@@ -182,7 +182,7 @@ func (x *relay) answer(resp *http.Response) {
 		x.up.hold()
 	}
 	x.head(resp)
-	if x.sink != nil && (closeDelimited(resp, x.r.Method) || untidy(resp)) {
+	if x.sink != nil && closeDelimited(resp, x.r.Method) {
 		x.sink.CloseDelimited()
 	}
 	x.w.WriteHeader(resp.StatusCode)
@@ -213,6 +213,9 @@ func (x *relay) head(resp *http.Response) {
 	h["Via"] = append(slices.Clip(h["Via"]), x.f.via(resp.ProtoMajor, resp.ProtoMinor))
 	if x.sink == nil && resp.StatusCode == http.StatusNotModified && x.r.ProtoMajor == 1 {
 		spare304(h)
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		delete(h, "Content-Length") // RFC 9110, section 8.6
 	}
 	x.f.changeResponse(h)
 	if _, ok := h["Content-Type"]; !ok {

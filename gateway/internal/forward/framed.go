@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/gateway/httpwire"
 )
@@ -16,17 +17,21 @@ import (
 // their way to net/http, and fails on one with ambiguous or invalid framing, or
 // without a request. Such a response is withheld, with everything that arrived in
 // the same read, and the connection is not reused (H5). Bytes that arrive without
-// a request in progress never reach net/http, which would log them. A response to HEAD,
-// a 204 or a 304 ends with its head whatever follows (RFC 9112, section 6.3): it is
-// passed on without the rest, is not stored, and the connection is not reused.
+// a request in progress never reach net/http, which would log them.
+//
+// Some servers send a body after a response that has none: to HEAD, a 204 or a 304.
+// Such a response ends with its head (RFC 9112, section 6.3, rule 1), and the bytes
+// after it look like another response. So the connection ends there for
+// both directions, and the server is not at fault.
 type framed struct {
 	net.Conn
 	c *conn // below Conn, or Conn itself
 
 	// Used by one reader at a time: net/http, and after a 101 the tunnel.
-	scan   httpwire.Scanner
-	method string // of the request whose response is being read, or was last
-	fault  error
+	scan  httpwire.Scanner
+	fault error
+	after bool // the last response was one without a body
+	last  int  // its status
 }
 
 func newFramed(above net.Conn, c *conn) *framed {
@@ -40,7 +45,12 @@ const lookahead = 32 << 10
 
 var lookaheads = sync.Pool{New: func() any { return new([lookahead + 1]byte) }}
 
-var errUnasked = &ProtocolError{"the server sent bytes without a request"}
+var (
+	errUnasked = &ProtocolError{"the server sent bytes without a request"}
+	// errSurplus is the end of a connection on which a body followed a response that
+	// has none. It counts against no server.
+	errSurplus = &ProtocolError{"the server sent a body after a response without one"}
+)
 
 // Read reads what has arrived, if it is valid.
 //
@@ -51,13 +61,13 @@ func (f *framed) Read(p []byte) (int, error) {
 	if f.fault != nil {
 		return 0, f.fault
 	}
-	var n, good int
+	var n int
 	var err error
 	switch rest := f.scan.Length(); {
 	case rest == 0 || int64(len(p)) != rest:
 		n, err = f.Conn.Read(p)
 		if n > 0 {
-			good = f.check(p[:n])
+			n = f.check(p[:n])
 		}
 	case rest > lookahead:
 		return f.Read(p[:lookahead])
@@ -68,36 +78,40 @@ func (f *framed) Read(p []byte) (int, error) {
 		f.check(b[:n])
 		n = copy(p, b[:n])
 	}
-	if f.fault != nil {
+	switch {
+	case f.fault == errSurplus && n > 0: //nolint:errorlint // it is set below
+		return n, nil // the response that came before
+	case f.fault == errSurplus: //nolint:errorlint // it is set below
+		return 0, f.fault
+	case f.fault != nil:
 		f.c.down.Store(true)
-		if good > 0 {
-			f.c.beyond.Store(true)
-			return good, nil // the next Read returns the fault
-		}
 		return 0, f.fault
 	}
 	f.c.failed(err)
 	return n, err
 }
 
-// check scans p, and sets fault if p is invalid. good is then how many of its bytes are
-// valid nevertheless.
-func (f *framed) check(p []byte) (good int) {
-	all := len(p)
+// check scans p, and sets fault if p is invalid. It returns how many bytes of p may be
+// read: all of them, or those before a body that does not belong there.
+func (f *framed) check(p []byte) int {
+	size := len(p)
 	for len(p) > 0 {
-		if f.scan.Between() && !f.begin() {
-			f.fault = errUnasked
-			if f.bodiless() {
-				return all - len(p)
-			}
-			return 0
-		}
 		begins, start := f.scan.Between(), p
+		if begins && !f.begin() {
+			if f.fault = errUnasked; f.after {
+				f.surplus()
+			}
+			return size - len(p)
+		}
 		n, e, err := f.scan.Next(p)
 		p = p[n:]
 		if err != nil {
 			f.fault = &ProtocolError{err.Error()}
-			if _, secure := f.Conn.(*tls.Conn); begins && !secure && tlsRecord(start) {
+			_, secure := f.Conn.(*tls.Conn)
+			switch {
+			case f.after && f.scan.InStatusLine():
+				f.surplus()
+			case begins && !secure && tlsRecord(start):
 				f.fault = wantsTLS()
 			}
 			return 0
@@ -106,20 +120,47 @@ func (f *framed) check(p []byte) (good int) {
 			_, e, _ = f.scan.Next(nil) // the end of the message, if it has no body
 		}
 		if e == httpwire.Switched {
-			return 0
+			return size
 		}
 		if e == httpwire.End && f.scan.Head().Status >= 200 {
-			f.c.came()
+			f.ended()
 		}
 	}
-	return 0
+	return size
 }
 
-// bodiless reports whether the response that was read last ends with its head, whatever
-// its fields say.
-func (f *framed) bodiless() bool {
-	status := f.scan.Head().Status
-	return f.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+// ended records the end of a final response.
+func (f *framed) ended() {
+	f.after, f.last = f.scan.Bodyless(), f.scan.Head().Status
+	if f.after && (f.scan.Announced() || f.c.surplus.kind(f.last).Load()) {
+		f.c.lost.Store(true) // its body may be on the way
+	}
+	f.c.came()
+}
+
+// surplus ends the connection because of a body after a response without one. What is
+// sent on it from now on would get a part of that body as its response.
+func (f *framed) surplus() {
+	f.fault = errSurplus
+	f.c.surplus.kind(f.last).Store(true)
+	f.c.lost.Store(true)
+}
+
+// A surplus knows the kinds of responses without a body after which a server has sent
+// one. A connection is not used again after such a response: the body could arrive
+// while the next request is in progress.
+type surplus struct{ seen [3]atomic.Bool }
+
+// kind returns the index of a final response without a body: 204, 304, or another
+// status for HEAD.
+func (s *surplus) kind(status int) *atomic.Bool {
+	switch status {
+	case http.StatusNoContent:
+		return &s.seen[0]
+	case http.StatusNotModified:
+		return &s.seen[1]
+	}
+	return &s.seen[2]
 }
 
 // begin reports whether a response may begin, and passes the request's method to
@@ -127,9 +168,6 @@ func (f *framed) bodiless() bool {
 func (f *framed) begin() bool {
 	method, ok := f.c.answers()
 	f.scan.Answers(method)
-	if ok {
-		f.method = method
-	}
 	return ok
 }
 

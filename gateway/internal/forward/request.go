@@ -3,6 +3,7 @@ package forward
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -39,6 +40,14 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	out.ContentLength, out.TransferEncoding = r.ContentLength, r.TransferEncoding
 	if weirhttp.BodyIsRead(r) {
 		out.Body = r.Body // no longer tied to the client's connection
+		if b, ok := r.Body.(interface {
+			io.ReaderAt
+			Size() int64
+		}); ok {
+			out.GetBody = func() (io.ReadCloser, error) {
+				return io.NopCloser(io.NewSectionReader(b, 0, b.Size())), nil
+			}
+		}
 		return out, upgrade
 	}
 	if r.ContentLength < 0 {

@@ -47,10 +47,11 @@ type Options struct {
 // A Transport is a RoundTripper to one server that sends a request once.
 //
 // net/http automatically resends a request that it considers safe to repeat,
-// which includes every GET. A Transport allows that only if the first attempt
-// cannot have reached the server's application: nothing of it was written, or an
-// HTTP/2 server refused the stream (RFC 9113, section 8.7). In all other cases,
-// RoundTrip returns the error of the broken connection.
+// which includes every GET. A Transport sends a request again only if it cannot have
+// reached the server's application, and then whatever its method: nothing of it was
+// written, or an HTTP/2 server refused the stream or announced with GOAWAY that it will
+// not process it (RFC 9113, section 8.7). In all other cases, RoundTrip returns the error
+// of the broken connection.
 //
 // A Transport relays 1xx responses to the Forwarder that made the request. It is
 // safe for concurrent use.
@@ -59,12 +60,17 @@ type Transport struct {
 	scheme string // http or https
 	host   string
 
+	// two has the HTTP/2 connections, which main opens; both are nil for a server
+	// without HTTP/2.
+	two  *streams
 	main *http.Transport
-	// old uses HTTP/1.1 only, with a TLS server: for upgrades, and for all
-	// requests once the server has chosen HTTP/1.1. For a server without TLS it
-	// equals main.
+	// old uses HTTP/1.1 only, and is nil for h2c. With TLS it is for upgrades, and
+	// for all requests once the server has chosen HTTP/1.1.
 	old    *http.Transport
-	chosen atomic.Bool // the server chose HTTP/1.1
+	chosen atomic.Bool              // the server chose HTTP/1.1
+	spare  atomic.Pointer[net.Conn] // the connection on which it did, for old
+
+	surplus surplus
 
 	straight *direct // nil with TLS or HTTP/2
 }
@@ -94,27 +100,29 @@ func NewTransport(o Options) (*Transport, error) {
 	t := &Transport{o: o, scheme: o.BaseURL.Scheme, host: o.BaseURL.Host}
 	switch t.scheme {
 	case "http":
-		t.main = t.client(true, false)
-		t.old = t.main
+		t.old = t.client(false)
 		if !o.NetHTTP {
 			t.straight = &direct{t: t}
 		}
 	case "h2c":
 		t.scheme = "http"
-		t.main = t.client(false, true)
+		t.main = t.client(true)
 	case "https":
-		t.main = t.client(true, true)
-		t.old = t.client(true, false)
+		t.main = t.client(true)
+		t.old = t.client(false)
 	default:
 		return nil, fmt.Errorf("forward: BaseURL has scheme %q; want http, https or h2c", t.scheme)
+	}
+	if t.main != nil {
+		t.two = &streams{t: t}
 	}
 	return t, nil
 }
 
-// client returns an http.Transport for one or both versions.
-func (t *Transport) client(one, two bool) *http.Transport {
+// client returns an http.Transport for HTTP/2 or for HTTP/1.
+func (t *Transport) client(two bool) *http.Transport {
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(one)
+	protocols.SetHTTP1(!two)
 	protocols.SetHTTP2(two && t.scheme == "https")
 	protocols.SetUnencryptedHTTP2(two && t.scheme == "http")
 	c := &http.Transport{
@@ -125,13 +133,20 @@ func (t *Transport) client(one, two bool) *http.Transport {
 		MaxResponseHeaderBytes: t.o.MaxHeader,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return t.dial(ctx, network, address, two)
+			return t.dial(ctx, network, address, false)
 		},
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return t.dialTLS(ctx, network, address, two)
+			if nc := t.spare.Swap(nil); nc != nil {
+				return *nc, nil
+			}
+			return t.dialTLS(ctx, network, address, false)
 		},
 	}
 	if two {
+		opened := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return ctx.Value(openedKey{}).(net.Conn), nil //nolint:forcetypeassert // see streams.open
+		}
+		c.DialContext, c.DialTLSContext = opened, opened
 		// HTTP/2 ends an idle connection without harming a request that arrives
 		// at that moment. HTTP/1 connections handle this themselves: see conn.
 		c.IdleConnTimeout = t.o.IdleConn
@@ -152,7 +167,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two}
+	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
 	c.unused()
 	if two {
 		return c, nil
@@ -168,7 +183,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn}
+	c := &conn{Conn: nc, keep: t.o.IdleConn, surplus: &t.surplus}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
@@ -223,13 +238,12 @@ func (t *Transport) config(address string, two bool) *tls.Config {
 // If an idle connection turns out to be dead before anything of r was written to
 // it, the next one is tried, and finally a fresh one.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	client, r := t.choose(r)
 	body := r.Body
 	if body == http.NoBody {
 		body = nil
 	}
-	for {
-		a, resp, err := t.send(client, r, body)
+	for resends := 0; ; {
+		a, resp, err := t.send(r, body)
 		if err == nil {
 			a.answered(resp)
 			if t.scheme == "http" && refusesPlain(resp) {
@@ -242,8 +256,19 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return resp, nil
 		}
-		err = a.mismatched(err)
-		err = a.blamed(r.Context(), a.failed(err))
+		if err == errOldProtocol { //nolint:errorlint // it is returned unwrapped
+			continue
+		}
+		if a.conn != nil && a.conn.streams {
+			next, err := a.again(r, body, resends, err)
+			if err != nil {
+				a.end()
+				return nil, err
+			}
+			body, resends = next, resends+1
+			continue
+		}
+		err = a.blamed(r.Context(), a.mismatched(err))
 		if !a.unsent() {
 			a.end()
 			return nil, err
@@ -265,7 +290,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send sends r once.
-func (t *Transport) send(client *http.Transport, r *http.Request, body io.ReadCloser) (a *attempt, resp *http.Response, err error) {
+func (t *Transport) send(r *http.Request, body io.ReadCloser) (a *attempt, resp *http.Response, err error) {
 	if t.direct(r) {
 		a = newDirectAttempt(t, r)
 		resp, err = t.straight.roundTrip(a)
@@ -273,30 +298,40 @@ func (t *Transport) send(client *http.Transport, r *http.Request, body io.ReadCl
 			return a, resp, err
 		}
 	}
-	a = newAttempt(t, r, body)
-	resp, err = client.RoundTrip(a.req)
+	two, r := t.choose(r)
+	a = newAttempt(t, r, body, two)
+	if two {
+		resp, err = t.two.roundTrip(a)
+	} else {
+		resp, err = t.old.RoundTrip(a.req)
+	}
 	return a, resp, err
 }
 
-// choose returns the client for r. It removes an upgrade that the server cannot
-// do: an upgrade is only an offer (RFC 9110, section 7.8), and HTTP/2 has none.
-func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
+// choose reports whether r is sent over HTTP/2. It removes an upgrade that the server
+// cannot do: an upgrade is only an offer (RFC 9110, section 7.8), and HTTP/2 has none.
+func (t *Transport) choose(r *http.Request) (two bool, _ *http.Request) {
 	_, upgrade := r.Header["Upgrade"]
 	switch {
-	case !upgrade && !t.chosen.Load():
-		return t.main, r
-	case t.old != nil:
-		return t.old, r
+	case t.two == nil, t.old != nil && (upgrade || t.chosen.Load()):
+		return false, r
+	case !upgrade:
+		return true, r
 	}
 	r = r.Clone(r.Context())
 	delete(r.Header, "Upgrade")
 	delete(r.Header, "Connection")
-	return t.main, r
+	return true, r
 }
 
 // Close closes the idle connections. Calls in progress continue.
 func (t *Transport) Close() {
-	t.main.CloseIdleConnections()
+	if t.two != nil {
+		t.two.close()
+	}
+	if nc := t.spare.Swap(nil); nc != nil {
+		(*nc).Close()
+	}
 	if t.straight != nil {
 		t.straight.close()
 	}

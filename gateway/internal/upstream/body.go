@@ -15,10 +15,11 @@ type held struct {
 	body io.ReadCloser
 
 	mu       sync.Mutex
-	read     bool // guarded by mu
-	whole    bool // guarded by mu: read to its end
-	closed   bool // guarded by mu
-	released bool // guarded by mu
+	read     bool  // guarded by mu
+	whole    bool  // guarded by mu: read to its end
+	closed   bool  // guarded by mu
+	released bool  // guarded by mu
+	next     *held // guarded by mu: the copy that was sent after body
 }
 
 // hold wraps the body of r.
@@ -28,6 +29,19 @@ func hold(r *http.Request) *held {
 	}
 	b := &held{body: r.Body}
 	r.Body = b
+	if get := r.GetBody; get != nil {
+		r.GetBody = func() (io.ReadCloser, error) {
+			body, err := get()
+			if err != nil {
+				return nil, err
+			}
+			next := &held{body: body, released: true}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.next = next
+			return next, nil
+		}
+	}
 	return b
 }
 
@@ -47,8 +61,12 @@ func (b *held) Read(p []byte) (int, error) {
 // ended reports whether all of the body has been read.
 func (b *held) ended() bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.whole
+	next, whole := b.next, b.whole
+	b.mu.Unlock()
+	if next != nil {
+		return next.ended()
+	}
+	return whole
 }
 
 // Close closes the body once it is released.
