@@ -101,6 +101,9 @@ func (d *dispenser) ask(terms *lineTerms, k Key, n int) (t Taken, err error) {
 	t.Permits = max(0, min(t.Permits, n))
 	t.RetryAfter = max(0, min(t.RetryAfter, maxRatePer))
 	d.count.leased.Add(uint64(t.Permits))
+	if t.Replaced {
+		d.count.replaced.Add(1)
+	}
 	return t, nil
 }
 

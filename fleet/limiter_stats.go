@@ -19,6 +19,10 @@ type LimiterStats struct {
 	// not in Stock and that admitted no caller are lost.
 	Takes, FailedTakes, Leased uint64
 
+	// Replaced counts the values of other programs that the engine had under the limiter's
+	// keys. Each was replaced, and its limiter began with all its permits.
+	Replaced uint64
+
 	// Outage reports that the last call of the engine failed, so that OnFailure
 	// applies. Outages counts how often an outage began. The other two count the
 	// callers that OnFailure decided on; they are included above as well.
@@ -37,6 +41,7 @@ type tally struct {
 	admitted, waited, left        atomic.Uint64
 	refused                       [len(limit.Refusals{})]atomic.Uint64
 	takes, failed, leased         atomic.Uint64
+	replaced                      atomic.Uint64
 	outageAdmitted, outageRefused atomic.Uint64
 }
 
@@ -49,6 +54,7 @@ func (d *dispenser) stats() LimiterStats {
 		Takes:          d.count.takes.Load(),
 		FailedTakes:    d.count.failed.Load(),
 		Leased:         d.count.leased.Load(),
+		Replaced:       d.count.replaced.Load(),
 		OutageAdmitted: d.count.outageAdmitted.Load(),
 		OutageRefused:  d.count.outageRefused.Load(),
 	}

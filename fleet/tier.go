@@ -272,4 +272,8 @@ type Rate struct {
 type Taken struct {
 	Permits    int           // from 0 to n
 	RetryAfter time.Duration // if Permits is 0: the time until there is one
+
+	// Replaced reports that the key had a value that is not a limiter's, for example of
+	// another program. It was replaced, and the limiter began with all its permits.
+	Replaced bool
 }

@@ -247,10 +247,12 @@ type Codec[T any] struct {
 	Decode func(data []byte, version int) (T, error)
 }
 
-// JSON is the default Codec of a queue.
+// JSON is the default Codec of a queue. It refuses strings that are not UTF-8, which
+// encoding/json would change: Submit returns an error for such an input, and a job with such
+// a result fails.
 func JSON[T any]() Codec[T] {
 	return Codec[T]{
-		Encode: func(v T) ([]byte, error) { return json.Marshal(v) },
+		Encode: func(v T) ([]byte, error) { return marshal(v) },
 		Decode: func(data []byte, _ int) (v T, err error) {
 			err = json.Unmarshal(data, &v)
 			return v, err

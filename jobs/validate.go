@@ -134,6 +134,7 @@ func (o WorkerOptions) validate() error {
 		f.Check(m != nil, fmt.Sprintf("WorkerOptions.Middleware[%d]", i), "nil", "a function")
 	}
 	f.Check(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
+	f.Check(utf8.ValidString(o.Name), "WorkerOptions.Name", fmt.Sprintf("%.80q", o.Name), "UTF-8")
 	return f.Err()
 }
 

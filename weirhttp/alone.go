@@ -1,8 +1,10 @@
 package weirhttp
 
 import (
+	"iter"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,6 +36,21 @@ type AloneStats struct {
 	// Pairs compares, in observe mode, responses to requests that differ in one of Fields
 	// alone: evidence for Policy.UnkeyedHeaders, or against it.
 	Pairs map[string]PairStats `json:"pairs,omitempty"`
+}
+
+// All yields each reason with its count. "apart" is always among them, so that a rate of it
+// can be watched from the start.
+func (a AloneStats) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		if !yield(aloneApart, a.Reasons[aloneApart]) {
+			return
+		}
+		for _, reason := range slices.Sorted(maps.Keys(a.Reasons)) {
+			if reason != aloneApart && !yield(reason, a.Reasons[reason]) {
+				return
+			}
+		}
+	}
 }
 
 // PairStats count pairs of responses.

@@ -16,6 +16,7 @@ type reading struct {
 	key              attribute.Key
 	guard            func(weir.Stats) []point
 	route            func(weirhttp.Stats) []point
+	alone            func(weirhttp.AloneStats) []point
 }
 
 // A point is one number of a reading, for a kind or a reason if there are several.
@@ -109,6 +110,15 @@ var readings = []reading{
 	ofGuard("weir.stuck", "{load}", "Loads beyond LoadTimeout that have not returned.", func(s weir.Stats) int { return s.Stuck }),
 	ofRoute("weir.requests", "{request}", "Requests.", func(s weirhttp.Stats) uint64 { return s.Requests }),
 	ofRoute("weir.missed", "{request}", "Requests that were answered by their own call.", func(s weirhttp.Stats) uint64 { return s.Missed }),
+	{
+		name: "weir.alone", unit: "{request}", text: "Requests among the missed ones that share no response, by reason.", key: reasonKey,
+		alone: func(a weirhttp.AloneStats) (all []point) {
+			for reason, n := range a.All() {
+				all = append(all, of(reason, n))
+			}
+			return all
+		},
+	},
 	ofRoute("weir.unanswered", "{request}", "Requests that got an error from weir, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
 	ofRoute("weir.left", "{request}", "Clients that disconnected before their response.", func(s weirhttp.Stats) uint64 { return s.Left }),
 	ofRoute("weir.left_midway", "{request}", "Clients that disconnected in the middle of their response.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),

@@ -20,6 +20,7 @@ import (
 // A Route is a *weirhttp.Handler or a *weirhttp.Transport.
 type Route interface {
 	Stats() weirhttp.Stats
+	Alone() weirhttp.AloneStats
 }
 
 var (
@@ -204,12 +205,12 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 		w.Gateway(all)
 		for name, st := range all.Routes {
 			if _, ok := routes[name]; !ok { // otherwise it would be reported twice
-				s.route(o, routeKey.String(name), st)
+				s.route(o, routeKey.String(name), st, all.Alone[name])
 			}
 		}
 	}
 	for name, r := range routes {
-		s.route(o, routeKey.String(name), r.Stats())
+		s.route(o, routeKey.String(name), r.Stats(), r.Alone())
 	}
 	for _, name := range slices.Sorted(maps.Keys(guards)) { // always in the same order, for stable names of limiters
 		st := guards[name].Stats()
@@ -234,10 +235,13 @@ func (s *registry) guard(o metric.Observer, unit attribute.KeyValue, st weir.Sta
 	}
 }
 
-func (s *registry) route(o metric.Observer, unit attribute.KeyValue, st weirhttp.Stats) {
+func (s *registry) route(o metric.Observer, unit attribute.KeyValue, st weirhttp.Stats, why weirhttp.AloneStats) {
 	for i, r := range readings {
 		if r.route != nil {
 			s.tell(o, i, unit, r.route(st))
+		}
+		if r.alone != nil {
+			s.tell(o, i, unit, r.alone(why))
 		}
 	}
 }

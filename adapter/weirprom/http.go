@@ -6,9 +6,6 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// apart is the reason of requests that are kept apart by their fields.
-const apart = "apart"
-
 // route sends the metrics of r.
 func (s sink) route(name string, r Route) {
 	s.counts(name, r.Stats(), r.Alone())
@@ -19,11 +16,8 @@ func (s sink) route(name string, r Route) {
 
 // counts sends the counts of a route.
 func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
-	put(s, httpAlone, why.Reasons[apart], name, apart) // from the start, as the rate of it is watched
-	for reason, n := range why.Reasons {
-		if reason != apart {
-			put(s, httpAlone, n, name, reason)
-		}
+	for reason, n := range why.All() {
+		put(s, httpAlone, n, name, reason)
 	}
 	put(s, httpRequests, st.Requests, name)
 	put(s, httpAvoided, st.Hits, name, "hit")

@@ -260,11 +260,11 @@ func (e *engine) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fl
 		return fleet.Taken{}, err
 	}
 	v, err := m.AsIntSlice()
-	if err != nil || len(v) != 2 || v[0] < 0 || v[0] > int64(n) {
+	if err != nil || len(v) != 3 || v[0] < 0 || v[0] > int64(n) {
 		return fleet.Taken{}, &fleet.UnavailableError{Op: "take", Err: errAnswer}
 	}
 	const most = math.MaxInt64 / int64(time.Microsecond)
-	return fleet.Taken{Permits: int(v[0]), RetryAfter: time.Duration(min(v[1], most)) * time.Microsecond}, nil
+	return fleet.Taken{Permits: int(v[0]), RetryAfter: time.Duration(min(v[1], most)) * time.Microsecond, Replaced: v[2] != 0}, nil
 }
 
 // micros returns d in microseconds, rounded up, so that a fraction does not become 0.

@@ -94,3 +94,62 @@ func TestTakeNeverTooMuch(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Another program's value under a limiter's key is replaced, counted, and no outage.
+func TestT11_AForeignValueUnderALimitersKeyIsReplaced(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s)
+	rate := fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}
+	keys := func() (all []string) {
+		m := s.Do("KEYS", "*")
+		list, err := m.AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for name, foreign := range map[string][]string{
+		"a text":              {"SET", "", "something else"},
+		"a list":              {"RPUSH", "", "a", "b"},
+		"a hash":              {"HSET", "", "x", "many", "at", "yesterday", "per", "hour"},
+		"numbers that are no": {"HSET", "", "x", "inf", "at", "nan", "per", "0"},
+		"a negative number":   {"HSET", "", "x", "-1e300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Do("FLUSHALL")
+			take(t, tier, key("k"), rate, 3)
+			all := keys()
+			if len(all) != 1 {
+				t.Fatalf("the keys are %q; want one", all)
+			}
+			s.Do("DEL", all[0])
+			foreign[1] = all[0]
+			s.Do(foreign...)
+			if got := take(t, tier, key("k"), rate, 4); got.Permits != 4 || !got.Replaced {
+				t.Errorf("Take = %+v; want 4 permits, and Replaced", got)
+			}
+			if got := take(t, tier, key("k"), rate, 100); got.Permits != 6 || got.Replaced {
+				t.Errorf("the next Take = %+v; want the other 6 permits", got)
+			}
+			s.Do("FLUSHALL")
+			spent, err := tier.Spend(t.Context(), key("k"), rate, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all = keys(); len(all) != 1 {
+				t.Fatalf("the keys are %q; want one", all)
+			}
+			s.Do("DEL", all[0])
+			foreign[1] = all[0]
+			s.Do(foreign...)
+			if _, err := tier.Correct(t.Context(), key("k"), rate, 0, fleet.Correction{Mark: spent.Mark, Units: 3, Cost: 5}); err != nil {
+				t.Errorf("Correct = %v; want nil", err)
+			}
+			s.Do("DEL", all[0])
+			s.Do(foreign...)
+			if got, err := tier.Spend(t.Context(), key("k"), rate, 10); err != nil || !got.OK {
+				t.Errorf("Spend = %+v, %v; want all units", got, err)
+			}
+		})
+	}
+}

@@ -23,8 +23,8 @@ import (
 
 // With crashDir in its environment, the test binary is a program with an embedded
 // server and nothing else. It copies the server's log to standard error. Each line on
-// its standard input is either a limit in bytes for the growth of its files, or
-// "close". The program ends when its standard input ends.
+// its standard input is either a limit in bytes for the growth of its files, "close",
+// "descriptors" (it takes all that the process has), or "release". The program ends when its standard input ends.
 const (
 	crashDir   = "WEIR_EMBEDDED_DIR"
 	crashLevel = "WEIR_EMBEDDED_LEVEL"
@@ -63,6 +63,12 @@ func TestMain(m *testing.M) {
 }
 
 func obey(s *embedded.Server, line string) string {
+	switch line {
+	case "descriptors":
+		return holdAll()
+	case "release":
+		return releaseAll()
+	}
 	if line == "close" {
 		if err := s.Close(context.Background()); err != nil {
 			return err.Error()

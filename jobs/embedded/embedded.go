@@ -50,6 +50,8 @@ type Server struct {
 	low    bool  // new jobs are refused
 	full   bool  // all writes are rejected
 	probed error // the latest probe's
+
+	spares spares
 }
 
 // errRestarting is returned to connections while there is no server.
@@ -74,7 +76,7 @@ func Start(o Options) (*Server, error) {
 		o: o, log: newLogger(o.Log), lock: lock, gate: newGate(o.Token),
 		stop: make(chan struct{}), watched: make(chan struct{}), halted: make(chan struct{}),
 	}
-	s.flush = newFlusher(o.Dir, s.log.fail, func() { s.mark(false) })
+	s.flush = newFlusher(o.Dir, s.log.fail, func() { s.mark(false) }, s.spares.release)
 	ns, err := s.start()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -91,6 +93,7 @@ func Start(o Options) (*Server, error) {
 	s.swap(ns) // from now on requests of this process are calls
 	go s.flush.run()
 	s.keepFree(ns)
+	_ = s.spares.check() // watch reports it
 	go s.watch()
 	return s, nil
 }

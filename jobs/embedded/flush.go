@@ -33,6 +33,8 @@ type flusher struct {
 	fail  func(error) // called for a flush that failed
 	began func()      // called after the first flush that finds messages in a stream, before run answers
 
+	release func() bool // makes descriptors available; false if there are none left
+
 	kick chan struct{}
 	stop chan struct{}
 	done chan struct{}
@@ -62,10 +64,10 @@ type asked struct {
 }
 
 // newFlusher returns a flusher for the streams in the folder of a server.
-func newFlusher(dir string, fail func(error), began func()) *flusher {
+func newFlusher(dir string, fail func(error), began func(), release func() bool) *flusher {
 	return &flusher{
 		dir:    filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams"),
-		folder: dir, fail: fail, began: began,
+		folder: dir, fail: fail, began: began, release: release,
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		tails: make(map[string]*tail), follows: make(map[string]*disk.Follower), ledgers: make(map[string]time.Time),
 	}
@@ -256,7 +258,12 @@ func (f *flusher) run() {
 			err, is := done[a.stream]
 			if !is {
 				before := f.last(a.stream)
-				if err = f.once(a.stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				err = f.once(a.stream)
+				if isShort(err) && f.release() {
+					err = f.once(a.stream)
+				}
+				// Without descriptors nothing was flushed, and nothing was dropped.
+				if err != nil && !errors.Is(err, fs.ErrNotExist) && !isShort(err) {
 					f.fail(err)
 				}
 				after := f.last(a.stream)

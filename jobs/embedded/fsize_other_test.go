@@ -5,3 +5,7 @@ package embedded_test
 import "errors"
 
 func limitFiles(uint64) error { return errors.ErrUnsupported }
+
+func holdAll() string { return errors.ErrUnsupported.Error() }
+
+func releaseAll() string { return errors.ErrUnsupported.Error() }

@@ -65,9 +65,17 @@ const noRights = 65534
 func tried(t *testing.T, dir string, user, files int) string {
 	t.Helper()
 	program := os.Args[0]
+	if user != os.Geteuid() {
+		program = everyonesProgram(t)
+	}
+	return triedWith(t, program, dir, user, files)
+}
+
+// triedWith is tried with a copy of this program.
+func triedWith(t *testing.T, program, dir string, user, files int) string {
+	t.Helper()
 	cmd := exec.Command(program)
 	if user != os.Geteuid() {
-		cmd.Path = everyonesProgram(t)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 		cmd.Dir = "/"
 	}

@@ -24,6 +24,7 @@ var freeOn = freeBytes
 // watch keeps the server within the limits of its disk, until Close.
 func (s *Server) watch() {
 	defer close(s.watched)
+	defer s.spares.release()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for looks := 1; ; looks++ {
@@ -52,8 +53,8 @@ func (s *Server) watch() {
 			return // closed while there was no server
 		}
 		s.keepFree(ns)
-		if looks%int(probeEvery/lookEvery) == 0 {
-			s.probeSubmit(looks%int(markEvery/lookEvery) == 0)
+		if err := s.spares.check(); err != nil || looks%int(probeEvery/lookEvery) == 0 {
+			s.probeSubmit(err, looks%int(markEvery/lookEvery) == 0)
 		}
 	}
 }
@@ -141,9 +142,12 @@ const probeEvery = time.Second
 
 // probeSubmit refuses new jobs while one of the files and folders that a submit needs
 // cannot be used: the last block, and folders in which files are created. It writes no
-// record. With queues set, it also probes the folders of the queues.
-func (s *Server) probeSubmit(queues bool) {
-	err := s.submittable(queues || s.probed != nil)
+// record. With queues set, it also probes the folders of the queues. err is what a cheaper
+// probe has found.
+func (s *Server) probeSubmit(err error, queues bool) {
+	if err == nil {
+		err = s.submittable(queues || s.probed != nil)
+	}
 	switch {
 	case err == nil && s.probed != nil:
 		s.o.Log.Warn("embedded: the files of the jobs can be written to again")
@@ -158,15 +162,8 @@ func (s *Server) probeSubmit(queues bool) {
 	s.setProbed(&StoreError{s.o.Dir, err})
 }
 
-// spare is how many descriptors must be free for a new job to be accepted. They are for
-// the ends of those that were.
-const spare = 16
-
 // submittable returns why a submit would fail, or should.
 func (s *Server) submittable(queues bool) error {
-	if err := writable.Descriptors(spare); err != nil {
-		return err
-	}
 	folders := []string{s.o.Dir, filepath.Join(s.o.Dir, disk.Folder)}
 	for _, stream := range s.flush.streams() {
 		dir := filepath.Join(s.flush.dir, stream)
@@ -197,6 +194,7 @@ func (s *Server) submittable(queues bool) error {
 // writes. There is no server until the disk accepts writes again. It reports false if a
 // server can only be started after an operator has done something.
 func (s *Server) revive(tick <-chan time.Time) bool {
+	s.spares.release() // a descriptor may be what was missing
 	s.o.Log.Error("embedded: a write has failed; restarting the server")
 	s.setErr(&StoreError{s.o.Dir, errWrite})
 	if ns := s.swap(nil); ns != nil {

@@ -64,6 +64,7 @@ func (t testRun) run(ctx context.Context) error {
 	m.tests = m.tests.plus(r.total)
 	m.failures = append(m.failures, r.failures...)
 	m.skipped = append(m.skipped, r.skipped...)
+	m.without = append(m.without, r.without...)
 	m.took = append(m.took, r.took...)
 	m.mu.Unlock()
 	for _, f := range r.failures {
@@ -95,7 +96,18 @@ type reading struct {
 	total    counts
 	failures []failure
 	skipped  []string
+	without  []string // those of the skipped tests that name what the machine lacks
 	took     []packageTime
+}
+
+// lack returns what a skipped test says that the machine lacks: t.Skip("WITHOUT chattr").
+func lack(output *bytes.Buffer) string {
+	if output == nil {
+		return ""
+	}
+	_, text, _ := strings.Cut(output.String(), "WITHOUT ")
+	text, _, _ = strings.Cut(text, "\n")
+	return strings.TrimSpace(text)
 }
 
 // A packageTime is how long the tests of a package ran.
@@ -156,6 +168,9 @@ func (r *reading) add(e event) {
 		} else {
 			r.total.skipped++
 			r.skipped = append(r.skipped, relative(e.Package)+" "+e.Test)
+			if lacks := lack(p.output[e.Test]); lacks != "" {
+				r.without = append(r.without, relative(e.Package)+" "+e.Test+": without "+lacks)
+			}
 		}
 		delete(p.output, e.Test)
 		delete(p.running, e.Test)

@@ -69,6 +69,7 @@ func TestTestsAreCounted(t *testing.T) {
 		`with: WITHOUT valkey, and so without the tests against it: no package`,
 		`{"Action":"run",`+limit+`,"Test":"TestA"}`,
 		`{"Action":"pass",`+limit+`,"Test":"TestA"}`,
+		`{"Action":"output",`+limit+`,"Test":"TestB","Output":"x_test.go:1: WITHOUT chattr +i: no program\n"}`,
 		`{"Action":"skip",`+limit+`,"Test":"TestB"}`,
 		`{"Action":"pass",`+limit+`}`,
 		`{"Action":"skip","Package":"github.com/weir-go/weir/nothing"}`,
@@ -78,6 +79,9 @@ func TestTestsAreCounted(t *testing.T) {
 	}
 	if len(r.skipped) != 1 || r.skipped[0] != "./limit TestB" {
 		t.Errorf("skipped = %q; want ./limit TestB", r.skipped)
+	}
+	if want := "./limit TestB: without chattr +i: no program"; len(r.without) != 1 || r.without[0] != want {
+		t.Errorf("without = %q; want %s", r.without, want)
 	}
 	if got, want := withoutEngines(r.meter.output()), "valkey, and so without the tests against it: no package"; got != want {
 		t.Errorf("without = %q; want %q", got, want)

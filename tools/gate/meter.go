@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,6 +23,7 @@ type meter struct {
 	tests    counts        // guarded by mu
 	failures []failure     // guarded by mu
 	skipped  []string      // guarded by mu; packages and tests
+	without  []string      // guarded by mu; those of them that name what the machine lacks
 	took     []packageTime // guarded by mu
 	doing    string        // guarded by mu; for progress
 }
@@ -108,6 +110,13 @@ func (m *meter) skippedTests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.skipped)
+}
+
+// notRun describes the tests that the machine cannot run.
+func (m *meter) notRun() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.without, "; ")
 }
 
 // slowest returns the n packages whose tests ran longest.

@@ -17,6 +17,9 @@ end
 
 local function text(n) return string.format('%.0f', n) end
 
+-- replaced is 1 if another program has stored something under a key of ours.
+local replaced = 0
+
 -- read is HMGET of one of our hashes. If another program has stored something else
 -- under the key, read deletes it: it is not an entry, lease or record.
 local function read(key, ...)
@@ -24,9 +27,20 @@ local function read(key, ...)
   if type(r) == 'table' and r['err'] then
     if not string.find(r['err'], 'WRONGTYPE', 1, true) then error(r['err']) end
     redis.call('DEL', key)
+    replaced = 1
     r = redis.call('HMGET', key, ...)
   end
   return unpack(r)
+end
+
+-- amount converts a field of a bucket to a number that is finite and at least 0, or
+-- returns what it is without the field.
+local function amount(x, without)
+  if not x then return without end
+  local v = tonumber(x)
+  if v and v >= 0 and v < math.huge then return v end
+  replaced = 1
+  return without
 end
 
 -- num converts x to a number, 0 if x is not one.

@@ -10,12 +10,19 @@ local units, per, burst, debt = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local spent, cost = tonumber(ARGV[5]), tonumber(ARGV[6])
 local rate = units / per * 1000
 local x, at, l, e, q, n, r = read(KEYS[1], 'x', 'at', 'l', 'e', 'q', 'n', 'r')
-x, at, l, q, n, r = num(x), tonumber(at or now), num(l), num(q), num(n), num(r)
+x, at, l, q, n, r = amount(x, 0), amount(at, now), amount(l, 0), amount(q, 0), amount(n, 0), amount(r, 0)
+if replaced == 1 or e and not tonumber(e) then
+  x, at, l, e, q, n, r = 0, now, 0, nil, 0, 0, 0 -- foreign: the bucket begins anew
+end
 local gone = math.max(0, now - at) * rate
 x, l = math.max(0, x - gone), l + gone
 local back, took = 0, 0
 
 local function exact(v) return string.format('%.17g', v) end
+
+if type(redis.pcall('LLEN', KEYS[2])) == 'table' then
+  redis.call('DEL', KEYS[2]) -- it is no list
+end
 
 -- before returns how many units, of those in front of the mark's, were given back after it.
 local function before(mark_q, mark_n, mark_r)

@@ -9,7 +9,10 @@ local now = clock()
 local units, per, burst, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local rate = units / per * 1000 -- per microsecond
 local x, at, l, e, q, n, r = read(KEYS[1], 'x', 'at', 'l', 'e', 'q', 'n', 'r')
-x, at, l, q, n, r = num(x), tonumber(at or now), num(l), num(q), num(n), num(r)
+x, at, l, q, n, r = amount(x, 0), amount(at, now), amount(l, 0), amount(q, 0), amount(n, 0), amount(r, 0)
+if replaced == 1 or e and not tonumber(e) then
+  x, at, l, e, q, n, r = 0, now, 0, nil, 0, 0, 0 -- foreign: the bucket begins anew
+end
 local gone = math.max(0, now - at) * rate -- if the clock was set back, nothing leaks
 x, l = math.max(0, x - gone), l + gone
 

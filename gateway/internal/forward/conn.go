@@ -39,6 +39,7 @@ type conn struct {
 	// before that, which is the server's fault. They are atomic because a Read
 	// can be in progress.
 	closing, down atomic.Bool
+	beyond        atomic.Bool // bytes followed a response that has no body
 
 	mu   sync.Mutex
 	user *attempt // guarded by mu: the last user

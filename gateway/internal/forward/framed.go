@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -15,14 +16,17 @@ import (
 // their way to net/http, and fails on one with ambiguous or invalid framing, or
 // without a request. Such a response is withheld, with everything that arrived in
 // the same read, and the connection is not reused (H5). Bytes that arrive without
-// a request in progress never reach net/http, which would log them.
+// a request in progress never reach net/http, which would log them. A response to HEAD,
+// a 204 or a 304 ends with its head whatever follows (RFC 9112, section 6.3): it is
+// passed on without the rest, is not stored, and the connection is not reused.
 type framed struct {
 	net.Conn
 	c *conn // below Conn, or Conn itself
 
 	// Used by one reader at a time: net/http, and after a 101 the tunnel.
-	scan  httpwire.Scanner
-	fault error
+	scan   httpwire.Scanner
+	method string // of the request whose response is being read, or was last
+	fault  error
 }
 
 func newFramed(above net.Conn, c *conn) *framed {
@@ -47,13 +51,13 @@ func (f *framed) Read(p []byte) (int, error) {
 	if f.fault != nil {
 		return 0, f.fault
 	}
-	var n int
+	var n, good int
 	var err error
 	switch rest := f.scan.Length(); {
 	case rest == 0 || int64(len(p)) != rest:
 		n, err = f.Conn.Read(p)
 		if n > 0 {
-			f.check(p[:n])
+			good = f.check(p[:n])
 		}
 	case rest > lookahead:
 		return f.Read(p[:lookahead])
@@ -66,18 +70,27 @@ func (f *framed) Read(p []byte) (int, error) {
 	}
 	if f.fault != nil {
 		f.c.down.Store(true)
+		if good > 0 {
+			f.c.beyond.Store(true)
+			return good, nil // the next Read returns the fault
+		}
 		return 0, f.fault
 	}
 	f.c.failed(err)
 	return n, err
 }
 
-// check scans p, and sets fault if p is invalid.
-func (f *framed) check(p []byte) {
+// check scans p, and sets fault if p is invalid. good is then how many of its bytes are
+// valid nevertheless.
+func (f *framed) check(p []byte) (good int) {
+	all := len(p)
 	for len(p) > 0 {
 		if f.scan.Between() && !f.begin() {
 			f.fault = errUnasked
-			return
+			if f.bodiless() {
+				return all - len(p)
+			}
+			return 0
 		}
 		begins, start := f.scan.Between(), p
 		n, e, err := f.scan.Next(p)
@@ -87,18 +100,26 @@ func (f *framed) check(p []byte) {
 			if _, secure := f.Conn.(*tls.Conn); begins && !secure && tlsRecord(start) {
 				f.fault = wantsTLS()
 			}
-			return
+			return 0
 		}
 		if e == httpwire.HeadEnd && len(p) == 0 {
 			_, e, _ = f.scan.Next(nil) // the end of the message, if it has no body
 		}
 		if e == httpwire.Switched {
-			return
+			return 0
 		}
 		if e == httpwire.End && f.scan.Head().Status >= 200 {
 			f.c.came()
 		}
 	}
+	return 0
+}
+
+// bodiless reports whether the response that was read last ends with its head, whatever
+// its fields say.
+func (f *framed) bodiless() bool {
+	status := f.scan.Head().Status
+	return f.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 }
 
 // begin reports whether a response may begin, and passes the request's method to
@@ -106,6 +127,9 @@ func (f *framed) check(p []byte) {
 func (f *framed) begin() bool {
 	method, ok := f.c.answers()
 	f.scan.Answers(method)
+	if ok {
+		f.method = method
+	}
 	return ok
 }
 

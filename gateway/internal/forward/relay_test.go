@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -154,6 +155,45 @@ func TestH17_AnswersArriveAsTheyCame(t *testing.T) {
 			}
 			if got != want && got != slow[tt.name] || !isEOF(err) {
 				t.Errorf("the client got\n%q, %v\nwant\n%q", got, err, want)
+			}
+		})
+	}
+}
+
+// A response to HEAD, a 204 and a 304 end with their heads (RFC 9112, section 6.3), whatever
+// the server sends after them: they arrive, the server is not blamed, and the connection
+// is not used again.
+func TestH17_ABodyBehindAResponseWithoutOneIsDropped(t *testing.T) {
+	for _, tt := range []struct{ name, request, answer, want string }{
+		{"HEAD", "HEAD / HTTP/1.1", "200 OK\r\nContent-Length: 3\r\n\r\nabc", "200 OK\r\nContent-Length: 3\r\nVia: 1.1 weir\r\n\r\n"},
+		{"HEAD in chunks", "HEAD / HTTP/1.1", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "200 OK\r\nVia: 1.1 weir\r\n\r\n"},
+		{"HEAD that is not found", "HEAD / HTTP/1.1", "404 Not Found\r\nContent-Length: 3\r\n\r\nabc", "404 Not Found\r\nContent-Length: 3\r\nVia: 1.1 weir\r\n\r\n"},
+		{"204", "GET / HTTP/1.1", "204 No Content\r\nX: 1\r\n\r\nabc", "204 No Content\r\nVia: 1.1 weir\r\nX: 1\r\n\r\n"},
+		{"304", "GET / HTTP/1.1", "304 Not Modified\r\nETag: \"x\"\r\n\r\nabc", "304 Not Modified\r\nEtag: \"x\"\r\nVia: 1.1 weir\r\n\r\n"},
+		{"what looks like a response", "HEAD / HTTP/1.1", "200 OK\r\nContent-Length: 3\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", "200 OK\r\nContent-Length: 3\r\nVia: 1.1 weir\r\n\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var calls atomic.Int64
+			r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+				for {
+					if _, err := readHead(br); err != nil {
+						return
+					}
+					calls.Add(1)
+					_, _ = io.WriteString(c, "HTTP/1.1 "+tt.answer)
+				}
+			})
+			for i := range 10 {
+				c := r.client()
+				c.send(tt.request + "\r\nHost: h\r\nConnection: close\r\n\r\n")
+				got, err := c.rest()
+				got = strings.Replace(date.ReplaceAllString(got, ""), "Connection: close\r\n", "", 1)
+				if got = strings.Replace(got, "HTTP/1.1 ", "", 1); got != tt.want || !isEOF(err) {
+					t.Errorf("request %d got\n%q, %v\nwant\n%q", i, got, err, tt.want)
+				}
+			}
+			if n := calls.Load(); n != 10 {
+				t.Errorf("%d calls; want 10", n)
 			}
 		})
 	}

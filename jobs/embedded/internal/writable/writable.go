@@ -76,20 +76,33 @@ func named(dir string) error {
 // IsProbe reports whether a killed process may have left a file with this name.
 func IsProbe(name string) bool { return name == probeName }
 
-// Descriptors returns an error if fewer than n more files can be opened at the moment.
-func Descriptors(n int) error {
-	var open []*os.File
-	defer func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}()
-	for len(open) < n {
+// Held are descriptors that nothing else can use.
+type Held []*os.File
+
+// Release makes them available again.
+func (h Held) Release() {
+	for _, f := range h {
+		f.Close()
+	}
+}
+
+// Hold takes n descriptors, or none.
+func Hold(n int) (Held, error) {
+	var h Held
+	for len(h) < n {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
-			return fmt.Errorf("%d of %d descriptors that must be free can be opened: %w", len(open), n, err)
+			h.Release()
+			return nil, fmt.Errorf("%d of %d descriptors that must be free can be opened: %w", len(h), n, err)
 		}
-		open = append(open, f)
+		h = append(h, f)
 	}
-	return nil
+	return h, nil
+}
+
+// Descriptors returns an error if fewer than n more files can be opened at the moment.
+func Descriptors(n int) error {
+	h, err := Hold(n)
+	h.Release()
+	return err
 }
