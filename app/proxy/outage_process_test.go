@@ -192,7 +192,7 @@ func TestH23_AStoreThatCannotBeOpenedEndsNoOtherRoute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			if err := flock(f); err != nil {
 				t.Fatal(err)
 			}
 			return func() { f.Close() }
