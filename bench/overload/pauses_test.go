@@ -7,10 +7,13 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/internal/simulate"
 )
 
-var every = flag.Int("pauses", 41, "run one of this many scenarios with pauses; 1 runs all")
+// A usual run has two scenarios of each grid: nothing is checked about the peers but that
+// all contenders come to an end.
+var every = flag.Int("pauses", histories.Count(4*41, 41), "run one of this many scenarios with pauses; 1 runs all")
 
 // TestPauses prints the table for sources that pause, and for gates whose process is
 // not scheduled. The others are compared with the fixed limit.

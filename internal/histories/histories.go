@@ -7,10 +7,15 @@
 //
 //	WEIR_TEST_SEED=731 go test -run '^TestHistory$' ./flight
 //
+// WEIR_TEST_PART=5 plays a fifth of the usual ones. make test sets it for the race
+// detector, which makes a history ten times as slow and looks only at how goroutines
+// share memory. make test plays the usual number without the detector.
+//
 // Only tests import this package.
 package histories
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -23,10 +28,11 @@ import (
 const (
 	fullVariable = "WEIR_TEST_FULL"
 	seedVariable = "WEIR_TEST_SEED"
+	partVariable = "WEIR_TEST_PART"
 )
 
 // Seeds yields the seeds of the histories that t plays: few of them, or full with
-// WEIR_TEST_FULL=1, or one with WEIR_TEST_SEED.
+// WEIR_TEST_FULL=1, or a part of few with WEIR_TEST_PART, or one with WEIR_TEST_SEED.
 //
 // If t fails during a history, or panics, Seeds logs the line that runs that history
 // alone, and yields no other seed: the histories that follow would most often fail for
@@ -104,8 +110,34 @@ func Count(few, full int) int {
 // Full reports whether WEIR_TEST_FULL=1 is set.
 func Full() bool { return Count(0, 1) == 1 }
 
-// Alone reports whether WEIR_TEST_SEED names the only history to play.
-func Alone() bool { return os.Getenv(seedVariable) != "" }
+// Alone reports whether WEIR_TEST_SEED names the only history to play, or WEIR_TEST_PART
+// leaves out most of them.
+func Alone() bool { return os.Getenv(seedVariable) != "" || Part() > 1 }
+
+// Part returns n if a test should do an n-th of the usual: WEIR_TEST_PART, else 1. Use it
+// for tests without seeds that take a sample of something.
+func Part() int {
+	n, err := part()
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func part() (int, error) {
+	v := os.Getenv(partVariable)
+	if v == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("histories: %s=%s: want a number of parts, 1 or more", partVariable, v)
+	}
+	if all, err := isFull(); err != nil || all {
+		return 0, errors.Join(err, fmt.Errorf("histories: %s=%s: not with %s=1", partVariable, v, fullVariable))
+	}
+	return n, nil
+}
 
 // seeds returns the first seed and how many follow each other. Nine digits are enough to
 // be fresh, and few enough to be copied by hand.
@@ -120,7 +152,11 @@ func seeds(few, full int) (first, n uint64, err error) {
 		}
 		return first, 1, nil
 	}
-	if all {
+	of, err := part()
+	if err != nil {
+		return 0, 0, err
+	}
+	if few = max(few/of, 1); all {
 		few = full
 	}
 	return rand.Uint64N(1e9), uint64(few), nil

@@ -47,6 +47,7 @@ func (r *recorder) play(body func(seed uint64)) (seeds []uint64) {
 func usual(t *testing.T) {
 	t.Setenv("WEIR_TEST_FULL", "")
 	t.Setenv("WEIR_TEST_SEED", "")
+	t.Setenv("WEIR_TEST_PART", "")
 }
 
 func TestSeedsFollowTheSetting(t *testing.T) {
@@ -63,6 +64,16 @@ func TestSeedsFollowTheSetting(t *testing.T) {
 		t.Errorf("Count(4, 40) = %d, Full() = %v, Alone() = %v; want 4, false, false", n, histories.Full(), histories.Alone())
 	}
 
+	t.Setenv("WEIR_TEST_PART", "2")
+	if half := (&recorder{}).play(func(uint64) {}); len(half) != 2 || histories.Part() != 2 || !histories.Alone() {
+		t.Errorf("seeds %v, Part() = %d, Alone() = %v with WEIR_TEST_PART=2; want two, 2, true", half, histories.Part(), histories.Alone())
+	}
+	t.Setenv("WEIR_TEST_PART", "9")
+	if one := (&recorder{}).play(func(uint64) {}); len(one) != 1 {
+		t.Errorf("seeds %v with WEIR_TEST_PART=9; want one, never none", one)
+	}
+	t.Setenv("WEIR_TEST_PART", "")
+
 	t.Setenv("WEIR_TEST_FULL", "1")
 	if all := (&recorder{}).play(func(uint64) {}); len(all) != 40 || all[0] == few[0] {
 		t.Errorf("%d seeds from %d with WEIR_TEST_FULL=1; want 40, and not from %d again", len(all), all[0], few[0])
@@ -78,12 +89,15 @@ func TestSeedsFollowTheSetting(t *testing.T) {
 }
 
 func TestSeedsRefuseAWrongSetting(t *testing.T) {
-	for _, tt := range []struct{ full, seed string }{{"yes", ""}, {"", "-1"}, {"", "seven"}} {
+	for _, tt := range []struct{ full, seed, part, names string }{
+		{"yes", "", "", "yes"}, {"", "-1", "", "-1"}, {"", "seven", "", "seven"}, {"", "", "0", "PART=0"}, {"", "", "half", "half"}, {"1", "", "5", "PART=5"},
+	} {
 		t.Setenv("WEIR_TEST_FULL", tt.full)
 		t.Setenv("WEIR_TEST_SEED", tt.seed)
+		t.Setenv("WEIR_TEST_PART", tt.part)
 		r := &recorder{}
-		if seeds := r.play(func(uint64) {}); len(seeds) > 0 || !strings.Contains(r.fatal, tt.full+tt.seed) {
-			t.Errorf("WEIR_TEST_FULL=%s WEIR_TEST_SEED=%s: %d histories, %q; want none and the value named", tt.full, tt.seed, len(seeds), r.fatal)
+		if seeds := r.play(func(uint64) {}); len(seeds) > 0 || !strings.Contains(r.fatal, tt.names) {
+			t.Errorf("%+v: %d histories, %q; want none and the value named", tt, len(seeds), r.fatal)
 		}
 	}
 }

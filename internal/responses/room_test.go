@@ -238,7 +238,7 @@ func TestE8BoundHoldsInABurst(t *testing.T) {
 		bound int64
 		body  int
 		each  int // responses of each writer
-	}{{"small", 4 << 20, 1000, 1000}, {"some big", 2 << 20, 500_000, histories.Count(200, 1000)}, {"tiny store", 20_000, 4000, 1000}} {
+	}{{"small", 4 << 20, 1000, 1000}, {"some big", 2 << 20, 500_000, histories.Count(200, 1000) / histories.Part()}, {"tiny store", 20_000, 4000, 1000}} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := responses.New(responses.Options{Bytes: tt.bound})
 			var over atomic.Int64

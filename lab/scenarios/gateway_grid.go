@@ -70,8 +70,12 @@ func newGrid(ctx context.Context, l *scenario.Lab, kept bool, cells []gridCell, 
 }
 
 // buildWeir builds weir as a release is built, but with this machine's paths in it: so the
-// compiled packages of other builds can be used. It returns the file.
+// compiled packages of other builds can be used. It returns the file, which at the small
+// size can be one that tools/gate has built once for all tests.
 func buildWeir(ctx context.Context, l *scenario.Lab) (string, error) {
+	if program := os.Getenv("WEIR_TEST_PROGRAM"); program != "" && l.Small {
+		return program, nil
+	}
 	folder, err := os.MkdirTemp("", "weir-lab")
 	if err != nil {
 		return "", err

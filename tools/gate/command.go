@@ -21,6 +21,7 @@ type command struct {
 	dir    string    // where it runs; empty: the checkout's root
 	prefix []string  // a program and its arguments that run the command
 	quiet  bool      // return its output instead of keeping it
+	lavish bool      // it only compiles: memory is cheaper than its garbage collector
 	stdout io.Writer // gets its output; nil: the meter
 }
 
@@ -46,6 +47,9 @@ func (c command) run(ctx context.Context, name string, args ...string) (string, 
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
+	if c.lavish && os.Getenv("GOGC") == "" {
+		cmd.Env = append(cmd.Env, "GOGC=200")
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 20 * time.Second
 	cmd.Stderr = m

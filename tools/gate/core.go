@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,56 +22,51 @@ func coreAlone(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// coreWithRaceDetector is the core's full test run with the newest Go, also with a fleet
-// behind each Guard of the contract's tests.
+// core runs the core's tests without the race detector. Under it, those that count
+// allocations skip themselves, and the others play a part of the random histories. The
+// root's tests run a second time with a fleet behind each Guard. All run in the workspace,
+// in which staticcheck has compiled them already; the root's take two minutes.
+func core(ctx context.Context) (string, error) {
+	t := testRun{flags: []string{"-timeout", testTimeout}, packages: []string{"./..."}}
+	if err := t.run(ctx); err != nil {
+		return "", err
+	}
+	return "", inFleets(t).run(ctx)
+}
+
+// inFleets returns a run of the contract's tests with a fleet behind each Guard.
+func inFleets(t testRun) testRun {
+	t.packages, t.args = []string{"."}, []string{"-fleet"}
+	return t
+}
+
+// racePart is the part of the random histories that make test plays under the race
+// detector. All that make test plays without it play under it at night.
+const racePart = "5"
+
+// coreWithRaceDetector runs the core's tests as users get it: without the workspace.
 func coreWithRaceDetector(ctx context.Context) (string, error) {
 	if note := needCompiler(ctx); note != "" {
 		return note, nil
 	}
-	t := testRun{command: command{env: append([]string{"CGO_ENABLED=1"}, alone.env...)}, flags: []string{"-race"}}
-	t.packages = []string{"./..."}
-	if err := t.run(ctx); err != nil {
-		return "", err
-	}
-	t.packages, t.args = []string{"."}, []string{"-fleet"}
-	return "", t.run(ctx)
+	return "", coreRace("WEIR_TEST_FULL=", "WEIR_TEST_PART="+racePart).run(ctx)
 }
 
-// coreAllocations runs the tests whose counts the race detector changes. The root's tests
-// take minutes to compile, so its own are in internal/allocations.
-func coreAllocations(ctx context.Context) (string, error) {
-	packages, err := withAllocationTests(ctx)
-	if err != nil {
-		return "", err
+// fleetsWithRaceDetector runs the contract's tests with a fleet behind each Guard.
+func fleetsWithRaceDetector(ctx context.Context) (string, error) {
+	if note := needCompiler(ctx); note != "" {
+		return note, nil
 	}
-	return "", testRun{command: alone, flags: []string{"-run", "Alloc"}, packages: packages}.run(ctx)
+	return "", inFleets(coreRace("WEIR_TEST_FULL=")).run(ctx)
 }
 
-// withAllocationTests returns the core's packages below the root that have tests with
-// Alloc in the name.
-func withAllocationTests(ctx context.Context) ([]string, error) {
-	files, err := command{env: alone.env, quiet: true}.run(ctx, "go", "list", "-f", "{{$d := .Dir}}{{range .TestGoFiles}}{{$d}}/{{.}}\n{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}\n{{end}}", "./...")
-	if err != nil {
-		return nil, err
+func coreRace(env ...string) testRun {
+	return testRun{
+		command:  command{env: slices.Concat([]string{"CGO_ENABLED=1"}, alone.env, env)},
+		flags:    []string{"-race", "-timeout", raceTimeout},
+		packages: []string{"./..."},
 	}
-	root, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	var packages []string
-	for file := range strings.FieldsSeq(files) {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if dir := filepath.Dir(file); dir != root && allocationTest.Match(b) && !slices.Contains(packages, dir) {
-			packages = append(packages, dir)
-		}
-	}
-	return packages, nil
 }
-
-var allocationTest = regexp.MustCompile(`(?m)^func Test\w*Alloc`)
 
 // buildWithOldestGo builds the core with the oldest Go. That its code uses nothing newer,
 // tests included, is also what vet checks against the version in go.mod.
@@ -84,7 +77,7 @@ func buildWithOldestGo(ctx context.Context) (string, error) {
 	})
 }
 
-// coreWithOldestGo is the core's run without the race detector.
+// coreWithOldestGo runs the core's tests with the oldest Go.
 func coreWithOldestGo(ctx context.Context) (string, error) {
 	return withOldestGo(ctx, func(old command) error {
 		return testRun{command: old, packages: []string{"./..."}}.run(ctx)

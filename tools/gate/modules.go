@@ -51,9 +51,9 @@ func withoutEngines(output string) string {
 	return strings.Join(notes, "; ")
 }
 
-// build builds weir once for all tests that run it.
+// build builds weir once for all tests that run it, stripped as a release is.
 func (w workshop) build(ctx context.Context) (string, error) {
-	_, err := command{}.run(ctx, "go", "build", "-o", w.weir(), "./app/cmd/weir")
+	_, err := command{lavish: true}.run(ctx, "go", "build", "-ldflags=-s", "-o", w.weir(), "./app/cmd/weir")
 	return "", err
 }
 

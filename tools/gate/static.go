@@ -45,7 +45,7 @@ func vet(ctx context.Context) (string, error) {
 }
 
 func vetPackages(ctx context.Context, packages []string) error {
-	_, err := command{}.run(ctx, "go", append([]string{"vet"}, packages...)...)
+	_, err := command{lavish: true}.run(ctx, "go", append([]string{"vet"}, packages...)...)
 	return err
 }
 
@@ -64,6 +64,6 @@ func staticcheckPackages(ctx context.Context, packages []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = command{}.run(ctx, tool, packages...)
+	_, err = command{lavish: true}.run(ctx, tool, packages...)
 	return err
 }

@@ -103,7 +103,7 @@ func (v earlier) build(ctx context.Context, program string) (note string, err er
 	if _, err := git.run(ctx, "tar", "-xf", source, "-C", dir); err != nil {
 		return "", err
 	}
-	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
+	if _, err := (command{dir: dir, lavish: true}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
 		return "", fmt.Errorf("%s cannot be built: %w", v.commit, err)
 	}
 	return "", nil
