@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,13 +152,13 @@ func TestH27_TheServersOwnHostOnEachTry(t *testing.T) {
 
 // Health checks and probes use the same Host and base path.
 func TestH27_HealthChecksUseHostAndBasePath(t *testing.T) {
-	var once sync.Once
+	var once atomic.Pointer[sync.Once]
 	asked := make(chan string, 1)
 	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
-		once.Do(func() { asked <- r.Host + " " + r.RequestURI })
+		once.Load().Do(func() { asked <- r.Host + " " + r.RequestURI })
 	})
 	for host, want := range map[string]string{"": o.addr, gateway.ServerHost: o.addr, "api.internal": "api.internal"} {
-		once = sync.Once{}
+		once.Store(new(sync.Once))
 		u := upstreamOf(o)
 		u.Host, u.BasePath, u.Health = host, "/v1", gateway.Health{Path: "/health?deep", Interval: time.Hour}
 		s := open(t, config(u))
@@ -165,7 +166,7 @@ func TestH27_HealthChecksUseHostAndBasePath(t *testing.T) {
 			t.Errorf("host %q: the check asked for %q; want %q", host, got, want+" /v1/health?deep")
 		}
 		_ = s
-		once = sync.Once{}
+		once.Store(new(sync.Once))
 		if p := u.Probe(t.Context()); !p[0].Healthy || p[0].Asked != "GET /v1/health?deep" {
 			t.Errorf("host %q: Probe = %+v", host, p)
 		}
