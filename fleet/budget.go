@@ -68,6 +68,10 @@ type BudgetStats struct {
 	Owed     uint64         // missing in estimates
 	Forgiven uint64         // missing, and not taken because of MaxDebt
 
+	// Replaced counts the values of other programs that the engine had under the budget's
+	// keys. Each was replaced, and its bucket began full.
+	Replaced uint64
+
 	// Outage reports that the last call of the engine failed, so that OnFailure applies.
 	// Outages counts how often an outage began. Failed counts failed calls of the engine.
 	Outage  bool

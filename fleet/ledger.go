@@ -29,6 +29,7 @@ type Spent struct {
 	RetryAfter time.Duration // if not OK: the time until there are n units if no call takes any
 	Left       float64       // units in the bucket; negative if some are owed
 	Mark       Mark          // if OK
+	Replaced   bool          // as of Taken
 }
 
 // A Mark is where units stand in the order in which the engine counted them. Only the
@@ -56,6 +57,7 @@ type Correction struct {
 type Corrected struct {
 	Returned, Owed int
 	Left           float64
+	Replaced       bool // as of Taken
 }
 
 // maxReturns is how many corrections a bucket remembers, for those of calls that spent

@@ -176,6 +176,7 @@ func (t *teller) ask(terms *BudgetOptions, k Key, n int) (s Spent, err error) {
 	if err == nil {
 		t.mu.Lock()
 		t.left, t.leftAt = s.Left, t.now()
+		t.noteLocked(s.Replaced)
 		t.payLocked(terms)
 		t.mu.Unlock()
 	}
@@ -287,7 +288,15 @@ func (t *teller) correct(terms *BudgetOptions, k Key, c Correction, anyway bool)
 	t.count.Owed += uint64(max(0, out.Owed))
 	t.count.Forgiven += uint64(max(0, lacks-out.Owed))
 	t.left, t.leftAt = out.Left, t.now()
+	t.noteLocked(out.Replaced)
 	return nil
+}
+
+// noteLocked counts a value that was replaced. t.mu must be held.
+func (t *teller) noteLocked(replaced bool) {
+	if replaced {
+		t.count.Replaced++
+	}
 }
 
 // postponeLocked remembers that calls lacked units of k, and returns how many of these it

@@ -182,7 +182,8 @@ func (r *room) admit(ctx context.Context, queue string, size int) error {
 	refused := r.store.journal.LocalRoom() != nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if refused || r.refused || r.since+need > min(r.left, r.most()) {
+	known := !r.at.IsZero() // false during the first query
+	if refused || r.refused || known && r.since+need > min(r.left, r.most()) {
 		return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
 	}
 	r.since += need

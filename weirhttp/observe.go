@@ -264,10 +264,10 @@ func (o *observation) headed() {
 		resp.Shared, resp.Storable = false, false
 	}
 	resp.Storable = resp.Storable && !o.fin
-	o.h.cache.hints.learn(o.key, &resp, o.q.Credentials, now, o.h.o.Relearn)
 	o.leads.resp = resp
-	o.h.shadow.mu.Lock()
-	o.leads.group.selected = rfc9111.Selecting(resp.Vary, &o.leads.q) // the value that later requests look for
+	o.h.shadow.mu.Lock() // a request that comes now has the group from before, or finds the call in the new one
+	o.h.cache.hints.learn(o.key, &resp, o.q.Credentials, now, o.h.o.Relearn)
+	o.leads.group.selected = rfc9111.Selecting(resp.Vary, &o.leads.q)
 	o.h.shadow.mu.Unlock()
 	close(o.leads.head)
 	if !resp.Storable || !resp.Explicit {

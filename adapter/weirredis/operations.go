@@ -264,7 +264,7 @@ func (e *engine) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fl
 		return fleet.Taken{}, &fleet.UnavailableError{Op: "take", Err: errAnswer}
 	}
 	const most = math.MaxInt64 / int64(time.Microsecond)
-	return fleet.Taken{Permits: int(v[0]), RetryAfter: time.Duration(min(v[1], most)) * time.Microsecond, Replaced: v[2] != 0}, nil
+	return fleet.Taken{Permits: int(v[0]), RetryAfter: time.Duration(min(v[1], most)) * time.Microsecond, Replaced: e.replaced(k, float64(v[2]))}, nil
 }
 
 // micros returns d in microseconds, rounded up, so that a fraction does not become 0.

@@ -70,6 +70,11 @@ type Options struct {
 	// Breaker configures the deadline of each operation, 75 ms by default, and the
 	// number of failures after which instances work alone.
 	Breaker fleet.BreakerOptions
+
+	// Replaced, if not nil, is called when a limiter or a budget has found a value of
+	// another program under its key, and has replaced it: its limit began anew. It must
+	// return soon, not call the Tier, and be safe for concurrent use.
+	Replaced func(fleet.Key)
 }
 
 // Sentinel names the master that the Sentinels monitor.

@@ -29,16 +29,21 @@ func (e *engine) Spend(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (f
 		return fleet.Spent{}, err
 	}
 	v := numbersOf(m)
-	if len(v) == 3 && v[0] == 0 {
-		const most = math.MaxInt64 / int64(time.Microsecond)
-		return fleet.Spent{RetryAfter: time.Duration(max(1, min(v[1], float64(most)))) * time.Microsecond, Left: v[2]}, nil
-	}
-	if len(v) != 9 || v[0] != 1 {
+	if len(v) < 4 {
 		return fleet.Spent{}, &fleet.UnavailableError{Op: "spend", Err: errAnswer}
 	}
-	return fleet.Spent{OK: true, Left: v[2], Mark: fleet.Mark{
-		Epoch: uint64(v[3]), Seq: uint64(v[4]), Ahead: v[5], Leaked: v[6], Returns: uint64(v[7]), Returned: v[8],
-	}}, nil
+	s := fleet.Spent{Left: v[2], Replaced: e.replaced(k, v[3])}
+	switch {
+	case len(v) == 4 && v[0] == 0:
+		const most = math.MaxInt64 / int64(time.Microsecond)
+		s.RetryAfter = time.Duration(max(1, min(v[1], float64(most)))) * time.Microsecond
+	case len(v) == 10 && v[0] == 1:
+		s.OK = true
+		s.Mark = fleet.Mark{Epoch: uint64(v[4]), Seq: uint64(v[5]), Ahead: v[6], Leaked: v[7], Returns: uint64(v[8]), Returned: v[9]}
+	default:
+		return fleet.Spent{}, &fleet.UnavailableError{Op: "spend", Err: errAnswer}
+	}
+	return s, nil
 }
 
 // Correct is of fleet.Ledger.
@@ -56,10 +61,21 @@ func (e *engine) Correct(ctx context.Context, k fleet.Key, r fleet.Rate, debt in
 		return fleet.Corrected{}, err
 	}
 	v := numbersOf(m)
-	if len(v) != 3 || v[0] < 0 || v[1] < 0 || v[0] > float64(c.Units) || v[1] > float64(c.Cost) {
+	if len(v) != 4 || v[0] < 0 || v[1] < 0 || v[0] > float64(c.Units) || v[1] > float64(c.Cost) {
 		return fleet.Corrected{}, &fleet.UnavailableError{Op: "correct", Err: errAnswer}
 	}
-	return fleet.Corrected{Returned: int(v[0]), Owed: int(v[1]), Left: v[2]}, nil
+	return fleet.Corrected{Returned: int(v[0]), Owed: int(v[1]), Left: v[2], Replaced: e.replaced(k, v[3])}, nil
+}
+
+// replaced reports whether a script has replaced foreign contents under a key of k.
+func (e *engine) replaced(k fleet.Key, flag float64) bool {
+	if flag == 0 {
+		return false
+	}
+	if e.o.Replaced != nil {
+		e.o.Replaced(k)
+	}
+	return true
 }
 
 // bucket returns the name of the bucket of units of k.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
 	"github.com/weir-go/weir/fleet"
 )
@@ -98,7 +99,8 @@ func TestTakeNeverTooMuch(t *testing.T) {
 // Another program's value under a limiter's key is replaced, counted, and no outage.
 func TestT11_AForeignValueUnderALimitersKeyIsReplaced(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
-	tier := open(t, s)
+	told := 0
+	tier := open(t, s, func(o *weirredis.Options) { o.Replaced = func(fleet.Key) { told++ } })
 	rate := fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}
 	keys := func() (all []string) {
 		m := s.Do("KEYS", "*")
@@ -142,14 +144,18 @@ func TestT11_AForeignValueUnderALimitersKeyIsReplaced(t *testing.T) {
 			s.Do("DEL", all[0])
 			foreign[1] = all[0]
 			s.Do(foreign...)
-			if _, err := tier.Correct(t.Context(), key("k"), rate, 0, fleet.Correction{Mark: spent.Mark, Units: 3, Cost: 5}); err != nil {
-				t.Errorf("Correct = %v; want nil", err)
+			if got, err := tier.Correct(t.Context(), key("k"), rate, 0, fleet.Correction{Mark: spent.Mark, Units: 3, Cost: 5}); err != nil || !got.Replaced {
+				t.Errorf("Correct = %+v, %v; want Replaced", got, err)
 			}
 			s.Do("DEL", all[0])
 			s.Do(foreign...)
-			if got, err := tier.Spend(t.Context(), key("k"), rate, 10); err != nil || !got.OK {
-				t.Errorf("Spend = %+v, %v; want all units", got, err)
+			if got, err := tier.Spend(t.Context(), key("k"), rate, 10); err != nil || !got.OK || !got.Replaced {
+				t.Errorf("Spend = %+v, %v; want all units, and Replaced", got, err)
 			}
+			if told != 3 {
+				t.Errorf("Options.Replaced was called %d times; want 3", told)
+			}
+			told = 0
 		})
 	}
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"errors"
-	"io"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/proxy"
@@ -76,8 +74,8 @@ func (proxyRunCmd) Run(r *command.Run, c *proxyCmd) error {
 	err := proxy.Run(r.Context, proxy.Options{
 		Load:     c.load,
 		Source:   c.name(r.Getenv),
-		Stdout:   &shared{w: r.Stdout},
-		Stderr:   &shared{w: r.Stderr},
+		Stdout:   r.Stdout,
+		Stderr:   r.Stderr,
 		Terminal: terminal.Is(r.Stderr, r.Getenv),
 		Getenv:   r.Getenv,
 		Hangups:  r.Hangups(),
@@ -102,16 +100,4 @@ func faultText(err error) string {
 		return f.Text()
 	}
 	return strings.TrimSuffix(err.Error(), "\n") + "\n"
-}
-
-// shared is a writer for several goroutines.
-type shared struct {
-	mu sync.Mutex
-	w  io.Writer // guarded by mu
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
 }

@@ -51,7 +51,7 @@ func (c *workerCmd) Run(r *command.Run) error {
 		Load:     func() (proxy.Settings, error) { return c.load(source, concurrency) },
 		Source:   source.name(r.Getenv),
 		Stdout:   io.Discard, // no access log
-		Stderr:   &shared{w: r.Stderr},
+		Stderr:   r.Stderr,
 		Terminal: terminal.Is(r.Stderr, r.Getenv),
 		Getenv:   r.Getenv,
 		Hangups:  r.Hangups(),

@@ -58,7 +58,11 @@ func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	if s.Fleet == nil || s.Gateway.Fleet == nil {
 		return nil
 	}
-	tier, err := weirredis.New(ctx, *s.Fleet)
+	o := *s.Fleet
+	o.Replaced = func(k fleet.Key) {
+		p.logger.Warn("a limit of the fleet began anew: another program had written under its key", "namespace", k.Namespace)
+	}
+	tier, err := weirredis.New(ctx, o)
 	if err != nil {
 		return &ConfigError{fmt.Errorf("fleet: %w", err)}
 	}

@@ -51,7 +51,7 @@ func (p *proxy) process() processInfo {
 		Requests:    p.public.requests.Load(),
 		Upgrades:    p.public.upgrades.Load(),
 		LinesLeft:   p.access.Load().LeftOut(),
-		LinesLost:   p.accessOut.Lost(),
+		LinesLost:   p.accessOut.Lost() + p.messagesLost.Load(),
 		Reloads:     p.reloads.get(),
 		Responses:   responses(p.tally.Counts()),
 		Jobs:        p.jobs.info(),

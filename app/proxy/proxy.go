@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/app/proxy/access"
 	"github.com/weir-go/weir/app/proxy/heap"
+	"github.com/weir-go/weir/app/proxy/lines"
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/notify"
 	"github.com/weir-go/weir/app/proxy/tally"
@@ -27,8 +28,8 @@ type Options struct {
 	Load func() (Settings, error)
 	// Source describes where the configuration comes from, for people.
 	Source string
-	// Stdout receives the access log, Stderr the program's own messages. Both must be
-	// safe for concurrent use.
+	// Stdout receives the access log, Stderr the program's own messages. Each is
+	// called by one goroutine at a time, and may block: see package lines.
 	Stdout, Stderr io.Writer
 	// Terminal reports whether a person reads Stderr.
 	Terminal bool
@@ -84,6 +85,8 @@ type proxy struct {
 	failed        chan error             // of a listener
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it
 	access        atomic.Pointer[access.Log]
+	messages      *lines.Writer // to Stderr
+	messagesLost  atomic.Uint64
 	accessOut     *access.Output // of each access log, before and after a reload
 	tally         tally.Tally    // of what clients received
 	fast          atomic.Uint64  // requests served without net/http, on all listeners
@@ -115,6 +118,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer p.flushLogs()
 	stopWatchdog := p.feedWatchdog()
 	defer stopWatchdog()
 	for {
@@ -130,6 +134,14 @@ func Run(ctx context.Context, o Options) error {
 			return errors.Join(err, p.drain())
 		}
 	}
+}
+
+// lastLines is how long the end of a proxy waits for lines of its logs to be written.
+const lastLines = time.Second
+
+func (p *proxy) flushLogs() {
+	p.accessOut.Flush(lastLines)
+	p.messages.Flush(lastLines)
 }
 
 // load reads the configuration until ctx ends. The configuration can be in files that
@@ -176,7 +188,8 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	}
 	p.manager = notify.Find(p.o.Getenv)
 	p.level.Set(s.Level)
-	p.logger = newLogger(o.Stderr, s.Access.Format, &p.level)
+	p.messages = lines.New(o.Stderr, true, func(n int, _ error) { p.messagesLost.Add(uint64(n)) })
+	p.logger = newLogger(p.messages, s.Access.Format, &p.level)
 	catchStdlibLogs(p.logger)
 	p.accessOut = access.NewOutput(o.Stdout, p.logger)
 	p.base, p.cut = context.WithCancel(context.WithoutCancel(ctx))

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,68 @@ func TestH4_LostLinesAreInStats(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run = %v; want nil", err)
 	}
+}
+
+// Pipes that nobody reads, for both logs, block neither requests nor purges, and the end of
+// the proxy waits for them for a second.
+func TestH4_LogsThatNobodyReadsBlockNothing(t *testing.T) {
+	o := newOrigin(t, "a")
+	ops := free(t)
+	messages := &clogged{said: said{lines: make(chan string, 100)}, until: make(chan struct{})}
+	lines := &clogged{said: said{lines: make(chan string, 100)}, until: messages.until}
+	lines.on.Store(true)
+	t.Cleanup(func() { close(messages.until) })
+	ended := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	s := settings(t, fmt.Sprintf("listen: [{address: %q}]\nadmin: {address: %q}\nlog: {access: all}", free(t), ops))
+	s.Gateway.Upstreams[0].Servers = []string{o.URL}
+	go func() {
+		ended <- proxy.Run(ctx, proxy.Options{Load: func() (proxy.Settings, error) { return s, nil }, Stdout: lines, Stderr: messages})
+	}()
+	messages.await(t, `"msg":"ready"`)
+	messages.on.Store(true)
+	line := strings.Repeat("x", 10<<10)
+	const n = 300 // lines, more than may wait
+	for range n {
+		if r := get("http://" + s.Listen[0].Address + "/?" + line); r.body != "a" {
+			t.Fatalf("a request got %+v; want the response", r)
+		}
+		resp, err := http.Post("http://"+ops+"/purge", "application/json", strings.NewReader(`{"all": true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("a purge got %d; want 200", resp.StatusCode)
+		}
+	}
+	var stats struct {
+		Process struct {
+			Lost int `json:"log_lines_lost"`
+		}
+	}
+	until(t, "lost lines are counted", func() bool {
+		return json.Unmarshal([]byte(get("http://"+ops+"/stats").body), &stats) == nil && stats.Process.Lost > n/4
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v; want nil", err)
+	}
+}
+
+// A clogged blocks while on, until until is closed.
+type clogged struct {
+	said
+	on    atomic.Bool
+	until chan struct{}
+}
+
+func (c *clogged) Write(p []byte) (int, error) {
+	if c.on.Load() {
+		<-c.until
+		return len(p), nil
+	}
+	return c.said.Write(p)
 }
 
 // full is a disk without space.

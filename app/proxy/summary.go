@@ -20,9 +20,9 @@ import (
 // line for a machine.
 func (p *proxy) welcome() {
 	if p.o.Terminal {
-		fmt.Fprintf(p.o.Stderr, "%s %s: %s\n", p.name(), build.Version(), plain.Line(p.o.Source))
-		Summary(p.o.Stderr, p.settings, p.addresses())
-		fmt.Fprintln(p.o.Stderr, "Ready. Press Ctrl-C to stop; send SIGHUP to reload the configuration.")
+		fmt.Fprintf(p.messages, "%s %s: %s\n", p.name(), build.Version(), plain.Line(p.o.Source))
+		Summary(p.messages, p.settings, p.addresses())
+		fmt.Fprintln(p.messages, "Ready. Press Ctrl-C to stop; send SIGHUP to reload the configuration.")
 		return
 	}
 	var public []string

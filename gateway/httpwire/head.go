@@ -380,10 +380,9 @@ func (s *Scanner) headOver() (int, Event, error) {
 		return 0, More, faultBoth
 	case s.codings > 0 && !s.chunked && s.kind == Responses:
 		return 0, More, faultCoding
-	case s.kind == Responses && h.Status < 200 && (s.codings > 0 || s.length > 0):
+	case s.kind == Responses && (h.Status < 200 || h.Status == 204) && (s.codings > 0 || s.length > 0):
 		// RFC 9112, section 6.1, and RFC 9110, section 8.6. One reader would take the
-		// following bytes for a body, another for the next response. A 204 that does
-		// the same is the last response on its connection: see Announced.
+		// following bytes for a body, another for the next response.
 		return 0, More, faultNoBody
 	}
 	switch {
@@ -405,12 +404,6 @@ func (s *Scanner) headOver() (int, Event, error) {
 // Bodyless reports whether the current message, or the last one, is a final response that
 // ends with its head (RFC 9112, section 6.3, rule 1).
 func (s *Scanner) Bodyless() bool { return s.bodyless() && s.head.Status >= 200 }
-
-// Announced reports whether the last response is a 204 whose head announces a body. Bytes
-// of that body may follow, so nothing that follows may be treated as a response.
-func (s *Scanner) Announced() bool {
-	return s.kind == Responses && s.head.Status == 204 && (s.codings > 0 || s.length > 0)
-}
 
 // bodyless reports whether this is a response that never has a body.
 func (s *Scanner) bodyless() bool {

@@ -166,6 +166,8 @@ func TestH5_FaultsOfAnswers(t *testing.T) {
 		{"coding in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "", faultOldCoding},
 		{"both in a 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "", faultBoth},
 		{"another coding", ok + "Transfer-Encoding: gzip\r\n\r\n", "", faultCoding},
+		{"chunks in a 204", "HTTP/1.1 204 None\r\nTransfer-Encoding: chunked\r\n\r\n", "", faultNoBody},
+		{"a length in a 204", "HTTP/1.1 204 None\r\nContent-Length: 1\r\n\r\n", "", faultNoBody},
 		{"chunks in a 103", "HTTP/1.1 103 Hints\r\nTransfer-Encoding: chunked\r\n\r\n", "", faultNoBody},
 		{"one length twice", ok + "Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "", faultLengths},
 		{"blank before colon", ok + "Cache-Control : private\r\n\r\n", ok + "Cache-Control", faultBeforeColon},

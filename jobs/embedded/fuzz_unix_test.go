@@ -4,6 +4,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/weir-go/weir/internal/histories"
@@ -122,6 +124,62 @@ func (v *vandal) act() {
 	v.done = append(v.done, fmt.Sprintf("%s %s (%v)", what, rel, err))
 }
 
+// fill writes files until no more can be written.
+func fill(t *testing.T, dir string, size int) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), make([]byte, size), 0o600)
+		if errors.Is(err, syscall.ENOSPC) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// exhaust moves the store to a volume that has little room for bytes or for entries, if there
+// can be one. release gives the volume room again.
+func (v *vandal) exhaust() (what string, release func()) {
+	options, what := "size=1g,nr_inodes=2000", "inodes"
+	if v.IntN(2) == 0 {
+		options, what = "size=24m", "bytes"
+	}
+	at := everyonesFolder(v.t)
+	if err := mountVolume(v.t, at, options); err != nil {
+		return "", func() {} // TestJ17_AVolumeThatJobsHaveFilledDrains reports that there is none
+	}
+	dir := filepath.Join(at, "store")
+	copyTree(v.t, v.w.dir, dir)
+	err := filepath.WalkDir(v.w.dir, func(path string, d fs.DirEntry, err error) error {
+		info, bad := d.Info()
+		if err != nil || bad != nil {
+			return errors.Join(err, bad)
+		}
+		rel, _ := filepath.Rel(v.w.dir, path)
+		st := info.Sys().(*syscall.Stat_t)
+		return os.Lchown(filepath.Join(dir, rel), int(st.Uid), int(st.Gid))
+	})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	remove(v.t, v.w.dir)
+	v.w.dir = dir
+	full, left := filepath.Join(at, "full"), v.IntN(200)
+	size := 0
+	if what == "bytes" {
+		size = 8 << 10
+	}
+	fill(v.t, full, size)
+	for i := range left {
+		_ = os.Remove(filepath.Join(full, fmt.Sprint(i))) // there may be fewer
+	}
+	return fmt.Sprintf(" and %d times %d bytes or entries free", left, size), func() { remove(v.t, full) }
+}
+
 // forgive makes it possible to read and to remove the store.
 func (v *vandal) forgive() {
 	_ = exec.Command("chattr", "-R", "-f", "-i", "-a", v.w.dir).Run()
@@ -156,6 +214,10 @@ func TestJ1_RandomChangesOfAStoreLoseNoJob(t *testing.T) {
 			files = 10 + v.IntN(150)
 		}
 		v.w = everyonesWard(t, user)
+		lack, release := "", func() {}
+		if v.IntN(6) == 0 {
+			lack, release = v.exhaust()
+		}
 		defer func() {
 			v.forgive()
 			remove(t, v.w.dir)
@@ -165,7 +227,7 @@ func TestJ1_RandomChangesOfAStoreLoseNoJob(t *testing.T) {
 		}
 		before := fullSum(t, v.w.dir)
 		got := triedWith(t, program, v.w.folder(), user, files)
-		what := fmt.Sprintf("seed %d as %d with %d descriptors: %s: %s", seed, user, files, strings.Join(v.done, ", "), got)
+		what := fmt.Sprintf("seed %d as %d with %d descriptors%s: %s: %s", seed, user, files, lack, strings.Join(v.done, ", "), got)
 		if !strings.HasPrefix(got, "started") {
 			if after := fullSum(t, v.w.dir); after != before {
 				t.Errorf("%s: the folder has\n%s\nwant\n%s", what, after, before)
@@ -174,6 +236,7 @@ func TestJ1_RandomChangesOfAStoreLoseNoJob(t *testing.T) {
 			return
 		}
 		v.forgive()
+		release()
 		s, err := embedded.Start(embedded.Options{Dir: v.w.folder()})
 		if err != nil {
 			t.Errorf("%s, and then %v; want that it starts again", what, err)

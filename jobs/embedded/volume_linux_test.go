@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,32 +17,23 @@ import (
 func volume(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+	if err := mountVolume(t, dir, options); err != nil {
 		t.Skipf("WITHOUT tmpfs, which only root can mount: %v", err)
+	}
+	return dir
+}
+
+// mountVolume mounts a small file system in memory on dir.
+func mountVolume(t *testing.T, dir, options string) error {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		return err
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmounting the volume: %v", err)
 		}
 	})
-	return dir
-}
-
-// fill writes files until no more can be written.
-func fill(t *testing.T, dir string, size int) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; ; i++ {
-		err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), make([]byte, size), 0o600)
-		if errors.Is(err, syscall.ENOSPC) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return nil
 }
 
 // A volume that accepted jobs have filled drains: at the time, and after a restart.

@@ -4,7 +4,8 @@
 -- "spending:units:total"). ARGV: units, per in nanoseconds, burst, debt, units spent, cost,
 -- and the mark: epoch, spending, units that were out, leaked, corrections, units returned;
 -- then how many corrections to remember.
--- Returns the units that were given back, those that were taken, and those left.
+-- Returns the units that were given back, those that were taken, those left, and 1 if foreign
+-- contents were replaced.
 local now = clock()
 local units, per, burst, debt = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local spent, cost = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -22,6 +23,7 @@ local function exact(v) return string.format('%.17g', v) end
 
 if type(redis.pcall('LLEN', KEYS[2])) == 'table' then
   redis.call('DEL', KEYS[2]) -- it is no list
+  replaced = 1
 end
 
 -- before returns how many units, of those in front of the mark's, were given back after it.
@@ -60,4 +62,4 @@ if back + took > 0 then
   end
   redis.call('PEXPIRE', KEYS[2], ms)
 end
-return {text(back), text(took), exact(burst - x)}
+return {text(back), text(took), exact(burst - x), text(replaced)}

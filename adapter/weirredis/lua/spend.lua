@@ -1,8 +1,8 @@
 -- Spend: takes units of cost out of a token bucket, or none; see fleet.Ledger. Units are
 -- doubles: rounded by less than 10^-9 of what is out.
 -- KEYS: the bucket. ARGV: units, per in nanoseconds, burst, units wanted.
--- Returns 1 and the mark, or 0 and the microseconds until there are enough; then the units
--- left.
+-- Returns 1 or 0, the microseconds until there are enough, the units left, 1 if foreign
+-- contents were replaced, and after a 1 the mark.
 -- The fields of the bucket: x units that are out, at the time, l units that have leaked
 -- since the epoch e, q spendings, n corrections that returned units, r these units.
 local now = clock()
@@ -19,9 +19,9 @@ x, l = math.max(0, x - gone), l + gone
 local function exact(v) return string.format('%.17g', v) end
 
 if want - (burst - x) > 1e-6 then
-  return {'0', text(math.ceil((want - burst + x) / rate)), exact(burst - x)}
+  return {'0', text(math.ceil((want - burst + x) / rate)), exact(burst - x), text(replaced)}
 end
 x, q, e = x + want, q + 1, e or text(now)
 redis.call('HSET', KEYS[1], 'x', exact(x), 'at', text(now), 'l', exact(l), 'e', e, 'q', text(q), 'n', text(n), 'r', text(r))
 redis.call('PEXPIRE', KEYS[1], text(math.ceil(x / rate / 1000) + 1))
-return {'1', '0', exact(burst - x), e, text(q), exact(x), exact(l), text(n), text(r)}
+return {'1', '0', exact(burst - x), text(replaced), e, text(q), exact(x), exact(l), text(n), text(r)}

@@ -248,6 +248,7 @@ func TestH4_LostLinesAreCountedAndReported(t *testing.T) {
 			serve := func(n int) {
 				for range n {
 					h.ServeHTTP(httptest.NewRecorder(), request("/"))
+					synctest.Wait()
 				}
 			}
 			serve(3)

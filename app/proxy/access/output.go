@@ -7,13 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/app/proxy/lines"
 	"github.com/weir-go/weir/plain"
 )
 
 // An Output passes lines on to a writer, and reports those that it could not write: the
-// log itself has nowhere to report them. It is safe for concurrent use if the writer is.
+// log itself has nowhere to report them. It is safe for concurrent use.
 type Output struct {
-	to     io.Writer
+	*lines.Writer
 	logger *slog.Logger
 	total  atomic.Uint64
 
@@ -28,25 +29,18 @@ const warnEvery = time.Minute
 // NewOutput returns an Output to a writer. It logs a warning once a minute at most. A nil
 // logger means slog.Default.
 func NewOutput(to io.Writer, l *slog.Logger) *Output {
-	return &Output{to: to, logger: plain.Logger(l)}
+	o := &Output{logger: plain.Logger(l)}
+	o.Writer = lines.New(to, false, o.fail)
+	return o
 }
 
 // Lost returns how many lines could not be written.
 func (o *Output) Lost() uint64 { return o.total.Load() }
 
-// Write implements io.Writer. Each call has one line.
-func (o *Output) Write(line []byte) (int, error) {
-	n, err := o.to.Write(line)
-	if err != nil {
-		o.fail(err)
-	}
-	return n, err
-}
-
-func (o *Output) fail(err error) {
-	o.total.Add(1)
+func (o *Output) fail(n int, err error) {
+	o.total.Add(uint64(n))
 	o.mu.Lock()
-	o.lost++
+	o.lost += uint64(n)
 	lost, now := o.lost, time.Now()
 	due := o.warned.IsZero() || now.Sub(o.warned) >= warnEvery
 	if due {

@@ -130,6 +130,9 @@ func (a *attempt) got1xx(code int, header textproto.MIMEHeader) error {
 func (a *attempt) answered(resp *http.Response) {
 	if a.conn != nil {
 		resp.TLS = a.conn.tls
+		if a.conn.lost.Load() {
+			resp.ContentLength = -1 // see untidy
+		}
 	}
 	if c := a.conn; c != nil && !c.streams {
 		if d, ok := keepAlive(resp.Header["Keep-Alive"]); ok {

@@ -107,6 +107,12 @@ func closeDelimited(resp *http.Response, method string) bool {
 	return hasBody(resp, method) && resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
 }
 
+// untidy reports whether a server has sent bytes behind a response that has no body, this
+// one or one of its kind before: it is passed on, but no other client gets it.
+func untidy(resp *http.Response) bool {
+	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && (resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified)
+}
+
 // endless reports whether the body may continue, and pause, for as long as both
 // ends want.
 func endless(h http.Header) bool {

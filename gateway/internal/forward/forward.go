@@ -182,7 +182,7 @@ func (x *relay) answer(resp *http.Response) {
 		x.up.hold()
 	}
 	x.head(resp)
-	if x.sink != nil && closeDelimited(resp, x.r.Method) {
+	if x.sink != nil && (closeDelimited(resp, x.r.Method) || untidy(resp)) {
 		x.sink.CloseDelimited()
 	}
 	x.w.WriteHeader(resp.StatusCode)

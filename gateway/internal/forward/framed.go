@@ -132,7 +132,7 @@ func (f *framed) check(p []byte) int {
 // ended records the end of a final response.
 func (f *framed) ended() {
 	f.after, f.last = f.scan.Bodyless(), f.scan.Head().Status
-	if f.after && (f.scan.Announced() || f.c.surplus.kind(f.last).Load()) {
+	if f.after && f.c.surplus.kind(f.last).Load() {
 		f.c.lost.Store(true) // its body may be on the way
 	}
 	f.c.came()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,9 @@ func (s *streams) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	a.conn = c.c
 	a.on.Store(c.c)
+	if trace := httptrace.ContextClientTrace(a.req.Context()); trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: c.c})
+	}
 	resp, err := c.RoundTrip(a.req)
 	if cause := context.Cause(a.req.Context()); err != nil && cause != nil {
 		err = cause
