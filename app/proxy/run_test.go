@@ -113,9 +113,9 @@ func TestH4_LostLinesAreInStats(t *testing.T) {
 	}
 }
 
-// Pipes that nobody reads, for both logs, block neither requests nor purges, and the end of
+// Pipes that are not read, for both logs, block neither requests nor purges, and the end of
 // the proxy waits for them for a second.
-func TestH4_LogsThatNobodyReadsBlockNothing(t *testing.T) {
+func TestH4_LogsThatAreNotReadBlockNothing(t *testing.T) {
 	o := newOrigin(t, "a")
 	ops := free(t)
 	messages := &clogged{said: said{lines: make(chan string, 100)}, until: make(chan struct{})}

@@ -1,5 +1,5 @@
-// Package lines writes the lines of logs, and never keeps their writers waiting for long: a
-// pipe that nobody reads blocks whoever writes to it.
+// Package lines writes the lines of logs, and never blocks for long: a Write to a pipe that is
+// not read would.
 package lines
 
 import (
@@ -33,9 +33,9 @@ type Writer struct {
 	spare   []byte        // guarded by mu; for the next waiting
 	queued  int           // guarded by mu; Writes that wait for room, before which no other has any
 	writing time.Time     // guarded by mu; since when; zero: no goroutine is
-	next    chan struct{} // guarded by mu; closed when all that is waiting has been written or lost; nil: nobody waits for that
+	next    chan struct{} // guarded by mu; closed when all that is waiting has been written or lost; nil: no Write waits for that
 	current chan struct{} // guarded by mu; the next of what is being written
-	taken   chan struct{} // guarded by mu; closed when waiting has room again; nil: nobody waits for that
+	taken   chan struct{} // guarded by mu; closed when waiting has room again; nil: no Write waits for that
 }
 
 // New returns a Writer to to. With each set, Write waits until the line has been written, so

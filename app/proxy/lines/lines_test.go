@@ -37,9 +37,9 @@ func (p *pipe) String() string {
 	return p.got.String()
 }
 
-// A log that nobody reads costs its writers MaxWait in all, and memory up to MaxBehind. The
+// A log that is not read costs its writers MaxWait in all, and memory up to MaxBehind. The
 // lines beyond are counted. Once it is read again, the others are written in their order.
-func TestH4_ALogThatNobodyReadsBlocksNobody(t *testing.T) {
+func TestH4_ALogThatIsNotReadBlocksNoWriter(t *testing.T) {
 	for _, each := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &pipe{open: make(chan struct{})}
