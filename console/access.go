@@ -209,19 +209,26 @@ func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// foreign reports whether another site's page has sent r. A page can link to the
-// console, which sends no cookie. Every other request is rejected, whatever its
-// method: the page could not read the response, but it could hold a stream open.
+// foreign reports whether another site's page has sent r. A page can link to where the
+// console begins, which sends no cookie. Every other request is rejected, whatever its
+// method: the page could not read the response, but it could hold a stream open, or take a
+// profile.
 func (g *gate) foreign(r *http.Request) bool {
 	if g.cross.Check(r) != nil {
 		return true
 	}
-	if wantsPage(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+	if wantsPage(r) && g.begins(r.URL.Path) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return false
 	}
 	as := at(r, r.URL.Path, r.URL.RawPath)
 	as.Method = http.MethodPost
 	return g.cross.Check(as) != nil
+}
+
+// begins reports whether a path is where a visit begins: the first page, what redirects to
+// it, and the login to which that redirects.
+func (g *gate) begins(path string) bool {
+	return path == "/" || path == g.base || path+"/" == g.base || path == g.base+"login"
 }
 
 // known reports whether the Host is accepted: a configured name, a loopback address,

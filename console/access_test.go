@@ -484,6 +484,11 @@ func TestC3_OtherSitesPagesAreRefused(t *testing.T) {
 		if got := (call{target: "/", header: link}).on(h); got.Code != 200 {
 			t.Errorf("%s: a link on another site: %d; want 200", way, got.Code)
 		}
+		for _, target := range []string{"/api/snapshot", "/events", "/api/explain", "/assets/icon.svg", "//", "/login/x"} {
+			if got := (call{target: target, header: link}).on(h); got.Code != 403 {
+				t.Errorf("%s: a link on another site to %s: %d; want 403", way, target, got.Code)
+			}
+		}
 		if got := (call{method: "POST", target: "/", header: link}).on(h); got.Code != 403 {
 			t.Errorf("%s: a form on another site: %d; want 403", way, got.Code)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/jsonnumber"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/stated"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -215,7 +216,7 @@ func (c *charge) head(status int, header http.Header) {
 		c.stated = false
 	}
 	if name := c.h.costs.Header; name != "" {
-		if n, ok := jsonnumber.Number(header.Get(name)); ok {
+		if n, ok := stated.RoundedUp(header.Get(name)); ok {
 			c.settle(n)
 			return
 		}

@@ -73,3 +73,38 @@ func TestH34_UsageIsReadUpToItsBound(t *testing.T) {
 		}
 	}
 }
+
+// H34: a usage that cannot be meant is as if there was none, in the body and in a field: the
+// estimate stands.
+func TestH34_UsageThatCannotBeMeantIsNone(t *testing.T) {
+	for usage, want := range map[string]uint64{
+		"25": 25, "0": 0, "1e3": 1000, "1e400": 7, "1e18": 7, "99999999999999999999": 7, "1073741825": 7, "-1": 7, "-1e400": 7,
+	} {
+		for _, inField := range []bool{false, true} {
+			cost := Cost{Units: 7, Usage: "/n"}
+			head, body := http.Header{"Content-Type": {"application/json"}}, `{"n":`+usage+`}`
+			if inField {
+				cost = Cost{Units: 7, Header: "X-Usage"}
+				head.Set("X-Usage", usage)
+			}
+			h, err := New(http.NotFoundHandler(), Options{Cost: cost})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.NewRequest(http.MethodPost, "/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := h.charge(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.head(200, head)
+			c.data([]byte(body))
+			c.finish(200, nil)
+			if got := h.Stats().Cost.Spent; got != want {
+				t.Errorf("usage %s, in a field %v: %d spent; want %d", usage, inField, got, want)
+			}
+		}
+	}
+}

@@ -2,14 +2,12 @@ package weirhttp
 
 import (
 	"context"
-	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/stated"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -163,7 +161,7 @@ func (l *StatedLimits) Observe(status int, h http.Header) {
 	now := time.Now()
 	pause := time.Duration(-1)
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		if d, ok := retryTime(h.Get("Retry-After"), now); ok {
+		if d, ok := RetryAfter(h, now); ok || d > 0 { // it is bounded below
 			pause = d
 		}
 	}
@@ -197,73 +195,45 @@ func (l *StatedLimits) Observe(status int, h http.Header) {
 	}
 }
 
-// retryTime reads a Retry-After: seconds or a date.
-func retryTime(s string, now time.Time) (time.Duration, bool) {
-	if n, ok := statedNumber(s); ok {
-		return time.Duration(n) * time.Second, true
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return max(0, t.Sub(now)), true
-	}
-	return 0, false
+// RetryAfter returns the time that the Retry-After of a response states (RFC 9110, section
+// 10.2.3), from now on. ok is false without a valid one, and for more than 2^31-1 seconds; then
+// d is 0, or those seconds.
+func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
+	return stated.RetryAfter(h.Get("Retry-After"), now)
 }
 
 // rateLimit reads the RateLimit fields: a list of policies, each with r and perhaps t. The
 // one with the least left counts.
 func rateLimit(h http.Header) (left int, reset time.Duration, ok bool) {
 	for policy := range strings.SplitSeq(strings.Join(h.Values("RateLimit"), ","), ",") {
-		r, t := -1, 0
+		r, t := -1, time.Duration(0)
 		for i, param := range strings.Split(policy, ";") {
 			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-			n, known := statedNumber(value)
 			switch {
-			case i == 0 || !known:
+			case i == 0:
 			case name == "r":
-				r = n
+				if n, ok := stated.Whole(value); ok {
+					r = n
+				}
 			case name == "t":
-				t = n
+				t, _ = stated.Seconds(value) // it is bounded
 			}
 		}
 		if r >= 0 && t > 0 && (!ok || r < left) {
-			left, reset, ok = r, time.Duration(t)*time.Second, true
+			left, reset, ok = r, t, true
 		}
 	}
 	return left, reset, ok
 }
 
-// remaining reads a pair of fields: how many are left, and for how long, which is seconds, a
-// time such as 6m0s, or seconds since 1970.
+// remaining reads a pair of fields: how many are left, and for how long.
 func remaining(h http.Header, leftName, resetName string, now time.Time) (left int, reset time.Duration, ok bool) {
-	n, ok := statedNumber(strings.TrimSpace(h.Get(leftName)))
+	n, ok := stated.Whole(strings.TrimSpace(h.Get(leftName)))
 	if !ok {
 		return 0, 0, false
 	}
-	text := strings.TrimSpace(h.Get(resetName))
-	const epoch = 1e8 // more seconds than any window has
-	if s, err := strconv.ParseFloat(text, 64); err == nil {
-		if s > epoch {
-			s -= float64(now.UnixMilli()) / 1000
-		}
-		if math.IsNaN(s) || s < 0 {
-			return 0, 0, false
-		}
-		reset = time.Duration(min(s, mostStated) * float64(time.Second))
-	} else if reset, err = time.ParseDuration(text); err != nil || reset < 0 {
-		return 0, 0, false
-	}
-	return n, reset, true
-}
-
-// mostStated is what a number above it counts for: no statement is obeyed for so many seconds.
-const mostStated = 1 << 30
-
-// statedNumber reads a number without a sign, up to mostStated.
-func statedNumber(s string) (int, bool) {
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, false
-	}
-	return int(min(n, mostStated)), true //nolint:gosec // bounded
+	reset, ok = stated.Reset(strings.TrimSpace(h.Get(resetName)), now)
+	return n, reset, ok
 }
 
 // StatedStats are what an origin has stated, and how many calls waited for it.

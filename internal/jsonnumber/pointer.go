@@ -4,8 +4,6 @@ package jsonnumber
 
 import (
 	"errors"
-	"math"
-	"strconv"
 	"strings"
 )
 
@@ -46,16 +44,6 @@ func Parse(s string) (Pointer, error) {
 
 // IsZero reports whether p is none.
 func (p Pointer) IsZero() bool { return len(p.names) == 0 }
-
-// Number reads a JSON number, or decimal text, as a whole number, rounded up. It returns
-// false for one that is negative or not finite. Large ones become math.MaxInt32.
-func Number(s string) (n int, ok bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(f) || f < 0 || strings.ContainsAny(s, "xXpP_nN") {
-		return 0, false
-	}
-	return int(min(math.Ceil(f), math.MaxInt32)), true
-}
 
 // In returns the number at p in a whole JSON text.
 func (p Pointer) In(text []byte) (n int, ok bool) {

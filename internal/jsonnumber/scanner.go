@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/weir-go/weir/internal/stated"
 )
 
 // maxDepth is how deeply a text may be nested.
@@ -213,7 +215,7 @@ func (s *Scanner) endNumber() {
 	}
 	s.inNumber = false
 	if s.keep {
-		s.found, s.ok = Number(string(s.text))
+		s.found, s.ok = stated.RoundedUp(string(s.text))
 	}
 	s.keep = false
 	s.ends = s.ends || len(s.open) == 0

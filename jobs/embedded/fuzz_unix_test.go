@@ -237,7 +237,7 @@ func TestJ1_RandomChangesOfAStoreLoseNoJob(t *testing.T) {
 		}
 		v.forgive()
 		release()
-		s, err := embedded.Start(embedded.Options{Dir: v.w.folder()})
+		s, err := embedded.Start(embedded.Options{Dir: v.w.folder(), MinFree: 1 << 20}) // the volume is small
 		if err != nil {
 			t.Errorf("%s, and then %v; want that it starts again", what, err)
 			return

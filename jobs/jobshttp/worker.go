@@ -167,14 +167,10 @@ func judge(p Response, err error) (Response, error) {
 	return p, nil
 }
 
-// retryAfter parses Retry-After (RFC 9110, section 10.2.3).
+// retryAfter returns the Retry-After, or missing without a usable one.
 func retryAfter(h http.Header, missing time.Duration) time.Duration {
-	v := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return max(time.Until(t), 0)
+	if d, ok := weirhttp.RetryAfter(h, time.Now()); ok {
+		return d
 	}
 	return missing
 }

@@ -164,6 +164,21 @@ func TestH20_OtherSitesPagesAreRefused(t *testing.T) {
 	}
 }
 
+// H20: a page cannot make a browser take a profile, or read anything, by a navigation.
+func TestH20_OtherSitesLinkToTheConsoleOnly(t *testing.T) {
+	h := admin.New(newFake(t), admin.Options{Console: http.NotFoundHandler()})
+	link := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
+	for target, want := range map[string]int{
+		"/": 302, "/console": 307, "/console/": 404, "/console/login": 303,
+		"/debug/pprof/": 403, "/debug/pprof/profile?seconds=30": 403, "/debug/pprof/trace": 403, "/debug/pprof/heap": 403,
+		"/stats": 403, "/explain?url=http://a.example/": 403, "/metrics": 403, "/jobs": 403, "/healthz": 403, "/nothing": 403,
+	} {
+		if got := (call{method: "GET", target: target, header: link}).on(h); got.Code != want {
+			t.Errorf("a link on another site to %s: %d; want %d", target, got.Code, want)
+		}
+	}
+}
+
 func TestH20_MethodsAndPaths(t *testing.T) {
 	h := admin.New(newFake(t), admin.Options{})
 	for _, tt := range []struct {
