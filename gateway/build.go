@@ -129,7 +129,7 @@ func (r Route) options() weirhttp.Options {
 func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	g, was := p.g, p.before.named(r.Name)
 	trusted := trust(c.TrustedProxies)
-	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r)), trust: trusted}
+	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError, path: r.path(c.upstream(r)), trust: trusted, underscores: c.KeepUnderscores}
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see received
 	hides := r.hidesAddress()
@@ -204,18 +204,19 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	}
 	var err error
 	h.http, err = weirhttp.New(&forward.Forwarder{
-		RoundTrip:      roundTrip,
-		Via:            o.Name,
-		LoopID:         g.loopID,
-		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),
-		Trusted:        trusted.peer,
-		HidesAddress:   hides,
-		Path:           h.path,
-		SetRequest:     canonical(r.SetRequest),
-		SetResponse:    canonical(r.SetResponse),
-		RemoveRequest:  canonicalNames(r.RemoveRequest),
-		RemoveResponse: canonicalNames(r.RemoveResponse),
-		IdleTimeout:    cmp.Or(r.IdleTimeout, defaultIdle),
+		RoundTrip:       roundTrip,
+		Via:             o.Name,
+		LoopID:          g.loopID,
+		MaxDrain:        cmp.Or(c.MaxDrain, defaultDrain),
+		Trusted:         trusted.peer,
+		DropUnderscores: !c.KeepUnderscores,
+		HidesAddress:    hides,
+		Path:            h.path,
+		SetRequest:      canonical(r.SetRequest),
+		SetResponse:     canonical(r.SetResponse),
+		RemoveRequest:   canonicalNames(r.RemoveRequest),
+		RemoveResponse:  canonicalNames(r.RemoveResponse),
+		IdleTimeout:     cmp.Or(r.IdleTimeout, defaultIdle),
 
 		StreamIdleTimeout: cmp.Or(r.StreamIdleTimeout, r.IdleTimeout, defaultIdle),
 	}, o)

@@ -41,12 +41,21 @@ type Config struct {
 	// MaxDrain is how much of an unread request body the Gateway reads and discards to keep
 	// the client's connection open. 0 means 256 KiB.
 	MaxDrain int64
+	// KeepUnderscores forwards the fields and trailers of requests whose names have an
+	// underscore. By default they are removed: servers that receive fields as variables (RFC
+	// 3875, section 4.1.18) cannot tell X_User from X-User, so a client could pass one
+	// past a proxy that removes or sets the other. Route.SetRequest can still set such fields.
+	KeepUnderscores bool
 	// Clients limits what slow clients can take from others. ReadAheadMemory covers all
 	// routes together; BlockedShare applies to each upstream and to each route's own cap.
 	// The zero value is safe.
 	Clients weirhttp.ClientLimits
 	// Observer receives events. nil costs nothing.
 	Observer weirhttp.Observer
+	// ServerChanged is called after a server was ejected or readmitted, or has begun or ceased
+	// to fail its health checks. It must return soon, and be safe for concurrent use. nil
+	// costs nothing.
+	ServerChanged func(ServerChange)
 	// ErrorHandler writes the responses that the Gateway and its routes generate:
 	// rejections, requests without a route, and errors when no stale response can be
 	// served. nil means a line of plain text. See weirhttp.Options.

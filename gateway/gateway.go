@@ -58,6 +58,8 @@ type handler struct {
 	http   *weirhttp.Handler
 	trust  trust
 
+	underscores bool // Config.KeepUnderscores
+
 	// Kept when the route changes; nil without Concurrency, or without a Rate.
 	calls   *valve
 	budget  *purse        // never nil
@@ -217,7 +219,7 @@ func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 // not get, most of all those of untrusted peers. They would select a stored response, or
 // be stored with one, although the servers did not see them.
 func (h *handler) received(r *http.Request) *http.Request {
-	return forward.DropForwarded(r, h.trust.peer)
+	return forward.DropForwarded(r, h.trust.peer, !h.underscores)
 }
 
 // asForwarded returns r with the query that the route's rules leave, for a handler that

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,4 +133,39 @@ func TestH21_TheGatewaysErrorHandler(t *testing.T) {
 	s.update(c)
 	s.want("/nowhere", 404, "404 Not Found: no route matches this request\n")
 	s.want("/shop", 502, "502 Bad Gateway")
+}
+
+// H9: fields with an underscore do not reach the servers, unless the operator wants them or
+// sets them.
+func TestH9_FieldsWithUnderscoresAreDropped(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		var got http.Header
+		var trailer http.Header
+		o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			got, trailer = r.Header.Clone(), r.Trailer.Clone()
+			w.Header().Set("Cache-Control", "max-age=60")
+		})
+		c := config(upstreamOf(o))
+		c.KeepUnderscores = keep
+		c.Routes[0].SetRequest = http.Header{"X_operator": {"1"}}
+		s := open(t, c)
+		r := s.request("PUT", "/x", struct{ io.Reader }{strings.NewReader("body")})
+		r.Header["Transfer_Encoding"] = []string{"chunked"}
+		r.Header["Content_Length"] = []string{"7"}
+		r.Header["X_User"] = []string{"admin"}
+		r.Header["X-User"] = []string{"me"}
+		r.Trailer = http.Header{"X_sum": {"1"}, "X-Sum": {"2"}}
+		if res := s.do(r); res.status != 200 {
+			t.Fatalf("keep=%v: %d %v; want 200", keep, res.status, res.err)
+		}
+		for _, name := range []string{"Transfer_encoding", "Content_length", "X_user"} {
+			if _, there := got[name]; there != keep {
+				t.Errorf("keep=%v: the server got %s: %v", keep, name, there)
+			}
+		}
+		if _, there := trailer["X_sum"]; there != keep || trailer.Get("X-Sum") != "2" || got.Get("X-User") != "me" || got.Get("X_operator") != "1" {
+			t.Errorf("keep=%v: the server got %v and the trailers %v", keep, got, trailer)
+		}
+	}
 }

@@ -1,12 +1,14 @@
 package gateway_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +28,15 @@ func TestH16_AServerIsKilledAndRestarted(t *testing.T) {
 	b := serving(t, "b", nil)
 	u := upstreamOf(a, b)
 	u.Health = gateway.Health{Failures: 2, Eject: 20 * time.Millisecond}
-	s := open(t, config(u))
+	c := config(u)
+	var mu sync.Mutex
+	var changes []gateway.ServerChange // guarded by mu
+	c.ServerChanged = func(c gateway.ServerChange) {
+		mu.Lock()
+		defer mu.Unlock()
+		changes = append(changes, c)
+	}
+	s := open(t, c)
 	ask := func(i int) string {
 		t.Helper()
 		r := s.request([]string{"GET", "PUT"}[i%2], fmt.Sprintf("/%d", i), nil)
@@ -58,6 +68,12 @@ func TestH16_AServerIsKilledAndRestarted(t *testing.T) {
 	}
 	if s.g.Stats().Upstreams["main"].Servers[0].Ejected {
 		t.Error("a is left alone though it answers")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(changes) != 2 || changes[0].State != gateway.ServerEjected || changes[0].Failures != 2 || changes[0].For != 20*time.Millisecond ||
+		!errors.Is(changes[0].Err, syscall.ECONNREFUSED) || changes[1].State != gateway.ServerReadmitted || changes[1].Upstream != "main" || changes[1].Server != a.url() {
+		t.Errorf("ServerChanged got %+v; want the ejection with its reason, and the return", changes)
 	}
 }
 

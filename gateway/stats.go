@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
@@ -146,4 +148,45 @@ func byReason(refused limit.Refusals) map[string]uint64 {
 		}
 	}
 	return m
+}
+
+// A ServerState is what a server has become.
+type ServerState uint8
+
+// The states that a server changes to.
+const (
+	ServerEjected    ServerState = 1 + iota // Health.Failures calls in a row have failed
+	ServerReadmitted                        // an ejected server has responded
+	ServerUnhealthy                         // Health.Unhealthy checks in a row have failed
+	ServerHealthy                           // Health.Healthy of them have passed again
+)
+
+// String returns "ejected", "readmitted", "unhealthy" or "healthy".
+func (s ServerState) String() string {
+	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("server state(%d)", uint8(s))
+}
+
+// A ServerChange is a change of one server: see Config.ServerChanged.
+type ServerChange struct {
+	Upstream string // its name
+	Server   string // the URL of the server
+	State    ServerState
+	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
+	For      time.Duration // until a call may probe the server; of ServerEjected
+	Err      error         // the latest failure; of ServerEjected and ServerUnhealthy
+}
+
+// serverChanged reports a change to the current Config.
+func (g *Gateway) serverChanged(name string, c upstream.ServerChange) {
+	st := g.now.Load()
+	if st == nil || st.config.ServerChanged == nil {
+		return
+	}
+	st.config.ServerChanged(ServerChange{
+		Upstream: name, Server: c.Server, State: ServerState(c.State), Failures: c.Failures, For: c.For, Err: c.Err,
+	})
 }

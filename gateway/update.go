@@ -106,6 +106,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 	} else {
 		pool, err := upstream.New(u.poolOptions(), upstream.Surroundings{
 			Open: openTransport, Background: &p.g.background, Jitter: upstream.Jitter,
+			Changed: func(c upstream.ServerChange) { p.g.serverChanged(u.Name, c) },
 		})
 		if err != nil {
 			return nil, err
@@ -139,7 +140,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 // changed.
 func (p *plan) kept(c Config, r Route, src *source) *handler {
 	was := p.before.config
-	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || c.Clients != was.Clients || !same(c.Observer, was.Observer) ||
+	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || c.KeepUnderscores != was.KeepUnderscores || c.Clients != was.Clients || !same(c.Observer, was.Observer) ||
 		!slices.Equal(c.TrustedProxies, was.TrustedProxies) || (c.Fleet == nil) != (was.Fleet == nil) ||
 		c.Fleet != nil && *c.Fleet != *was.Fleet {
 		return nil

@@ -147,8 +147,17 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
 	case errors.As(err, &body):
 		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request cannot be read"}
-	case errors.As(err, &forward) && forward.ProxyStatus != "":
-		return answer{failure(gateway), 0, forward.ProxyStatus, "the service failed"}
+	}
+	a := originFailed(err, gateway)
+	if errors.As(err, &forward) && forward.ProxyStatus != "" {
+		a.proxy = forward.ProxyStatus // the next handler knows more
+	}
+	return a
+}
+
+// originFailed is the end of the table: the failures of the service.
+func originFailed(err error, gateway bool) answer {
+	switch {
 	case unreachable(err) && isTimeout(err):
 		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service could not be reached in time"}
 	case isTimeout(err):

@@ -63,6 +63,21 @@ func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
 			p.observer = weirhttp.Observers(t.weirotel.HTTP(), log)
 		}
 	}
-	c.Observer = p.observer
+	c.Observer, c.ServerChanged = p.observer, p.logServer
 	return c
+}
+
+// logServer logs a change of a server.
+func (p *proxy) logServer(c gateway.ServerChange) {
+	l := p.logger.With("upstream", c.Upstream, "server", c.Server)
+	switch c.State {
+	case gateway.ServerEjected:
+		l.Warn("a server is ejected: calls in a row have failed", "failures", c.Failures, "for", c.For, "error", c.Err)
+	case gateway.ServerReadmitted:
+		l.Info("an ejected server has responded and gets calls again")
+	case gateway.ServerUnhealthy:
+		l.Warn("a server fails its health checks and gets no calls", "failures", c.Failures, "error", c.Err)
+	case gateway.ServerHealthy:
+		l.Info("a server passes its health checks and gets calls again")
+	}
 }

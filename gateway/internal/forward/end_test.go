@@ -3,6 +3,8 @@ package forward_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -217,6 +219,10 @@ func TestH21_ProxyStatus(t *testing.T) {
 		{err: &fault.UnreachableError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, code: 502, kind: "connection_refused"},
 		{err: &fault.UnreachableError{Err: context.DeadlineExceeded}, code: 504, kind: "connection_timeout"},
 		{err: &fault.UnreachableError{Err: &net.DNSError{}}, code: 502, kind: "dns_error"},
+		{err: &fault.UnreachableError{Err: &net.DNSError{IsTimeout: true}}, code: 504, kind: "dns_timeout"},
+		{err: &fault.UnreachableError{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, code: 502, kind: "tls_certificate_error"},
+		{err: &fault.UnreachableError{Err: tls.AlertError(40)}, code: 502, kind: "tls_alert_received"},
+		{err: &fault.UnreachableError{Err: tls.RecordHeaderError{}}, code: 502, kind: "tls_protocol_error"},
 		{err: &fault.UnreachableError{Err: syscall.EHOSTUNREACH}, code: 502, kind: "destination_ip_unroutable"},
 		{err: &fault.UnreachableError{Err: errors.New("x")}, code: 502, kind: "destination_unavailable"},
 	} {
@@ -231,6 +237,15 @@ func TestH21_ProxyStatus(t *testing.T) {
 		at(r.f, w, httptest.NewRequest("GET", "/", nil))
 		if got, want := w.Header().Get("Proxy-Status"), "weir; error="+tt.kind; w.Code != tt.code || got != want {
 			t.Errorf("%.40q, %v: %d %q; want %d %q", tt.answer, tt.err, w.Code, got, tt.code, want)
+		}
+		cache, err := weirhttp.New(r.f, weirhttp.Options{Gateway: true}) // it says the same
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = httptest.NewRecorder()
+		cache.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if got := w.Header().Get("Proxy-Status"); w.Code != tt.code || !strings.HasSuffix(got, "; error="+tt.kind) {
+			t.Errorf("%.40q, %v, behind a cache: %d %q; want %d %s", tt.answer, tt.err, w.Code, got, tt.code, tt.kind)
 		}
 	}
 }

@@ -33,11 +33,15 @@ func (x *relay) fail(err error) {
 			return
 		}
 	}
-	if cause := context.Cause(x.r.Context()); cause != nil {
+	cause := context.Cause(x.r.Context())
+	if cause != nil {
 		err = cause
 	}
 	if x.sink != nil {
-		x.sink.Fail(known(err))
+		if cause == nil {
+			err = known(err)
+		}
+		x.sink.Fail(err)
 		return
 	}
 	code, kind := Failure(err)
@@ -53,15 +57,8 @@ func (x *relay) fail(err error) {
 
 // known returns err with the details that the cache needs.
 func known(err error) error {
-	e := &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError))}
-	var other interface{ ProxyStatus() string }
-	if errors.As(err, &other) {
-		e.ProxyStatus = other.ProxyStatus()
-	}
-	if e.Unreachable || e.ProxyStatus != "" {
-		return e
-	}
-	return err
+	_, kind := Failure(err)
+	return &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), ProxyStatus: kind}
 }
 
 // blame responds to a client whose body could not be read.
@@ -88,7 +85,10 @@ func Failure(err error) (code int, kind string) {
 	var unreachable *fault.UnreachableError
 	switch timeout := isTimeout(err); {
 	case errors.As(err, &unreachable):
-		if timeout {
+		switch {
+		case timeout && errors.As(err, new(*net.DNSError)):
+			return http.StatusGatewayTimeout, "dns_timeout"
+		case timeout:
 			return http.StatusGatewayTimeout, "connection_timeout"
 		}
 		return http.StatusBadGateway, connectError(err)

@@ -36,6 +36,9 @@ type Forwarder struct {
 	// Trusted reports whether the peer's X-Forwarded-For, -Proto, -Host and
 	// Forwarded are trusted. nil trusts no peer.
 	Trusted func(*http.Request) bool
+	// DropUnderscores drops request trailers whose names have an underscore. The caller drops
+	// such fields: see DropForwarded.
+	DropUnderscores bool
 	// HidesAddress: no X-Forwarded-For is written.
 	HidesAddress bool
 	// Path maps the path of a request to that of the servers. What it cannot map gets 400.

@@ -57,6 +57,10 @@ func (p Path) strip(path string) (string, bool) {
 	case rest == "":
 		return "/", true
 	case rest[0] == '/':
+		// Some servers and clients take //x/y for the host x, in redirects above all.
+		for p.Strip != "" && p.Base == "" && strings.HasPrefix(rest, "//") {
+			rest = rest[1:]
+		}
 		return rest, true
 	}
 	return "", false // /apix is not under /api

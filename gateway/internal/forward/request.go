@@ -131,24 +131,27 @@ func (f *Forwarder) changes(name string) bool {
 // sendsTrailer reports whether a request trailer with this name is sent. One that f
 // removes or sets is not: servers may merge trailers into the header.
 func (f *Forwarder) sendsTrailer(name string) bool {
-	return inTrailers(name) && !f.changes(plain(name))
+	return inTrailers(name) && !f.changes(plain(name)) && !(f.DropUnderscores && hasUnderscore(name))
 }
 
 // DropForwarded returns r without the fields about the client that are not
 // forwarded. A cache in front of a Forwarder needs it to compare what the servers
-// get. It does not change r, and returns r itself if there is nothing to drop; then
-// it allocates nothing. trusted is as in Forwarder.
-func DropForwarded(r *http.Request, trusted func(*http.Request) bool) *http.Request {
+// get. With underscores set, it drops all fields with an underscore, too. It does not change
+// r, and returns r itself if there is nothing to drop; then it allocates nothing. trusted is as
+// in Forwarder.
+func DropForwarded(r *http.Request, trusted func(*http.Request) bool, underscores bool) *http.Request {
 	out, asked, isTrusted := r, false, false
 	for name := range r.Header {
-		if !describesClient(name) {
-			continue
-		}
-		if !asked {
-			asked, isTrusted = true, trusted != nil && trusted(r)
-		}
-		if !drops(name, isTrusted) {
-			continue
+		if !underscores || !hasUnderscore(name) {
+			if !describesClient(name) {
+				continue
+			}
+			if !asked {
+				asked, isTrusted = true, trusted != nil && trusted(r)
+			}
+			if !drops(name, isTrusted) {
+				continue
+			}
 		}
 		if out == r {
 			own := *r
@@ -175,7 +178,7 @@ func describesClient(name string) bool {
 	if len(name) < len(forwarded) {
 		return false
 	}
-	if addressFields[name] || strings.IndexByte(name, '_') >= 0 && addressFields[plain(name)] {
+	if addressFields[name] || hasUnderscore(name) && addressFields[plain(name)] {
 		return true
 	}
 	switch name[0] | 0x20 {
@@ -200,8 +203,10 @@ func describesClient(name string) bool {
 // origin that receives fields as variables (RFC 3875, section 4.1.18) cannot tell
 // them apart, and a trusted proxy may pass one through unknowingly.
 func drops(name string, trusted bool) bool {
-	return !trusted || strings.IndexByte(name, '_') >= 0
+	return !trusted || hasUnderscore(name)
 }
+
+func hasUnderscore(name string) bool { return strings.IndexByte(name, '_') >= 0 }
 
 // setForwarded sets the fields that describe the client; its address only if that is not
 // hidden.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,27 +15,38 @@ import (
 func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 	for {
 		start := time.Now()
-		ok := s.check(ctx, h)
+		why := s.check(ctx, h)
 		if ctx.Err() != nil {
 			return
 		}
 		p.mu.Lock()
+		was := s.ill
 		if ctx.Err() == nil { // otherwise a later watch may have started
-			s.checkedLocked(ok, h)
+			s.checkedLocked(why == nil, h)
 		}
+		now, bad := s.ill, s.bad
 		p.mu.Unlock()
+		switch {
+		case now && !was:
+			p.tell(ServerChange{Server: s.url.String(), State: Unhealthy, Failures: bad, Err: why})
+		case was && !now:
+			p.tell(ServerChange{Server: s.url.String(), State: Healthy})
+		}
 		if pause(ctx, p.env.Jitter(h.Interval)-time.Since(start)) != nil {
 			return
 		}
 	}
 }
 
-// check sends one health check to s.
-func (s *server) check(ctx context.Context, h Health) bool {
+// check sends one health check to s, and returns why it has failed.
+func (s *server) check(ctx context.Context, h Health) error {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	resp, err := ask(ctx, s.transport, s.url, s.key.as, http.MethodGet, h.Path)
-	return err == nil && healthy(resp.StatusCode)
+	if err == nil && !healthy(resp.StatusCode) {
+		err = fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return err
 }
 
 func healthy(status int) bool { return status >= 200 && status < 400 }

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,6 +49,7 @@ func TestH16_ChecksFindTheIll(t *testing.T) {
 			}
 		}
 		want("++++-") // checked at 0, 2 and 4 s
+		w.wantTold(fmt.Sprint("http://a ", upstream.Unhealthy, " 3 0s status 500"))
 		w.calls()
 		for range 50 {
 			get(t, p)
@@ -57,6 +59,7 @@ func TestH16_ChecksFindTheIll(t *testing.T) {
 		}
 		w.on("a", status(302)) // at 6 and 8 s
 		want("---+")
+		w.wantTold(fmt.Sprint("http://a ", upstream.Healthy, " 0 0s <nil>"))
 		w.on("a", status(404)) // at 10 and 12 s
 		want("+++")
 		w.on("a", status(200)) // at 14 s, so that there are not three failures in a row

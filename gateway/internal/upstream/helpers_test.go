@@ -3,9 +3,11 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,7 @@ type world struct {
 	mu     sync.Mutex
 	hosts  map[string]func(*http.Request) (*http.Response, error) // guarded by mu
 	log    []string                                               // guarded by mu: the hosts of the calls, without checks
+	told   []string                                               // guarded by mu: changes of servers
 	opened map[string]int                                         // guarded by mu
 	closed map[string]int                                         // guarded by mu
 }
@@ -93,6 +96,7 @@ func (w *world) surroundings() upstream.Surroundings {
 	return upstream.Surroundings{
 		Background: &w.background,
 		Jitter:     func(d time.Duration) time.Duration { return d },
+		Changed:    w.changed,
 		Open: func(base *url.URL, _ upstream.Options) (upstream.Transport, error) {
 			if base.Host == "unopenable" {
 				return nil, errors.New("no")
@@ -117,6 +121,24 @@ func (w *world) pool(o upstream.Options) *upstream.Pool {
 		w.background.Wait()
 	})
 	return p
+}
+
+// changed records a change of a server.
+func (w *world) changed(c upstream.ServerChange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, fmt.Sprint(c.Server, " ", c.State, " ", c.Failures, " ", c.For, " ", c.Err))
+}
+
+// wantTold checks the changes of servers since the last call of wantTold.
+func (w *world) wantTold(want ...string) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.told, want) {
+		w.t.Errorf("the changes are %q; want %q", w.told, want)
+	}
+	w.told = nil
 }
 
 // calls returns the hosts of the calls since the last time it was called.

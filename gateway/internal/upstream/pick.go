@@ -83,22 +83,38 @@ const (
 // judge records the outcome of a call of s. A server that fails too often in a row is
 // ejected for a while. After that one call probes it, and no other call is sent until it
 // has responded. Any response readmits a server.
-func (p *Pool) judge(s *server, probe bool, v verdict) {
+//
+// why is the error of a call that has failed.
+func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if probe {
 		s.probing = false
 	}
+	h, was := p.o.Health, s.ejected
 	switch v {
 	case answered:
 		s.fails, s.ejected = 0, false
 	case failed:
 		s.failures++
 		s.fails++
-		h := p.o.Health
 		if h.Failures > 0 && (probe || !s.ejected && s.fails >= h.Failures) {
 			s.ejected, s.until = true, time.Now().Add(h.Eject)
 		}
+	}
+	now, fails := s.ejected, s.fails
+	p.mu.Unlock()
+	switch {
+	case now && !was:
+		p.tell(ServerChange{Server: s.url.String(), State: Ejected, Failures: fails, For: h.Eject, Err: why})
+	case was && !now:
+		p.tell(ServerChange{Server: s.url.String(), State: Readmitted})
+	}
+}
+
+// tell reports a change. p.mu must not be held.
+func (p *Pool) tell(c ServerChange) {
+	if p.env.Changed != nil {
+		p.env.Changed(c)
 	}
 }
 

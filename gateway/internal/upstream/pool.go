@@ -59,7 +59,7 @@ type Transport interface {
 	Close()
 }
 
-// Surroundings holds a Pool's dependencies. All fields are required.
+// Surroundings holds a Pool's dependencies. All fields but Changed are required.
 type Surroundings struct {
 	// Open returns the Transport of one server.
 	Open func(base *url.URL, o Options) (Transport, error)
@@ -67,6 +67,28 @@ type Surroundings struct {
 	Background *sync.WaitGroup
 	// Jitter returns a random duration with mean d.
 	Jitter func(d time.Duration) time.Duration
+	// Changed is called after a change of a server, by several goroutines at once.
+	Changed func(ServerChange)
+}
+
+// A ServerState is what a server has become.
+type ServerState uint8
+
+// The states that a server changes to.
+const (
+	Ejected    ServerState = 1 + iota // too many calls in a row have failed
+	Readmitted                        // an ejected server has responded
+	Unhealthy                         // too many health checks in a row have failed
+	Healthy                           // enough of them have passed again
+)
+
+// A ServerChange is one change of a server.
+type ServerChange struct {
+	Server   string // its URL
+	State    ServerState
+	Failures int           // in a row, of Ejected and Unhealthy
+	For      time.Duration // of Ejected
+	Err      error         // the latest failure, of Ejected and Unhealthy
 }
 
 // A Pool is a RoundTripper over several servers. Create one with [New], and
@@ -162,8 +184,9 @@ func unreachable(err error) bool {
 // call makes one call to s. probe is as returned by take.
 func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, error) {
 	end := unknown // the verdict if the Transport panics
+	var err error
 	defer func() {
-		p.judge(s, probe, end)
+		p.judge(s, probe, end, err)
 		if end != answered {
 			p.leave(s)
 		}
@@ -172,8 +195,8 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 	if s.key.as != "" {
 		r.Host = s.key.as
 	}
-	resp, err := s.transport.RoundTrip(r)
-	if err != nil {
+	resp, failed := s.transport.RoundTrip(r)
+	if err = failed; err != nil {
 		end = blame(r.Context(), err, r.Body)
 		return nil, err
 	}
