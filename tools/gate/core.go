@@ -24,8 +24,8 @@ func coreAlone(ctx context.Context) (string, error) {
 
 // core runs the core's tests without the race detector. Under it, those that count
 // allocations skip themselves, and the others play a part of the random histories. The
-// root's tests run a second time with a fleet behind each Guard. All run in the workspace,
-// in which staticcheck has compiled them already; the root's take two minutes.
+// root's tests run a second time with a fleet behind each Guard. They use the workspace,
+// because staticcheck has compiled the tests there; compiling the root's takes two minutes.
 func core(ctx context.Context) (string, error) {
 	t := testRun{flags: []string{"-timeout", testTimeout}, packages: []string{"./..."}}
 	if err := t.run(ctx); err != nil {
