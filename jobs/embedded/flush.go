@@ -299,8 +299,9 @@ func (f *flusher) once(stream string) error {
 	}
 	follower := f.follows[stream]
 	if follower == nil {
-		if !isFolder(filepath.Join(f.dir, stream)) {
-			return fs.ErrNotExist
+		// Without a description it is what the creation of a stream has left.
+		if _, err := os.Stat(filepath.Join(f.dir, stream, "meta.inf")); err != nil {
+			return err
 		}
 		var err error
 		if follower, err = disk.Follow(f.folder, f.dir, stream); err != nil {
@@ -323,11 +324,6 @@ func (f *flusher) once(stream string) error {
 		return err
 	}
 	return follower.Note(time.Now())
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // flush flushes a stream: the first time all of it, later the blocks from the

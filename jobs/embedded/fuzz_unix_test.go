@@ -77,8 +77,11 @@ func (v *vandal) contents() []byte {
 	return text
 }
 
-// act does one thing.
+// act does one thing, if the folder is still there.
 func (v *vandal) act() {
+	if _, err := os.Stat(v.w.folder()); err != nil {
+		return
+	}
 	what, path, err := "", "", error(nil)
 	switch v.IntN(8) {
 	case 0, 1:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -213,6 +214,9 @@ func (s *Server) compare(ns *server.Server, p *disk.Prepared, before []string, s
 	has := map[string]disk.Has{}
 	for _, d := range detail.Streams {
 		has[d.Name] = disk.Has{Messages: d.State.Msgs, Last: d.State.LastSeq}
+		if strings.HasPrefix(d.Name, disk.StreamPrefix) {
+			s.marks.serve(d.Name)
+		}
 	}
 	var errs []error
 	if err := p.Lacks(has, time.Now()); err != nil {

@@ -183,6 +183,7 @@ type marks struct {
 	mark    disk.Mark
 	written time.Time
 	failed  bool
+	live    map[string]bool // streams that the server has recovered, or has been given jobs for
 }
 
 // markEvery is how often the mark file is written while it changes.
@@ -191,11 +192,19 @@ const markEvery = 10 * time.Second
 func (m *marks) start(p *disk.Prepared) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mark.Streams = map[string]disk.StreamMark{}
+	m.mark.Streams, m.live = map[string]disk.StreamMark{}, map[string]bool{}
 	for _, s := range p.Streams {
 		m.mark.Streams[disk.StreamPrefix+s.Namespace] = disk.StreamMark{Last: max(s.Last, s.Mark), Jobs: s.Jobs}
 	}
 	m.written = time.Time{}
+}
+
+// serve adds a stream that the server has. A folder without one is left if a process ends
+// while it creates the stream; the server passes over it.
+func (m *marks) serve(stream string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live[stream] = true
 }
 
 // mark writes the mark beside the folder, every markEvery at most, or at the end. With
@@ -213,6 +222,7 @@ func (s *Server) mark(end bool) {
 	changed := m.written.IsZero() && len(m.mark.Streams) > 0
 	fresh := false
 	for stream, is := range last {
+		m.live[stream] = true
 		was, known := m.mark.Streams[stream]
 		fresh = fresh || !known || was.Last == 0
 		changed = changed || was.Last < is.Last
@@ -288,7 +298,7 @@ func (s *Server) vanished() bool {
 	}
 	s.marks.mu.Lock()
 	defer s.marks.mu.Unlock()
-	for stream := range s.marks.mark.Streams {
+	for stream := range s.marks.live {
 		if _, err := os.Stat(filepath.Join(s.flush.dir, stream, "msgs")); errors.Is(err, os.ErrNotExist) {
 			return true
 		}

@@ -3,7 +3,10 @@ package embedded_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +33,12 @@ func (j *journal) text() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.buf.String()
+}
+
+func (j *journal) clear() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.buf.Reset()
 }
 
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
@@ -103,4 +112,53 @@ func TestNegativeMinFreeAcceptsToTheLast(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
 		t.Errorf("Publish = %v; want nil", err)
 	}
+}
+
+// A process that ends while it creates a stream leaves a folder without its description. The
+// server passes over it, and jobs of other streams go on, whether it stays or is removed.
+func TestJ17_AStreamThatWasHardlyCreatedHidesNoJobs(t *testing.T) {
+	for name, folders := range map[string][]string{
+		"empty":                    {"WEIR_JOBS_1_other"},
+		"with its folders":         {"WEIR_JOBS_1_other", "WEIR_JOBS_1_other/msgs", "WEIR_JOBS_1_other/obs"},
+		"under an impossible name": {"WEIR_JOBS_1_default~"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var free atomic.Int64
+			free.Store(1 << 30)
+			t.Cleanup(embedded.SetFree(&free))
+			var said journal
+			w := newWard(t)
+			streams := filepath.Join(w.folder(), "jetstream", "$G", "streams")
+			for _, folder := range folders {
+				if err := os.MkdirAll(filepath.Join(streams, folder), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := start(t, embedded.Options{Dir: w.folder(), MinFree: 64 << 20, Log: said.logger()})
+			look := func() {
+				t.Helper()
+				free.Store(64<<20 - 1)
+				eventually(t, "the disk counts as full, or the files as gone", func() bool { return said.has("new jobs fail") || s.Down() != nil })
+				free.Store(1 << 30)
+				eventually(t, "the disk has room, or the files are gone", func() bool { return said.has("room again") || s.Down() != nil })
+				if err := s.Down(); err != nil {
+					t.Fatalf("Down() = %v; want nil", err)
+				}
+			}
+			look()
+			said.clear()
+			remove(t, filepath.Join(streams, folders[0]))
+			look()
+			w.wantAll(t, name, s, w.ids)
+		})
+	}
+}
+
+func TestJ1_AStreamThatVanishesBeforeItsFirstFlushIsTold(t *testing.T) {
+	w := newWard(t)
+	s := start(t, embedded.Options{Dir: w.folder()})
+	if err := os.Rename(filepath.Join(w.folder(), "jetstream", "$G", "streams", "WEIR_JOBS_1_default"), filepath.Join(w.dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is given up", func() bool { return errors.Is(s.Down(), embedded.ErrVanished) })
 }

@@ -198,3 +198,13 @@ func readFile(t *testing.T, name string) []byte {
 	}
 	return b
 }
+
+// An empty file outside of tests' data was left by a test or by an accident.
+func TestRepoFilesHaveContents(t *testing.T) {
+	r := checkout(t)
+	for _, name := range r.files {
+		if len(r.text[name]) == 0 && !strings.Contains(name, "/testdata/") {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
