@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -44,15 +45,25 @@ func BenchmarkHit(b *testing.B) {
 		w.WriteHeader(http.StatusOK)
 		_, _ = io.WriteString(w, document)
 	})
+	silent := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, document) })
+	strict, err := weirhttp.New(silent, weirhttp.Options{Policy: weirhttp.Policy{TTL: time.Hour}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	counting := []string{"X-Api-Key", "0123456789abcdef", "X-Tenant", "acme", "X-Requested-With", "XMLHttpRequest"}
 	for _, row := range []struct {
-		name string
-		h    http.Handler
-	}{{"weir", h}, {"bare", bare}} {
+		name   string
+		h      http.Handler
+		fields []string
+	}{{"weir", h, nil}, {"ttl", strict, nil}, {"ttl, three fields count", strict, counting}, {"bare", bare, nil}} {
 		b.Run(row.name, func(b *testing.B) {
 			b.ReportAllocs()
 			r := httptest.NewRequest(http.MethodGet, "/books/42", nil)
 			r.Header.Set("User-Agent", "bench")
 			r.Header.Set("Accept", "*/*")
+			for i := 0; i < len(row.fields); i += 2 {
+				r.Header.Set(row.fields[i], row.fields[i+1])
+			}
 			w := &blank{make(http.Header)}
 			for b.Loop() {
 				clear(w.h)

@@ -1,11 +1,14 @@
 package weirhttp_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +65,76 @@ func TestH2_AnUnknownFieldKeepsClientsApart(t *testing.T) {
 			})
 		}
 	}
+}
+
+// H2: any number of clients have their own responses to one URL, whatever MaxVariants is,
+// and one purge removes all. Here they use a GET and a read with a body.
+func TestH2_ManyClientsHaveTheirOwn(t *testing.T) {
+	clients := 10_000
+	if raceEnabled {
+		clients = 1000 // each costs ten times as much
+	}
+	var calls atomic.Int64
+	cache, err := weirhttp.NewCache(256 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.WriteString(w, r.Header.Get("X-Api-Key"))
+	}), weirhttp.Options{
+		Cache:  cache,
+		Policy: weirhttp.Policy{TTL: time.Minute}, MaxVariants: 2,
+		Reads: []weirhttp.ReadRule{{Methods: []string{"POST"}, Types: []string{"application/json"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close(context.Background()) }) // nothing can fail
+	round := func(want int) {
+		t.Helper()
+		before := calls.Load()
+		for i := range clients {
+			for _, body := range []string{"", `{"q":1}`} {
+				r := httptest.NewRequest(http.MethodGet, "http://shop.example/a", nil)
+				if body != "" && i >= clients/10 {
+					continue
+				}
+				if body != "" {
+					r = httptest.NewRequest(http.MethodPost, "http://shop.example/a", strings.NewReader(body))
+					r.Header.Set("Content-Type", "application/json")
+				}
+				key := fmt.Sprint("key ", i)
+				r.Header.Set("X-Api-Key", key)
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, r); w.Code != 200 || w.Body.String() != key {
+					t.Fatalf("%s of client %d = %d %q; want its own", r.Method, i, w.Code, w.Body)
+				}
+			}
+		}
+		if got := calls.Load() - before; got != int64(want) {
+			t.Errorf("%d calls; want %d", got, want)
+		}
+	}
+	round(clients + clients/10)
+	round(0)
+	r := httptest.NewRequest(http.MethodGet, "http://shop.example/a", nil)
+	r.Header.Set("X-Api-Key", "key 7")
+	e := h.Explain(r)
+	shown := 0
+	for _, s := range e.Stored {
+		if s.Selected {
+			shown++
+		}
+	}
+	if shown != 1 || len(e.Stored) > 40 || !strings.Contains(strings.Join(e.Steps, "\n"), "more responses are stored") {
+		t.Errorf("Explain shows %d responses, %d of them selected: %q; want the selected one, and that there are more", len(e.Stored), shown, e.Steps)
+	}
+	n, err := cache.Invalidate(t.Context(), "http", "shop.example", "/a")
+	if err != nil || n != clients+clients/10 {
+		t.Errorf("Invalidate = %d, %v; want %d, nil", n, err, clients+clients/10)
+	}
+	round(clients + clients/10)
 }
 
 // H2: the same with what is no field: the certificate, and what only the program knows.

@@ -16,7 +16,7 @@ type Explanation struct {
 	Key    string        `json:"key"`    // as in Cache-Status
 	Answer string        `json:"answer"` // "hit", "stale", "join", "lead", "call", "pass" or "error"
 	Steps  []string      `json:"steps"`  // one sentence each, in the order of the decisions
-	Stored []StoredState `json:"stored"` // all variants, the newest first
+	Stored []StoredState `json:"stored"` // the newest first: the newest 32, and the selected one
 	Cost   int           `json:"cost"`   // estimated units of the call; 0 without a call, or without Options.Cost
 }
 
@@ -129,13 +129,22 @@ func (e *Explanation) say(format string, args ...any) {
 	e.Steps = append(e.Steps, fmt.Sprintf(format, args...))
 }
 
+// mostExplained is how many of the responses that are stored for its URL an Explanation
+// lists; the selected one is always among them.
+const mostExplained = 32
+
 // explainStored describes what is stored for c, and reports whether that is the
 // response.
 func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 	proof := proofOf(c.r)
 	selected := h.cache.store.Find(c.key, proof, &c.q)
+	more := 0
 	for _, s := range h.cache.store.Variants(c.key) {
 		if s.Proof != proof {
+			continue
+		}
+		if len(e.Stored) >= mostExplained && s != selected {
+			more++
 			continue
 		}
 		st := s.At(now, c.q)
@@ -144,6 +153,9 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 			TTL: st.TTL.Round(time.Millisecond).String(), Vary: s.Vary, Tags: publicTags(s.Tags),
 			Purged: s.Marked.Load(), Selected: s == selected,
 		})
+	}
+	if more > 0 {
+		e.say("%d more responses are stored for its URL; they were stored before these.", more)
 	}
 	s, u := h.find(c.key, c.r, c.q, now)
 	c.stale, c.due = s, u.due

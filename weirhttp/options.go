@@ -48,6 +48,8 @@ type Options struct {
 	// MaxVariants is how many responses of one URL are stored, for different values of
 	// the fields and cookies that select one (Vary, Policy.Vary, Policy.VaryCookies).
 	// Beyond it, the one that is used least is evicted. 0 means 32, at most MostVariants.
+	// Responses that are for one client each, because of what counts in its request, are
+	// bounded by the size of the Cache alone.
 	MaxVariants int
 
 	// NoStore stores nothing.

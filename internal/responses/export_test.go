@@ -40,6 +40,29 @@ func (s *Store) Check(t *testing.T) {
 	if w := sp.cache.WeightedSize(); w != uint64(claimed) || w > s.maximum() {
 		t.Errorf("the cache weighs %d; want %d, at most %d", w, claimed, s.maximum())
 	}
+	members := 0
+	for k, f := range sp.families.byKey.Range {
+		if len(f.(*family).members) == 0 || f.(*family).dead.Load() {
+			t.Errorf("a family of %v without members is left", k)
+		}
+		for h := range f.(*family).members {
+			members++
+			if len(sp.peek(k.(Key).at(h)).all) == 0 {
+				t.Errorf("a member of the family of %v has no response", k)
+			}
+		}
+		if l := sp.peek(k.(Key)); l != nothing && l.family != f {
+			t.Errorf("the list of %v does not know its family", k)
+		}
+	}
+	for k := range sp.cache.Keys() {
+		if k.apart != (half{}) {
+			members--
+		}
+	}
+	if members != 0 {
+		t.Errorf("families have %d members too many", members)
+	}
 	if s.reserved > s.margin || s.margin > s.reserved+3*s.step() {
 		t.Errorf("margin = %d for %d reserved, step %d", s.margin, s.reserved, s.step())
 	}
@@ -73,3 +96,6 @@ func HeadOf(r *Stored, k Key) []byte {
 	}
 	return rec.Head
 }
+
+// Families returns how many URLs have responses that are kept apart.
+func (s *Store) Families() int { return int(s.space.Load().families.n.Load()) }

@@ -33,6 +33,7 @@ func TestUsedCoversLiveHeap(t *testing.T) {
 		{"9 fields", func(i int) *responses.Stored { return withFields(200, 9, i) }, 1.6},
 		{"20 fields", func(i int) *responses.Stored { return withFields(200, 20, i) }, 1.6},
 		{"vary", func(i int) *responses.Stored { return variant("x", path(i)) }, 1.6},
+		{"apart, one a URL", func(i int) *responses.Stored { r, _ := forClient(path(i)); return r }, 1.6},
 		{"own tags", func(i int) *responses.Stored { return response(200, path(i), path(-i)) }, 2.5},
 		{"shared tags", func(i int) *responses.Stored { return response(200, path(i%10), path(-i%10)) }, 3.5},
 	} {
@@ -56,6 +57,18 @@ func TestUsedCoversLiveHeap(t *testing.T) {
 			runtime.KeepAlive(s)
 		})
 	}
+	t.Run("apart, all of one URL", func(t *testing.T) {
+		s, n := responses.New(responses.Options{Bytes: 1 << 30}), 5000
+		before := heap()
+		for i := range n {
+			r, _ := forClient(path(i))
+			put(t, s, key("/some/path"), r)
+		}
+		if live, used := heap()-before, s.Stats().Used; used < live || used > 2*live {
+			t.Errorf("Used = %d for %d bytes alive; want at least that, and at most twice", used, live)
+		}
+		runtime.KeepAlive(s)
+	})
 }
 
 // withFields returns a response with a body of n bytes and the given number of

@@ -107,8 +107,12 @@ func (h *history) fetch(r *rand.Rand) {
 		w.Replace(old[r.IntN(len(old))], stored)
 		return
 	}
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0, 1:
 		stored.Vary, stored.Selected = []string{"Accept-Language"}, path(r.IntN(6))
+	case 2:
+		apart, _ := forClient(path(r.IntN(6)))
+		stored.Vary, stored.Selected, stored.Asked = apart.Vary, apart.Selected, apart.Asked
 	}
 	w.Put(stored)
 }
@@ -124,6 +128,10 @@ func (h *history) look(t *testing.T, r *rand.Rand) {
 	}
 	keyHard, keySoft := h.since(k, nil)
 	got := h.s.Variants(key(path(k)))
+	_, client := forClient(path(r.IntN(6)))
+	if one := h.s.Get(key(path(k)), asks(client)); one != nil {
+		got = append(got, one)
+	}
 	if one := h.s.Get(key(path(k)), asks(nil)); one != nil {
 		got = append(got, one)
 	}

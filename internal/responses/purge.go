@@ -6,7 +6,7 @@ import "github.com/maypok86/otter/v2"
 func (s *Store) Remove(k Key, r *Stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keepLocked(k, func(v *Stored) bool { return v != r })
+	s.keepLocked(k.at(r.apart), func(v *Stored) bool { return v != r })
 	if d := s.diskLocked(k); d != nil && r.Partial == nil { // the disk has no parts
 		s.waitLocked(d.Remove(k.diskKey(), r.variantKey()))
 	}
@@ -48,9 +48,9 @@ func (s *Store) purge(k Key, soft bool, except *Write) int {
 		}
 	}
 	s.pruneLocked(k)
-	all := s.space.Load().peek(k).all
+	all := s.space.Load().at(k, 0)
 	if !soft {
-		s.keepLocked(k, func(*Stored) bool { return false })
+		s.keepAllLocked(k, func(*Stored) bool { return false })
 	} else {
 		for _, r := range all {
 			r.Marked.Store(true)
@@ -81,9 +81,9 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 				w.void.Store(true)
 			}
 		}
-		before := len(s.space.Load().peek(k).all)
-		s.keepLocked(k, func(v *Stored) bool { return v.Root >= fence })
-		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only the holder of the lock adds
+		before := len(s.space.Load().at(k, 0))
+		s.keepAllLocked(k, func(v *Stored) bool { return v.Root >= fence })
+		s.counts.purged += uint64(before - len(s.space.Load().at(k, 0))) //nolint:gosec // only the holder of the lock adds
 		if d := s.diskLocked(k); d != nil {
 			// It does not compare fences; it loses newer ones as well.
 			_, t := d.Purge(k.diskKey(), false)
@@ -92,10 +92,10 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 		return
 	}
 	if removed {
-		s.dropLocked(k, func(v *Stored) bool { return v.Place == place && v.Fence.Load() < fence })
+		s.dropLocked(k, place, func(v *Stored) bool { return v.Place == place && v.Fence.Load() < fence })
 		return
 	}
-	for _, v := range s.space.Load().peek(k).all {
+	for _, v := range s.space.Load().at(k, place) {
 		if place == 0 && v.Root < fence || place != 0 && v.Place == place && v.Fence.Load() < fence {
 			if at := v.Checked.Load(); at != Unproved {
 				v.Checked.CompareAndSwap(at, -1)
@@ -104,20 +104,20 @@ func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 	}
 }
 
-// dropLocked removes the responses of k for which drop returns true, on the disk as
-// well if it may have them. s.mu must be held.
-func (s *Store) dropLocked(k Key, drop func(*Stored) bool) {
+// dropLocked removes the responses of k at place for which drop returns true, on the disk
+// as well if it may have them. s.mu must be held.
+func (s *Store) dropLocked(k Key, place uint64, drop func(*Stored) bool) {
 	d := s.diskLocked(k)
-	for _, v := range s.space.Load().peek(k).all {
+	for _, v := range s.space.Load().at(k, place) {
 		if !drop(v) {
 			continue
 		}
+		s.keepLocked(k.at(v.apart), func(w *Stored) bool { return w != v })
 		s.counts.purged++
 		if d != nil && v.Partial == nil { // the disk has no parts
 			s.waitLocked(d.Remove(k.diskKey(), v.variantKey()))
 		}
 	}
-	s.keepLocked(k, func(v *Stored) bool { return !drop(v) })
 }
 
 // PurgeTags does the same for all responses that carry one of the tags, without
@@ -220,7 +220,7 @@ func (s *Store) keepLocked(k Key, keep func(*Stored) bool) {
 		if !found {
 			return nil, otter.CancelOp
 		}
-		has := &list{}
+		has := &list{family: had.family}
 		for _, v := range had.all {
 			if keep(v) {
 				has.all = append(has.all, v)

@@ -12,10 +12,11 @@ import (
 // A list holds the variants of one key, newest first. It is not modified once it
 // is in the cache.
 type list struct {
-	all   []*Stored
-	union []string // the fields by which one of all varies and another does not, see fits
-	size  int64    // the sum of the variants' sizes
-	claim uint32   // its weight in the cache, in units; putLocked explains when that exceeds size
+	all    []*Stored
+	union  []string // the fields by which one of all varies and another does not, see fits
+	size   int64    // the sum of the variants' sizes
+	family *family  // of the responses that are stored apart; nil: none, if the list is in the cache
+	claim  uint32   // its weight in the cache, in units; putLocked explains when that exceeds size
 }
 
 // nothing is the list of a key that is not in the cache.
@@ -26,6 +27,7 @@ var nothing = &list{}
 // with Store.mu held.
 type space struct {
 	cache     opaque.Cache[Key, *list]
+	families  families
 	used      atomic.Int64
 	responses atomic.Int64
 	evicted   atomic.Uint64
@@ -54,6 +56,9 @@ func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
 	}
 	for _, r := range e.Value.all {
 		r.release()
+	}
+	if e.Key.apart != (half{}) {
+		sp.leave(e.Key)
 	}
 }
 

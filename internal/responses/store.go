@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +19,8 @@ type Key struct {
 	// Body is for a read with a body, else empty: half of a digest over its method, its
 	// body, and the fields about that. See Stored.Proof.
 	Body string
+	// apart is not zero for responses that are stored apart from the others of the URL.
+	apart half
 }
 
 // Whole returns k without its body: the key of a GET of its URL.
@@ -56,6 +60,7 @@ type Store struct {
 	writing  map[Key]*Write // guarded by mu: running writes, one linked list per key
 	tags     tagTable       // guarded by mu
 	counts   counts         // guarded by mu
+	order    uint64         // guarded by mu: of the last response that was stored
 	hasDisk  atomic.Bool
 	disk     *disk.Store // guarded by mu: the second tier, or nil; see hasDisk
 	ticket   disk.Ticket // guarded by mu: of the last purge on the disk
@@ -92,39 +97,14 @@ func (s *Store) Get(k Key, q *rfc9111.Request) *Stored { return s.Find(k, "", q)
 
 // Find is Get for a read with a body: the response must have this proof.
 func (s *Store) Find(k Key, proof string, q *rfc9111.Request) *Stored {
-	l, ok := s.space.Load().cache.GetIfPresent(k)
-	if !ok {
-		return nil
-	}
-	r := l.find(proof, q)
-	if r != nil {
-		r.soften()
-		if len(l.all) > 1 {
-			r.mark()
-		}
-	}
-	return r
+	return s.space.Load().newest(k, proof, q, false)
 }
 
 // Part returns the incomplete response that is stored for the request q, or nil if
 // there is none, or if a newer response that is complete matches as well.
 // Otherwise it is like Get.
 func (s *Store) Part(k Key, q *rfc9111.Request) *Stored {
-	l, ok := s.space.Load().cache.GetIfPresent(k)
-	if !ok {
-		return nil
-	}
-	for _, r := range l.all {
-		if r.outdated() || len(r.Vary) > 0 && !rfc9111.Matches(r.Vary, r.Selected, q) || !l.fits(r, q) {
-			continue
-		}
-		if r.Partial == nil {
-			return nil
-		}
-		r.soften()
-		if len(l.all) > 1 {
-			r.mark()
-		}
+	if r := s.space.Load().newest(k, "", q, true); r != nil && r.Partial != nil {
 		return r
 	}
 	return nil
@@ -132,12 +112,10 @@ func (s *Store) Part(k Key, q *rfc9111.Request) *Stored {
 
 // Variants returns all responses stored under k, newest first, with incomplete ones.
 func (s *Store) Variants(k Key) []*Stored {
-	var all []*Stored
-	for _, r := range s.space.Load().peek(k).all {
-		if !r.outdated() {
-			r.soften()
-			all = append(all, r)
-		}
+	all := slices.DeleteFunc(s.space.Load().at(k, 0), (*Stored).outdated)
+	slices.SortFunc(all, func(a, b *Stored) int { return cmp.Compare(b.order, a.order) })
+	for _, r := range all {
+		r.soften()
 	}
 	return all
 }
@@ -145,9 +123,15 @@ func (s *Store) Variants(k Key) []*Stored {
 // Vary returns the selecting names of the newest complete response of k, and whether
 // there is one.
 func (s *Store) Vary(k Key) ([]string, bool) {
-	for _, r := range s.space.Load().peek(k).all {
+	sp := s.space.Load()
+	for _, r := range sp.peek(k).all {
 		if r.Partial == nil && !r.outdated() {
 			return r.Vary, true
+		}
+	}
+	if f := sp.family(k); f != nil {
+		if ways := *f.ways.Load(); len(ways) > 0 {
+			return ways[len(ways)-1].vary, true
 		}
 	}
 	return nil, false

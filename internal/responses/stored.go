@@ -77,9 +77,11 @@ type Stored struct {
 	Checked atomic.Int64
 
 	// Put writes these fields before the response can be found.
-	tags []*tag
-	seq  uint64 // the number of invalidations by tag when its fetch began
-	size int64  // the number of bytes it counts for
+	apart half   // under which it is stored
+	order uint64 // it was stored after all responses with a lower one
+	tags  []*tag
+	seq   uint64 // the number of invalidations by tag when its fetch began
+	size  int64  // the number of bytes it counts for
 }
 
 // A Partial is an incomplete body.
@@ -104,7 +106,7 @@ const stepSize = 16
 // Overhead is the number of bytes counted for a response in addition to its
 // content: the Stored itself, the list that it is in, and its share of the
 // underlying cache (node, table and sketch).
-const Overhead = 720
+const Overhead = 768
 
 // Size returns the size of the body, or of what is known of it.
 func (r *Stored) Size() int64 {
@@ -210,7 +212,7 @@ func (r *Stored) own(k Key) {
 // own returns a copy of k whose parts are cut from one new string.
 func (k Key) own() Key {
 	c := newCutter(k.length())
-	return Key{Scheme: c.cut(k.Scheme), Host: c.cut(k.Host), Target: c.cut(k.Target), Body: c.cut(k.Body)}
+	return Key{Scheme: c.cut(k.Scheme), Host: c.cut(k.Host), Target: c.cut(k.Target), Body: c.cut(k.Body), apart: k.apart}
 }
 
 func (k Key) size() int64 {

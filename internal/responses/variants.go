@@ -12,25 +12,38 @@ import (
 // and compared as text. Comparing fewer one by one costs less.
 const many = 8
 
-// find returns the newest complete variant with this proof for the request q that no
-// tag has outdated, or nil. It allocates nothing for values of usual length.
-func (l *list) find(proof string, q *rfc9111.Request) *Stored {
+// find returns the newest variant with this proof for the request q that no tag has
+// outdated, or nil; with parts, also an incomplete one. fields are those by which responses
+// of the URL vary. A response for requests without any of the kinds skip is not for q. find
+// allocates nothing for values of usual length.
+func (l *list) find(proof string, q *rfc9111.Request, parts bool, fields []string, skip rfc9111.Kinds) *Stored {
 	if len(l.all) >= many {
-		return l.findAmongMany(proof, q)
+		return l.findAmongMany(proof, q, parts, fields)
 	}
 	for _, r := range l.all {
-		if r.Partial != nil || r.Proof != proof || r.outdated() {
+		if r.Partial != nil && !parts || r.Proof != proof || r.outdated() || r.plain != 0 && r.plain == skip {
 			continue
 		}
 		// The first test is the second one for the usual request, and takes less.
-		if (r.plain != 0 && q.None(r.plain) || len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, q)) && l.fits(r, q) {
+		if (r.plain != 0 && q.None(r.plain) || len(r.Vary) == 0 || rfc9111.Matches(r.Vary, r.Selected, q)) && r.fits(fields, q) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (l *list) findAmongMany(proof string, q *rfc9111.Request) *Stored {
+// marked marks r, which may be nil, if it is one of several, and returns it.
+func (l *list) marked(r *Stored) *Stored {
+	if r != nil {
+		r.soften()
+		if len(l.all) > 1 {
+			r.mark()
+		}
+	}
+	return r
+}
+
+func (l *list) findAmongMany(proof string, q *rfc9111.Request, parts bool, fields []string) *Stored {
 	var text [512]byte
 	selected, vary := text[:0], []string(nil)
 	for _, r := range l.all {
@@ -38,7 +51,7 @@ func (l *list) findAmongMany(proof string, q *rfc9111.Request) *Stored {
 			vary = r.Vary
 			selected = rfc9111.AppendSelecting(text[:0], vary, q)
 		}
-		if r.Partial == nil && (len(r.Vary) == 0 || r.Selected == string(selected)) && r.Proof == proof && !r.outdated() && l.fits(r, q) {
+		if (parts || r.Partial == nil) && (len(r.Vary) == 0 || r.Selected == string(selected)) && r.Proof == proof && !r.outdated() && r.fits(fields, q) {
 			return r
 		}
 	}
@@ -49,20 +62,26 @@ func (l *list) findAmongMany(proof string, q *rfc9111.Request) *Stored {
 // without Vary is not stored beside responses that vary by more.
 const maxUnion = 16
 
-// completes lets r, a response that is about to be stored beside had, vary by all fields
-// by which one of these does: a server may forget Vary where the field is absent
-// (RFC 9111 section 4.1). It reports false if these are too many.
-func (r *Stored) completes(had []*Stored) bool {
+// completes lets r, a response that is about to be stored under k, vary by all fields by
+// which others of k do: a server may forget Vary where the field is absent (RFC 9111
+// section 4.1). It reports false if these are too many.
+func (r *Stored) completes(sp *space, k Key) bool {
 	if r.Asked == nil {
 		return true
 	}
 	names := r.Vary
-	for _, v := range had {
-		for _, name := range v.Vary {
+	add := func(vary []string) {
+		for _, name := range vary {
 			if isField(name) && !slices.Contains(names, name) {
 				names = append(slices.Clip(names), name)
 			}
 		}
+	}
+	for _, v := range sp.peek(k).all {
+		add(v.Vary)
+	}
+	if f := sp.family(k); f != nil {
+		add(*f.fields.Load())
 	}
 	if len(names) > len(r.Vary) {
 		if fieldsOf(names) > maxUnion {
@@ -91,10 +110,10 @@ func union(all []*Stored) []string {
 }
 
 // fits reports whether r, which matches q by its own Vary, does so by all fields by which
-// one of l varies. If r was stored before it was known that a field matters, only its
-// absence is known.
-func (l *list) fits(r *Stored, q *rfc9111.Request) bool {
-	for _, name := range l.union {
+// responses of its URL vary. If r was stored before it was known that a field matters, only
+// its absence is known.
+func (r *Stored) fits(fields []string, q *rfc9111.Request) bool {
+	for _, name := range fields {
 		if !slices.Contains(r.Vary, name) && (len(q.Fields[name]) > 0 || r.Names.May(name)) {
 			return false
 		}

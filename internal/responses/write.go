@@ -7,6 +7,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/weir-go/weir/internal/disk"
+	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 // A Write is the right to store the response of a fetch that has begun. An
@@ -101,11 +102,18 @@ func (w *Write) Replace(old, r *Stored) bool {
 // finish ends w by storing r, which replaces old if that is not nil.
 func (w *Write) finish(old, r *Stored) bool {
 	s := w.s
-	unfit := !r.completes(s.space.Load().peek(w.key).all)
+	unfit := !r.completes(s.space.Load(), w.key)
+	counts := false
+	if r.Asked != nil {
+		_, counts = rfc9111.AppendCounted(nil, r.Vary, r.Asked)
+	}
 	r.Asked = nil
 	big := int64(cap(r.Body)) > s.half
 	if !big && !w.Void() {
 		r.own(w.key)
+		if counts {
+			r.size += memberSize
+		}
 		big = r.size > s.half
 	}
 	var rec disk.Record
@@ -137,7 +145,7 @@ func (w *Write) finish(old, r *Stored) bool {
 	if w.soft {
 		r.Marked.Store(true)
 	}
-	stored := s.putLocked(w.key, old, r)
+	stored := s.placeLocked(w.key, old, r, counts)
 	if rec.Key != "" && (stored || old == nil) { // the disk can have room when memory has none
 		rec.Soft = r.Marked.Load()
 		s.toDiskLocked(rec, forDisk)
@@ -150,7 +158,41 @@ func (w *Write) finish(old, r *Stored) bool {
 	return stored
 }
 
-// putLocked stores r under k. s.mu must be held. The steps are:
+// placeLocked stores r under k, or apart from the others of k if something counts in its
+// request. s.mu must be held.
+func (s *Store) placeLocked(k Key, old, r *Stored, counts bool) bool {
+	sp := s.space.Load()
+	f := sp.family(k)
+	if counts {
+		if f = sp.join(k); f.takes(r.Vary) {
+			r.apart = halfOf(r.Vary, []byte(r.Selected))
+		}
+	}
+	if f != nil {
+		f.know(r.Vary)
+	}
+	defer sp.settle(k)
+	if old != nil && old.apart != r.apart {
+		if old.outdated() || !slices.Contains(sp.peek(k.at(old.apart)).all, old) {
+			s.counts.refused++
+			return false
+		}
+		s.keepLocked(k.at(old.apart), func(v *Stored) bool { return v != old })
+		old = nil
+	}
+	s.order++
+	r.order = s.order
+	stored := s.putLocked(k.at(r.apart), f, old, r)
+	if stored && len(r.Vary) == 0 {
+		for _, h := range f.halves(0) {
+			s.keepLocked(k.at(h), func(v *Stored) bool { return !r.standsFor(v) })
+		}
+	}
+	return stored
+}
+
+// putLocked stores r under k; f is the family of its URL, or nil. s.mu must be held. The
+// steps are:
 //
 //  1. If there is room, r is stored at once.
 //  2. Otherwise the key keeps its list, but claims the weight that it would have
@@ -158,7 +200,7 @@ func (w *Write) finish(old, r *Stored) bool {
 //     which keys are used more. Nothing is counted or kept yet that the bound does
 //     not cover.
 //  3. Once there is room, r is stored in the claimed space.
-func (s *Store) putLocked(k Key, old, r *Stored) bool {
+func (s *Store) putLocked(k Key, f *family, old, r *Stored) bool {
 	sp := s.space.Load()
 	stored, claimed := false, false
 	put := func(had *list, found bool) (*list, otter.ComputeOp) {
@@ -174,13 +216,16 @@ func (s *Store) putLocked(k Key, old, r *Stored) bool {
 			return s.unclaimed(had)
 		case s.fitsLocked(sp, has.size-had.size):
 			stored = true
+			if k.apart != (half{}) {
+				f = sp.enter(k.at(half{}), f, r)
+			}
 			sp.turn(had, has)
 			return has, otter.WriteOp
 		case claimed:
 			return s.unclaimed(had)
 		}
 		claimed = true
-		return &list{all: had.all, union: had.union, size: had.size, claim: has.claim}, otter.WriteOp
+		return had.claiming(has.claim), otter.WriteOp
 	}
 	sp.cache.Compute(k, put)
 	if claimed {
@@ -202,7 +247,14 @@ func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 	case len(had.all) == 0:
 		return nil, otter.InvalidateOp
 	}
-	return &list{all: had.all, union: had.union, size: had.size, claim: claim}, otter.WriteOp
+	return had.claiming(claim), otter.WriteOp
+}
+
+// claiming returns l with another weight.
+func (l *list) claiming(claim uint32) *list {
+	own := *l
+	own.claim = claim
+	return &own
 }
 
 // merge returns the list that results from adding r to had. r replaces old if old
@@ -216,7 +268,7 @@ func (s *Store) merge(had *list, old, r *Stored) *list {
 	if r.Room > 0 {
 		most = int(r.Room)
 	}
-	has := &list{all: append(make([]*Stored, 0, len(had.all)+1), r), size: r.size}
+	has := &list{all: append(make([]*Stored, 0, len(had.all)+1), r), size: r.size, family: had.family}
 	for _, v := range had.all {
 		if v == old || v.outdated() || r.standsFor(v) {
 			r.score = max(r.score, v.score) // it goes on for the same requests

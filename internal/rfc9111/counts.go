@@ -88,6 +88,28 @@ func Strict(vary []string) bool {
 	})
 }
 
+// CountedKinds returns all kinds of fields that count in vary.
+func CountedKinds(vary []string) (all Kinds) {
+	for _, name := range vary {
+		kinds, _ := cutCounts(name)
+		all |= kinds
+	}
+	return all
+}
+
+// AppendCounted is [AppendSelecting]. It also reports whether q has something that counts
+// in vary.
+func AppendCounted(b []byte, vary []string, q *Request) (selecting []byte, counts bool) {
+	for _, name := range vary {
+		at := len(b)
+		b = appendSelecting(b, name, q)
+		if _, ok := cutCounts(name); ok {
+			counts = counts || b[at] == '+'
+		}
+	}
+	return b, counts
+}
+
 // PlainKinds returns the kinds of fields of which a request has none if it matches a
 // response with these names and values, and that suffices; 0 if more selects it.
 func PlainKinds(vary []string, selected string) Kinds {
