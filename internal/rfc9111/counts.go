@@ -357,20 +357,25 @@ func (q *Request) digest(kinds Kinds) (sum [digestSize]byte, some bool) {
 	if q.kinds&kinds == 0 {
 		return sum, false
 	}
-	var few [24]string
-	names := few[:0]
+	type field struct {
+		name  string
+		lines []string
+	}
+	var few [24]field
+	fields := few[:0]
 	for name, lines := range q.Fields {
-		if len(lines) > 0 && name != "" && len(q.counts(kinds, name, lines)) > 0 {
-			names = append(names, name)
+		if len(lines) > 0 && name != "" {
+			if lines = q.counts(kinds, name, lines); len(lines) > 0 {
+				fields = append(fields, field{name, lines})
+			}
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	var text [1024]byte
 	b := text[:0]
-	for _, name := range names {
-		lines := q.counts(kinds, name, q.Fields[name])
-		b = binary.AppendUvarint(appendText(b, name), uint64(len(lines)))
-		for _, line := range lines {
+	for _, f := range fields {
+		b = binary.AppendUvarint(appendText(b, f.name), uint64(len(f.lines)))
+		for _, line := range f.lines {
 			b = appendText(b, line)
 		}
 	}
