@@ -153,12 +153,15 @@ func (w workshop) fullSteps() []step {
 // and without the part of grpc that makes programs large (decision 0006). The tests that
 // build weir as released then need not compile again whatever imports net or grpc, which
 // is most of the repository. The race detector needs cgo, and its steps enable it.
+//
+// Without -trimpath, what the go command and staticcheck have cached holds for one folder: a
+// new clone, or another worktree, compiles and checks all of the repository's code again.
 func asReleased(ctx context.Context) error {
 	flags, err := command{quiet: true}.run(ctx, "go", "env", "GOFLAGS")
 	if err != nil {
 		return fmt.Errorf("go env GOFLAGS: %w", err)
 	}
-	return errors.Join(os.Setenv("CGO_ENABLED", "0"), os.Setenv("GOFLAGS", strings.TrimSpace(flags+" -tags=grpcnotrace")))
+	return errors.Join(os.Setenv("CGO_ENABLED", "0"), os.Setenv("GOFLAGS", strings.TrimSpace(flags+" -trimpath -tags=grpcnotrace")))
 }
 
 // enterRoot changes to the root of the checkout.
