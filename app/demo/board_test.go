@@ -84,14 +84,15 @@ func TestBoardUnknownUnit(t *testing.T) {
 func TestRunAfterHasTheLastLevelGoOn(t *testing.T) {
 	for _, gateway := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gateway=%v", gateway), func(t *testing.T) {
-			const last = "5 + admission"
+			names := levelNames(gateway)
+			last := fmt.Sprintf("%d + admission", len(names))
 			b := demo.NewBoard()
 			c := config(scripted{})
 			c.Board, c.Gateway = b, gateway
 			told := errors.New("told")
 			c.After = func(res demo.Result) error {
-				if len(res.Levels) != len(levelNames) {
-					t.Errorf("After has %d levels; want %d", len(res.Levels), len(levelNames))
+				if len(res.Levels) != len(names) {
+					t.Errorf("After has %d levels; want %d", len(res.Levels), len(names))
 				}
 				grows(t, "requests", func() uint64 { return unitOf(t, b, last).Requests })
 				if s := b.Snapshot(); len(s.Limits) == 0 || s.Limits[len(s.Limits)-1].Name != last || s.Limits[len(s.Limits)-1].Kind != "adaptive" {

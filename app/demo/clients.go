@@ -8,10 +8,12 @@ import (
 	"hash/maphash"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -47,6 +49,7 @@ type client struct {
 func newClients(n int, seed uint64, base string, right *references) *clients {
 	c := &clients{
 		http: &http.Client{Transport: &http.Transport{
+			DialContext:         fromManyAddresses(),
 			MaxIdleConnsPerHost: n,
 			DisableCompression:  true,
 		}},
@@ -62,6 +65,25 @@ func newClients(n int, seed uint64, base string, right *references) *clients {
 		c.all[i].keys = rand.NewZipf(r, Skew, 1, uint64(len(c.urls)-1))
 	}
 	return c
+}
+
+// addresses is how many the connections of the clients come from, as those of real clients
+// do: a gateway may not let clients share what could depend on their address.
+const addresses = 1000
+
+// fromManyAddresses returns a dialer of which each connection comes from the next of the
+// addresses 127.1.0.1 to 127.1.3.250. Where loopback has 127.0.0.1 alone, all come from there.
+func fromManyAddresses() func(ctx context.Context, network, address string) (net.Conn, error) {
+	var last atomic.Uint32
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		i := last.Add(1) % addresses
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/250), byte(1+i%250))}}
+		conn, err := d.DialContext(ctx, network, address)
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		return conn, err
+	}
 }
 
 // ask sends the client's next request and checks the answer. It is a

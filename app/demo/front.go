@@ -31,7 +31,8 @@ type front struct {
 func gatewayLevels() []level {
 	var admission gateway.Upstream
 	admission.Adaptive, admission.Queue, admission.QueueWait = true, Queue, MaxWait
-	coalescing := gateway.Route{NoStore: true}
+	proven := gateway.Route{NoStore: true}
+	coalescing := gateway.Route{NoStore: true, Coalesce: gateway.CoalesceAnyClient}
 	cache := gateway.Route{Cache: weirhttp.Policy{TTL: TTL}}
 	ahead := gateway.Route{
 		Cache:        weirhttp.Policy{TTL: TTL, StaleWhileRevalidate: StaleWindow},
@@ -40,7 +41,9 @@ func gatewayLevels() []level {
 	all := levels() // each adds the same protection
 	return []level{
 		{name: all[0].name, adds: "every request goes to the service, which calls the source", kind: kindRoute},
-		{name: all[1].name, adds: all[1].adds, front: &fronted{route: coalescing}},
+		{name: "one address", adds: "requests for the same tile at the same time share one call if they come from one address: the service states no lifetime, so its response may depend on that",
+			front: &fronted{route: proven}},
+		{name: all[1].name, adds: "all requests for the same tile at the same time share one call: coalesce: any_client", front: &fronted{route: coalescing}},
 		{name: all[2].name, adds: all[2].adds, front: &fronted{route: cache}},
 		{name: all[3].name, adds: all[3].adds, front: &fronted{route: ahead}},
 		{name: all[4].name, adds: fmt.Sprintf("as many concurrent calls as the service can take, adapted to their latency, with %d CPUs; the rest wait", runtime.GOMAXPROCS(0)),

@@ -41,7 +41,7 @@ func Vars() map[string]string {
 
 // A Command is the demo as a command for package command. Its fields are its flags.
 type Command struct {
-	Duration string `default:"4s" placeholder:"TIME" help:"How long each of the five levels runs (${durations})."`
+	Duration string `default:"4s" placeholder:"TIME" help:"How long each level runs (${durations})."`
 	Clients  string `default:"100" placeholder:"N" help:"Clients, each of which sends its next request as soon as it has a response (${clients})."`
 	Keys     string `default:"32" placeholder:"N" help:"Different responses, some requested far more often than others (${keys})."`
 	Gateway  bool   `help:"Protect the service from outside, with weir's gateway in front of it, instead of with a Guard in its code."`
@@ -52,7 +52,7 @@ type Command struct {
 
 // Help is the longer part of the help.
 func (Command) Help() string {
-	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients request tiles as fast as they receive them, and every response is checked. This runs five times, each time from a cold start and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission.
+	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients request tiles as fast as they receive them, and every response is checked. This runs five times, each time from a cold start and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission. With --gateway there is one level more: clients come from 1,000 addresses, and first share only with those of the same address.
 
 You can watch the levels in a web console; its address is the first line on standard error. With --keep the console and the last level stay after the report, until Ctrl-C or SIGTERM.
 

@@ -39,7 +39,7 @@ var names = map[Kind]string{
 		X-Newrelic-Id X-Newrelic-Transaction Elastic-Apm-Traceparent X-Ot-Span-Context L5d-Ctx-Trace
 		X-Envoy-Attempt-Count X-Envoy-Expected-Rq-Timeout-Ms X-Envoy-Decorator-Operation
 		X-Envoy-Peer-Metadata X-Envoy-Peer-Metadata-Id X-Request-Start X-Queue-Start X-Timer
-		Connect-Time Total-Route-Time Via Cdn-Loop Weir-Job-Attempt Weir-Job-Fence`,
+		Connect-Time Total-Route-Time Date X-Ms-Date Via Cdn-Loop Fastly-Ff Weir-Job-Attempt Weir-Job-Fence`,
 	KindCondition:   `If-* Range Cache-Control Pragma Content-Length`,
 	KindProgram:     `User-Agent Sec-Ch-Ua* Sec-Fetch-* Priority X-Stainless-* X-Goog-Api-Client X-Amz-User-Agent X-Ms-Useragent`,
 	KindRepeat:      `Idempotency-Key`,

@@ -158,7 +158,7 @@ var known = func() map[string]Kinds {
 			X-Cloud-Trace-Context X-Amzn-Trace-Id X-Amz-Cf-Id Cf-Ray X-Azure-Ref Fly-Request-Id X-Vercel-Id X-Varnish
 			X-Envoy-Attempt-Count X-Envoy-Expected-Rq-Timeout-Ms X-Envoy-Decorator-Operation
 			X-Envoy-Peer-Metadata X-Envoy-Peer-Metadata-Id
-			X-Request-Start X-Queue-Start X-Timer Connect-Time Total-Route-Time Via Cdn-Loop
+			X-Request-Start X-Queue-Start X-Timer Connect-Time Total-Route-Time Date X-Ms-Date Via Cdn-Loop Fastly-Ff
 			Weir-Job-Attempt Weir-Job-Fence`},
 		// Conditions and directives, which are evaluated for each request. If-* are in kind.
 		{0, `Range Cache-Control Pragma Content-Length`},

@@ -10,9 +10,11 @@
 //	                                      under the race detector, and every fuzz target
 //	go run ./tools/gate race              every module under the race detector
 //	go run ./tools/gate fuzz              every fuzz target for a short time
+//	go run ./tools/gate faults [NAME]     whether the judge finds the faults that are made for it
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +37,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: gate test [-write] | quick [COMMIT] | one PACKAGE [flags of go test] | full | race | fuzz")
+var errUsage = errors.New("usage: gate test [-write] | quick [COMMIT] | one PACKAGE [flags of go test] | full | race | fuzz | faults [NAME]")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -77,6 +79,8 @@ func run(ctx context.Context, args []string) error {
 		steps = w.raceSteps()
 	case name == "fuzz" && len(rest) == 0:
 		steps = []step{{name: "fuzz", run: fuzz}}
+	case name == "faults" && len(rest) <= 1:
+		steps = []step{{name: "faults", run: faults(cmp.Or(strings.Join(rest, ""), "*"))}}
 	default:
 		return errUsage
 	}
@@ -144,6 +148,7 @@ func (w workshop) fullSteps() []step {
 		{name: "core in fleets, race detector", after: []string{"core, race detector"}, run: fleetsWithRaceDetector},
 		{name: "core, " + oldestGo, after: []string{"core alone"}, run: coreWithOldestGo},
 		{name: "core, 386", after: []string{"core alone"}, run: core386},
+		{name: "faults", after: []string{"core"}, run: faults("*")},
 		{name: "fuzz", after: []string{"race detector, every module"}, run: fuzz},
 		{name: "ratios to peers", after: []string{"fuzz", "vet for other platforms", "core, 386"}, run: ratios},
 	}
