@@ -1,6 +1,10 @@
 package weir
 
-import "context"
+import (
+	"context"
+
+	"github.com/weir-go/weir/internal/wait"
+)
 
 // Close cancels the running loads, whose callers get ErrClosed, and waits until
 // their functions have returned. If ctx ends first it returns a *CloseError
@@ -34,7 +38,7 @@ func (g *Guard[K, V]) Close(ctx context.Context) error {
 	}
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	return &CloseError{Running: g.flights.RunningLocked(), Reporting: g.telling, Cause: context.Cause(ctx)}
+	return &CloseError{Running: g.flights.RunningLocked(), Reporting: g.telling, Cause: wait.Cause(ctx)}
 }
 
 // leaveFleet waits until the leases of loads that were canceled are given up,

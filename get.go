@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Get returns the value of key: from memory while it is fresh, or stale where
@@ -284,7 +285,7 @@ func (c *call[K, V]) refused() error {
 		return err
 	}
 	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
+		return wait.Cause(c.ctx)
 	}
 	c.within = lend.From(c.ctx)
 	if c.g.flights.Recursive(c.ctx, c.within, c.key) {

@@ -1,11 +1,10 @@
 package weir
 
 import (
-	"context"
-
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A joiner is a call on a flight. attachLocked creates it, and it ends with the
@@ -66,7 +65,7 @@ func (c *call[K, V]) leave() bool {
 func (c *call[K, V]) waitForFlight() error {
 	f := c.joiner.flight
 	if !f.Await(c.ctx, nil) && c.leave() {
-		return context.Cause(c.ctx)
+		return wait.Cause(c.ctx)
 	}
 	<-f.Load().Done() // final, so it is closed or about to be
 	c.joiner.end()

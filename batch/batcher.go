@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
 	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -88,7 +89,7 @@ type call[T, R any] struct {
 func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	var zero R
 	if ctx.Err() != nil {
-		return zero, context.Cause(ctx)
+		return zero, wait.Cause(ctx)
 	}
 	scope, err := b.scope(item)
 	if err != nil {
@@ -219,7 +220,7 @@ func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
 // leave removes the caller from its batch and returns its error, or nil if the batch
 // is final. The last caller to leave cancels the bulk call.
 func (b *Batcher[T, R]) leave(c *call[T, R]) error {
-	cause := context.Cause(c.ctx)
+	cause := wait.Cause(c.ctx)
 	b.mu.Lock()
 	bt := c.batch
 	if bt.final {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // run passes one operation to the Tier. late, if not nil, receives a result that
@@ -14,7 +16,7 @@ import (
 func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Context) (T, error), late func(T)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
-		return none, context.Cause(ctx)
+		return none, wait.Cause(ctx)
 	}
 	e, err := b.enter()
 	if err != nil {
@@ -22,7 +24,7 @@ func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Co
 	}
 	v, err := within(ctx, b.o.Deadline, call, late, b.left)
 	if err != nil && ctx.Err() != nil {
-		return none, context.Cause(ctx)
+		return none, wait.Cause(ctx)
 	}
 	if errors.Is(err, errMissed) {
 		err = &UnavailableError{Op: op, Err: err}
@@ -65,7 +67,7 @@ func within[T any](ctx context.Context, d time.Duration, call func(context.Conte
 	case a = <-done:
 	case <-inner.Done():
 		if decided.CompareAndSwap(false, true) {
-			return a.v, context.Cause(inner)
+			return a.v, wait.Cause(inner)
 		}
 		a = <-done // sent already, or about to be
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -110,7 +111,7 @@ func (b *Budget) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
 		panic(fmt.Sprintf("fleet: AcquireN of %d units", n))
 	}
 	if ctx.Err() != nil {
-		return limit.Permit{}, context.Cause(ctx)
+		return limit.Permit{}, wait.Cause(ctx)
 	}
 	terms := b.terms.Load()
 	if n > terms.Rate.Burst {
@@ -190,7 +191,7 @@ func (b *Budget) await(ctx context.Context, terms *BudgetOptions, w *budgetWaite
 	select {
 	case <-w.first:
 	case <-ctx.Done():
-		return limit.Permit{}, context.Cause(ctx)
+		return limit.Permit{}, wait.Cause(ctx)
 	case <-b.ctx.Done():
 		return limit.Permit{}, ErrLimiterClosed
 	case <-late.C:
@@ -231,7 +232,7 @@ func (b *Budget) sleep(ctx context.Context) error {
 	case <-due.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	case <-b.ctx.Done():
 		return ErrLimiterClosed
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -114,7 +115,7 @@ func (b *KeyedBudget) AcquireN(ctx context.Context, key string, n int) (limit.Pe
 		panic(fmt.Sprintf("fleet: AcquireN of %d units", n))
 	}
 	if ctx.Err() != nil {
-		return limit.Permit{}, context.Cause(ctx)
+		return limit.Permit{}, wait.Cause(ctx)
 	}
 	terms := b.terms.Load()
 	if n > terms.Rate.Burst {

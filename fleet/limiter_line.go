@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -52,7 +53,7 @@ func (l *line) updated() {
 // take takes a permit. The common case is one lock, and no allocation.
 func (l *line) take(ctx context.Context, patient bool) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	}
 	if l.d.closed.Load() {
 		return ErrLimiterClosed
@@ -188,7 +189,7 @@ func (l *line) await(ctx context.Context, w *waiter, longest time.Duration) erro
 		return l.expire(w)
 	}
 	l.leave(w)
-	return context.Cause(ctx)
+	return wait.Cause(ctx)
 }
 
 // expire ends the wait of a caller that has waited MaxWait.

@@ -123,7 +123,7 @@ func (m *Memory) beginLocked(ctx context.Context, op string) (now time.Duration,
 		return 0, &UnavailableError{Op: op, Err: errMemoryClosed}
 	}
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return 0, wait.Cause(ctx)
 	}
 	return m.clock().Sub(m.start), nil
 }

@@ -151,7 +151,7 @@ func (t *teller) spend(ctx context.Context, terms *BudgetOptions, k Key, n int) 
 	case <-s.done:
 	case <-ctx.Done():
 		if s.decided.CompareAndSwap(false, true) {
-			return Spent{}, context.Cause(ctx)
+			return Spent{}, wait.Cause(ctx)
 		}
 		<-s.done
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Never is a [Group.Grace] with which a run always continues to its end, even after
@@ -128,7 +129,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 	}
 	for {
 		if ctx.Err() != nil {
-			return nil, nil, false, context.Cause(ctx)
+			return nil, nil, false, wait.Cause(ctx)
 		}
 		g.table.Lock()
 		f = g.table.FindLocked(key)

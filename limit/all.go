@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // All returns a Limiter that admits a caller once each of limiters has admitted it,
@@ -83,7 +85,7 @@ func (a *all) AcquireN(ctx context.Context, n int) (Permit, error) {
 
 func (a *all) acquire(ctx context.Context, from func(Limiter, context.Context) (Permit, error)) (Permit, error) {
 	if ctx.Err() != nil {
-		return Permit{}, context.Cause(ctx)
+		return Permit{}, wait.Cause(ctx)
 	}
 	b, _ := a.pool.Get().(*bundle)
 	if b == nil {

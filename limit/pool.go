@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 var _ releaser = (*pool)(nil)
@@ -43,7 +45,7 @@ type pool struct {
 // acquire is Acquire, and with counted AcquireN, of Concurrency and Adaptive.
 func (c *pool) acquire(ctx context.Context, n int, counted bool) (Permit, error) {
 	if ctx.Err() != nil {
-		return Permit{}, context.Cause(ctx)
+		return Permit{}, wait.Cause(ctx)
 	}
 	if n == 1 { // a permit for more is not lent
 		if p, ok := c.borrow(ctx); ok {
@@ -262,7 +264,7 @@ func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration)
 		}
 	}
 	c.leave(w)
-	return Permit{}, context.Cause(ctx)
+	return Permit{}, wait.Cause(ctx)
 }
 
 // outcome returns the result of w, which was admitted or expelled; both are final.

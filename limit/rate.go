@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 var _ Limiter = (*RateLimiter)(nil)
@@ -99,7 +101,7 @@ func (l *RateLimiter) AcquireN(ctx context.Context, n int) (Permit, error) {
 // acquire is Acquire, and AcquireN with the counter of its permit.
 func (l *RateLimiter) acquire(ctx context.Context, n int, c *counter) (Permit, error) {
 	if ctx.Err() != nil {
-		return Permit{}, context.Cause(ctx)
+		return Permit{}, wait.Cause(ctx)
 	}
 	l.mu.Lock()
 	// With this many tokens there is room for every class, so the priority in ctx

@@ -3,6 +3,8 @@ package limit
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // catchUp bounds how far the queue of a RateLimiter makes up for a timer that fired
@@ -131,7 +133,7 @@ func (l *RateLimiter) await(ctx context.Context, w *waiter) (Permit, error) {
 	case <-ctx.Done():
 	}
 	l.leave(w)
-	return Permit{}, context.Cause(ctx)
+	return Permit{}, wait.Cause(ctx)
 }
 
 // leave removes w, whose context is done, from the queue. If w was admitted at the

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
@@ -373,7 +374,7 @@ const statusLeft = 499
 // it: the deadline may be that of a handler in front of us.
 func (c *call) gone() {
 	ctx := c.r.Context()
-	err := context.Cause(ctx)
+	err := wait.Cause(ctx)
 	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A fleetLookup is a flight's part in the fleet: it asks before the call, and settles
@@ -75,7 +76,7 @@ func (f *flight) consult(ctx context.Context) bool {
 	l.expect(f.known)
 	for range maxQuestions {
 		if ctx.Err() != nil {
-			f.fail(context.Cause(ctx))
+			f.fail(wait.Cause(ctx))
 			return false
 		}
 		f.write.Drop()
@@ -350,7 +351,7 @@ func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored,
 	f := l.f
 	h := f.group.handler
 	if ctx.Err() != nil {
-		f.fail(context.Cause(ctx))
+		f.fail(wait.Cause(ctx))
 		return stepDone
 	}
 	root := r.Fence

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/stated"
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -112,13 +113,13 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 	var longest time.Time // until which the call waits at most
 	for {
 		if ctx.Err() != nil {
-			return limit.Permit{}, context.Cause(ctx)
+			return limit.Permit{}, wait.Cause(ctx)
 		}
 		deadline, bounded := ctx.Deadline()
 		l.mu.Lock()
 		now := time.Now()
-		wait := max(l.until.Sub(now), l.calls.wait(now, 1), l.units.wait(now, n))
-		if wait <= 0 {
+		delay := max(l.until.Sub(now), l.calls.wait(now, 1), l.units.wait(now, n))
+		if delay <= 0 {
 			l.calls.left--
 			l.units.left -= n
 			if !longest.IsZero() {
@@ -135,22 +136,23 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 		}
 		var reason limit.Reason
 		switch {
-		case now.Add(wait).After(longest), limit.PriorityOf(ctx) < limit.Low:
+		case now.Add(delay).After(longest), limit.PriorityOf(ctx) < limit.Low:
 			reason = limit.RateExceeded
-		case bounded && !now.Add(wait).Before(deadline):
+		case bounded && !now.Add(delay).Before(deadline):
 			reason = limit.WaitTooLong
 		}
 		if reason != 0 {
 			l.refused[reason]++
 			l.mu.Unlock()
-			return limit.Permit{}, &limit.Error{Limiter: l.name, Reason: reason, RetryAfter: wait}
+			return limit.Permit{}, &limit.Error{Limiter: l.name, Reason: reason, RetryAfter: delay}
 		}
 		l.mu.Unlock()
-		t := time.NewTimer(wait)
+		t := time.NewTimer(delay)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
+			return limit.Permit{}, wait.Cause(ctx)
 		}
 	}
 }

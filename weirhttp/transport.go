@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A Transport does for clients of a slow service what a Handler does for the service:
@@ -85,7 +87,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	body, w := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { _ = w.CloseWithError(wait.Cause(ctx)) })
 	a := &arrival{header: make(http.Header), headed: make(chan struct{}), body: w, failed: make(chan struct{})}
 	go func() {
 		defer cancel(nil)

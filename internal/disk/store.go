@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/plain"
 )
 
@@ -329,7 +330,7 @@ func (s *Store) Sync(ctx context.Context, t Ticket) error {
 		select {
 		case <-flushed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return wait.Cause(ctx)
 		}
 	}
 }

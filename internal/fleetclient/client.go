@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Options configure a Client. Everything except the functions in Hooks is
@@ -185,7 +186,7 @@ func (c *Client) awaitIdle(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // An invalidation that the engine has not acknowledged is pending. While it is,
@@ -216,7 +217,7 @@ func (c *Client) deliver(ctx context.Context, p *pending) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

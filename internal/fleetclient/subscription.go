@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A Subscription begins before the call to the Tier for a key, and lasts until
@@ -211,6 +212,6 @@ func (s *Subscription) Await(ctx context.Context, remaining time.Duration) error
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // InvalidateTags invalidates tags for the whole fleet; "" means the whole
@@ -139,7 +140,7 @@ func (c *Client) sync(ctx context.Context) error {
 				return r.err
 			} // otherwise, the reader's context may have ended
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return wait.Cause(ctx)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package inflight
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Flights returns the load's flights, in the order of the keys. While the load
@@ -113,7 +115,7 @@ func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
 		return nil
 	}
 	if !f.Await(ctx, nil) && f.Leave(grace) {
-		return context.Cause(ctx)
+		return wait.Cause(ctx)
 	}
 	<-f.Load().Done() // the load is final, so Done is closed or about to be
 	return nil

@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"sort"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A Reader is a cursor, used by one goroutine. The code that joins must close it:
@@ -21,14 +23,14 @@ type Reader struct {
 // exactly if the reader had every byte of a complete body.
 func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	for {
-		p, wait, err := r.step()
-		if wait == nil {
+		p, more, err := r.step()
+		if more == nil {
 			return p, err
 		}
 		select {
-		case <-wait:
+		case <-more:
 		case <-ctx.Done():
-			return nil, notEOF(context.Cause(ctx))
+			return nil, notEOF(wait.Cause(ctx))
 		}
 	}
 }

@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 const (
@@ -101,7 +103,7 @@ func (b *Body) spare(ctx context.Context, want int) ([]byte, error) {
 
 // await waits until wait is closed or ctx ends. If patience is not 0, the wait is
 // for slow readers and lasts at most that long.
-func (b *Body) await(ctx context.Context, wait <-chan struct{}, patience time.Duration) error {
+func (b *Body) await(ctx context.Context, room <-chan struct{}, patience time.Duration) error {
 	var enough <-chan time.Time
 	if patience > 0 {
 		timer := time.NewTimer(patience)
@@ -115,10 +117,10 @@ func (b *Body) await(ctx context.Context, wait <-chan struct{}, patience time.Du
 		}()
 	}
 	select {
-	case <-wait:
+	case <-room:
 	case <-enough:
 	case <-ctx.Done():
-		return notEOF(context.Cause(ctx))
+		return notEOF(wait.Cause(ctx))
 	}
 	return nil
 }

@@ -16,6 +16,16 @@ func For(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return Cause(ctx)
 	}
+}
+
+// Cause returns why ctx is done, and never nil. The Done of a context that others have
+// written, such as one of two merged contexts, may be closed before its Err is set: then
+// context.Cause would say that nothing has happened.
+func Cause(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return context.Canceled
 }
