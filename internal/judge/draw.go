@@ -22,7 +22,7 @@ var All = Abilities{true, true, true, true}
 func Draw(seed uint64, can Abilities) History {
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 90))}
 	h := History{Seed: seed, Way: pick(d, Ways...)}
-	d.plain = d.in(75)
+	d.plain = d.in(75) || h.Way == Fleet && d.in(30)
 	h.Route = d.route()
 	h.Origin = d.origin()
 	if h.Way == Stream {
@@ -93,7 +93,7 @@ func (d *drawer) theme(h *History) {
 		}
 	case 0:
 		d.focus = pick(*d, vary...)
-		h.Origin.Vary = []string{d.focus}
+		h.Origin.Vary = []string{pick(*d, d.focus, d.focus, d.focus, "Accept-Encoding\n"+d.focus)}
 	case 1:
 		d.focus = pick(*d, vary...)
 		h.Origin.Vary = pick(*d, []string{"Accept-Encoding, " + d.focus, "Accept-Encoding"}, []string{d.focus, ""})
@@ -190,7 +190,7 @@ func (d drawer) origin() Origin {
 		o.Expires = time.Minute
 	}
 	if d.in(30) {
-		all := []string{"", "Accept-Language", "Accept-Encoding, Accept", "X-Tenant", "Origin", "User-Agent", "Authorization", "Accept-Encoding", "X-Plan", "*"}
+		all := []string{"", "Accept-Language", "Accept-Encoding, Accept", "Accept-Encoding\nX-Plan", "X-Tenant", "Origin", "User-Agent", "Authorization", "Accept-Encoding", "X-Plan", "*"}
 		for range 1 + d.IntN(2) {
 			o.Vary = append(o.Vary, pick(d, all...))
 		}
@@ -387,6 +387,7 @@ var pools = []pool{
 	{40, true, false, false, join(each("User-Agent", "curl/8", "Firefox/140"), each("Sec-Ch-Ua-Platform", "Linux", "macOS"), each("Sec-Fetch-Site", "none", "same-origin"), each("X-Stainless-Retry-Count", "0", "1"))},
 	{12, false, false, false, each("Referer", "https://a.example/", "https://b.example/")},
 	{4, false, true, false, join(each("Hx-Request", "true"), each("Turbo-Frame", "cart", "list"), each("Rsc", "1"), each("X-Requested-With", "XMLHttpRequest"))},
+	{2, false, true, false, each("Prefer", "return=minimal", "return=representation")},
 	{4, false, true, false, join(each("X-Forwarded-Host", "shop.example", "evil.example"), each("X-Forwarded-Proto", "https"), each("X-Original-Host", "evil.example"))},
 	{6, false, false, false, each("Origin", "https://a.example", "https://b.example")},
 	{2, false, true, false, join(each("X-Middleware-Prefetch", "1"), each("X-Nextjs-Data", "1"), each("X-Original-Url", "/admin"), each("X-Ms-Original-Url", "/admin"), each("X-Http-Method-Override", "POST"))},

@@ -53,7 +53,7 @@ type Origin struct {
 	Expires      time.Duration // after Date; 0 means no Expires
 	LastModified bool
 	ETag         bool     // a strong validator of everything that counts
-	Vary         []string // of the calls in turn, again from the first after the last
+	Vary         []string // of the calls in turn, again from the first after the last; a line break makes two fields
 	Status       []int    // likewise; 0 means 200
 	Cookie       bool     // Set-Cookie with each response
 	Cookie304    bool     // Set-Cookie with 304

@@ -134,7 +134,11 @@ func (o *recorder) describe(h http.Header, c *Call, etag string) {
 		h.Set("Last-Modified", now.Add(-1000*time.Hour).UTC().Format(http.TimeFormat))
 	}
 	if len(s.Vary) > 0 {
-		set("Vary", s.Vary[c.Number%len(s.Vary)])
+		for line := range strings.SplitSeq(s.Vary[c.Number%len(s.Vary)], "\n") {
+			if line != "" {
+				h.Add("Vary", line)
+			}
+		}
 	}
 	if s.Cookie {
 		h.Set("Set-Cookie", "call="+strconv.Itoa(c.Number))

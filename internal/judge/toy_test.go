@@ -153,11 +153,11 @@ func head(v *visit, a judge.Reply) judge.Reply {
 
 // varies is RFC 9111, 4.1, for a response without Vary: it hides no variant.
 func (t *toy) varies(e *entry, v *visit) bool {
-	if e.answer.Header.Get("Vary") != "" || t.part == "variants behind a response without Vary" {
+	if strings.Join(e.answer.Header["Vary"], ",") != "" || t.part == "variants behind a response without Vary" {
 		return true
 	}
 	for _, other := range t.stored {
-		for _, name := range list(other.answer.Header.Get("Vary")) {
+		for _, name := range list(strings.Join(other.answer.Header["Vary"], ",")) {
 			if !slices.Equal(e.visit.header[name], v.header[name]) {
 				return false
 			}
@@ -249,7 +249,7 @@ func (t *toy) judged(e *entry) *entry {
 	cc := list(a.Header.Get("Cache-Control"))
 	private := t.history.Way == judge.Private
 	has := func(name string) bool { return slices.Contains(cc, name) }
-	if a.Status != 200 || a.Header.Get("Set-Cookie") != "" && t.part != "the cookie of a 304" || strings.Contains(a.Header.Get("Vary"), "*") || has("No-Store") || has("No-Cache") || has("Private") && !private || a.Header.Get("Content-Range") != "" && t.part != "conditions, ranges and overrides" {
+	if a.Status != 200 || a.Header.Get("Set-Cookie") != "" && t.part != "the cookie of a 304" || strings.Contains(strings.Join(a.Header["Vary"], ","), "*") || has("No-Store") || has("No-Cache") || has("Private") && !private || a.Header.Get("Content-Range") != "" && t.part != "conditions, ranges and overrides" {
 		return nil
 	}
 	for _, directive := range cc {
@@ -324,7 +324,7 @@ func without(part string) rule {
 
 // counts reports whether a field that differs keeps requests apart.
 func counts(part string, h judge.History, e *entry, v *visit, name string, kind judge.Kind, strict, open bool) bool {
-	vary := slices.Concat(list(e.answer.Header.Get("Vary")), h.Route.Vary)
+	vary := slices.Concat(list(strings.Join(e.answer.Header["Vary"], ",")), h.Route.Vary)
 	if part != "vary" && slices.Contains(vary, name) || kind == judge.KindCredential {
 		return true
 	}

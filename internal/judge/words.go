@@ -76,7 +76,7 @@ func (w words) stated() bool {
 // vary returns the names of Vary, "*" among them.
 func (w words) vary() []string {
 	var names []string
-	for _, name := range strings.Split(strings.Join(w.header["Vary"], ","), ",") {
+	for _, name := range strings.FieldsFunc(strings.Join(w.header["Vary"], ","), func(r rune) bool { return r == ',' || r == '\n' }) {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, http.CanonicalHeaderKey(name))
 		}
