@@ -88,9 +88,10 @@ func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 	for _, tt := range []struct {
 		signal os.Signal
 		args   []string
+		levels []string
 	}{
-		{os.Interrupt, nil},
-		{syscall.SIGTERM, []string{"--gateway"}},
+		{os.Interrupt, nil, []string{"1 unprotected", "2 coalescing", "3 + cache", "4 + refresh-ahead", "5 + admission"}},
+		{syscall.SIGTERM, []string{"--gateway"}, []string{"1 unprotected", "2 one address", "3 coalescing", "4 + cache", "5 + refresh-ahead", "6 + admission"}},
 	} {
 		t.Run(fmt.Sprint(tt.signal, tt.args), func(t *testing.T) {
 			before := runtime.NumGoroutine()
@@ -104,7 +105,7 @@ func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 			case got := <-code:
 				t.Fatalf("ended with exit code %d before the signal; stderr: %s", got, s.stderr.String())
 			}
-			watch(t, s)
+			watch(t, s, tt.levels)
 			s.signals <- tt.signal
 			if got := <-code; got != command.ExitOK {
 				t.Errorf("exit code %d; want %d; stderr: %s", got, command.ExitOK, s.stderr.String())
@@ -119,14 +120,13 @@ func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 }
 
 // watch looks at the web console of a demo whose levels are done.
-func watch(t *testing.T, s *session) {
+func watch(t *testing.T, s *session, want []string) {
 	t.Helper()
 	base := address(t, s)
 	if page := string(fetch(t, base)); !strings.Contains(page, "<html") {
 		t.Errorf("the page is %q; want one of HTML", page)
 	}
 	first := snapshot(t, base)
-	want := []string{"1 unprotected", "2 coalescing", "3 + cache", "4 + refresh-ahead", "5 + admission"}
 	if got := first.names(); !slices.Equal(got, want) {
 		t.Fatalf("units = %q; want %q", got, want)
 	}
@@ -138,7 +138,8 @@ func watch(t *testing.T, s *session) {
 	if err := json.Unmarshal([]byte(s.stdout.String()), &report); err != nil {
 		t.Fatalf("stdout is no report while the demo goes on: %v:\n%s", err, s.stdout.String())
 	}
-	for i, u := range first.Units[:4] {
+	last := len(want) - 1
+	for i, u := range first.Units[:last] {
 		if u.Calls != report.Levels[i].Calls || u.Requests < u.Calls {
 			t.Errorf("%s: %d calls of %d requests; want those of the report, %d", u.Name, u.Calls, u.Requests, report.Levels[i].Calls)
 		}
@@ -148,11 +149,11 @@ func watch(t *testing.T, s *session) {
 	}
 	for end := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		now := snapshot(t, base)
-		if last := now.Units[4]; last.Requests > first.Units[4].Requests+10 {
+		if now.Units[last].Requests > first.Units[last].Requests+10 {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the last level has %d requests, and had %d before; want it to go on", now.Units[4].Requests, first.Units[4].Requests)
+			t.Fatalf("the last level has %d requests, and had %d before; want it to go on", now.Units[last].Requests, first.Units[last].Requests)
 		}
 	}
 }
