@@ -106,7 +106,7 @@ const stepSize = 16
 // Overhead is the number of bytes counted for a response in addition to its
 // content: the Stored itself, the list that it is in, and its share of the
 // underlying cache (node, table and sketch).
-const Overhead = 768
+const Overhead = 752
 
 // Size returns the size of the body, or of what is known of it.
 func (r *Stored) Size() int64 {
