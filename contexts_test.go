@@ -38,7 +38,11 @@ func TestF2_AContextMayEndBeforeItsErr(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer g.Close(context.Background()) //nolint:errcheck // its load has ended
+			defer func() {
+				if err := g.Close(context.Background()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			}()
 			_, err = g.Get(ctx, "k")
 			return err
 		},
@@ -47,7 +51,11 @@ func TestF2_AContextMayEndBeforeItsErr(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer g.Close(context.Background()) //nolint:errcheck // its load has ended
+			defer func() {
+				if err := g.Close(context.Background()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			}()
 			all := g.GetMany(ctx, []string{"k", "l"})
 			return errors.Join(all["k"].Err, all["l"].Err)
 		},

@@ -131,7 +131,11 @@ func TestH2_RealClientsHit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer g.Close(t.Context()) //nolint:errcheck // nothing can fail
+		defer func() {
+			if err := g.Close(t.Context()); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+		}()
 		before := calls.Load()
 		for url := range urls {
 			for n := range clients {

@@ -191,8 +191,8 @@ func (sp *space) endIfEmpty(k Key, f *family) {
 	}
 }
 
-// settle ends the family of k if it has no members, and otherwise lets the list know it. Store.mu must
-// be held.
+// settle ends the family of k if it has no members, and otherwise lets the list know it.
+// Store.mu must be held.
 func (sp *space) settle(k Key) {
 	f := sp.family(k)
 	if f == nil {

@@ -299,9 +299,9 @@ func (f *flusher) once(stream string) error {
 	}
 	follower := f.follows[stream]
 	if follower == nil {
-		// Without a description it is what the creation of a stream has left.
+		// Without a description it is no stream: its creation was cut short, or it is a file.
 		if _, err := os.Stat(filepath.Join(f.dir, stream, "meta.inf")); err != nil {
-			return err
+			return fs.ErrNotExist
 		}
 		var err error
 		if follower, err = disk.Follow(f.folder, f.dir, stream); err != nil {
