@@ -191,6 +191,11 @@ func (s *Store) placeLocked(k Key, old, r *Stored, counts bool) bool {
 	return stored
 }
 
+// maintained is the number of stored responses after which the one that stores waits for
+// the cache's maintenance. Otherwise maintenance has a goroutine, and on a busy machine it
+// comes late: the reads in between are dropped, and what is used looks unused.
+const maintained = 4
+
 // putLocked stores r under k; f is the family of its URL, or nil. s.mu must be held. The
 // steps are:
 //
@@ -231,6 +236,8 @@ func (s *Store) putLocked(k Key, f *family, old, r *Stored) bool {
 	if claimed {
 		sp.cache.CleanUp()
 		sp.cache.Compute(k, put)
+	} else if s.order%maintained == 0 {
+		sp.cache.CleanUp()
 	}
 	if !stored {
 		s.counts.refused++
