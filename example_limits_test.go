@@ -17,7 +17,7 @@ func Example_limits() {
 	db, err := limit.NewConcurrency(limit.ConcurrencyOptions{
 		Name:  "db",
 		Limit: 1,
-		Queue: -1, // no queue; 0 is a queue of 1,024
+		Queue: -1, // no queue; 0 holds what is served within MaxWait
 	})
 	if err != nil {
 		panic(err)

@@ -16,7 +16,7 @@ func Example_rateLimit() {
 	ctx := context.Background()
 	perSecond, err := limit.NewRateLimiter(limit.RateOptions{
 		PerSecond: 1,
-		Queue:     -1, // no queue; 0 is a queue of 1,024
+		Queue:     -1, // no queue; 0 is the default
 	})
 	if err != nil {
 		panic(err)

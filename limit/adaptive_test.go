@@ -172,7 +172,7 @@ func TestB4AdaptiveTellsWhatItKnows(t *testing.T) {
 			t.Errorf("Stats = %+v; want %+v, and no counts of a dry run", s, want)
 		}
 		time.Sleep(150*time.Millisecond + 1)
-		want.Overloaded, want.Wait = true, 100*time.Millisecond
+		want.Wait = 100 * time.Millisecond
 		if s := a.Stats(); s.ConcurrencyStats != want {
 			t.Errorf("Stats = %+v; want %+v", s, want)
 		}

@@ -5,10 +5,10 @@ package limit
 const classCount = 3
 
 // classes is a queue for callers of several classes. A caller of a higher class is
-// served first. Within a class it is first come, first served, and the reverse under
-// overload: the oldest have then waited so long that their callers are about to give
-// up, and serving them in order would make all callers wait that long (adaptive LIFO:
-// Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
+// served first. Within a class it is first come, first served, and the reverse in a class
+// that is late: its oldest callers are then about to give up, and serving them in order
+// would make all callers wait that long (adaptive LIFO: Maurer, "Fail at Scale", ACM Queue
+// 13(8), 2015).
 //
 // The zero classes is empty and ready to use. It has no lock.
 type classes struct {
@@ -17,6 +17,12 @@ type classes struct {
 	units int               // requested by all waiters
 	turn  uint64            // the last one assigned
 }
+
+// late has true for each class whose newest callers are served first.
+type late [classCount]bool
+
+// any reports whether a class is late.
+func (l late) any() bool { return l != late{} }
 
 func (q *classes) push(w *waiter, class int) {
 	q.turn++
@@ -51,11 +57,11 @@ func (q *classes) move(w *waiter, class int) {
 }
 
 // next returns the waiter whose turn it is, or nil if the queue is empty.
-func (q *classes) next(newestFirst bool) *waiter {
+func (q *classes) next(l late) *waiter {
 	for i := classCount - 1; i >= 0; i-- {
 		c := &q.of[i]
 		w := c.head
-		if newestFirst {
+		if l[i] {
 			w = c.tail
 		}
 		if w != nil {
@@ -75,13 +81,19 @@ func (q *classes) remove(w *waiter) bool {
 	return true
 }
 
-// ahead returns how many queued units would be served before a newcomer of class.
-func (q *classes) ahead(class int, newestFirst bool) int {
+// above returns how many queued units are of higher classes.
+func (q *classes) above(class int) int {
 	n := 0
 	for i := class + 1; i < classCount; i++ {
 		n += q.of[i].units
 	}
-	if !newestFirst {
+	return n
+}
+
+// ahead returns how many queued units would be served before a newcomer of class.
+func (q *classes) ahead(class int, l late) int {
+	n := q.above(class)
+	if !l[class] {
 		n += q.of[class].units
 	}
 	return n
@@ -89,9 +101,9 @@ func (q *classes) ahead(class int, newestFirst bool) int {
 
 // before returns how many units will be served before w, which is in the queue, if
 // no further caller arrives. It walks the waiters of w's class.
-func (q *classes) before(w *waiter, newestFirst bool) int {
-	n := q.ahead(w.class, true)
-	if newestFirst {
+func (q *classes) before(w *waiter, l late) int {
+	n := q.above(w.class)
+	if l[w.class] {
 		for v := w.next; v != nil; v = v.next {
 			n += v.units
 		}
@@ -102,12 +114,12 @@ func (q *classes) before(w *waiter, newestFirst bool) int {
 
 // last returns the waiter that would be served last, or nil if a newcomer of class
 // would be served after all of them.
-func (q *classes) last(class int, newestFirst bool) *waiter {
+func (q *classes) last(class int, l late) *waiter {
 	for i := 0; i <= class; i++ {
 		c := &q.of[i]
 		switch {
 		case c.n == 0:
-		case newestFirst:
+		case l[i]:
 			return c.head
 		case i < class:
 			return c.tail

@@ -10,9 +10,11 @@ var _ Limiter = (*Concurrency)(nil)
 // A Concurrency hands out a fixed number of permits and queues further callers, up
 // to a bound. A released permit goes to the caller whose turn it is, never to a
 // newcomer, and wakes no other caller. Higher classes (see [Priority]) go first.
-// Within a class, callers are served first come, first served. Once the queue has
-// not been empty for OverloadAfter, they are served last come, first served, until
-// it is empty again.
+// Within a class, callers are served first come, first served, for as long as waiting
+// ends in time. They are served last come, first served, while the oldest of them
+// would get its permit after MaxWait, or too late for a call of the mean length to end
+// before its deadline, at the measured drain rate; or before callers without a deadline
+// leave, as far as earlier ones show it; or has waited for OverloadAfter, if that is set.
 //
 // A Concurrency measures how long its permits are held, and so can estimate how
 // long a newcomer would wait. A caller that would wait past its own deadline is

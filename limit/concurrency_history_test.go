@@ -26,12 +26,15 @@ type concurrencyModel struct {
 	at       time.Time                // the current instant of the model
 	callers  []*caller
 	queue    []*caller // in order of arrival in their class
-	standing time.Time // since when there is a queue
-	inUse    int
-	held     float64
-	count    int
-	moved    time.Time
-	want     limit.ConcurrencyStats // its counters
+	patience struct {
+		late float64       // the share of the last callers that waited too long
+		age  time.Duration // of the last one that left without a deadline
+	}
+	inUse int
+	held  float64
+	count int
+	moved time.Time
+	want  limit.ConcurrencyStats // its counters
 }
 
 func (m *concurrencyModel) admit(c *caller) {
@@ -48,11 +51,19 @@ func (m *concurrencyModel) fits(n, spare int) bool {
 // letIn admits callers in turn, up to the first that does not fit.
 func (m *concurrencyModel) letIn() {
 	for len(m.queue) > 0 {
-		next := m.order(m.queue)[0]
+		late := m.lates()
+		next := order(m.queue, late)[0]
 		if !m.fits(next.units, 0) {
 			return
 		}
 		m.drop(next)
+		switch {
+		case late[next.class]:
+		case !next.deadline.IsZero():
+			m.patient(float64(next.deadline.Sub(m.at)) < m.held)
+		case m.at.Sub(next.arrived) > m.patience.age:
+			m.patient(false)
+		}
 		m.admit(next)
 		m.want.Waited++
 	}
@@ -71,23 +82,65 @@ func ahead(order []*caller, c *caller) int {
 	return n
 }
 
-// overloaded reports whether the newest are served first.
-func (m *concurrencyModel) overloaded() bool {
-	after := m.o.OverloadAfter
-	if after == 0 {
-		after = max(100*time.Millisecond, time.Duration(math.Ceil(2*m.held)))
+// late reports whether the newest of a class are served first.
+func (m *concurrencyModel) late(class limit.Priority) bool {
+	i := slices.IndexFunc(m.queue, func(c *caller) bool { return c.class == class })
+	if i < 0 || m.o.OverloadAfter < 0 {
+		return false
 	}
-	return len(m.queue) > 0 && after > 0 && m.at.Sub(m.standing) > after
+	c, above := m.queue[i], 0
+	for _, q := range m.queue {
+		if q.class > class {
+			above += q.units
+		}
+	}
+	turn := m.at.Add(m.wait(above + c.units - 1))
+	ended := turn.Add(time.Duration(math.Ceil(m.held)))
+	return m.o.OverloadAfter > 0 && m.at.Sub(c.arrived) > m.o.OverloadAfter ||
+		!c.until.IsZero() && turn.After(c.until) ||
+		m.patience.late > 0.5 && (!c.deadline.IsZero() && ended.After(c.deadline) ||
+			c.deadline.IsZero() && m.patience.age > 0 && ended.Sub(c.arrived) > m.patience.age)
+}
+
+// overloaded reports whether a class is late.
+func (m *concurrencyModel) overloaded() bool {
+	return slices.ContainsFunc(m.queue, func(c *caller) bool { return m.late(c.class) })
+}
+
+// patient counts a caller that waited too long, or did not.
+func (m *concurrencyModel) patient(tooLong bool) {
+	hit := 0.0
+	if tooLong {
+		hit = 1
+	}
+	m.patience.late += (hit - m.patience.late) / 8
+}
+
+// lates returns the classes whose newest are served first.
+func (m *concurrencyModel) lates() map[limit.Priority]bool {
+	late := map[limit.Priority]bool{}
+	for _, c := range m.queue {
+		late[c.class] = m.late(c.class)
+	}
+	return late
 }
 
 // order returns queue in the order of service.
-func (m *concurrencyModel) order(queue []*caller) []*caller {
-	queue = slices.Clone(queue)
-	if m.overloaded() {
-		slices.Reverse(queue)
+func order(queue []*caller, late map[limit.Priority]bool) []*caller {
+	var order []*caller
+	for _, class := range []limit.Priority{limit.High, limit.Normal, limit.Low, limit.Background} {
+		var of []*caller
+		for _, c := range queue {
+			if c.class == class {
+				of = append(of, c)
+			}
+		}
+		if late[class] {
+			slices.Reverse(of)
+		}
+		order = append(order, of...)
 	}
-	slices.SortStableFunc(queue, func(a, b *caller) int { return int(b.class) - int(a.class) })
-	return queue
+	return order
 }
 
 // wait returns the expected wait with that many units ahead, rounded up to whole
@@ -120,7 +173,7 @@ func (m *concurrencyModel) arrive(c *caller, class limit.Priority, try bool) {
 		spare = m.o.Reserve
 	}
 	with := append(slices.Clone(m.queue), c)
-	order := m.order(with)
+	order := order(with, m.lates())
 	last := order[len(order)-1]
 	full := len(m.queue) >= m.o.Queue || m.o.MaxWait > 0 && m.wait(ahead(m.queue, nil)) > m.o.MaxWait
 	switch {
@@ -135,9 +188,6 @@ func (m *concurrencyModel) arrive(c *caller, class limit.Priority, try bool) {
 	case !c.deadline.IsZero() && m.wait(ahead(order, c)) >= c.deadline.Sub(c.arrived):
 		m.refuse(c, limit.WaitTooLong)
 	default:
-		if len(m.queue) == 0 {
-			m.standing = m.at
-		}
 		m.queue = with
 		if m.o.MaxWait > 0 {
 			c.until = c.arrived.Add(m.o.MaxWait)
@@ -161,6 +211,15 @@ func (m *concurrencyModel) drop(c *caller) {
 }
 
 func (m *concurrencyModel) leave(c *caller) {
+	if c.deadline.IsZero() {
+		first := m.queue[slices.IndexFunc(m.queue, func(q *caller) bool { return q.class == c.class })]
+		age, oldest := m.at.Sub(c.arrived), m.at.Sub(first.arrived)
+		tooLong := age >= oldest-oldest/10
+		if tooLong {
+			m.patience.age = age
+		}
+		m.patient(tooLong)
+	}
 	m.drop(c)
 	c.want = gone
 	m.want.Left++
@@ -170,13 +229,13 @@ func (m *concurrencyModel) leave(c *caller) {
 // joined models a caller of that class that joins c, which waits, with left until its
 // deadline. It reports whether the caller is accepted.
 func (m *concurrencyModel) joined(c *caller, left time.Duration, class limit.Priority) bool {
-	up := class > c.class
+	up, late := class > c.class, m.lates()
 	queue, was := slices.Clone(m.queue), c.class
 	if up {
 		queue = slices.DeleteFunc(queue, func(q *caller) bool { return q == c })
 		queue, c.class = append(queue, c), class
 	}
-	if left > 0 && m.wait(ahead(m.order(queue), c)) >= left {
+	if left > 0 && m.wait(ahead(order(queue, late), c)) >= left {
 		c.class = was
 		m.want.Refused[limit.WaitTooLong]++
 		return false
@@ -192,7 +251,7 @@ func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
 	c.want = out
 	m.inUse -= c.units
 	if o != limit.Unused {
-		m.count = min(m.count+1, 16)
+		m.count = min(m.count+1, max(16, 4*m.o.Limit))
 		m.held += (float64(m.at.Sub(c.granted)) - m.held) / float64(m.count)
 	}
 	m.letIn()
@@ -291,7 +350,7 @@ func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
 	if got := statsOf(l); got != want {
 		t.Fatalf("step %d: Stats = %+v; want %+v", step, got, want)
 	}
-	order := m.order(m.queue)
+	order := order(m.queue, m.lates())
 	for i, c := range m.callers {
 		waits := slices.Contains(order, c)
 		wait := time.Duration(0)
@@ -417,7 +476,7 @@ func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
 		return
 	}
 	o := limit.Outcome(s.next(4))
-	order := m.order(m.queue)
+	order := order(m.queue, m.lates())
 	// Keep one caller: if all left, the model could not know whether the permit was
 	// issued to one of them for an instant, which shows in Wait when the limit shrinks.
 	n := min(s.next(3), max(0, len(order)-1))

@@ -56,11 +56,13 @@ last permits from calls that have waiting callers.
 
 # Overload
 
-A queue that empties now and then absorbs bursts, and serving it in order of arrival is
-fair. A queue that has not been empty for OverloadAfter no longer absorbs anything: in
-order of arrival, every caller would wait equally long, and be about to give up when
-its turn comes. From then on, until the queue is empty, the newest callers of a class
-are served first. Most of those served have hardly waited, and the rest are rejected.
+Serving a queue in order of arrival is fair, however long the queue stands, as long as
+its callers are served in time. When they no longer are, all of them wait equally long,
+and are about to give up when their turn comes. So while the oldest caller of a class
+would be served too late (after MaxWait, or with too little time left for a call of the
+mean length before its deadline, or when others like it have left), the newest callers of
+the class are served first. Most of those served have hardly waited, and the rest are
+rejected.
 
 A full queue rejects the caller that would be served last. Usually that is the
 newcomer. If a caller of a lower class is waiting, or under overload an older caller

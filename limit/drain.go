@@ -9,9 +9,14 @@ const (
 	unknownRetry = time.Second
 )
 
-// drainWindow is roughly how many permits the mean covers: each new one weighs
-// 1/drainWindow, and the first drainWindow permits weigh the same.
-const drainWindow = 16
+// The mean covers roughly the last drainRounds calls of each permit, and at least
+// drainWindow: each new one weighs 1/n, and the first n permits weigh the same. So it
+// follows a change within that many calls, and the more permits there are, the less it
+// varies with the lengths of single calls.
+const (
+	drainWindow = 16
+	drainRounds = 4
+)
 
 // hangs is how many times the mean all permits must have been held for the source
 // to count as hung. With holding times that vary a lot (an exponential distribution)
@@ -24,14 +29,12 @@ const hangs = 4
 // nothing.
 type drain struct {
 	held  float64 // running mean of the time a permit is held, in nanoseconds
-	count int     // permits measured, up to drainWindow
+	count int     // permits measured, up to the window
 }
 
-// observe records that a permit was held for d.
-func (m *drain) observe(d time.Duration) {
-	if m.count < drainWindow {
-		m.count++
-	}
+// observe records that one of that many permits was held for d.
+func (m *drain) observe(d time.Duration, permits int) {
+	m.count = min(m.count+1, max(drainWindow, drainRounds*min(permits, maxAdaptive)))
 	m.held += (float64(max(0, d)) - m.held) / float64(m.count)
 }
 
@@ -50,10 +53,16 @@ func (m *drain) wait(ahead, permits int, quiet time.Duration) time.Duration {
 	}
 	interval := m.held / float64(permits)
 	first := max(0, interval-float64(max(0, quiet)))
-	if float64(quiet) > hangs*m.held {
+	if m.unknown(quiet) {
 		first = float64(quiet)
 	}
 	return nanoseconds(first + interval*float64(ahead))
+}
+
+// unknown reports whether it is unknown when the next permit is released: none has been yet,
+// or the source hangs.
+func (m *drain) unknown(quiet time.Duration) bool {
+	return m.count == 0 || float64(quiet) > hangs*m.held
 }
 
 // retry returns the RetryAfter of a rejection when the expected wait is w.

@@ -43,8 +43,8 @@ func (c *pool) check(t testing.TB) {
 	if c.inUse < 0 {
 		t.Errorf("%d permits out of %d are in use", c.inUse, c.limit)
 	}
-	// Check both orders, because a queue becomes overloaded without an event.
-	if c.q.n > 0 && c.fitsLocked(c.q.next(false).units, 0) && c.fitsLocked(c.q.next(true).units, 0) {
+	// Check both orders, because a class becomes late without an event.
+	if c.q.n > 0 && c.fitsLocked(c.q.next(late{}).units, 0) && c.fitsLocked(c.q.next(late{true, true, true}).units, 0) {
 		t.Errorf("%d callers wait although the next one fits: %d of %d units are in use", c.q.n, c.inUse, c.limit)
 	}
 	loans, lent, units := 0, 0, 0

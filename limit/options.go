@@ -10,12 +10,12 @@ import (
 
 // Defaults of the options.
 const (
-	defaultQueue   = 1024
-	defaultMaxWait = 10 * time.Second
+	// leastQueue is the default of Queue where nothing is known of how fast the queue is
+	// served. mostQueue is the default otherwise: MaxWait is the bound then.
+	leastQueue = 4096
+	mostQueue  = 4 * leastQueue
 
-	// defaultOverloadAfter is the shortest time for which a queue must be nonempty
-	// to count as overload; the other bound is twice the mean holding time.
-	defaultOverloadAfter = 100 * time.Millisecond
+	defaultMaxWait = 10 * time.Second
 
 	defaultInitial     = 10
 	defaultMin         = 1
@@ -41,8 +41,9 @@ type ConcurrencyOptions struct {
 	Name string
 	// Limit is the number of permits, at least 1.
 	Limit int
-	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// no caller waits.
+	// Queue is how many callers may wait. 0 means as many as are served within
+	// MaxWait at the measured drain rate, up to 16384, and 4096 while nothing is
+	// measured or no call ends. Negative means that no caller waits.
 	Queue int
 	// MaxWait bounds the time in the queue: the queue is full when it holds
 	// more work than that, at the measured drain rate, and a caller that
@@ -54,9 +55,9 @@ type ConcurrencyOptions struct {
 	// and at least 1; with a Limit of 1 it means 0, because a single permit cannot
 	// be both reserved and handed out. Negative means 0.
 	Reserve int
-	// OverloadAfter is how long the queue must have been nonempty before its
-	// newest callers are served first. 0 means 100 ms or twice the mean time
-	// for which a permit is held, whichever is longer. Negative means never.
+	// OverloadAfter is how long the oldest caller of a class may wait before its
+	// newest callers are served first. 0 means no such bound: they are served first
+	// only if waiting does not end in time, see [Concurrency]. Negative means never.
 	OverloadAfter time.Duration
 }
 
@@ -70,7 +71,6 @@ func (o ConcurrencyOptions) validate() error {
 
 // withDefaults returns o with 0 and negative values resolved.
 func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
-	o.Queue = queueOrDefault(o.Queue)
 	o.MaxWait = waitOrDefault(o.MaxWait)
 	if o.Reserve == 0 && o.Limit >= 2 {
 		o.Reserve = defaultReserve(o.Limit)
@@ -108,8 +108,7 @@ type AdaptiveOptions struct {
 	// even with capacity to spare counts as overloaded, perhaps by other clients,
 	// and the limit falls to Min. 0 means 30 s, negative means no ceiling.
 	MaxBaseline time.Duration
-	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// no caller waits.
+	// Queue is as in ConcurrencyOptions.
 	Queue int
 	// MaxWait bounds the time in the queue: the queue is full when it holds
 	// more work than that, and a caller that has waited that long is
@@ -148,7 +147,6 @@ func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
 	}
 	o.Headroom = max(0, o.Headroom)
 	o.MaxBaseline = max(0, cmp.Or(o.MaxBaseline, defaultMaxBaseline))
-	o.Queue = queueOrDefault(o.Queue)
 	if o.MaxWait < 0 {
 		o.MaxWait = forever
 	}
@@ -168,8 +166,8 @@ type RateOptions struct {
 	// at the same instant after a pause. 0 means a tenth of a second's worth,
 	// rounded down, and at least 1. At most 2^30.
 	Burst int
-	// Queue is how many callers may wait. 0 means 1024, negative means that
-	// no caller waits.
+	// Queue is how many callers may wait. 0 means as many as are admitted within
+	// MaxWait, from 4096 to 16384. Negative means that no caller waits.
 	Queue int
 	// MaxWait bounds the wait: a caller that would wait longer is rejected at once.
 	// 0 means 10 s, negative means that only the caller's deadline counts.
@@ -195,20 +193,16 @@ func (o RateOptions) withDefaults() RateOptions {
 	if o.Burst == 0 {
 		o.Burst = int(max(1, min(o.PerSecond/10, maxBurst)))
 	}
-	o.Queue = queueOrDefault(o.Queue)
 	o.MaxWait = waitOrDefault(o.MaxWait)
+	if o.Queue == 0 {
+		o.Queue = int(min(max(leastQueue, o.PerSecond*o.MaxWait.Seconds()), mostQueue))
+	}
+	o.Queue = max(0, o.Queue)
 	if o.MaxDebt == 0 {
 		o.MaxDebt = o.Burst
 	}
 	o.MaxDebt = max(0, o.MaxDebt)
 	return o
-}
-
-func queueOrDefault(n int) int {
-	if n == 0 {
-		return defaultQueue
-	}
-	return max(0, n)
 }
 
 func waitOrDefault(d time.Duration) time.Duration {
@@ -221,7 +215,7 @@ func waitOrDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// overloadOrDefault keeps 0, whose meaning depends on the measured holding time.
+// overloadOrDefault keeps 0, which means no bound.
 func overloadOrDefault(d time.Duration) time.Duration {
 	if d < 0 {
 		return forever

@@ -79,7 +79,7 @@ func TestAdaptiveOptionsBounds(t *testing.T) {
 func TestAdaptiveOptionsDefaults(t *testing.T) {
 	const forever = time.Duration(math.MaxInt64)
 	def := limit.AdaptiveOptions{
-		Initial: 10, Min: 1, Max: 1000, Headroom: 0.1, MaxBaseline: 30 * time.Second, Queue: 1024,
+		Initial: 10, Min: 1, Max: 1000, Headroom: 0.1, MaxBaseline: 30 * time.Second,
 	}
 	with := func(change func(o *limit.AdaptiveOptions)) limit.AdaptiveOptions {
 		o := def
@@ -94,7 +94,7 @@ func TestAdaptiveOptionsDefaults(t *testing.T) {
 		{limit.AdaptiveOptions{Initial: 3}, with(func(o *limit.AdaptiveOptions) { o.Initial = 3 })},
 		{limit.AdaptiveOptions{Headroom: -1}, with(func(o *limit.AdaptiveOptions) { o.Headroom = 0 })},
 		{limit.AdaptiveOptions{MaxBaseline: -1}, with(func(o *limit.AdaptiveOptions) { o.MaxBaseline = 0 })},
-		{limit.AdaptiveOptions{Queue: -1}, with(func(o *limit.AdaptiveOptions) { o.Queue = 0 })},
+		{limit.AdaptiveOptions{Queue: -1}, with(func(o *limit.AdaptiveOptions) { o.Queue = -1 })},
 		{limit.AdaptiveOptions{MaxWait: -1}, with(func(o *limit.AdaptiveOptions) { o.MaxWait = forever })},
 		{limit.AdaptiveOptions{OverloadAfter: -1}, with(func(o *limit.AdaptiveOptions) { o.OverloadAfter = forever })},
 		{limit.AdaptiveOptions{Name: "db", DryRun: true}, with(func(o *limit.AdaptiveOptions) { o.Name, o.DryRun = "db", true })},

@@ -9,15 +9,14 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-func TestB4NewestFirstOnceTheQueueStandsForOverloadAfter(t *testing.T) {
+func TestB4NewestFirstOnceTheOldestHasWaitedForOverloadAfter(t *testing.T) {
 	for _, tt := range []struct {
 		after, standing time.Duration
 		newest          bool
 	}{
 		{time.Second, time.Second, false},
 		{time.Second, time.Second + 1, true},
-		{0, 100 * time.Millisecond, false}, // the default, with nothing measured
-		{0, 100*time.Millisecond + 1, true},
+		{0, 1000 * time.Hour, false}, // without a bound
 		{1, 2, true},
 		{-1, 1000 * time.Hour, false},
 	} {
@@ -27,7 +26,7 @@ func TestB4NewestFirstOnceTheQueueStandsForOverloadAfter(t *testing.T) {
 				p := admitted(t, l, t.Context())
 				oldest := start(l, t.Context())
 				time.Sleep(tt.standing - 1)
-				newest := start(l, t.Context()) // the age of the queue counts, not of this caller
+				newest := start(l, t.Context())
 				time.Sleep(time.Nanosecond)
 				if s := statsOf(l); s.Overloaded != tt.newest {
 					t.Errorf("Overloaded = %t; want %t", s.Overloaded, tt.newest)
@@ -42,34 +41,6 @@ func TestB4NewestFirstOnceTheQueueStandsForOverloadAfter(t *testing.T) {
 				p.Release(limit.Unused)
 				second.got(t, tt.standing+1-took).Release(limit.Unused)
 			})
-		})
-	}
-}
-
-// The default is twice the mean time for which a permit is held, if that is
-// longer than 100 ms.
-func TestB4OverloadAfterDefaultFollowsTheHoldingTime(t *testing.T) {
-	for _, tt := range []struct{ held, want time.Duration }{
-		{50 * time.Millisecond, 100 * time.Millisecond},
-		{51 * time.Millisecond, 102 * time.Millisecond},
-		{3 * time.Second, 6 * time.Second},
-	} {
-		eachQueued(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: -1}, func(t *testing.T, l queued) {
-			held(t, l, tt.held)
-			p := admitted(t, l, t.Context())
-			w := start(l, t.Context())
-			for _, over := range []bool{false, true} {
-				if over {
-					time.Sleep(time.Nanosecond)
-				} else {
-					time.Sleep(tt.want)
-				}
-				if got := statsOf(l).Overloaded; got != over {
-					t.Errorf("held %v: Overloaded = %t; want %t from %v on", tt.held, got, over, tt.want+1)
-				}
-			}
-			p.Release(limit.Unused)
-			w.got(t, tt.want+1).Release(limit.Unused)
 		})
 	}
 }
@@ -209,23 +180,23 @@ func TestB4OverloadedFullQueueGivesThePlaceOfTheOldestOfTheLowestClass(t *testin
 	})
 }
 
-// In a queue of one, a newcomer that displaces the only waiter does not end the
-// overload.
-func TestB4OverloadGoesOnWhereOnePlaceChangesHands(t *testing.T) {
+// In a queue of one, the newcomer that displaces the oldest caller has its place for as long.
+func TestB4OverloadEndsWithTheCallerThatWaitedTooLong(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Name: "db", Limit: 1, Queue: 1, OverloadAfter: time.Second}, func(t *testing.T, l queued) {
 		p := admitted(t, l, t.Context())
 		w := start(l, t.Context())
 		_, err := l.Acquire(t.Context())
 		refused(t, err, limit.QueueFull)
-		time.Sleep(time.Second + 1)
-		took := time.Second + 1
 		for range 3 {
+			time.Sleep(time.Second + 1)
 			next := start(l, t.Context())
-			w.displaced(t, took, time.Second)
-			w, took = next, 0
+			w.displaced(t, time.Second+1, time.Second)
+			_, err := l.Acquire(t.Context())
+			refused(t, err, limit.QueueFull)
+			w = next
 		}
-		p.Release(limit.Success)
-		w.got(t, 0).Release(limit.Success)
+		p.Release(limit.Unused)
+		w.got(t, 0).Release(limit.Unused)
 	})
 }
 
@@ -248,8 +219,8 @@ func TestB4BudgetInTimeDisplacesToo(t *testing.T) {
 		p.Release(limit.Unused)
 		p = normal.got(t, time.Second+1)
 		p.Release(limit.Unused)
+		low3.got(t, 0).Release(limit.Unused) // it has not waited for OverloadAfter
 		low4.got(t, 0).Release(limit.Unused)
-		low3.got(t, 0).Release(limit.Unused)
 	})
 }
 

@@ -156,15 +156,15 @@ func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants
 // callers. c.mu must be held.
 func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	held := now - s.since
-	if o != Unused {
-		c.drain.observe(held)
-	}
 	c.inUse -= s.units
 	if c.tuner != nil {
 		for range s.units {
 			c.tuner.ended(now, held, s.stood, o)
 		}
 		c.limit = c.tuner.limit
+	}
+	if o != Unused {
+		c.drain.observe(held, c.limit)
 	}
 	c.letInLocked(now, g)
 }
@@ -181,11 +181,15 @@ func (c *pool) fitsLocked(n, spare int) bool {
 // returned and when the first waiter changes. c.mu must be held.
 func (c *pool) letInLocked(now time.Duration, g *grants) {
 	for c.q.n > 0 {
-		w := c.q.next(c.overloadedLocked(now))
+		late := c.lateLocked(now)
+		w := c.q.next(late)
 		if !c.fitsLocked(w.units, 0) {
 			return
 		}
 		c.q.remove(w)
+		if !late[w.class] {
+			c.patience.granted(w, now, c.drain.held)
+		}
 		c.admitted++
 		c.waited++
 		g.add(w, c.takeLocked(now, w.units, w.counted))

@@ -20,9 +20,9 @@ type pool struct {
 	epoch time.Time // zero of the instants below
 
 	mu        sync.Mutex
-	places    int           // guarded by mu; in the queue
+	places    int           // guarded by mu; in the queue; 0 for the default, negative for none
 	maxWait   time.Duration // guarded by mu; forever if unbounded, 0 for a share of the tuner's base
-	overAfter time.Duration // guarded by mu; how long a queue may be nonempty before it counts as overload; forever for never, 0 for the default
+	overAfter time.Duration // guarded by mu; how long a caller may wait before its class counts as late, 0 without a bound; forever: no class is late
 	reserve   int           // guarded by mu; negative: a tenth of the limit
 
 	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked and update, and nowhere else
@@ -30,7 +30,7 @@ type pool struct {
 	slots    []slot        // guarded by mu; one per permit, as many as were ever in use at once
 	free     []uint32      // guarded by mu; the slots that hold no permit
 	q        classes       // guarded by mu
-	standing time.Duration // guarded by mu; since when the queue has not been empty
+	patience patience      // guarded by mu
 	drain    drain         // guarded by mu
 	lastOut  time.Duration // guarded by mu; when a permit was last issued
 	tuner    *tuner        // guarded by mu; nil for a fixed limit
@@ -115,11 +115,16 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 		c.mu.Unlock()
 		return Permit{}, e
 	}
+	budget := c.budgetLocked()
 	w := &waiter{ready: make(chan struct{}), units: n, counted: counted}
-	g := c.joinLocked(w, r.class, victim, now)
+	w.joined, w.deadline, w.until = now, later(now, r.left), later(now, budget)
+	var g grants
+	if victim != nil {
+		c.expelLocked(victim, Displaced, now, &g)
+	}
+	c.q.push(w, r.class)
 	c.q.move(w, r.place.set(c, w))
 	c.letInLocked(now, &g) // w may now be first, and fit where the previous first waiter does not
-	budget := c.budgetLocked()
 	c.mu.Unlock()
 	g.wake()
 	if n == 1 && r.place != nil && r.place.call != nil {
@@ -127,20 +132,6 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 		defer r.place.call.Unqueue()
 	}
 	return c.await(ctx, w, r.left, budget)
-}
-
-// joinLocked puts w into the queue, and displaces victim if that is not nil. The
-// caller wakes g. The queue counts as nonempty throughout, even if victim was the
-// only waiter. c.mu must be held.
-func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duration) (g grants) {
-	if c.q.n == 0 {
-		c.standing = now
-	}
-	if victim != nil {
-		c.expelLocked(victim, Displaced, now, &g)
-	}
-	c.q.push(w, class)
-	return g
 }
 
 // roomLocked reports whether r can be admitted at once. c.mu must be held.
@@ -175,8 +166,8 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 	if r.background {
 		return NoSpare, nil
 	}
-	over := c.overloadedLocked(now)
-	queued, work, ahead := c.q.n, c.q.units, c.q.ahead(r.class, over)
+	late := c.lateLocked(now)
+	queued, work, ahead := c.q.n, c.q.units, c.q.ahead(r.class, late)
 	if c.dry {
 		// The queue is empty: the callers that would be in it are in progress.
 		queued = max(0, c.inUse-c.limit)
@@ -185,8 +176,8 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 	if c.tuner != nil && c.maxWait < forever {
 		work += c.tuner.beyond(now)
 	}
-	if queued >= c.places || c.waitLocked(work, now) > c.budgetLocked() {
-		if victim = c.q.last(r.class, over); victim == nil {
+	if queued >= c.placesLocked(now) || c.waitLocked(work, now) > c.budgetLocked() {
+		if victim = c.q.last(r.class, late); victim == nil {
 			return QueueFull, nil
 		}
 	}
@@ -197,17 +188,15 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 	return 0, victim
 }
 
-// overloadedLocked reports whether the queue has been nonempty for so long that its
-// newest callers are served first. c.mu must be held.
-func (c *pool) overloadedLocked(now time.Duration) bool {
-	if c.q.n == 0 {
-		return false
+// placesLocked returns how many callers may wait. c.mu must be held.
+func (c *pool) placesLocked(now time.Duration) int {
+	switch {
+	case c.places != 0:
+		return max(0, c.places)
+	case c.drain.unknown(now - c.lastOut):
+		return leastQueue
 	}
-	after := c.overAfter
-	if after == 0 {
-		after = max(defaultOverloadAfter, nanoseconds(2*c.drain.held))
-	}
-	return now-c.standing > after
+	return mostQueue
 }
 
 // budgetLocked returns how much work, as time, the queue may hold. c.mu must be held.
@@ -299,6 +288,9 @@ func (c *pool) leave(w *waiter) {
 	case w.refused != 0:
 		c.refused[w.refused]--
 	default:
+		if w.deadline == forever {
+			c.patience.left(now-w.joined, now-c.q.of[w.class].head.joined)
+		}
 		c.q.remove(w)
 		c.letInLocked(now, &g)
 	}
@@ -346,7 +338,7 @@ func (c *pool) waitFor(w *waiter) (time.Duration, bool) {
 	if !w.queued {
 		return 0, false
 	}
-	return c.waitLocked(c.q.before(w, c.overloadedLocked(now))+w.units-1, now), true
+	return c.waitLocked(c.q.before(w, c.lateLocked(now))+w.units-1, now), true
 }
 
 // joinAt implements queuer.
@@ -359,12 +351,12 @@ func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
 	if !w.queued {
 		return nil
 	}
-	over := c.overloadedLocked(now)
+	late := c.lateLocked(now)
 	var ahead int
 	if class > w.class {
-		ahead = c.q.ahead(class, over)
+		ahead = c.q.ahead(class, late)
 	} else {
-		ahead = c.q.before(w, over)
+		ahead = c.q.before(w, late)
 	}
 	if c.waitLocked(ahead+w.units-1, now) >= left {
 		return &Error{Limiter: c.name, Reason: WaitTooLong, RetryAfter: c.refuseLocked(WaitTooLong, now)}

@@ -22,6 +22,9 @@ type waiter struct {
 	units      int                // requested, 1 or more
 	counted    bool               // of a pool, by AcquireN: the permit can be settled
 	counter    *counter           // of a RateLimiter, by AcquireN
+	joined     time.Duration      // of a pool, as the two below: when it joined the queue
+	deadline   time.Duration      // of its context; forever without one
+	until      time.Duration      // when MaxWait ends
 	class      int                // in classes
 	since      [classCount]uint64 // in classes: its turn in each class up to class
 	loan       bool               // granted by another caller, not by the limiter

@@ -32,8 +32,8 @@ type ConcurrencyStats struct {
 	// Wait is how long a newcomer at the end of the queue would wait, at the
 	// measured drain rate. It is 0 if a permit is free.
 	Wait time.Duration
-	// Overloaded is true if the queue has not been empty for longer than
-	// OverloadAfter: its newest callers are then served first.
+	// Overloaded is true if waiting does not end in time in a class of the queue:
+	// its newest callers are then served first.
 	Overloaded bool
 }
 
@@ -56,7 +56,7 @@ func (c *pool) statsLocked() ConcurrencyStats {
 		Left:       c.left,
 		Refused:    c.refused,
 		Held:       nanoseconds(c.drain.held),
-		Overloaded: c.overloadedLocked(now),
+		Overloaded: c.lateLocked(now).any(),
 	}
 	if c.inUse >= c.limit {
 		s.Wait = c.waitLocked(c.q.units, now)

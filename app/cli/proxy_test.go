@@ -54,8 +54,8 @@ routes:
              http://127.0.0.1:8081                                                  HTTP/1.1, behind the PROXY protocol
   admin      http://127.0.0.1:9090                                                  this machine only
   console    http://127.0.0.1:9090/console/                                         keys are digests
-  upstreams  shop: http://10.0.0.1:3000, http://10.0.0.2:3000 and 2 more            1 call at once, 1024 may wait
-             reports: http://10.0.0.9:3000                                          256 calls at once, 1024 may wait
+  upstreams  shop: http://10.0.0.1:3000, http://10.0.0.2:3000 and 2 more            1 call at once, others wait
+             reports: http://10.0.0.9:3000                                          256 calls at once, others wait
   routes     reports: GET,HEAD reports.example/daily → reports                      coalesces, caches
              rest: / → shop                                                         observes
   sharing    reports: where a response states no lifetime, clients at different addresses do not share its call; coalesce: any_client lets them

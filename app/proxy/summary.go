@@ -217,16 +217,18 @@ func servers(u gateway.Upstream) string {
 
 // calls describes how many concurrent calls an upstream gets.
 func calls(u gateway.Upstream) string {
-	n, queue := cmp.Or(u.Concurrency, 256), cmp.Or(u.Queue, 1024)
+	n := cmp.Or(u.Concurrency, 256)
 	switch {
 	case n < 0:
 		return "any number of calls at once"
 	case u.Adaptive:
 		return fmt.Sprintf("up to %d calls at once, by latency", n)
-	case queue < 0:
+	case u.Queue == 0:
+		return fmt.Sprintf("%s at once, others wait", counted(n, "call", "calls"))
+	case u.Queue < 0:
 		return fmt.Sprintf("%s at once, none waits", counted(n, "call", "calls"))
 	default:
-		return fmt.Sprintf("%s at once, %d may wait", counted(n, "call", "calls"), queue)
+		return fmt.Sprintf("%s at once, %d may wait", counted(n, "call", "calls"), u.Queue)
 	}
 }
 

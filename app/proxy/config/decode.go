@@ -141,7 +141,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 		if f == nil {
 			at.node = e.key
 			d.hide(e.value)
-			wrong := d.unknown(name, fields)
+			wrong := d.unknown(p.path, name, fields)
 			d.mean(p.path, wrong.suggestion)
 			if i := strings.IndexAny(start(name), ":="); i > 0 {
 				d.mean(p.path, name[:i])
@@ -164,11 +164,11 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 }
 
 // unknown calls unknownField, which is slow, only for faults that are shown.
-func (d *decoder) unknown(name string, fields []*field) *mistake {
+func (d *decoder) unknown(path, name string, fields []*field) *mistake {
 	if len(d.faults) > MaxFaults {
 		return &mistake{problem: "unknown field"}
 	}
-	return unknownField(name, fields)
+	return unknownField(path, name, fields)
 }
 
 func join(path, name string) string {

@@ -31,7 +31,7 @@ var forms = map[string]form{
 	"prefix":  {"path or =path", checkPrefix},
 	"method":  {"method", checkMethod},
 	"field":   {"header name", checkField},
-	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
+	"token":   {"cookie name", checkCookieName},
 	"cookie":  {"cookie name or *", checkCookie},
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, starting with a letter")},
 	"param":   {"parameter name or name*", checkParam},
@@ -65,17 +65,25 @@ var forms = map[string]form{
 	"condition":  {"JSON pointer = values", checkCondition},
 }
 
-// checkField rejects patterns: a star is allowed in a token, but no list of names matches
-// by it except those that say so.
-func checkField(text string) *mistake {
-	switch {
-	case !token.MatchString(text):
-		return &mistake{problem: "must be the name of a header field"}
-	case strings.Contains(text, "*"):
-		return &mistake{problem: "must be the whole name of a header field: only cache.unkeyed_headers takes patterns"}
+// whole is a check of names. It rejects patterns: a star is allowed in a token, but no list of
+// names matches by it except those that say so.
+func whole(what, patterns string) func(text string) *mistake {
+	return func(text string) *mistake {
+		switch {
+		case !token.MatchString(text):
+			return &mistake{problem: "must be the name of a " + what}
+		case strings.Contains(text, "*"):
+			return &mistake{problem: "must be the whole name of a " + what + ": " + patterns}
+		}
+		return nil
 	}
-	return nil
 }
+
+var (
+	checkField      = whole("header field", "only cache.unkeyed_headers takes patterns")
+	checkCookieName = whole("cookie", "no list of cookies takes patterns; ignore_cookies: [\"*\"] means all")
+	checkMethodName      = whole("method", "no list of methods takes patterns; without methods, all match")
+)
 
 func checkIgnoredField(text string) *mistake {
 	if text == "*" {
@@ -356,6 +364,9 @@ func checkMethod(text string) *mistake {
 	if !token.MatchString(text) {
 		return m
 	}
+	if strings.Contains(text, "*") {
+		return checkMethodName(text)
+	}
 	if upper := strings.ToUpper(text); upper != text {
 		m.suggestion = upper
 		return m
@@ -374,16 +385,18 @@ func checkRouteName(text string) *mistake {
 }
 
 func checkCookie(text string) *mistake {
-	if token.MatchString(text) { // * is a token
+	if text == "*" {
 		return nil
 	}
-	return &mistake{problem: "must be the name of a cookie, or *"}
+	return checkCookieName(text)
 }
 
 func checkPrincipal(text string) *mistake {
-	name := strings.TrimPrefix(text, "cookie:")
-	if token.MatchString(name) {
-		return nil
+	if name, cookie := strings.CutPrefix(text, "cookie:"); cookie {
+		return checkCookieName(name)
+	}
+	if token.MatchString(text) {
+		return checkField(text)
 	}
 	return &mistake{problem: "must be the name of a header field, or cookie:NAME"}
 }

@@ -39,7 +39,7 @@ func TestThreeFlagsAreEnough(t *testing.T) {
 		{"rate", r.Rate == nil, true},
 		{"route's cap", r.Concurrency, 0},
 		{"cap", u.Concurrency, 256},
-		{"queue", u.Queue, 1024},
+		{"queue", u.Queue, 0},
 		{"queue wait", u.QueueWait, 10 * time.Second},
 		{"attempts", u.Retry.Attempts, 1},
 		{"timeout", r.Timeout, 60 * time.Second},

@@ -40,6 +40,8 @@ func checkMedia(text string) *mistake {
 	switch {
 	case err != nil || strings.Count(kind, "/") != 1:
 		return &mistake{problem: want + ", such as application/json"}
+	case strings.Contains(kind, "*"):
+		return &mistake{problem: "must be a whole media type, such as application/json: no list of types takes patterns"}
 	case kind != text || len(params) > 0:
 		return &mistake{want, kind}
 	}

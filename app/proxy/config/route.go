@@ -22,8 +22,9 @@ type Route struct {
 	Observe bool   `yaml:"observe" default:"false" gw:"Observe" help:"Observe mode for this route: nothing is shared, stored or rejected; weir counts what would have been."`
 
 	Concurrency Count         `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Limit on concurrent calls of this route, in addition to the upstream's."`
-	Queue       Count         `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency."`
+	Queue       Count         `yaml:"queue,omitempty" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for this route's concurrency. By default as many as are served within queue_wait, at most 16384, and 4096 while no call has ended."`
 	QueueWait   Duration      `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait."`
+	Overload    Duration      `yaml:"overload_after,omitempty" min:"1ms" max:"1h" none:"-1" gw:"OverloadAfter" help:"How long the oldest request may wait before the newest are served first. Without it they are only while waiting does not end in time: after queue_wait, after the deadline, or when clients leave. With none, they never are."`
 	Cost        Cost          `yaml:"cost" gw:"Cost" help:"Replaces the upstream's cost, if something is set."`
 	Budget      *Budget       `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what the route's calls cost together, in addition to the upstream's budget."`
 	Client      *ClientBudget `yaml:"client_budget,omitempty" gw:"ClientBudget" help:"Limit on what the calls for each client cost, before these. The client whose request starts a call pays; hits, shared calls and refreshes cost clients nothing."`

@@ -89,15 +89,32 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// sections returns the sections in which a field of that name exists.
-func sections(name string) []string {
+// sections returns the sections in which a field of that name exists, as far as one can be
+// meant in the section at from.
+func sections(from, name string) []string {
 	var found []string
 	eachField(root, "", func(path string, f *field) {
-		if f.name == name {
-			found = append(found, strings.TrimSuffix(strings.TrimSuffix(path, name), "."))
+		if at := parent(path); f.name == name && related(from, at) {
+			found = append(found, at)
 		}
 	})
 	return found
+}
+
+// related reports whether what was written in the section at from can be meant for the one at
+// to: one of them is the whole file, they are parts of one section, or of a route and its
+// upstream, or they have one name. A field of another section that happens to have the name
+// is something else.
+func related(from, to string) bool {
+	first := func(path string) string {
+		top, _, _ := strings.Cut(path, ".")
+		if top == "upstreams[]" {
+			return "routes[]"
+		}
+		return top
+	}
+	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+	return from == "" || to == "" || first(from) == first(to) || last(from) == last(to)
 }
 
 // rightForms shows sections and lists in their most common form.
@@ -147,8 +164,9 @@ func eachField(fields []*field, prefix string, visit func(path string, f *field)
 	}
 }
 
-// unknownField suggests what an unknown field was probably meant to be.
-func unknownField(name string, fields []*field) *mistake {
+// unknownField suggests what an unknown field, written in the section at path, was probably
+// meant to be.
+func unknownField(path, name string, fields []*field) *mistake {
 	name = start(name)
 	var names []string
 	for _, f := range fields {
@@ -161,7 +179,7 @@ func unknownField(name string, fields []*field) *mistake {
 		return &mistake{"unknown field", near} // fields that are valid here take precedence over those elsewhere
 	}
 	for _, candidate := range []string{name, strings.ToLower(name), strings.ReplaceAll(name, "-", "_")} {
-		if at := sections(candidate); len(at) > 0 {
+		if at := sections(inBrackets.ReplaceAllString(path, "[]"), candidate); len(at) > 0 {
 			return &mistake{problem: "unknown field here; " + candidate + " belongs " + places(at)}
 		}
 	}

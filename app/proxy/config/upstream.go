@@ -8,8 +8,9 @@ type Upstream struct {
 	BasePath    string       `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
 	Concurrency Count        `yaml:"concurrency" default:"256" min:"1" max:"1000000" none:"-1" gw:"Concurrency" help:"Limit on concurrent calls over all servers. With adaptive it is the upper bound, at most 10000."`
 	Adaptive    bool         `yaml:"adaptive" default:"false" gw:"Adaptive" help:"Finds the limit from the measured latency."`
-	Queue       Count        `yaml:"queue" default:"1024" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. With none, requests beyond the limit get 503 at once."`
+	Queue       Count        `yaml:"queue,omitempty" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. By default as many as are served within queue_wait, at most 16384, and 4096 while no call has ended. With none, requests beyond the limit get 503 at once."`
 	QueueWait   Duration     `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
+	Overload    Duration     `yaml:"overload_after,omitempty" min:"1ms" max:"1h" none:"-1" gw:"OverloadAfter" help:"How long the oldest request may wait before the newest are served first. Without it they are only while waiting does not end in time: after queue_wait, after the deadline, or when clients leave. With none, they never are."`
 	Streams     int          `yaml:"streams" default:"1024" min:"1" max:"1000000" gw:"Streams" help:"Limit on concurrent upgrades (WebSocket) and event streams, which are counted separately from calls."`
 	Cost        Cost         `yaml:"cost" gw:"Cost" help:"What a call costs, in units such as tokens: an estimate, and where the response states the cost. The estimate is units, the body and field together, at least 1."`
 	Budget      *Budget      `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what calls cost together. Without it, cost is counted and not limited."`

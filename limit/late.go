@@ -1,0 +1,86 @@
+package limit
+
+import "time"
+
+// lateLocked returns the classes in which waiting does not end in time: served first come,
+// first served, the oldest caller would get its permit after MaxWait, or too late to be of
+// use, as for most of those before it. A queue that stands is not late as long as each
+// caller in it is served in time. c.mu must be held.
+func (c *pool) lateLocked(now time.Duration) (l late) {
+	if c.overAfter == forever || c.q.n == 0 {
+		return l
+	}
+	for i := range c.q.of {
+		w := c.q.of[i].head
+		if w == nil {
+			continue
+		}
+		turn := later(now, c.waitLocked(c.q.above(i)+w.units-1, now))
+		l[i] = c.overAfter > 0 && now-w.joined > c.overAfter || turn > w.until ||
+			c.patience.short() && later(turn, nanoseconds(c.drain.held)) > c.patience.end(w)
+	}
+	return l
+}
+
+// later returns t+d, or forever.
+func later(t, d time.Duration) time.Duration {
+	if d >= forever-t {
+		return forever
+	}
+	return t + d
+}
+
+// A patience tells whether permits come too late to be of use: because little is left
+// until the caller's deadline, or because callers without a deadline, such as those of HTTP,
+// leave as old as those that get a permit.
+//
+// Some callers always leave early, from anywhere in the queue, or have a deadline that is
+// too short for a call. So it is the share of the last few callers that counts, and of those
+// that leave only the oldest.
+type patience struct {
+	late float64       // the share, of the last few callers
+	age  time.Duration // of the last caller without a deadline that left as one of the oldest
+}
+
+// patienceWindow is roughly how many callers the share covers.
+const patienceWindow = 8
+
+// short reports whether most of the last callers waited too long.
+func (p *patience) short() bool { return p.late > 0.5 }
+
+// end returns when the call of w is of no more use.
+func (p *patience) end(w *waiter) time.Duration {
+	if w.deadline == forever && p.age > 0 {
+		return later(w.joined, p.age)
+	}
+	return w.deadline
+}
+
+// granted records that w, as the oldest caller of its class, gets a permit now, for a call
+// that takes held.
+func (p *patience) granted(w *waiter, now time.Duration, held float64) {
+	switch {
+	case w.deadline < forever:
+		p.count(float64(w.deadline-now) < held)
+	case now-w.joined > p.age:
+		p.count(false)
+	}
+}
+
+// left records that a caller without a deadline left after age, when the oldest caller of
+// its class had waited for oldest.
+func (p *patience) left(age, oldest time.Duration) {
+	late := age >= oldest-oldest/10
+	if late {
+		p.age = age
+	}
+	p.count(late)
+}
+
+func (p *patience) count(late bool) {
+	hit := 0.0
+	if late {
+		hit = 1
+	}
+	p.late += (hit - p.late) / patienceWindow
+}
