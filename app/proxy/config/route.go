@@ -66,7 +66,7 @@ type Read struct {
 // Cache configures what a route stores.
 type Cache struct {
 	Store        bool     `yaml:"store" default:"true" gw:"!NoStore" help:"With false nothing is stored. Requests still share calls in flight."`
-	TTL          Duration `yaml:"ttl" default:"none" min:"1ms" max:"8760h" none:"0" gw:"Cache.TTL" help:"Replaces the freshness that the origin states. Responses without any become storable, except those with no-store, private or no-cache. With none, the origin decides."`
+	TTL          Duration `yaml:"ttl" default:"none" min:"1ms" max:"8760h" none:"0" gw:"Cache.TTL" help:"Replaces the freshness that the origin states. Responses without any become storable, except those with no-store, private or no-cache. With none, the origin decides. A change applies to what is stored from then on; a purge applies it at once."`
 	ErrorTTL     Duration `yaml:"error_ttl" default:"10s" min:"1ms" max:"8760h" none:"-1" gw:"Cache.ErrorTTL" help:"Upper bound of ttl, and of the stale windows below, for responses with status 400 and above whose freshness the origin does not state. With none, the origin decides. It has no effect without ttl."`
 	Force        bool     `yaml:"force" default:"false" gw:"Cache.Force" help:"Applies ttl even to responses with no-store, private or no-cache. Responses with Set-Cookie or Vary: *, and requests with credentials, are still not stored."`
 	Heuristic    float64  `yaml:"heuristic" default:"0" min:"0" max:"1" gw:"Cache.Heuristic" help:"Share of the time since Last-Modified for which a response without explicit freshness is fresh (RFC 9111 section 4.2.2). 0 disables it."`
