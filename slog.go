@@ -12,8 +12,11 @@ import (
 // Warn, stale answers and skipped refreshes at Info, every other load, invalidations and evictions
 // at Debug. It logs neither keys nor values, since they may be secret; errors of the source are
 // logged unchanged. A nil logger is slog.Default.
+//
+// Of lines with the same message and Guard, ten per second are logged; the next one has the number
+// of the others as left_out. If the logger logs at Debug, all are.
 func SlogObserver(logger *slog.Logger) Observer {
-	return &slogObserver{logger: plain.Logger(logger)}
+	return &slogObserver{logger: plain.Sampled(plain.Logger(logger), "guard")}
 }
 
 type slogObserver struct {

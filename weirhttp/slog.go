@@ -14,8 +14,11 @@ import (
 // logged at Info, and all other calls at Debug. It logs methods, but neither URLs nor
 // header fields, because they may be secret; errors of the next handler are logged
 // unchanged. A nil logger means slog.Default.
+//
+// Of lines with the same message and route, ten per second are logged; the next one has the
+// number of the others as left_out. If the logger logs at Debug, all are.
 func SlogObserver(logger *slog.Logger) Observer {
-	return &slogObserver{logger: plain.Logger(logger)}
+	return &slogObserver{logger: plain.Sampled(plain.Logger(logger), "route")}
 }
 
 type slogObserver struct {

@@ -82,7 +82,7 @@ func whole(what, patterns string) func(text string) *mistake {
 var (
 	checkField      = whole("header field", "only cache.unkeyed_headers takes patterns")
 	checkCookieName = whole("cookie", "no list of cookies takes patterns; ignore_cookies: [\"*\"] means all")
-	checkMethodName      = whole("method", "no list of methods takes patterns; without methods, all match")
+	checkMethodName = whole("method", "no list of methods takes patterns; without methods, all match")
 )
 
 func checkIgnoredField(text string) *mistake {
