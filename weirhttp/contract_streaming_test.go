@@ -98,11 +98,17 @@ func TestH4_PastTheLimitJoiningCloses(t *testing.T) {
 	})
 }
 
+// Without memory to keep for it what it has not read, and without a validator to
+// continue from there, a laggard is reset.
 func TestH4_ALaggardIsResetAndASoleReaderHoldsTheOriginBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4 << 20
 		var sent int
-		s := open(t, h1, weirhttp.Options{MaxObject: 1000, Window: 128 << 10}, func(w http.ResponseWriter, _ *http.Request) {
+		cache, err := weirhttp.NewCache(weirhttp.MinCacheBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, h1, weirhttp.Options{Cache: cache, MaxObject: 1000, Window: 128 << 10}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Cache-Control", "max-age=600")
 			w.(http.Flusher).Flush()
 			time.Sleep(time.Second)

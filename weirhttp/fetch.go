@@ -153,7 +153,7 @@ func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
 func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
 
 // laggards is how long, in total, slow readers may hold back the others of a big
-// body.
+// body, once there is no memory to keep for them what they have not read.
 const laggards = 2 * time.Second
 
 // soleWindow is the window of a body with a single reader. The windows share memory
@@ -249,7 +249,8 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		}
 	}
 	t.body = stream.New(stream.Options{
-		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
+		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards,
+		Reserve: h.cache.store.Reserve, Grow: h.cache.store.ReserveSpare,
 	})
 	f.lookup.head(&t.resp, size, gone)
 	if first := t.sink.pending; t.gap == nil && len(first) > 0 && !oversize && t.body.Begin(first) {
