@@ -103,15 +103,15 @@ func (c *call) alone() bool {
 	if h.o.NoCoalescing || c.rounds >= maxRounds {
 		return true
 	}
-	hint := h.cache.hints.of(c.key)
-	if time.Now().Before(hint.soloUntil) {
+	hint, now := h.cache.hints.of(c.key), time.Now()
+	if now.Before(hint.soloUntil) || hint.large(c.q.Credentials, now) {
 		return true
 	}
 	admits := hint.admits | h.keyed
 	if c.stale != nil {
 		admits |= c.stale.Admits
 	}
-	if time.Now().Before(hint.deniesUntil) {
+	if now.Before(hint.deniesUntil) {
 		admits &^= hint.denies
 	}
 	return c.q.Credentials&^admits != 0

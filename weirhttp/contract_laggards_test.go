@@ -3,8 +3,11 @@ package weirhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,4 +170,54 @@ func TestH4_AClientAtTheMinimumRateDoesNotHoldUpOthers(t *testing.T) {
 		cancel(errEnough)
 		wg.Wait()
 	})
+}
+
+// A URL is remembered whose body was larger than MaxObject, with or without a declared
+// length. Its clients neither share a body nor wait for each other's headers, until one
+// of them gets a body that is small.
+func TestH7_AURLWithALargeBodyIsRemembered(t *testing.T) {
+	for _, declared := range []bool{false, true} {
+		t.Run(fmt.Sprint("declared=", declared), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				size := 100_000
+				s := open(t, h1, weirhttp.Options{MaxObject: 50_000}, func(w http.ResponseWriter, _ *http.Request) {
+					time.Sleep(slow)
+					if declared {
+						w.Header().Set("Content-Length", strconv.Itoa(size))
+					}
+					w.Header().Set("Cache-Control", "max-age=1")
+					w.(http.Flusher).Flush()
+					_, _ = w.Write(make([]byte, size))
+				})
+				wave := func(name string, calls int64, took time.Duration) {
+					t.Helper()
+					before := s.calls.Load()
+					for _, r := range s.together(5, s.same("/a")) {
+						if r.err != nil || len(r.body) != size || r.took > took {
+							t.Errorf("%s: %d bytes, %v after %v; want %d after %v", name, len(r.body), r.err, r.took, size, took)
+						}
+					}
+					if got := s.calls.Load() - before; got != calls {
+						t.Errorf("%s: %d calls; want %d", name, got, calls)
+					}
+				}
+				if declared {
+					wave("first", 5, 2*slow)
+				} else {
+					wave("first", 1, slow)
+				}
+				for i := range 20 { // for longer than Relearn
+					wave(fmt.Sprint("wave ", i), 5, slow)
+					time.Sleep(time.Second)
+				}
+				if r := s.get("/a"); !strings.Contains(r.header.Get("Cache-Status"), `detail="too big"`) {
+					t.Errorf("Cache-Status = %q; want the detail: too big", r.header.Get("Cache-Status"))
+				}
+				size = 1000
+				wave("small", 5, slow)
+				time.Sleep(2 * time.Second)
+				wave("small again", 1, slow)
+			})
+		})
+	}
 }

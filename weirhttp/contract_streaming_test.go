@@ -87,9 +87,9 @@ func TestH4_PastTheLimitJoiningCloses(t *testing.T) {
 			for _, r := range append(early, late...) {
 				r.want(t, 200, strings.Repeat("\x00", 5000))
 			}
-			s.wantCalls(2) // late requests share another call
+			s.wantCalls(6) // late requests have separate calls: the URL is remembered
 			s.get("/a")
-			s.wantCalls(3) // and neither was stored
+			s.wantCalls(7) // and none was stored
 			synctest.Wait()
 			if got := s.handler.Stats().InFlight; got != 0 {
 				t.Errorf("InFlight = %d; want 0", got)

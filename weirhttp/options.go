@@ -102,8 +102,9 @@ type Options struct {
 	RefreshAhead float64
 	// RefreshHits is how many hits make a response hot. 0 means 2.
 	RefreshHits int
-	// Relearn is how long a key is remembered whose responses cannot be shared. Until
-	// then its requests do not wait for each other. 0 means 10 s.
+	// Relearn is how long a key is remembered whose responses cannot be shared, or are
+	// larger than MaxObject. Until then its requests do not wait for each other. 0 means
+	// 10 s.
 	Relearn time.Duration
 
 	// Cooling is how long a failed call (no response, or 500, 502, 503 or 504) is

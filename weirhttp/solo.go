@@ -36,6 +36,7 @@ type solo struct {
 	resp    rfc9111.Response
 	header  http.Header
 	copied  *stream.Body // nil if it is not to be stored
+	large   bool         // the body is larger than Options.MaxObject
 	events  *events      // as in a fetch
 	// streaming: the response has no end, and is counted.
 	streaming bool
@@ -189,8 +190,13 @@ func (s *solo) head(status int, header http.Header, length int64) {
 
 // keep decides whether the response is copied on the way.
 func (s *solo) keep(header http.Header, length int64) {
-	o := &s.c.h.o
-	if s.write == nil || !s.resp.Storable || s.sink.fin || !s.c.gets() || length > o.MaxObject {
+	c, o := s.c, &s.c.h.o
+	if s.write == nil || !s.resp.Storable || s.sink.fin || !c.gets() {
+		return
+	}
+	// If it is expected to be too large, a copy would only take memory from others.
+	if length > o.MaxObject || length < 0 && c.h.cache.hints.of(c.key).large(c.q.Credentials, time.Now()) {
+		s.resp.Reason = detailLarge
 		return
 	}
 	if s.part != nil {
@@ -208,6 +214,10 @@ func (s *solo) data(p []byte) error {
 		return nil
 	}
 	s.events.takes(p)
+	if !s.large && s.sink.written > s.c.h.o.MaxObject {
+		s.large = true
+		s.measured()
+	}
 	if s.copied != nil {
 		if _, err := s.copied.Write(s.ctx, p); err != nil {
 			s.forget() // over the limit
@@ -248,6 +258,14 @@ func (s *solo) flush() {
 	}
 }
 
+// measured records whether the body, or what has arrived of it, is larger than
+// Options.MaxObject.
+func (s *solo) measured() {
+	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional {
+		c.h.cache.hints.measured(c.key, &s.resp, c.q.Credentials, s.large, time.Now(), c.h.o.Relearn)
+	}
+}
+
 func (s *solo) forget() {
 	s.copied.Finish(nil, errBroken)
 	s.copied.Release()
@@ -285,6 +303,9 @@ func (s *solo) finish(err error) {
 		}
 	}
 	copyTrailers(c.w, s.sink.fixed, s.sink.trailers())
+	if !s.large {
+		s.measured()
+	}
 	if s.copied == nil {
 		return
 	}
