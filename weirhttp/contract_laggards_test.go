@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -217,6 +218,190 @@ func TestH7_AURLWithALargeBodyIsRemembered(t *testing.T) {
 				wave("small", 5, slow)
 				time.Sleep(2 * time.Second)
 				wave("small again", 1, slow)
+			})
+		})
+	}
+}
+
+// laggingOptions have memory for what the window holds, and little for slow clients.
+func laggingOptions(t *testing.T) weirhttp.Options {
+	t.Helper()
+	cache, err := weirhttp.NewCache(weirhttp.MinCacheBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weirhttp.Options{Cache: cache, MaxObject: 64 << 10, Window: 64 << 10}
+}
+
+// lags has a fast and a slow client download /a at the same time.
+func (s *site) lags(fields ...string) (fast, slow download) {
+	all := s.downloads([]int{100_000_000 / downScale, 3_000_000 / downScale}, "/a", fields...)
+	return all[0], all[1]
+}
+
+// Without memory for what it has not read, a client that falls behind continues through
+// a separate call for the rest.
+func TestH4_AClientThatFallsBehindContinuesWithASeparateCall(t *testing.T) {
+	modified := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).Format(http.TimeFormat)
+	for _, test := range []struct {
+		name             string
+		validator, value string
+		ranges           bool
+	}{
+		{"a range", "Etag", `"1"`, true},
+		{"a range by date", "Last-Modified", modified, true},
+		{"the whole body, if there are no ranges", "Etag", `"1"`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, h1, laggingOptions(t), func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Cache-Control", "max-age=600")
+					w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
+					w.Header().Set(test.validator, test.value)
+					body := downBody
+					if from, ok := wantsRest(t, r, test.value); ok && test.ranges {
+						w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(body)-1, len(body)))
+						w.WriteHeader(http.StatusPartialContent)
+						body = body[from:]
+					}
+					paced(w, r, body, downOrigin)
+				})
+				fast, slow := s.lags()
+				fast.want(t, "the fast client", downBody)
+				slow.want(t, "the slow client", downBody)
+				s.wantCalls(2)
+				synctest.Wait()
+				if got := s.handler.Stats(); got.Lagged != 0 || got.InFlight != 0 || got.Broken != 0 || got.Joined != 1 || got.Missed != 1 {
+					t.Errorf("Lagged, InFlight, Broken, Joined, Missed = %d, %d, %d, %d, %d; want 0, 0, 0, 1, 1",
+						got.Lagged, got.InFlight, got.Broken, got.Joined, got.Missed)
+				}
+			})
+		})
+	}
+}
+
+// wantsRest returns where the range begins that r asks for, if it asks for one.
+func wantsRest(t *testing.T, r *http.Request, validator string) (from int, ok bool) {
+	value := r.Header.Get("Range")
+	if value == "" {
+		return 0, false
+	}
+	if _, err := fmt.Sscanf(value, "bytes=%d-", &from); err != nil || r.Header.Get("If-Range") != validator {
+		t.Errorf("Range %q, If-Range %q; want one with If-Range %q", value, r.Header.Get("If-Range"), validator)
+	}
+	return from, true
+}
+
+// A body is never continued with bytes that may belong to another one. Then the client
+// that fell behind is cut off, and the others get everything.
+func TestH5_NoBodyIsContinuedWithAnother(t *testing.T) {
+	part := func(w http.ResponseWriter, from, to, total int, tag string) {
+		w.Header().Set("Etag", tag)
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to, total))
+		w.WriteHeader(http.StatusPartialContent)
+		if to < len(downBody) {
+			_, _ = w.Write(downBody[from : to+1])
+		}
+	}
+	last := len(downBody) - 1
+	for _, test := range []struct {
+		name   string
+		fields []string // of the requests
+		tag    string   // of the shared response
+		calls  int64
+		rest   func(w http.ResponseWriter, from int)
+	}{
+		{"no validator", nil, "", 1, nil},
+		{"a weak one", nil, `W/"1"`, 1, nil},
+		{"a signature that may cover the range", []string{"X-Signature", "abc"}, `"1"`, 1, nil},
+		{"another version", nil, `"1"`, 2, func(w http.ResponseWriter, _ int) {
+			w.Header().Set("Etag", `"2"`)
+			_, _ = w.Write(downBody)
+		}},
+		{"a part of another version", nil, `"1"`, 2, func(w http.ResponseWriter, from int) { part(w, from, last, last+1, `"2"`) }},
+		{"a part without its validator", nil, `"1"`, 2, func(w http.ResponseWriter, from int) {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, last, last+1))
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(downBody[from:])
+		}},
+		{"another part", nil, `"1"`, 2, func(w http.ResponseWriter, from int) { part(w, from+1, last, last+1, `"1"`) }},
+		{"a shorter part", nil, `"1"`, 2, func(w http.ResponseWriter, from int) { part(w, from, last-1, last+1, `"1"`) }},
+		{"a coded body", nil, `"1"`, 2, func(w http.ResponseWriter, from int) {
+			w.Header().Set("Content-Encoding", "gzip")
+			part(w, from, last, last+1, `"1"`)
+		}},
+		{"the whole body, with fewer bytes", nil, `"1"`, 2, func(w http.ResponseWriter, from int) {
+			w.Header().Set("Etag", `"1"`)
+			_, _ = w.Write(downBody[:from/2])
+		}},
+		{"an error", nil, `"1"`, 2, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) }},
+		{"not satisfiable", nil, `"1"`, 2, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) }},
+		{"a part that breaks off", nil, `"1"`, 2, func(w http.ResponseWriter, from int) {
+			part(w, from, last-1, last, `"1"`)
+			panic(http.ErrAbortHandler)
+		}},
+		{"no response", nil, `"1"`, 2, func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := laggingOptions(t)
+				s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Cache-Control", "max-age=600")
+					if from, ok := wantsRest(t, r, test.tag); ok {
+						test.rest(w, from)
+						return
+					}
+					if test.tag != "" {
+						w.Header().Set("Etag", test.tag)
+					}
+					paced(w, r, downBody, downOrigin)
+				})
+				fast, slow := s.lags(test.fields...)
+				fast.want(t, "the fast client", downBody)
+				if slow.err == nil || !strings.HasPrefix(string(downBody), string(slow.body)) {
+					t.Errorf("the slow client got %d bytes, %v; want an error after a part of the body", len(slow.body), slow.err)
+				}
+				s.wantCalls(test.calls)
+				synctest.Wait()
+				if got := s.handler.Stats(); got.Lagged != 1 || got.InFlight != 0 || got.LeftMidway != 0 {
+					t.Errorf("Lagged, InFlight, LeftMidway = %d, %d, %d; want 1, 0, 0", got.Lagged, got.InFlight, got.LeftMidway)
+				}
+				if got := o.Cache.Stats().Reserved; got != 0 {
+					t.Errorf("Reserved = %d; want 0", got)
+				}
+			})
+		})
+	}
+}
+
+// The separate call waits for admission like any other.
+func TestH14_TheRestOfABodyIsAdmitted(t *testing.T) {
+	for _, queue := range []int{-1, 10} {
+		t.Run(fmt.Sprint("queue=", queue), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := laggingOptions(t)
+				var err error
+				if o.Limiter, err = limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: queue}); err != nil {
+					t.Fatal(err)
+				}
+				s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Etag", `"1"`)
+					w.Header().Set("Cache-Control", "max-age=600")
+					paced(w, r, downBody, downOrigin) // without ranges
+				})
+				fast, slow := s.lags()
+				fast.want(t, "the fast client", downBody)
+				if queue < 0 {
+					if got := s.handler.Stats(); slow.err == nil || got.Lagged != 1 || got.Calls != 1 {
+						t.Errorf("%d bytes, %v; Lagged, Calls = %d, %d; want an error, 1, 1", len(slow.body), slow.err, got.Lagged, got.Calls)
+					}
+					return
+				}
+				slow.want(t, "the slow client", downBody)
+				s.wantCalls(2)
+				if got := s.peak.Load(); got != 1 {
+					t.Errorf("%d calls at the same time; want 1", got)
+				}
 			})
 		})
 	}
