@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,9 +272,9 @@ func TestH4_AClientThatFallsBehindContinuesWithASeparateCall(t *testing.T) {
 				slow.want(t, "the slow client", downBody)
 				s.wantCalls(2)
 				synctest.Wait()
-				if got := s.handler.Stats(); got.Lagged != 0 || got.InFlight != 0 || got.Broken != 0 || got.Joined != 1 || got.Missed != 1 {
-					t.Errorf("Lagged, InFlight, Broken, Joined, Missed = %d, %d, %d, %d, %d; want 0, 0, 0, 1, 1",
-						got.Lagged, got.InFlight, got.Broken, got.Joined, got.Missed)
+				if got := s.handler.Stats(); got.Resumed != 1 || got.Lagged != 0 || got.InFlight != 0 || got.Broken != 0 || got.Joined != 1 || got.Missed != 1 {
+					t.Errorf("Resumed, Lagged, InFlight, Broken, Joined, Missed = %d, %d, %d, %d, %d, %d; want 1, 0, 0, 0, 1, 1",
+						got.Resumed, got.Lagged, got.InFlight, got.Broken, got.Joined, got.Missed)
 				}
 			})
 		})
@@ -290,6 +291,18 @@ func wantsRest(t *testing.T, r *http.Request, validator string) (from int, ok bo
 		t.Errorf("Range %q, If-Range %q; want one with If-Range %q", value, r.Header.Get("If-Range"), validator)
 	}
 	return from, true
+}
+
+// cutOffs counts the events about clients that were cut off because they fell behind.
+type cutOffs struct {
+	weirhttp.NopObserver
+	n atomic.Int64
+}
+
+func (o *cutOffs) Event(_ context.Context, e weirhttp.Event) {
+	if e.Kind == weirhttp.EventLagged && e.Request != nil && e.Err != nil {
+		o.n.Add(1)
+	}
 }
 
 // A body is never continued with bytes that may belong to another one. Then the client
@@ -345,6 +358,8 @@ func TestH5_NoBodyIsContinuedWithAnother(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := laggingOptions(t)
+				var events cutOffs
+				o.Observer = &events
 				s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Cache-Control", "max-age=600")
 					if from, ok := wantsRest(t, r, test.tag); ok {
@@ -363,8 +378,11 @@ func TestH5_NoBodyIsContinuedWithAnother(t *testing.T) {
 				}
 				s.wantCalls(test.calls)
 				synctest.Wait()
-				if got := s.handler.Stats(); got.Lagged != 1 || got.InFlight != 0 || got.LeftMidway != 0 {
-					t.Errorf("Lagged, InFlight, LeftMidway = %d, %d, %d; want 1, 0, 0", got.Lagged, got.InFlight, got.LeftMidway)
+				if got := s.handler.Stats(); got.Lagged != 1 || got.Resumed != 0 || got.InFlight != 0 || got.LeftMidway != 0 {
+					t.Errorf("Lagged, Resumed, InFlight, LeftMidway = %d, %d, %d, %d; want 1, 0, 0, 0", got.Lagged, got.Resumed, got.InFlight, got.LeftMidway)
+				}
+				if got := events.n.Load(); got != 1 {
+					t.Errorf("%d events; want one for the client that was cut off", got)
 				}
 				if got := o.Cache.Stats().Reserved; got != 0 {
 					t.Errorf("Reserved = %d; want 0", got)

@@ -70,6 +70,7 @@ func (s *solo) continued(err error) {
 	}
 	switch {
 	case err == nil:
+		c.h.count.resumed.Add(1)
 		copyTrailers(c.w, c.rest.header, s.sink.trailers())
 		return
 	case errors.Is(err, errOtherBody):
@@ -86,6 +87,7 @@ func (s *solo) continued(err error) {
 func (c *call) fellBehind(err error) {
 	if c.r.Context().Err() == nil && !errors.As(err, new(errClient)) && !errors.Is(err, ErrSlowClient) {
 		c.h.count.lagged.Add(1)
+		c.h.event(Event{Kind: EventLagged, Request: c.r, Err: err})
 	}
 	c.broken(err)
 }

@@ -12,7 +12,7 @@ import (
 // Errors of a Body.
 var (
 	// ErrLagged is returned to a reader whose next byte is no longer kept.
-	ErrLagged = errors.New("stream: reader fell behind the window")
+	ErrLagged = errors.New("stream: a slow reader fell behind, and there is no memory to keep the rest for it")
 	// ErrNobody is returned by Write past the limit if there is no reader, or if
 	// every reader fell behind the window.
 	ErrNobody = errors.New("stream: no readers")
