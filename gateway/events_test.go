@@ -356,6 +356,10 @@ func TestH33_AClientThatDoesNotRead(t *testing.T) {
 	o := scripted(t)
 	c := eventsConfig(o.origin)
 	c.Routes[0].MaxObject = 128 << 10
+	var err error
+	if c.Cache, err = weirhttp.NewCache(weirhttp.MinCacheBytes); err != nil { // too little memory for what it does not read
+		t.Fatal(err)
+	}
 	s := open(t, c)
 	slow := s.follow("/a")
 	fast := s.follow("/a")

@@ -47,6 +47,8 @@ type call struct {
 	// partial: its response was combined from stored parts and a part from the origin.
 	partial bool
 	noted   bool // the end of the call is already remembered with the stored response
+	// rest: it has the headers and a part of a body that it shared, and needs this.
+	rest *rest
 }
 
 // maxRounds is how often a request waits for another's call before it makes its own:
@@ -66,7 +68,7 @@ func (c *call) run(came time.Time) {
 	}
 	defer c.giveBack()
 	for c.rounds = 0; ; c.rounds++ {
-		if c.alone() || !c.shared() {
+		if c.alone() || !c.shared() || c.rest != nil {
 			c.solo()
 			return
 		}
@@ -103,15 +105,15 @@ func (c *call) alone() bool {
 	if h.o.NoCoalescing || c.rounds >= maxRounds {
 		return true
 	}
-	hint := h.cache.hints.of(c.key)
-	if time.Now().Before(hint.soloUntil) {
+	hint, now := h.cache.hints.of(c.key), time.Now()
+	if now.Before(hint.soloUntil) || hint.large(c.q.Credentials, now) {
 		return true
 	}
 	admits := hint.admits | h.keyed
 	if c.stale != nil {
 		admits |= c.stale.Admits
 	}
-	if time.Now().Before(hint.deniesUntil) {
+	if now.Before(hint.deniesUntil) {
 		admits &^= hint.denies
 	}
 	return c.q.Credentials&^admits != 0
@@ -147,7 +149,7 @@ func validatable(s *responses.Stored) bool {
 }
 
 // stores reports whether the response to a call for c may be stored.
-func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.gets() }
+func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.gets() && c.rest == nil }
 
 // group returns the group of requests that c waits with.
 func (c *call) group() group {
@@ -397,6 +399,9 @@ func (c *call) gone() {
 // failure and the stale windows allow that, or with the error.
 func (c *call) fail(err error) {
 	h := c.h
+	if c.rest != nil {
+		c.fellBehind(err)
+	}
 	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()
 		return

@@ -51,6 +51,9 @@ func (c *call) giveBack() {
 // last one failed.
 const detailCooling = "cooling"
 
+// detailLarge is the detail of responses that are larger than Options.MaxObject.
+const detailLarge = "too big"
+
 // fails remembers that a call for c has failed with err, if that is the origin's
 // fault.
 func (c *call) fails(err error) {

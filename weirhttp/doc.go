@@ -67,8 +67,11 @@ goroutine and ends with it.
 A response that breaks off is broken for every client: the connection or the stream
 is reset, so a truncated response never looks complete. An incomplete response is
 not stored. A body of up to Options.MaxObject is kept while it arrives, so that late
-readers get all of it. Beyond that a window slides over the body, no request joins,
-and a reader that falls out of the window is cut off.
+readers get all of it. Beyond that a window slides over the body, and no request
+joins. The window grows for slow readers while calls use less than three eighths of
+the Cache. Without that memory, a reader that falls out of the window gets the rest
+through a separate call with Range and If-Range, if the response has a strong
+validator. Otherwise it is cut off.
 
 # The cache
 

@@ -226,6 +226,8 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		e.say("Coalescing is disabled.")
 	case now.Before(l.soloUntil):
 		e.say("Recent responses for this URL could not be shared: for another %v, its requests do not wait for each other.", l.soloUntil.Sub(now).Round(time.Millisecond))
+	case l.large(c.q.Credentials, now):
+		e.say("A recent response for this URL was larger than %d bytes: for another %v, its requests do not wait for each other.", h.o.MaxObject, l.largeUntil.Sub(now).Round(time.Millisecond))
 	case c.alone():
 		e.say("It has %s, and the URL has not answered so that those may share.", credentials(c.q.Credentials))
 	default:

@@ -153,7 +153,7 @@ func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
 func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
 
 // laggards is how long, in total, slow readers may hold back the others of a big
-// body.
+// body, once there is no memory to keep for them what they have not read.
 const laggards = 2 * time.Second
 
 // soleWindow is the window of a body with a single reader. The windows share memory
@@ -175,6 +175,7 @@ type fetch struct {
 	status int
 	again  bool    // the call must be repeated without conditions
 	drop   bool    // no client gets the body
+	large  bool    // the body is larger than Options.MaxObject
 	events *events // what it follows if it is a shared event stream, else nil
 	resp   rfc9111.Response
 	header http.Header
@@ -245,11 +246,13 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		// wait for each other once more (H7).
 		t.resp.Shared = false
 		if t.resp.Storable {
-			t.resp.Storable, t.resp.Reason = false, "too big"
+			t.resp.Storable, t.resp.Reason = false, detailLarge
 		}
+		t.outgrows()
 	}
 	t.body = stream.New(stream.Options{
-		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
+		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards,
+		Reserve: h.cache.store.Reserve, Grow: h.cache.store.ReserveSpare,
 	})
 	f.lookup.head(&t.resp, size, gone)
 	if first := t.sink.pending; t.gap == nil && len(first) > 0 && !oversize && t.body.Begin(first) {
@@ -283,11 +286,24 @@ func (t *fetch) data(p []byte) error {
 	if t.events.takes(p) {
 		t.f.detach()
 	}
+	if !t.large && t.sink.written > t.f.group.handler.o.MaxObject {
+		t.outgrows()
+		t.f.detach()
+	}
 	t.readers.Begin(slow.Down, len(p))
 	n, err := t.body.Write(t.ctx, p)
 	t.readers.End(slow.Down, n)
 	t.f.lookup.grown(t.sink.written)
 	return err
+}
+
+// outgrows records that the body is larger than Options.MaxObject. The next clients
+// make separate calls: the slower ones of those that share it need memory for what they
+// have not read, which may not be available.
+func (t *fetch) outgrows() {
+	f, h := t.f, t.f.group.handler
+	t.large = true
+	h.cache.hints.measured(f.key, &t.resp, f.q.Credentials, true, time.Now(), h.o.Relearn)
 }
 
 // cut ends the call: its readers are the slowest of too many.

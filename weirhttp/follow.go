@@ -150,6 +150,12 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 	}
 	c.writeHead(outcome, f.resp.Status)
 	if err := c.copy(f.resp.Status, r); err != nil {
+		if errors.Is(err, stream.ErrLagged) {
+			if c.rest = c.restOf(f, r); c.rest != nil {
+				c.stale = nil // it is too late for another response
+				return
+			}
+		}
 		c.brokenBy(err)
 		return
 	}
@@ -233,7 +239,7 @@ func (c *call) brokenBy(err error) {
 	if errors.As(err, new(errClient)) || c.r.Context().Err() != nil {
 		c.h.count.leftMidway.Add(1)
 	} else if errors.Is(err, stream.ErrLagged) {
-		c.h.count.lagged.Add(1)
+		c.fellBehind(err)
 	}
 	c.broken(err)
 }

@@ -31,6 +31,10 @@ type sharingHint struct {
 	denies      rfc9111.Credentials
 	deniesUntil time.Time
 	vary        []string // the Vary of its responses, at most maxHintVary
+	// Until largeUntil, responses to requests with all of largeWith have more bytes than
+	// clients that read at different rates can share.
+	largeUntil time.Time
+	largeWith  rfc9111.Credentials
 }
 
 // sharingHints are the hints of a Cache. They do not count towards its bytes, but are
@@ -66,14 +70,11 @@ func (h *sharingHints) of(key responses.Key) *sharingHint {
 // that those requests find the hint. learn reports whether the fields have changed that
 // select responses: then the flights that wait belong to other groups, see Cache.regroup.
 func (h *sharingHints) learn(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, now time.Time, relearn time.Duration) (varies bool) {
-	if rfc9111.AboutOneRequest(r.Status) {
-		return false // a client may have made it up
-	}
-	if r.Reason == rfc9111.ReasonRequestNoStore || r.Reason == rfc9111.ReasonOtherForm {
-		return false // because of what the client said, not the origin
+	if aboutClient(r) {
+		return false
 	}
 	old := h.of(key)
-	next := sharingHint{admits: old.admits, vary: old.vary}
+	next := sharingHint{admits: old.admits, vary: old.vary, largeUntil: old.largeUntil, largeWith: old.largeWith}
 	switch {
 	case !r.Shared:
 		if with != 0 {
@@ -114,7 +115,41 @@ func (h sharingHint) denying(r *rfc9111.Response, with rfc9111.Credentials, now 
 }
 
 func (h sharingHint) empty() bool {
-	return h.soloUntil.IsZero() && h.admits == 0 && h.denies == 0 && len(h.vary) == 0
+	return h.soloUntil.IsZero() && h.admits == 0 && h.denies == 0 && len(h.vary) == 0 && h.largeUntil.IsZero()
+}
+
+// large reports whether the response to a request with these credentials is expected to
+// be larger than Options.MaxObject.
+func (h *sharingHint) large(with rfc9111.Credentials, now time.Time) bool {
+	return now.Before(h.largeUntil) && with&h.largeWith == h.largeWith
+}
+
+// measured records whether the body of r, a response to a request with these
+// credentials, is larger than Options.MaxObject. Unlike what learn records, the headers
+// of a response do not revoke that: they say nothing about a body of unknown length.
+// Requests that do not wait for each other measure it again, so no wait is needed to
+// notice that bodies are small again.
+func (h *sharingHints) measured(key responses.Key, r *rfc9111.Response, with rfc9111.Credentials, large bool, now time.Time, relearn time.Duration) {
+	old := h.of(key)
+	known := now.Before(old.largeUntil)
+	if aboutClient(r) || !large && !(known && with == old.largeWith) {
+		return
+	}
+	next := *old
+	next.largeUntil, next.largeWith = time.Time{}, 0
+	if large {
+		next.largeUntil, next.largeWith = now.Add(relearn), with
+		if known {
+			next.largeWith &= old.largeWith
+		}
+	}
+	h.byDigest.Set(h.digest(key), &next)
+}
+
+// aboutClient reports whether r depends on what the client said, which may have made it
+// up, so that r is no hint for other requests.
+func aboutClient(r *rfc9111.Response) bool {
+	return rfc9111.AboutOneRequest(r.Status) || r.Reason == rfc9111.ReasonRequestNoStore || r.Reason == rfc9111.ReasonOtherForm
 }
 
 // varyOf returns the Vary of r for a hint that replaces h.

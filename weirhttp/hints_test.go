@@ -59,3 +59,52 @@ func TestH7_EveryPartOfAKeyHasItsOwnHint(t *testing.T) {
 		}
 	}
 }
+
+// A large response to a request with credentials may be for these alone, and a small one
+// to other credentials proves nothing about it.
+func TestH7_ALargeBodyIsRememberedForItsCredentials(t *testing.T) {
+	const none, auth = rfc9111.Credentials(0), rfc9111.Authorization
+	now, ok := time.Now(), &rfc9111.Response{Status: 200, Shared: true}
+	for _, test := range []struct {
+		name       string
+		record     func(h *sharingHints, k responses.Key)
+		none, auth bool
+	}{
+		{"nothing", func(*sharingHints, responses.Key) {}, false, false},
+		{"large for all", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, none, true, now, time.Minute)
+		}, true, true},
+		{"large with Authorization", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, auth, true, now, time.Minute)
+		}, false, true},
+		{"then for all", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, auth, true, now, time.Minute)
+			h.measured(k, ok, none, true, now, time.Minute)
+		}, true, true},
+		{"small with others", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, none, true, now, time.Minute)
+			h.measured(k, ok, auth, false, now, time.Minute)
+		}, true, true},
+		{"small again", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, none, true, now, time.Minute)
+			h.measured(k, ok, none, false, now, time.Minute)
+		}, false, false},
+		{"headers alone", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, none, true, now, time.Minute)
+			h.learn(k, ok, none, now, time.Minute)
+		}, true, true},
+		{"an error about one request", func(h *sharingHints, k responses.Key) {
+			h.measured(k, &rfc9111.Response{Status: 412}, none, true, now, time.Minute)
+		}, false, false},
+		{"long ago", func(h *sharingHints, k responses.Key) {
+			h.measured(k, ok, none, true, now.Add(-time.Minute), time.Minute)
+		}, false, false},
+	} {
+		h, k := newSharingHints(), responses.Key{Scheme: "http", Host: "a", Target: "/"}
+		test.record(h, k)
+		if got := h.of(k); got.large(none, now) != test.none || got.large(auth, now) != test.auth {
+			t.Errorf("%s: large without, with Authorization = %v, %v; want %v, %v",
+				test.name, got.large(none, now), got.large(auth, now), test.none, test.auth)
+		}
+	}
+}

@@ -87,6 +87,7 @@ const (
 	EventPanicked                      // the next handler panicked; Err is a *flight.PanicError
 	EventDiffered                      // in observe mode, a response that would have been shared was different
 	EventStale                         // a stale response was served because of Err
+	EventLagged                        // a client was cut off because it fell behind others that share a body; Err is why it could not continue
 )
 
 func (k EventKind) String() string {
@@ -101,6 +102,8 @@ func (k EventKind) String() string {
 		return "answer differed"
 	case EventStale:
 		return "stale answer"
+	case EventLagged:
+		return "client cut off"
 	}
 	return "unknown"
 }

@@ -90,7 +90,9 @@ type Options struct {
 	// MaxObject is the size up to which a body is stored, and kept from its first
 	// byte for clients that join. 0 means 8 MiB. It is at most half of the Cache.
 	MaxObject int64
-	// Window is how much of a larger body is kept while it passes. 0 means 4 MiB.
+	// Window is how much of a larger body is kept while it passes. 0 means 4 MiB. It
+	// grows for clients that read slowly, while calls use less than three eighths of the
+	// Cache.
 	Window int64
 	// RefreshAhead is the share of the freshness lifetime, counted from its end, in
 	// which a hit starts a refresh in the background. Each response is refreshed at
@@ -100,8 +102,9 @@ type Options struct {
 	RefreshAhead float64
 	// RefreshHits is how many hits make a response hot. 0 means 2.
 	RefreshHits int
-	// Relearn is how long a key is remembered whose responses cannot be shared. Until
-	// then its requests do not wait for each other. 0 means 10 s.
+	// Relearn is how long a key is remembered whose responses cannot be shared, or are
+	// larger than MaxObject. Until then its requests do not wait for each other. 0 means
+	// 10 s.
 	Relearn time.Duration
 
 	// Cooling is how long a failed call (no response, or 500, 502, 503 or 504) is

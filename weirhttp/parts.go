@@ -145,7 +145,7 @@ func (g *gap) fits(s *sink, status int, h http.Header) filling {
 	switch status {
 	case http.StatusPartialContent:
 		asked := rfc9111.ContentRange{First: g.from, Last: g.to, Total: g.part.Partial.Total}
-		if c, ok := rfc9111.ReadPart(h); ok && c == asked && s.written <= c.Len() && rfc9111.SamePart(g.part.Header, h) {
+		if c, ok := s.part(g.part.Header, h); ok && c == asked {
 			s.length = c.Len()
 			return fillsGap
 		}
@@ -154,6 +154,14 @@ func (g *gap) fits(s *sink, status int, h http.Header) filling {
 		return askAgain
 	}
 	return replaces
+}
+
+// part returns the range of a 206 with fields h, which arrives through s. It reports
+// false if that is no part of the representation with fields of, or if more than it
+// has arrived.
+func (s *sink) part(of, h http.Header) (rfc9111.ContentRange, bool) {
+	c, ok := rfc9111.ReadPart(h)
+	return c, ok && s.written <= c.Len() && rfc9111.SamePart(of, h)
 }
 
 // fills decides about the response to the request for s.gap. It reports false if the

@@ -9,8 +9,9 @@ import (
 )
 
 // SlogObserver returns an Observer that logs what an operator needs. Panics are
-// logged at Error. Calls that failed or returned 5xx, rejected requests, and
-// responses that differed in observe mode are logged at Warn. Stale responses are
+// logged at Error. Calls that failed or returned 5xx, rejected requests, clients that
+// were cut off because they fell behind, and responses that differed in observe mode
+// are logged at Warn. Stale responses are
 // logged at Info, and all other calls at Debug. It logs methods, but neither URLs nor
 // header fields, because they may be secret; errors of the next handler are logged
 // unchanged. A nil logger means slog.Default.

@@ -36,6 +36,7 @@ type solo struct {
 	resp    rfc9111.Response
 	header  http.Header
 	copied  *stream.Body // nil if it is not to be stored
+	large   bool         // the body is larger than Options.MaxObject
 	events  *events      // as in a fetch
 	// streaming: the response has no end, and is counted.
 	streaming bool
@@ -90,8 +91,8 @@ func (c *call) solo() {
 	for conditional := c.validates(); ; conditional = false {
 		req := c.r.WithContext(ctx)
 		rewind(req)
-		drops := s.write != nil && len(req.Header["Referer"]) > 0 && h.dropsReferer()
-		if conditional || s.gap != nil || drops || h.changesFields() {
+		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
+		if conditional || s.gap != nil || c.rest != nil || drops || h.changesFields() {
 			req.Header = req.Header.Clone()
 		}
 		if drops {
@@ -101,6 +102,9 @@ func (c *call) solo() {
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
 		}
 		s.gap.ask(req.Header)
+		if c.rest != nil {
+			c.rest.ask(req.Header)
+		}
 		s.charge = charge
 		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
@@ -122,12 +126,22 @@ func (c *call) solo() {
 	s.finish(err)
 }
 
-func (s *solo) early(status int, h http.Header) { writeEarly(s.c.w, s.c.r, status, h) }
+func (s *solo) early(status int, h http.Header) {
+	if s.c.rest == nil { // otherwise the client has the final headers
+		writeEarly(s.c.w, s.c.r, status, h)
+	}
+}
 
 func (s *solo) head(status int, header http.Header, length int64) {
 	c, h := s.c, s.c.h
 	now := time.Now()
 	s.status = status
+	if c.rest != nil {
+		if s.sentOn = c.rest.begins(s.sink, status, header, length); !s.sentOn {
+			s.instead, s.sink.err = true, errOtherBody
+		}
+		return
+	}
 	c.receipt.UpstreamStatus = status
 	if s.conditional && status == http.StatusNotModified {
 		s.instead = true
@@ -189,8 +203,13 @@ func (s *solo) head(status int, header http.Header, length int64) {
 
 // keep decides whether the response is copied on the way.
 func (s *solo) keep(header http.Header, length int64) {
-	o := &s.c.h.o
-	if s.write == nil || !s.resp.Storable || s.sink.fin || !s.c.gets() || length > o.MaxObject {
+	c, o := s.c, &s.c.h.o
+	if s.write == nil || !s.resp.Storable || s.sink.fin || !c.gets() {
+		return
+	}
+	// If it is expected to be too large, a copy would only take memory from others.
+	if length > o.MaxObject || length < 0 && c.h.cache.hints.of(c.key).large(c.q.Credentials, time.Now()) {
+		s.resp.Reason = detailLarge
 		return
 	}
 	if s.part != nil {
@@ -208,6 +227,12 @@ func (s *solo) data(p []byte) error {
 		return nil
 	}
 	s.events.takes(p)
+	if s.c.rest != nil {
+		p = s.c.rest.next(p)
+	} else if !s.large && s.sink.written > s.c.h.o.MaxObject {
+		s.large = true
+		s.measured()
+	}
 	if s.copied != nil {
 		if _, err := s.copied.Write(s.ctx, p); err != nil {
 			s.forget() // over the limit
@@ -248,6 +273,20 @@ func (s *solo) flush() {
 	}
 }
 
+// clientLost reports whether err, with which the call has ended, is because of the
+// client, also if a handler that panics for it hides that.
+func (s *solo) clientLost(err error) bool {
+	return errors.As(s.sink.err, new(errClient)) || errors.Is(err, ErrSlowClient)
+}
+
+// measured records whether the body, or what has arrived of it, is larger than
+// Options.MaxObject.
+func (s *solo) measured() {
+	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional {
+		c.h.cache.hints.measured(c.key, &s.resp, c.q.Credentials, s.large, time.Now(), c.h.o.Relearn)
+	}
+}
+
 func (s *solo) forget() {
 	s.copied.Finish(nil, errBroken)
 	s.copied.Release()
@@ -258,6 +297,10 @@ func (s *solo) forget() {
 // incomplete.
 func (s *solo) finish(err error) {
 	c := s.c
+	if c.rest != nil {
+		s.continued(err)
+		return
+	}
 	if c.stale != nil && err == nil && !isError(s.status) {
 		c.stale.Recovers()
 	}
@@ -273,7 +316,7 @@ func (s *solo) finish(err error) {
 		c.fail(err)
 		return
 	case err != nil:
-		c.cutOff(s.status, errors.As(s.sink.err, new(errClient)) || errors.Is(err, ErrSlowClient)) // which a handler that panics for it hides
+		c.cutOff(s.status, s.clientLost(err))
 		if s.copied != nil {
 			s.forget()
 		}
@@ -285,6 +328,9 @@ func (s *solo) finish(err error) {
 		}
 	}
 	copyTrailers(c.w, s.sink.fixed, s.sink.trailers())
+	if !s.large {
+		s.measured()
+	}
 	if s.copied == nil {
 		return
 	}

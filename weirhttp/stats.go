@@ -56,7 +56,12 @@ type Stats struct {
 	Released   uint64 `json:"released"`    // waited for a call whose response could not be shared with them
 	Left       uint64 `json:"left"`        // clients that left before their response
 	LeftMidway uint64 `json:"left_midway"` // clients that left in the middle of it
-	Lagged     uint64 `json:"lagged"`      // readers that fell behind the window
+	// Lagged counts the clients that were cut off because they fell behind others that
+	// shared the same body; see Options.Window.
+	Lagged uint64 `json:"lagged"`
+	// Resumed counts the clients that fell behind and received the rest through a
+	// separate call.
+	Resumed uint64 `json:"resumed"`
 
 	RefusedClient uint64 `json:"refused_client"` // rejected with 429, by ClientLimiter or ClientBudget
 	Refused       uint64 `json:"refused_limit"`  // rejected with 503
@@ -179,6 +184,7 @@ type counters struct {
 	requests, hits, stale, shed, joined, validated         atomic.Uint64
 	calls, refreshes, failed, broken, abandoned            atomic.Uint64
 	released, left, lagged, refusedClient, refused, queued atomic.Uint64
+	resumed                                                atomic.Uint64
 	fleetStale, serverErrors, staleOnError, observerPanics atomic.Uint64
 	missed, missedErrors, unanswered, leftMidway           atomic.Uint64
 	readAhead, noMemory                                    atomic.Uint64
@@ -210,7 +216,7 @@ func (h *Handler) Stats() Stats {
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(), ObserverPanics: c.observerPanics.Load(),
 		Missed: c.missed.Load(), MissedErrors: c.missedErrors.Load(), Unanswered: c.unanswered.Load(),
-		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(),
+		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(), Resumed: c.resumed.Load(),
 		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),

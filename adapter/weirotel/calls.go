@@ -136,6 +136,8 @@ func (o calls) Event(ctx context.Context, e weirhttp.Event) {
 		o.t.panicked(span, e.Err)
 	case weirhttp.EventStale:
 		span.AddEvent("weir.stale", trace.WithAttributes(semconv.ErrorTypeKey.String(errorType(e.Err))))
+	case weirhttp.EventLagged:
+		span.AddEvent("weir.lagged", trace.WithAttributes(semconv.ErrorTypeKey.String(errorType(e.Err))))
 	}
 }
 

@@ -67,8 +67,8 @@ weir.abandoned, weir.stale_on_error, weir.running; of Guards weir.not_found,
 weir.timeouts, weir.panics, weir.superseded, weir.skipped, weir.evictions,
 weir.entries, weir.flights, weir.refreshing, weir.stuck and weir.calls; of routes
 weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
-weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason,
-weir.reads and weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
+weir.lagged, weir.resumed, weir.waiting, weir.streams,
+weir.slow_clients_cut by weir.reason, weir.reads and weir.read_ahead by weir.kind. The kind fleet is also included in hit and stale.
 
 Of gRPC methods, added with AddInterceptor, by weir.interceptor and weir.method:
 weir.grpc.calls, streams, executed, failed and running, avoided, errors and cost by

@@ -122,7 +122,8 @@ var readings = []reading{
 	ofRoute("weir.unanswered", "{request}", "Requests that got an error from weir, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
 	ofRoute("weir.left", "{request}", "Clients that disconnected before their response.", func(s weirhttp.Stats) uint64 { return s.Left }),
 	ofRoute("weir.left_midway", "{request}", "Clients that disconnected in the middle of their response.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),
-	ofRoute("weir.lagged", "{request}", "Readers that fell behind the window.", func(s weirhttp.Stats) uint64 { return s.Lagged }),
+	ofRoute("weir.lagged", "{request}", "Clients that were cut off because they fell behind others that shared a body.", func(s weirhttp.Stats) uint64 { return s.Lagged }),
+	ofRoute("weir.resumed", "{request}", "Clients that fell behind and received the rest through a separate call.", func(s weirhttp.Stats) uint64 { return s.Resumed }),
 	{
 		name: "weir.slow_clients_cut", unit: "{request}", text: "Clients that were cut for being too slow.", key: reasonKey,
 		route: func(s weirhttp.Stats) []point {

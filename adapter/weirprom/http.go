@@ -44,6 +44,7 @@ func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
 	put(s, httpLeft, st.Left, name)
 	put(s, httpLeftMidway, st.LeftMidway, name)
 	put(s, httpLagged, st.Lagged, name)
+	put(s, httpResumed, st.Resumed, name)
 	put(s, httpReadAhead, st.Slow.ReadAhead, name, "read")
 	put(s, httpReadAhead, st.Slow.NoMemory, name, "no_memory")
 	put(s, httpReads, st.Reads.LookedUp, name, "looked_up")

@@ -59,6 +59,7 @@ weir_http_left_total route
 weir_http_left_midway_total route
 weir_http_alone_total route reason=apart
 weir_http_lagged_total route
+weir_http_resumed_total route
 weir_http_read_ahead_total route kind=read|no_memory
 weir_http_reads_total route kind=looked_up|unshared
 weir_http_slow_clients_cut_total route reason=sending|reading|blocked

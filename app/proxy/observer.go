@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"golang.org/x/time/rate"
 
@@ -20,16 +21,21 @@ const eventsPerSecond = 5
 var _ weirhttp.Observer = (*observer)(nil)
 
 // An observer logs events that the access log cannot show: responses that would have
-// differed in observe mode, and panics in the gateway.
+// differed in observe mode, clients that were cut off because they fell behind, and
+// panics in the gateway.
 type observer struct {
 	weirhttp.NopObserver
 	logger   *slog.Logger
 	noQuery  bool
 	differed *rate.Limiter
+	lagged   *rate.Limiter
 }
 
 func newObserver(l *slog.Logger, noQuery bool) *observer {
-	return &observer{logger: plain.Logger(l), noQuery: noQuery, differed: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	return &observer{
+		logger: plain.Logger(l), noQuery: noQuery,
+		differed: rate.NewLimiter(eventsPerSecond, eventsPerSecond), lagged: rate.NewLimiter(eventsPerSecond, eventsPerSecond),
+	}
 }
 
 // Event implements [weirhttp.Observer].
@@ -37,12 +43,13 @@ func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 	switch e.Kind {
 	case weirhttp.EventDiffered:
 		if o.differed.Allow() {
-			target := e.Request.URL.EscapedPath()
-			if !o.noQuery && e.Request.URL.RawQuery != "" {
-				target += "?" + e.Request.URL.RawQuery
-			}
 			o.logger.Warn("observe: this response differs from the one that would have been shared",
-				"method", e.Request.Method, "host", plain.Authority(e.Request.Host), "target", target, "status", e.Status)
+				"method", e.Request.Method, "host", plain.Authority(e.Request.Host), "target", o.target(e.Request), "status", e.Status)
+		}
+	case weirhttp.EventLagged:
+		if o.lagged.Allow() {
+			o.logger.Warn("a slow client was cut off: it fell behind other clients that share the response",
+				"route", e.Route, "host", plain.Authority(e.Request.Host), "target", o.target(e.Request), "error", e.Err)
 		}
 	case weirhttp.EventPanicked:
 		args := []any{"error", e.Err}
@@ -51,6 +58,15 @@ func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 		}
 		o.logger.Error("the gateway panicked", args...)
 	}
+}
+
+// target returns the path of r, and its query if that may be logged.
+func (o *observer) target(r *http.Request) string {
+	target := r.URL.EscapedPath()
+	if !o.noQuery && r.URL.RawQuery != "" {
+		target += "?" + r.URL.RawQuery
+	}
+	return target
 }
 
 // observed returns c with p's observer. It is the same observer at each reload, so that

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -24,5 +25,25 @@ func TestH22_WhatDiffersIsLogged(t *testing.T) {
 	}
 	if s := out.String(); !strings.Contains(s, "target=/a ") || !strings.Contains(s, "host=shop.example") || strings.Contains(s, "secret") {
 		t.Errorf("the log is %s; want host and path, but no query", s)
+	}
+}
+
+func TestH4_AClientThatIsCutOffIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	o := newObserver(slog.New(slog.NewTextHandler(&out, nil)), true)
+	r := httptest.NewRequest("GET", "http://shop.example/film?token=secret", nil)
+	for range 100 {
+		o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventLagged, Route: "films", Request: r, Err: errors.New("no range")})
+	}
+	if lines := strings.Count(out.String(), "\n"); lines < 1 || lines > 2*eventsPerSecond {
+		t.Errorf("%d lines for 100 events; want about %d", lines, eventsPerSecond)
+	}
+	for _, want := range []string{"level=WARN", "route=films", "target=/film ", `error="no range"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log is %s; want %s", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "secret") {
+		t.Error("the log has the query")
 	}
 }

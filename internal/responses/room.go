@@ -112,7 +112,14 @@ func (s *Store) fitsLocked(sp *space, n int64) bool {
 // responses if necessary; a negative n gives bytes back. It returns false, and
 // takes nothing, if the buffers would exceed half of the bound or if no room
 // could be made.
-func (s *Store) Reserve(n int64) bool {
+func (s *Store) Reserve(n int64) bool { return s.reserve(n, s.half) }
+
+// ReserveSpare is Reserve for bytes that a flight does not depend on. It leaves a
+// quarter of the memory for buffers to the others.
+func (s *Store) ReserveSpare(n int64) bool { return s.reserve(n, s.half/4*3) }
+
+// reserve is Reserve with a bound for all buffers.
+func (s *Store) reserve(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n <= 0 {
@@ -123,7 +130,7 @@ func (s *Store) Reserve(n int64) bool {
 		s.adjustLocked()
 		return true
 	}
-	if n > s.half-s.reserved {
+	if n > most-s.reserved {
 		return false
 	}
 	s.reserved += n

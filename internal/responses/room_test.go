@@ -285,3 +285,24 @@ func TestE8BoundHoldsInABurst(t *testing.T) {
 		})
 	}
 }
+
+// Spare bytes are taken only from three quarters of the memory for buffers.
+func TestH4_SpareBytesLeaveRoomForOtherFlights(t *testing.T) {
+	s := responses.New(responses.Options{Bytes: 8000})
+	for _, step := range []struct {
+		n     int64
+		spare bool
+		want  bool
+	}{
+		{2000, false, true}, {1000, true, true}, {1, true, false},
+		{1000, false, true}, {1, false, false}, {-2000, false, true}, {1000, true, true}, {1, true, false},
+	} {
+		reserve, name := s.Reserve, "Reserve"
+		if step.spare {
+			reserve, name = s.ReserveSpare, "ReserveSpare"
+		}
+		if got := reserve(step.n); got != step.want {
+			t.Errorf("%s(%d) = %v with %d reserved; want %v", name, step.n, got, s.Stats().Reserved, step.want)
+		}
+	}
+}

@@ -11,8 +11,8 @@ import (
 
 // Errors of a Body.
 var (
-	// ErrLagged is returned to a reader that fell behind the window.
-	ErrLagged = errors.New("stream: reader fell behind the window")
+	// ErrLagged is returned to a reader whose next byte is no longer kept.
+	ErrLagged = errors.New("stream: a slow reader fell behind, and there is no memory to keep the rest for it")
 	// ErrNobody is returned by Write past the limit if there is no reader, or if
 	// every reader fell behind the window.
 	ErrNobody = errors.New("stream: no readers")
@@ -32,10 +32,16 @@ type Options struct {
 	// Window is the number of bytes kept past Limit; below 1 means 64 KiB. The
 	// window slides by whole chunks, so slightly more is held.
 	Window int64
+	// Grow requests n more bytes of the budget of Reserve, to keep bytes that are
+	// outside the window for readers that still need them. While it returns true,
+	// no reader falls behind. It should return false before Reserve does, so that
+	// slow readers leave memory for other bodies. The bytes are returned through
+	// Reserve. nil means that the window does not grow.
+	Grow func(n int64) bool
 	// Patience is the time, summed over the whole body, that Write waits for
-	// readers that would otherwise fall behind the window. Even equally fast
-	// readers never progress exactly alike; a slow one delays the others by at
-	// most Patience. 0 means that Write does not wait for them.
+	// readers that would otherwise fall behind, because the window does not grow.
+	// Even equally fast readers never progress exactly alike; a slow one delays the
+	// others by at most Patience. 0 means that Write does not wait for them.
 	Patience time.Duration
 	// Reserve requests n more bytes of the budget that the buffers in flight
 	// share with the store (n < 0 returns bytes). If it returns false, the body
@@ -52,6 +58,7 @@ type Body struct {
 	size    int64 // -1 if unknown
 	limit   int64
 	reserve func(n int64) bool // nil: no budget
+	widen   func(n int64) bool // Options.Grow; nil: the window does not grow
 
 	// consolidating is held by Whole, and taken before mu.
 	consolidating sync.Mutex
@@ -81,7 +88,7 @@ type Body struct {
 
 // New returns an empty Body.
 func New(o Options) *Body {
-	b := &Body{size: max(-1, o.Size), limit: o.Limit, window: o.Window, patience: o.Patience, reserve: o.Reserve, front: -1}
+	b := &Body{size: max(-1, o.Size), limit: o.Limit, window: o.Window, patience: o.Patience, reserve: o.Reserve, widen: o.Grow, front: -1}
 	if b.window < 1 {
 		b.window = smallWindow
 	}

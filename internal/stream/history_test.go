@@ -24,6 +24,7 @@ var errWait = errors.New("would wait")
 // A model keeps all bytes written, and the position of every reader.
 type model struct {
 	o       stream.Options
+	grows   bool // the window, without bound
 	all     []byte
 	readers []*modelReader
 }
@@ -63,6 +64,12 @@ func TestHistoryAgainstModel(t *testing.T) {
 			Window:  1 + rng.Int64N(2000),
 			Reserve: money.reserve,
 		}}
+		switch rng.IntN(3) {
+		case 0:
+			m.o.Grow, m.grows = money.reserve, true
+		case 1:
+			m.o.Grow = func(n int64) bool { return rng.IntN(2) == 0 && money.reserve(n) }
+		}
 		total := rng.IntN(20_000)
 		if rng.IntN(2) == 0 {
 			m.o.Size = int64(total)
@@ -161,7 +168,7 @@ func (m *model) read(ctx context.Context, r *modelReader) error {
 	behind := int64(len(m.all) - r.pos)
 	switch {
 	case errors.Is(err, stream.ErrLagged):
-		if !m.over(len(m.all)) || behind <= m.o.Window {
+		if !m.over(len(m.all)) || behind <= m.o.Window || m.grows {
 			return fmt.Errorf("reader at %d of %d got ErrLagged", r.pos, len(m.all))
 		}
 		return nil
@@ -169,7 +176,7 @@ func (m *model) read(ctx context.Context, r *modelReader) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reader at %d of %d: %w", r.pos, len(m.all), err)
-	case m.over(len(m.all)) && behind > m.o.Window+slack:
+	case m.o.Grow == nil && m.over(len(m.all)) && behind > m.o.Window+slack:
 		return fmt.Errorf("reader %d behind got no ErrLagged", behind)
 	case cap(p) != len(p):
 		return fmt.Errorf("reader at %d got a slice with spare capacity", r.pos)
@@ -193,6 +200,9 @@ func (m *model) end(ctx context.Context, b *stream.Body, complete bool) error {
 				continue
 			}
 			lagged := errors.Is(err, stream.ErrLagged)
+			if lagged && m.grows {
+				return fmt.Errorf("reader at %d of %d ends with %w", r.pos, len(m.all), err)
+			}
 			if !lagged && (err == io.EOF) != complete || err == io.EOF && r.pos != len(m.all) {
 				return fmt.Errorf("reader at %d of %d ends with %w; complete: %v", r.pos, len(m.all), err, complete)
 			}
@@ -224,6 +234,12 @@ func concurrent(t *testing.T, seed uint64) {
 	o := stream.Options{Size: -1, Limit: rng.Int64N(400 * kib), Window: 1 + rng.Int64N(100*kib), Reserve: money.reserve}
 	if rng.IntN(2) == 0 {
 		o.Size = int64(len(data))
+	}
+	if rng.IntN(2) == 0 {
+		o.Grow = func(n int64) bool { return money.used.Load()+n <= money.bound.Load()*3/4 && money.reserve(n) }
+	}
+	if rng.IntN(2) == 0 {
+		o.Patience = time.Duration(rng.IntN(500)) * time.Microsecond
 	}
 	b := stream.New(o)
 	var broken error

@@ -23,7 +23,8 @@ type Reader struct {
 // exactly if the reader had every byte of a complete body.
 func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	for {
-		p, more, err := r.step()
+		p, more, back, err := r.step()
+		r.body.giveBack(back)
 		if more == nil {
 			return p, err
 		}
@@ -35,30 +36,33 @@ func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// step returns the results of Next, or a channel to wait for.
-func (r *Reader) step() (p []byte, wait <-chan struct{}, err error) {
+// step returns the results of Next, or a channel to wait for, and what it has freed
+// of the budget.
+func (r *Reader) step() (p []byte, wait <-chan struct{}, back int64, err error) {
 	b := r.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case r.closed:
-		return nil, nil, ErrClosed
+		return nil, nil, 0, ErrClosed
 	case r.pos < b.baseLocked():
-		return nil, nil, ErrLagged
+		return nil, nil, 0, ErrLagged
 	case r.pos < b.end:
-		return b.advanceLocked(r), nil, nil
+		p, back = b.advanceLocked(r)
+		return p, nil, back, nil
 	case b.finished:
-		return nil, nil, b.err
+		return nil, nil, 0, b.err
 	}
 	if b.more == nil {
 		b.more = make(chan struct{})
 	}
-	return nil, b.more, nil
+	return nil, b.more, 0, nil
 }
 
 // advanceLocked moves r to the end of its current chunk, and returns the bytes
-// passed. There must be at least one, and b.mu must be held.
-func (b *Body) advanceLocked(r *Reader) []byte {
+// passed, and what that frees of the budget. There must be at least one byte, and b.mu
+// must be held.
+func (b *Body) advanceLocked(r *Reader) (passed []byte, back int64) {
 	i := len(b.chunks) - 1 // readers that keep up are in the last chunk
 	if r.pos < b.chunks[i].off {
 		i = sort.Search(i, func(i int) bool { return b.chunks[i].off > r.pos }) - 1
@@ -66,13 +70,24 @@ func (b *Body) advanceLocked(r *Reader) []byte {
 	c := &b.chunks[i]
 	p := c.buf[r.pos-c.off : len(c.buf) : len(c.buf)]
 	r.pos += int64(len(p))
+	if i == 0 { // it may have been the last to need that chunk
+		back = b.slideLocked()
+	}
 	if r.pos > b.front {
 		b.front = r.pos
 		b.wakeWriterLocked()
 	} else if b.patience > 0 {
 		b.wakeWriterLocked() // it may wait for this reader
 	}
-	return p
+	return p, back
+}
+
+// Pos returns the offset of the next byte that Next would return: the number of bytes
+// that it has returned.
+func (r *Reader) Pos() int64 {
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	return r.pos
 }
 
 // Ready reports whether Next would return at once.
@@ -86,10 +101,15 @@ func (r *Reader) Ready() bool {
 // Close removes the reader. It may be called more than once.
 func (r *Reader) Close() {
 	b := r.body
+	b.giveBack(b.leave(r))
+}
+
+// leave is Close, and returns what it has freed of the budget.
+func (b *Body) leave(r *Reader) (back int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.closed {
-		return
+		return 0
 	}
 	r.closed = true
 	last := len(b.readers) - 1
@@ -101,4 +121,5 @@ func (r *Reader) Close() {
 		b.frontStale = true
 	}
 	b.wakeWriterLocked()
+	return b.slideLocked()
 }

@@ -28,10 +28,14 @@ type chunk struct {
 	cost int64 // its share of the budget
 }
 
+// end returns the offset behind its last byte.
+func (c *chunk) end() int64 { return c.off + int64(len(c.buf)) }
+
 // Write appends a copy of p. Up to the limit it never waits. Past the limit, it
-// waits while the foremost reader is a full window or more behind. So a sole
-// reader exerts back-pressure, and of several readers, a slow one falls behind
-// the window once Options.Patience is used up.
+// waits while the foremost reader is a full window or more behind, so a sole
+// reader exerts back-pressure. For slower readers the window grows. Once
+// Options.Grow refuses, Write waits for them until Options.Patience is used up;
+// then the slowest fall behind.
 //
 // Bytes that Next has returned count as read. If ctx ends during the wait, Write
 // returns its cause. Past the limit it returns ErrNobody if there is no reader,
@@ -84,16 +88,18 @@ func (b *Body) Begin(p []byte) bool {
 // spare returns the space for the next bytes: at least one byte, at most want.
 func (b *Body) spare(ctx context.Context, want int) ([]byte, error) {
 	for {
-		n, wait, patience, err := b.allowance(int64(want))
+		n, wait, err := b.allowance(int64(want))
 		if err != nil {
 			return nil, err
 		}
+		patience := time.Duration(0)
 		if n > 0 {
 			if s := b.tail(n); s != nil {
 				return s, nil
 			}
-			b.extend()
-			continue
+			if wait, patience = b.extend(); wait == nil {
+				continue
+			}
 		}
 		if err := b.await(ctx, wait, patience); err != nil {
 			return nil, err
@@ -125,50 +131,62 @@ func (b *Body) await(ctx context.Context, room <-chan struct{}, patience time.Du
 	return nil
 }
 
-// allowance returns how many of want bytes may be written now. If none may, it
-// returns a channel to wait for before the next call. If patience is not 0, slow
-// readers are in the way, and the wait lasts at most that long.
-func (b *Body) allowance(want int64) (n int64, wait <-chan struct{}, patience time.Duration, err error) {
+// allowance returns how many of want bytes may be written now, as far as the
+// foremost reader is concerned. If none may, it returns a channel to wait for
+// before the next call.
+func (b *Body) allowance(want int64) (n int64, wait <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.finished {
-		return 0, nil, 0, ErrFinished
+		return 0, nil, ErrFinished
 	}
 	if b.end >= b.limit {
 		b.over = true
 	}
 	if !b.over {
-		return min(want, b.limit-b.end), nil, 0, nil
+		return min(want, b.limit-b.end), nil, nil
 	}
 	front := b.frontLocked()
 	if front < 0 {
-		return 0, nil, 0, ErrNobody
+		return 0, nil, ErrNobody
 	}
-	n = min(want, front+b.window-b.end)
-	if n > 0 && b.patience > 0 {
-		if n = min(n, b.backLocked(front)+b.window-b.end); n <= 0 {
-			patience = b.patience
-		}
+	if n = min(want, front+b.window-b.end); n > 0 {
+		return n, nil, nil
 	}
-	if n > 0 {
-		return n, nil, 0, nil
-	}
+	return 0, b.roomLocked(), nil
+}
+
+// roomLocked returns a channel that is closed when Write may continue. b.mu must
+// be held.
+func (b *Body) roomLocked() <-chan struct{} {
 	if b.room == nil {
 		b.room = make(chan struct{})
 	}
-	return 0, b.room, patience, nil
+	return b.room
 }
 
 // backLocked returns the position of the hindmost reader that has not fallen
-// behind the window, at most front. b.mu must be held.
-func (b *Body) backLocked(front int64) int64 {
-	base := b.baseLocked()
+// behind, at most end. b.mu must be held.
+func (b *Body) backLocked() int64 {
+	back, base := b.end, b.baseLocked()
 	for _, r := range b.readers {
 		if r.pos >= base {
-			front = min(front, r.pos)
+			back = min(back, r.pos)
 		}
 	}
-	return front
+	return back
+}
+
+// outsideLocked reports whether the first chunk is outside the window of a body
+// past the limit. After the end, nothing is in it. b.mu must be held.
+func (b *Body) outsideLocked() bool {
+	return b.over && len(b.chunks) > 0 && (b.finished || b.chunks[0].end() <= b.end-b.window)
+}
+
+// stretchedLocked reports whether the window has grown: the first chunk is outside
+// it, and a reader still needs that. b.mu must be held.
+func (b *Body) stretchedLocked() bool {
+	return b.outsideLocked() && b.backLocked() < b.chunks[0].end()
 }
 
 // frontLocked returns the position of the foremost reader, or -1 if there is
@@ -191,7 +209,7 @@ func (b *Body) frontLocked() int64 {
 // baseLocked returns the offset of the first byte kept. b.mu must be held.
 func (b *Body) baseLocked() int64 {
 	if len(b.chunks) == 0 {
-		return 0
+		return b.end
 	}
 	return b.chunks[0].off
 }
@@ -211,12 +229,20 @@ func (b *Body) tail(n int64) []byte {
 	return buf[len(buf) : len(buf)+int(n)]
 }
 
-// extend adds spare capacity, or discovers that the body is past the limit.
-func (b *Body) extend() {
+// extend adds spare capacity, or discovers that the body is past the limit. If slow
+// readers are in the way, it returns a channel to wait for before the next call, for
+// at most patience.
+func (b *Body) extend() (wait <-chan struct{}, patience time.Duration) {
 	b.mu.Lock()
-	over, refused, window, end := b.over, b.refused, b.window, b.end
+	over, refused, window, end, stretched := b.over, b.refused, b.window, b.end, b.stretchedLocked()
 	b.mu.Unlock()
 	switch {
+	case stretched:
+		n := windowChunk(window)
+		if !b.stretch(n) {
+			return b.shed(n)
+		}
+		b.add(make([]byte, 0, n), n)
 	case over && refused:
 		b.add(make([]byte, 0, windowChunk(window)), 0)
 	case over:
@@ -231,6 +257,32 @@ func (b *Body) extend() {
 			b.add(make([]byte, 0, n), n)
 		}
 	}
+	return nil, 0
+}
+
+// shed makes room for n bytes in a window that cannot grow: it returns a channel to
+// wait for, or, without patience, drops the first chunk and with it the readers that
+// need it. The new chunk takes over its share of the budget, so that the other readers
+// keep what the window has grown by.
+func (b *Body) shed(n int64) (wait <-chan struct{}, patience time.Duration) {
+	b.mu.Lock()
+	if !b.stretchedLocked() || b.finished {
+		b.mu.Unlock()
+		return nil, 0 // a reader has moved on in the meantime
+	}
+	if b.patience > 0 {
+		defer b.mu.Unlock()
+		return b.roomLocked(), b.patience
+	}
+	back := b.dropLocked(1)
+	if back >= n {
+		back -= n
+		b.reserved += n
+		b.chunks = append(b.chunks, chunk{off: b.end, buf: make([]byte, 0, n), cost: n})
+	}
+	b.mu.Unlock()
+	b.giveBack(back)
+	return nil, 0
 }
 
 // windowChunk returns the size of chunks in a window: a quarter of it. Chunks
@@ -292,20 +344,33 @@ func (b *Body) publish(n int) error {
 }
 
 // slideLocked drops the chunks that are entirely outside the window, and returns
-// their share of the budget. The foremost reader is never outside, see allowance.
-// b.mu must be held.
+// their share of the budget. It keeps those that a reader needs, if the window can
+// grow or Write would wait for that reader. The foremost reader is never outside, see
+// allowance. b.mu must be held.
 func (b *Body) slideLocked() (back int64) {
-	if !b.over {
+	if !b.outsideLocked() {
 		return 0
 	}
+	until := b.end - b.window
+	if b.finished {
+		until = b.end
+	}
+	if b.finished || b.widen != nil || b.patience > 0 {
+		until = min(until, b.backLocked())
+	}
 	k := 0
-	for ; k < len(b.chunks); k++ {
-		c := &b.chunks[k]
-		if c.off+int64(len(c.buf)) > b.end-b.window {
-			break
-		}
-		back += c.cost
-		*c = chunk{}
+	for k < len(b.chunks) && b.chunks[k].end() <= until {
+		k++
+	}
+	return b.dropLocked(k)
+}
+
+// dropLocked drops the first k chunks, and returns their share of the budget. b.mu
+// must be held.
+func (b *Body) dropLocked(k int) (back int64) {
+	for i := range b.chunks[:k] {
+		back += b.chunks[i].cost
+		b.chunks[i] = chunk{}
 	}
 	b.chunks = b.chunks[k:]
 	if b.released {
@@ -318,26 +383,37 @@ func (b *Body) slideLocked() (back int64) {
 // take requests n bytes of the budget. If it does not get them, the body is past
 // its limit from now on.
 func (b *Body) take(n int64) bool {
-	if b.reserve == nil {
+	if b.reserve == nil || b.request(n, b.reserve) {
 		return true
 	}
 	b.mu.Lock()
-	released := b.released
-	b.mu.Unlock()
-	got := !released && b.reserve(n)
-	b.mu.Lock()
-	if got && !b.released {
-		b.reserved += n
-		b.mu.Unlock()
-		return true
-	}
 	b.over, b.refused = true, true
 	b.window = min(b.window, smallWindow)
 	b.mu.Unlock()
-	if got {
-		b.reserve(-n) // released during the request
-	}
 	return false
+}
+
+// stretch requests n bytes of the budget, to keep what is outside the window.
+func (b *Body) stretch(n int64) bool { return b.widen != nil && b.request(n, b.widen) }
+
+// request requests n bytes from one of reserve and grow.
+func (b *Body) request(n int64, from func(n int64) bool) bool {
+	b.mu.Lock()
+	released := b.released
+	b.mu.Unlock()
+	if released || !from(n) {
+		return false
+	}
+	b.mu.Lock()
+	released = b.released
+	if !released {
+		b.reserved += n
+	}
+	b.mu.Unlock()
+	if released {
+		b.giveBack(n) // during the request
+	}
+	return !released
 }
 
 // giveBack returns n bytes to the budget.
