@@ -343,13 +343,19 @@ func remoteNotFound(text []byte) error {
 	return notFound{&fleet.RemoteError{Failure: fleet.Failure{Kind: ClassNotFound.String(), Text: string(text)}}}
 }
 
-// failure returns the outcome that the fleet gets for a failed load.
-func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
+// failure returns the outcome that the fleet gets for a failed load. pause is for how long the
+// source has stated that it must not be called; 0 for no statement.
+func (t *fleetClient[K, V]) failure(err error, class Class, pause time.Duration) fleet.Outcome {
 	if class == ClassCanceled {
 		return fleet.Outcome{}
 	}
-	text := err.Error()
-	return t.o.Failed(fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]})
+	kind, text := class.String(), err.Error()
+	if pause > 0 {
+		kind += statedKind
+	}
+	o := t.o.Failed(fleet.Failure{Kind: kind, Text: text[:min(len(text), fleet.MaxFailureText)]})
+	o.Cool, o.MaxCool = max(o.Cool, pause), max(o.MaxCool, pause)
+	return o
 }
 
 // unshared returns the outcome that makes other instances load for themselves.
