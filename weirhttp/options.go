@@ -212,6 +212,8 @@ func (o Options) Validate() error {
 	o.Events.check(check)
 	o.Clients.check(check)
 	o.Cost.check(check, o.Budget, o.ClientBudget)
+	f.Add(limit.Validate("weirhttp", "Options.Limiter", o.Limiter))
+	f.Filled("Observer", o.Observer)
 	f.Add(o.Fleet.Validate())
 	return f.Err()
 }

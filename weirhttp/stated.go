@@ -269,3 +269,8 @@ func (l *StatedLimits) Stats() StatedStats {
 		Paused: max(0, l.until.Sub(now), l.calls.wait(now, 1)),
 	}
 }
+
+// Timed implements [limit.Timed].
+func (l *StatedLimits) Timed() {}
+
+var _ limit.Timed = (*StatedLimits)(nil)
