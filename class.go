@@ -65,6 +65,8 @@ func classify(user func(error) Class, err error) Class {
 		return ClassCanceled
 	case user != nil:
 		return user(err)
+	case errors.As(err, new(*RetryAfterError)):
+		return ClassOverload
 	}
 	return ClassTransient
 }

@@ -241,7 +241,7 @@ func TestE8NotModifiedKeepsTheWeight(t *testing.T) {
 // Durations are exact from one nanosecond to the largest.
 func TestE1ExtremeTTLs(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
-	for _, ttl := range []time.Duration{1, 2, 999, time.Microsecond, time.Millisecond - 1, 333 * ms, century} {
+	for _, ttl := range []time.Duration{ms, ms + 1, 2*ms - 1, 333 * ms, century} {
 		for _, o := range []weir.Options{
 			{TTL: ttl},
 			{TTL: ttl, RefreshAhead: 0.5},
@@ -328,12 +328,12 @@ func TestE6ExpireOfAnEndlessEntry(t *testing.T) {
 }
 
 func TestE1TinyTimeouts(t *testing.T) {
-	play(t, weir.Options{TTL: 1, StaleIfError: time.Hour, LoadTimeout: 2, SoftTimeout: 1}, func(s *scene) {
+	play(t, weir.Options{TTL: ms, StaleIfError: time.Hour, LoadTimeout: 2 * ms, SoftTimeout: ms}, func(s *scene) {
 		s.prime("k")
 		s.set(time.Hour, nil)
 		s.until(sec)
-		s.wantAt(s.ask("k"), sec+1, staleOnError(1, sec+1, context.DeadlineExceeded))
-		s.wantAt(s.ask("other"), sec+3, failure(context.DeadlineExceeded))
+		s.wantAt(s.ask("k"), sec+ms, staleOnError(1, sec+ms, context.DeadlineExceeded))
+		s.wantAt(s.ask("other"), sec+3*ms, failure(context.DeadlineExceeded))
 	})
 }
 

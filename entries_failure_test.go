@@ -226,11 +226,11 @@ func TestE4MemoBacksOffAndStartsAnewAfterSuccess(t *testing.T) {
 }
 
 func TestE4MemoDoesNotOverflow(t *testing.T) {
-	o := weir.Options{FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: 1, Max: 1<<63 - 1}}}
+	o := weir.Options{FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: ms, Max: 1<<63 - 1}}}
 	play(t, o, func(s *scene) {
 		s.set(0, errDry)
-		wait := time.Duration(1)
-		for n := range 60 {
+		wait := ms
+		for n := range 43 {
 			s.want(s.get("k"), failure(errDry))
 			s.wantLoads(n + 1)
 			time.Sleep(wait - 1)

@@ -624,7 +624,7 @@ func TestE6TagsAreBounded(t *testing.T) {
 func TestE6ClearBeatsWhatCopiesEntries(t *testing.T) {
 	const n = 2000
 	ctx := t.Context()
-	o := weir.Options{TTL: time.Hour, StaleIfError: time.Hour, FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: 1}}}
+	o := weir.Options{TTL: time.Hour, StaleIfError: time.Hour, FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: ms}}}
 	g := weir.Must(weir.New(func(context.Context, int) (int, error) { return 0, errDry }, o))
 	for round := range 20 {
 		for k := range n {

@@ -220,7 +220,11 @@ func TestE6SetThatStoresNothingSaysSo(t *testing.T) {
 		})
 	}
 	inFleet(t, func(s *site) { // a value too heavy for memory is in the Tier
-		gs := s.instances(2, func(o *weir.Options) { o.MaxWeight = 10 })
+		src := weir.Source[string, row]{Load: s.load, Weigh: func(string, row) uint32 { return 1 }}
+		gs := make([]*weir.Guard[string, row], 2)
+		for i := range gs {
+			gs[i] = from(s, src, weir.Options{TTL: time.Minute, MaxWeight: 10})
+		}
 		if err := gs[0].SetEntry(s.Context(), "k", weir.Entry[row]{Value: row{"k", 7}, Weight: 11}); err != nil {
 			s.Errorf("SetEntry = %v; want nil", err)
 		}

@@ -62,6 +62,10 @@ func (c *checks) fleet(o Options) {
 		c.Check(f == Fleet{Config: f.Config}, "Options.Fleet.Tier", nil, "given with the other fields of Options.Fleet")
 		return
 	}
+	c.Filled("Options.Fleet.Codec", f.Codec)
+	keep := orDefault(f.MaxKeep, fleet.DefaultMaxKeep)
+	c.Check(keep >= o.TTL, "Options.Fleet.MaxKeep", keep, fmt.Sprintf("at least the TTL (%v), or fresh values are dropped", o.TTL))
+	c.Check(o.TTL <= 0 || f.Cooling <= o.TTL, "Options.Fleet.Cooling", f.Cooling, fmt.Sprintf("at most the TTL (%v), or one failure lasts longer than a value", o.TTL))
 	c.Check(f.Namespace != "" || o.Name != "", "Options.Fleet.Namespace", strconv.Quote(""), "given, here or as Options.Name")
 	c.Check(f.Namespace != "" || len(o.Name) <= fleet.MaxName, "Options.Name", fmt.Sprintf("%d bytes long", len(o.Name)), "at most "+strconv.Itoa(fleet.MaxName)+" as the Namespace of a Fleet")
 	c.Check(o.LoadTimeout >= 0, "Options.LoadTimeout", o.LoadTimeout, "0 (the default) or more with a Fleet, as a load that hangs would keep its lease")
@@ -343,13 +347,19 @@ func remoteNotFound(text []byte) error {
 	return notFound{&fleet.RemoteError{Failure: fleet.Failure{Kind: ClassNotFound.String(), Text: string(text)}}}
 }
 
-// failure returns the outcome that the fleet gets for a failed load.
-func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
+// failure returns the outcome that the fleet gets for a failed load. pause is for how long the
+// source has stated that it must not be called; 0 for no statement.
+func (t *fleetClient[K, V]) failure(err error, class Class, pause time.Duration) fleet.Outcome {
 	if class == ClassCanceled {
 		return fleet.Outcome{}
 	}
-	text := err.Error()
-	return t.o.Failed(fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]})
+	kind, text := class.String(), err.Error()
+	if pause > 0 {
+		kind += statedKind
+	}
+	o := t.o.Failed(fleet.Failure{Kind: kind, Text: text[:min(len(text), fleet.MaxFailureText)]})
+	o.Cool, o.MaxCool = max(o.Cool, pause), max(o.MaxCool, pause)
+	return o
 }
 
 // unshared returns the outcome that makes other instances load for themselves.

@@ -73,7 +73,11 @@ func FuzzOptions(f *testing.F) {
 				}
 				return 7, nil
 			}
-			g, err := weir.NewFrom(weir.Source[int, int]{Load: load, LoadMany: singly(load)}, o)
+			src := weir.Source[int, int]{Load: load, LoadMany: singly(load)}
+			if o.MaxWeight > 0 {
+				src.Weigh = func(int, int) uint32 { return 1 }
+			}
+			g, err := weir.NewFrom(src, o)
 			if valid := o.Validate(); valid != nil {
 				if err == nil || !errors.As(valid, new(*weir.OptionError)) || err.Error() != valid.Error() {
 					t.Fatalf("New = %v where Validate = %v", err, valid)
@@ -291,9 +295,9 @@ func TestE1RandomHistories(t *testing.T) {
 func instants(t *testing.T, b []byte) {
 	t.Helper()
 	d := &dice{b}
-	some := func() time.Duration { return pick(d, 0, 1, 333*ms, 2*sec, 7*sec, 60*sec) }
+	some := func() time.Duration { return pick(d, 0, ms, 333*ms, 2*sec, 7*sec, 60*sec) }
 	o := weir.Options{
-		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.2), RefreshJitter: -1, RefreshRetry: max(some(), 1),
+		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.2), RefreshJitter: -1, RefreshRetry: max(some(), ms),
 		StaleWhileRevalidate: some(), StaleIfError: some(), NegativeTTL: some(), LoadTimeout: time.Hour,
 	}
 	o.RefreshRetryMax = o.RefreshRetry * pick(d, time.Duration(1), 3, 8)
@@ -329,7 +333,7 @@ func instants(t *testing.T, b []byte) {
 					s.until(to)
 				}
 			case 1:
-				s.until(now + some())
+				s.until(now + pick(d, 0, 1, 333*ms, 2*sec, 7*sec, 60*sec))
 			case 2:
 				s.g.Expire(s.Context(), "k")
 				l.expire(now)

@@ -218,7 +218,7 @@ func TestE9CloseInTheCrowd(t *testing.T) {
 // bubble would not end if one were left.
 func TestE9IdleGuardOwnsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := weir.Must(weir.New((&mill{takes: ms}).load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Second, SoftTimeout: time.Second, AbandonGrace: time.Hour}))
+		g := weir.Must(weir.New((&mill{takes: ms}).load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Second, SoftTimeout: time.Second, AbandonGrace: 30 * time.Second}))
 		for i := range 1000 {
 			g.Get(t.Context(), fmt.Sprint(i%600))
 			if i%7 == 0 {

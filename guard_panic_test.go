@@ -95,6 +95,14 @@ func concurrency(s *story, o limit.ConcurrencyOptions) *limit.Concurrency {
 	return c
 }
 
+// weighed returns src with a Weigh.
+func weighed(src weir.Source[string, int]) weir.Source[string, int] {
+	if src.Weigh == nil {
+		src.Weigh = func(string, int) uint32 { return 1 }
+	}
+	return src
+}
+
 func TestF6FaultReachesEveryJoiner(t *testing.T) {
 	for fault, f := range faults {
 		for kind := range faulty(nil) {
@@ -102,7 +110,7 @@ func TestF6FaultReachesEveryJoiner(t *testing.T) {
 				t.Run(fault+"/"+kind+"/"+way, func(t *testing.T) {
 					tell(t, func(s *story) {
 						do := f.fault
-						src := faulty(func() { do() })[kind]
+						src := weighed(faulty(func() { do() })[kind])
 						g := guardFrom(s, src, weir.Options{TTL: time.Minute, MaxWeight: 100,
 							Limiter: concurrency(s, limit.ConcurrencyOptions{Limit: 2})})
 						first := s.ask(func() weir.Result[int] { return call(g, s.Context()) })
@@ -144,7 +152,7 @@ func TestF6FaultInBackgroundRefresh(t *testing.T) {
 			t.Run(fault+"/"+kind, func(t *testing.T) {
 				tell(t, func(s *story) {
 					do := func() {}
-					src := faulty(func() { do() })[kind]
+					src := weighed(faulty(func() { do() })[kind])
 					g := guardFrom(s, src, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Minute, MaxWeight: 100,
 						Limiter: concurrency(s, limit.ConcurrencyOptions{Limit: 2})})
 					g.Get(s.Context(), "k")

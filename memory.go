@@ -71,20 +71,24 @@ func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 }
 
 // rememberLocked notes a failed load of key that ended at now: as a memo, if
-// the Options have one, and by postponing the next refresh. A value in memory
-// keeps its instants (E3). The table's lock must be held.
+// the Options have one or the source has stated a pause, and by postponing the next
+// refresh. A value in memory keeps its instants (E3). The table's lock must be held.
 func (g *Guard[K, V]) rememberLocked(key K, err error, class Class, now instant) {
 	e := g.lookup(key)
 	if g.clearing > 0 {
 		e = nil // about to be removed, see InvalidateAll
 	}
 	retry := later(now, Backoff{g.o.RefreshRetry, g.o.RefreshRetryMax}.after(e.failedLocked()))
-	if b := g.o.FailureMemo.of(class); b.Initial > 0 && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {
+	pause := g.o.pause(err)
+	if class == ClassCanceled {
+		pause = 0
+	}
+	if b := g.o.FailureMemo.of(class); (b.Initial > 0 || pause > 0) && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {
 		m := memo{err: err, row: 1}
 		if e != nil && e.extra != nil && e.extra.memo.err != nil {
 			m.row += e.extra.memo.row
 		}
-		m.until = later(now, b.after(m.row))
+		m.until = later(now, max(b.after(m.row), pause))
 		retry = max(retry, m.until)
 		e = e.withMemo(m)
 		g.store.Set(key, e)

@@ -247,7 +247,7 @@ func TestB6KindsOfLimiters(t *testing.T) {
 	for name, make := range map[string]func(*limit.Concurrency) (outer, inner limit.Limiter){
 		"All": func(p *limit.Concurrency) (limit.Limiter, limit.Limiter) { l := limit.All(rate, p); return l, l },
 		"All in All": func(p *limit.Concurrency) (limit.Limiter, limit.Limiter) {
-			return limit.All(limit.All(rate, p), rate), p
+			return limit.All(rate, limit.All(rate, p)), p
 		},
 		"inner All": func(p *limit.Concurrency) (limit.Limiter, limit.Limiter) { return p, limit.All(rate, p) },
 		"adaptive": func(*limit.Concurrency) (limit.Limiter, limit.Limiter) {

@@ -21,6 +21,7 @@ const (
 	DefaultRefreshRetry    = time.Second
 	DefaultRefreshRetryMax = 30 * time.Second
 	DefaultRefreshJitter   = 0.1
+	DefaultMaxRetryAfter   = time.Minute
 	DefaultMaxEntries      = 100_000
 	DefaultMaxRefreshes    = 64
 	DefaultMaxStuck        = 64
@@ -116,8 +117,14 @@ type Options struct {
 	// windows are for values only. Zero: it is not kept.
 	NegativeTTL time.Duration
 
-	// FailureMemo is how long other errors are kept. Zero: they are not.
+	// FailureMemo is how long other errors are kept. Zero: they are not, unless the
+	// source has stated for how long (see [RetryAfter]).
 	FailureMemo FailureMemo
+
+	// MaxRetryAfter bounds for how long the Guard does not call its source because a load
+	// has returned a [RetryAfter]. Zero: DefaultMaxRetryAfter. Negative: such an error is
+	// like any other.
+	MaxRetryAfter time.Duration
 
 	// LoadTimeout is the hard limit of one load, counted from its admission.
 	// After it, callers get a *TimeoutError or a stale value, the load's
@@ -224,6 +231,9 @@ type Backoff struct {
 
 // after returns the time for the nth consecutive failure, n from 1.
 func (b Backoff) after(n int) time.Duration {
+	if b.Initial == 0 {
+		return 0
+	}
 	d, most := b.Initial, max(b.Max, b.Initial)
 	for ; n > 1 && d < most; n-- {
 		if d > most/2 {
@@ -254,6 +264,7 @@ func (o Options) withDefaults() Options {
 	o.RefreshJitter = max(o.RefreshJitter, 0)
 	o.RefreshRetry = orDefault(o.RefreshRetry, DefaultRefreshRetry)
 	o.RefreshRetryMax = max(orDefault(o.RefreshRetryMax, DefaultRefreshRetryMax), o.RefreshRetry)
+	o.MaxRetryAfter = orDefault(o.MaxRetryAfter, DefaultMaxRetryAfter)
 	o.LoadTimeout = orDefault(o.LoadTimeout, DefaultLoadTimeout)
 	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
 	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)

@@ -110,7 +110,7 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.StaleIfError", weir.Options{StaleIfError: -1}, time.Duration(-1), "0 or more"},
 		{"Options.NegativeTTL", weir.Options{NegativeTTL: -1}, time.Duration(-1), "0 or more"},
 		{"Options.FailureMemo.Transient.Initial", memo(weir.Backoff{Initial: -1}, 0), time.Duration(-1), "0 or more"},
-		{"Options.FailureMemo.Permanent.Max", memo(weir.Backoff{Initial: 2, Max: 1}, 1), time.Duration(1), "0 or at least Initial (2ns)"},
+		{"Options.FailureMemo.Permanent.Max", memo(weir.Backoff{Initial: 2 * ms, Max: ms}, 1), ms, "0 or at least Initial (2ms)"},
 		{"Options.FailureMemo.Overload.Initial", memo(weir.Backoff{Initial: -1}, 2), time.Duration(-1), "0 or more"},
 		{"Options.SoftTimeout", weir.Options{SoftTimeout: -1}, time.Duration(-1), "0 or more"},
 		{"Options.MaxEntries", weir.Options{MaxEntries: -1}, -1, "0 (the default) or more"},

@@ -280,10 +280,13 @@ func (r *run[K, V]) end() {
 	r.measure()
 }
 
-// release gives the permit back.
+// release gives the permit back, and passes on a pause that the source has stated.
 func (r *run[K, V]) release() {
 	defer r.g.release(r.permit, r.permitOutcome())
 	r.settleCost()
+	if d := r.pause(); d > 0 && r.ctx != nil { // before the permit is free for another call
+		limit.Pause(r.g.o.Limiter, d)
+	}
 }
 
 // finish makes the result final and wakes the callers that wait, unless the load was

@@ -157,7 +157,7 @@ func (r *run[K, V]) answerFromTier(e *entry[V]) {
 func (r *run[K, V]) failAs(a fleetclient.Answer) {
 	r.l.Return()
 	r.ended = r.g.clock()
-	r.err = &fleet.RemoteError{Failure: a.Failure}
+	r.err = remoteFailure(a.Failure, a.Remaining)
 	r.class = classify(nil, r.err)
 	r.cools = a.Remaining
 }
@@ -186,7 +186,7 @@ func (r *run[K, V]) hold(p *fleetLookup[V], fence uint64) bool {
 func (r *run[K, V]) givenUp() fleet.Outcome {
 	var late *TimeoutError
 	if cause := context.Cause(r.l); errors.As(cause, &late) {
-		return r.g.fleet.failure(cause, ClassTransient)
+		return r.g.fleet.failure(cause, ClassTransient, 0)
 	}
 	return fleet.Outcome{}
 }
@@ -405,11 +405,11 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 		if r.ctx == nil && r.class == ClassOverload {
 			return fleet.Outcome{} // refused here, by our own limiter
 		}
-		return t.failure(r.err, r.class)
+		return t.failure(r.err, r.class, g.o.pause(r.err))
 	}
 	a := r.of(i)
 	if a.err != nil {
-		return t.failure(a.err, a.class)
+		return t.failure(a.err, a.class, g.o.pause(a.err))
 	}
 	if a.noStore {
 		return t.unshared()

@@ -25,7 +25,11 @@ var windows = weir.Options{TTL: time.Minute, StaleWhileRevalidate: time.Minute, 
 // books returns a Guard that loads "loaded KEY".
 func books(t *testing.T, o weir.Options) *weir.Guard[string, book] {
 	t.Helper()
-	g, err := weir.New(func(_ context.Context, key string) (book, error) { return book{"loaded " + key}, nil }, o)
+	src := weir.Source[string, book]{Load: func(_ context.Context, key string) (book, error) { return book{"loaded " + key}, nil }}
+	if o.MaxWeight > 0 {
+		src.Weigh = func(string, book) uint32 { return 1 }
+	}
+	g, err := weir.NewFrom(src, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/hotkeys"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
 
@@ -16,7 +17,7 @@ type OptionError = option.Error
 // *OptionError, or nil. New calls it.
 func (o Options) Validate() error {
 	c := newChecks()
-	c.duration("Options.TTL", o.TTL)
+	c.lifetime("Options.TTL", o.TTL)
 	c.share("Options.TTLJitter", o.TTLJitter, 0, 0.5)
 	c.Check(o.RefreshAhead >= 0 && o.RefreshAhead <= MaxRefreshAhead, "Options.RefreshAhead", o.RefreshAhead,
 		fmt.Sprintf("from 0 to %v: the share of the TTL, counted from its end", MaxRefreshAhead))
@@ -24,24 +25,35 @@ func (o Options) Validate() error {
 	c.Check(o.RefreshJitter <= 0 || o.RefreshAhead != 0, "Options.RefreshJitter", o.RefreshJitter, "0 without RefreshAhead")
 	c.Check(o.RefreshBeta >= 0 && !math.IsInf(o.RefreshBeta, 1), "Options.RefreshBeta", o.RefreshBeta, "0 (off) or more, and finite")
 	c.Check(!(o.RefreshBeta > 0 && o.RefreshAhead > 0), "Options.RefreshBeta", o.RefreshBeta, "0 when RefreshAhead is set")
-	c.duration("Options.RefreshRetry", o.RefreshRetry)
+	c.lifetime("Options.RefreshRetry", o.RefreshRetry)
 	least := orDefault(o.RefreshRetry, DefaultRefreshRetry)
 	c.Check(o.RefreshRetryMax == 0 || o.RefreshRetryMax >= least, "Options.RefreshRetryMax", o.RefreshRetryMax, fmt.Sprintf("0 (the default) or at least RefreshRetry (%v)", least))
-	c.duration("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
-	c.duration("Options.StaleIfError", o.StaleIfError)
-	c.duration("Options.NegativeTTL", o.NegativeTTL)
+	c.lifetime("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
+	c.lifetime("Options.StaleIfError", o.StaleIfError)
+	c.lifetime("Options.NegativeTTL", o.NegativeTTL)
 	c.backoff("Options.FailureMemo.Transient", o.FailureMemo.Transient)
 	c.backoff("Options.FailureMemo.Permanent", o.FailureMemo.Permanent)
 	c.backoff("Options.FailureMemo.Overload", o.FailureMemo.Overload)
-	c.duration("Options.SoftTimeout", o.SoftTimeout)
+	c.lifetime("Options.SoftTimeout", o.SoftTimeout)
 	c.Check(o.MaxEntries >= 0, "Options.MaxEntries", o.MaxEntries, "0 (the default) or more")
 	c.Check(o.MaxEntries <= 0 || o.MaxWeight == 0, "Options.MaxEntries", o.MaxEntries, "0 when MaxWeight is set")
 	c.Check(o.MaxRefreshes >= 0, "Options.MaxRefreshes", o.MaxRefreshes, "0 (the default) or more")
 	c.Check(o.MaxStuck >= 0, "Options.MaxStuck", o.MaxStuck, "0 (the default) or more")
 	c.Check(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
-	c.duration("Options.Batch.Linger", o.Batch.Linger)
+	if c.duration("Options.Batch.Linger", o.Batch.Linger) {
+		c.Check(o.Batch.Linger == 0 || o.Batch.Linger >= leastLinger, "Options.Batch.Linger", o.Batch.Linger, fmt.Sprintf("0 or at least %v", leastLinger))
+	}
 	c.Check(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
 	c.Check(o.HotKeys <= MaxHotKeys, "Options.HotKeys", o.HotKeys, fmt.Sprintf("at most %d", MaxHotKeys))
+	c.meant("Options.LoadTimeout", o.LoadTimeout)
+	c.meant("Options.MaxRetryAfter", o.MaxRetryAfter)
+	if c.meant("Options.AbandonGrace", o.AbandonGrace) && o.LoadTimeout >= 0 {
+		hard := orDefault(o.LoadTimeout, DefaultLoadTimeout)
+		c.Check(o.AbandonGrace <= hard, "Options.AbandonGrace", o.AbandonGrace, fmt.Sprintf("at most LoadTimeout (%v), which ends the load first, or Never", hard))
+	}
+	c.Check(!o.ReportEvictions || o.Observer != nil, "Options.ReportEvictions", o.ReportEvictions, "false without an Observer, to which evictions are reported")
+	c.Add(limit.Validate("weir", "Options.Limiter", o.Limiter))
+	c.Filled("Options.Observer", o.Observer)
 	c.fleet(o)
 	return c.Err()
 }
@@ -59,6 +71,8 @@ func (s Source[K, V]) validate(o Options) error {
 	c.Check(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry == nil, "Source.LoadEntries", "nil", "given with Options.Batch beside LoadEntry")
 	c.Check(o.Fleet.Tier == nil || namingOf(s.KeyString).name != nil, "Source.KeyString", "nil", "given with Options.Fleet for keys that are neither strings nor integers")
 	c.Check(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
+	c.Check(s.Weigh == nil || o.MaxWeight > 0, "Source.Weigh", "given", "nil without Options.MaxWeight, which counts weights")
+	c.Check(o.MaxWeight == 0 || s.Weigh != nil || s.LoadEntry != nil || s.LoadEntries != nil, "Source.Weigh", "nil", "given with Options.MaxWeight, or LoadEntry or LoadEntries, which weigh an Entry: each value would weigh 1")
 	return c.Err()
 }
 
@@ -67,8 +81,27 @@ type checks struct{ option.Faults }
 
 func newChecks() *checks { return &checks{option.Faults{Package: "weir"}} }
 
-func (c *checks) duration(field string, d time.Duration) {
-	c.Check(d >= 0, field, d, "0 or more")
+func (c *checks) duration(field string, d time.Duration) bool {
+	return c.Check(d >= 0, field, d, "0 or more")
+}
+
+// leastTime is the shortest time that an option can mean; leastLinger is that of a Linger. A
+// shorter one is a number without a unit.
+const (
+	leastTime   = time.Millisecond
+	leastLinger = time.Microsecond
+)
+
+// meant checks that d, if it is positive, has a unit.
+func (c *checks) meant(field string, d time.Duration) bool {
+	return c.Check(d <= 0 || d >= leastTime, field, d, fmt.Sprintf("0 or at least %v: a number needs a unit, as in 60 * time.Second", leastTime))
+}
+
+// lifetime checks that d is not negative, and has a unit.
+func (c *checks) lifetime(field string, d time.Duration) {
+	if c.duration(field, d) {
+		c.meant(field, d)
+	}
 }
 
 func (c *checks) share(field string, v, least, most float64) {
@@ -76,8 +109,9 @@ func (c *checks) share(field string, v, least, most float64) {
 }
 
 func (c *checks) backoff(field string, b Backoff) {
-	c.duration(field+".Initial", b.Initial)
-	c.duration(field+".Max", b.Max)
+	c.lifetime(field+".Initial", b.Initial)
+	c.lifetime(field+".Max", b.Max)
+	c.Check(b.Max <= 0 || b.Initial != 0, field+".Max", b.Max, "0 without Initial, from which it grows")
 	c.Check(b.Max == 0 || b.Max >= b.Initial, field+".Max", b.Max, fmt.Sprintf("0 or at least Initial (%v)", b.Initial))
 }
 

@@ -104,6 +104,7 @@ func validate(hasRun bool, o Options) error {
 	f.Check(o.MaxSize >= 0, "Options.MaxSize", o.MaxSize, "0 (the default) or more")
 	f.Check(o.Linger >= 0, "Options.Linger", o.Linger, "0 or more")
 	f.Check(o.MaxParallel >= 0, "Options.MaxParallel", o.MaxParallel, "0 (the default) or more")
+	f.Add(limit.Validate("batch", "Options.Limiter", o.Limiter))
 	f.Check(o.MaxPending >= 0, "Options.MaxPending", o.MaxPending, "0 (the default) or more")
 	return f.Err()
 }

@@ -332,3 +332,8 @@ func (b *Budget) Stats() BudgetStats {
 // requests and corrections in flight until ctx ends, and then returns the cause of ctx.
 // Permits that are released later are not settled. It may be called again.
 func (b *Budget) Close(ctx context.Context) error { return b.close(ctx) }
+
+// Timed implements [limit.Timed].
+func (b *Budget) Timed() {}
+
+var _ limit.Timed = (*Budget)(nil)

@@ -101,6 +101,7 @@ func (c Config) Validate() error {
 	within := func(field string, d, low, high time.Duration) {
 		f.Check(d == 0 || d >= low && d <= high, field, d, fmt.Sprintf("0 (the default), or from %v to %v", low, high))
 	}
+	f.Filled("Tier", c.Tier)
 	f.Check(len(c.Namespace) <= MaxName, "Namespace", fmt.Sprintf("%d bytes long", len(c.Namespace)), fmt.Sprintf("at most %d", MaxName))
 	within("Lease", c.Lease, MinLease, MaxLease)
 	within("MemoryCap", c.MemoryCap, MinMemoryCap, year)

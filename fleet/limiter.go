@@ -144,3 +144,8 @@ func (l *Limiter) Close(ctx context.Context) error {
 	l.line.shut()
 	return wait.For(ctx, l.d.work.Wait)
 }
+
+// Timed implements [limit.Timed].
+func (l *Limiter) Timed() {}
+
+var _ limit.Timed = (*Limiter)(nil)

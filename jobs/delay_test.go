@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/limit"
 )
@@ -29,6 +30,7 @@ func TestDelay(t *testing.T) {
 		{3, jobs.RetryIn(no, -1), 0, 0},
 		{3, jobs.RetryIn(no, 2*jobs.MaxDelay), jobs.MaxDelay, jobs.MaxDelay},
 		{3, &limit.Error{RetryAfter: 10 * second}, 10 * second, 12 * second},
+		{3, weir.RetryAfter(no, 10*second), 10*second - second/10, 12 * second},
 	} {
 		drawn := map[time.Duration]bool{}
 		for range 100 {

@@ -108,6 +108,8 @@ func (w *Worker) classify(err error) weir.Class {
 		return weir.ClassOverload
 	case w.queue.o.Classify != nil:
 		return ask(w.queue.o.Classify, err)
+	case errors.As(err, new(*weir.RetryAfterError)):
+		return weir.ClassOverload
 	}
 	return weir.ClassTransient
 }
@@ -120,8 +122,8 @@ func ask(classify func(error) weir.Class, err error) (c weir.Class) {
 }
 
 // delay returns the wait before the next attempt: what the error specifies, or twice
-// the previous wait, less a random share of up to a fifth. A limiter's RetryAfter is
-// a minimum, so up to a fifth is added to it at random.
+// the previous wait, less a random share of up to a fifth. What a source states
+// (weir.RetryAfter), or a limiter's RetryAfter, is a minimum, so up to a fifth is added to it at random.
 func (a *attempt) delay(err error) time.Duration {
 	var in *retryInError
 	if errors.As(err, &in) {
@@ -130,6 +132,10 @@ func (a *attempt) delay(err error) time.Duration {
 	var snooze *snoozeError
 	if errors.As(err, &snooze) {
 		return snooze.d
+	}
+	var stated *weir.RetryAfterError
+	if errors.As(err, &stated) {
+		return min(stated.After()+rand.N(stated.After()/5+1), MaxDelay)
 	}
 	var limited *limit.Error
 	if errors.As(err, &limited) {

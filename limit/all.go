@@ -17,7 +17,7 @@ import (
 // The permits of earlier limiters are held while a later one makes the caller wait.
 // So put a RateLimiter before a Concurrency: a token loses nothing by waiting, while
 // a permit that waits for a token is withheld from other callers and measured as a
-// slow call.
+// slow call. [Validate], which the options of weir and weirhttp call, reports the other order.
 //
 // Its AcquireN acquires n units from each UnitLimiter; wrap those that count calls in
 // [PerCall].

@@ -7,6 +7,7 @@ package option
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -37,6 +38,18 @@ func (f *Faults) Check(ok bool, field string, value any, bound string) bool {
 		f.all = append(f.all, &Error{f.Package, f.Prefix + field, value, bound})
 	}
 	return ok
+}
+
+// Filled adds an [*Error] if v, an interface, holds a nil pointer, function, map or channel,
+// whose methods would fail on their first use, and returns whether it does not. A v that is
+// nil itself is no fault.
+func (f *Faults) Filled(field string, v any) bool {
+	ok := true
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan:
+		ok = !r.IsNil()
+	}
+	return f.Check(ok, field, fmt.Sprintf("a nil %T", v), "nil itself, or filled")
 }
 
 // Add adds err, which may be nil.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/stream"
 )
 
@@ -58,7 +59,7 @@ const detailLarge = "too big"
 // fault.
 func (c *call) fails(err error) {
 	if o := &c.h.o; o.Cooling >= 0 && !c.noted && counts(err) {
-		c.stale.Fails(err, time.Now(), o.Cooling, o.MaxCooling)
+		c.stale.Fails(err, time.Now(), o.Cooling, o.MaxCooling, statedBy(err))
 	}
 }
 
@@ -70,8 +71,17 @@ func (f *flight) tells(status int, err error) {
 	case err == nil && !isError(status):
 		f.known.Recovers()
 	case err == nil:
-		f.known.Fails(errStatus(status), time.Now(), o.Cooling, o.MaxCooling)
+		f.known.Fails(failed(status, f.stated), time.Now(), o.Cooling, o.MaxCooling, f.stated)
 	case counts(err) && !errors.Is(err, stream.ErrNobody):
-		f.known.Fails(err, time.Now(), o.Cooling, o.MaxCooling)
+		f.known.Fails(err, time.Now(), o.Cooling, o.MaxCooling, 0)
 	}
+}
+
+// statedBy returns the time that an error of the origin states, 0 for none.
+func statedBy(err error) time.Duration {
+	var stated *weir.RetryAfterError
+	if errors.As(err, &stated) {
+		return stated.After()
+	}
+	return 0
 }

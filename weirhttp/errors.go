@@ -31,6 +31,51 @@ type errStatus int
 
 func (e errStatus) Error() string { return "the origin responded with status " + strconv.Itoa(int(e)) }
 
+// failed returns the errStatus of a response, with the time that its Retry-After states.
+func failed(status int, stated time.Duration) error {
+	if stated > 0 {
+		return weir.RetryAfter(errStatus(status), stated)
+	}
+	return errStatus(status)
+}
+
+// statedIn returns the time that the Retry-After of a response states: 0 for none, or with a
+// status for which RFC 9110, section 10.2.3, and RFC 6585, section 4, give it no such meaning.
+func statedIn(status int, h http.Header) time.Duration {
+	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		return 0
+	}
+	d, _ := RetryAfter(h, time.Now()) // if that is not ok, it is 0 or long, and its user has a bound
+	return d
+}
+
+// A StatusError is the error of [ResponseError].
+type StatusError struct{ Status int }
+
+func (e *StatusError) Error() string {
+	return "weirhttp: the response has status " + strconv.Itoa(e.Status)
+}
+
+// Is matches weir.ErrNotFound with 404 and 410.
+func (e *StatusError) Is(target error) bool {
+	return target == weir.ErrNotFound && (e.Status == http.StatusNotFound || e.Status == http.StatusGone)
+}
+
+// ResponseError returns the error of a response for the load of a Guard: nil for a status
+// below 400, and otherwise a *StatusError. If the response has status 429 or 503 and a
+// Retry-After, the error is a weir.RetryAfter, so that the Guard does not call the service
+// until then.
+func ResponseError(resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	err := error(&StatusError{resp.StatusCode})
+	if d := statedIn(resp.StatusCode, resp.Header); d > 0 {
+		err = weir.RetryAfter(err, d)
+	}
+	return err
+}
+
 // isError reports whether a response with this status counts as an error in the sense
 // of RFC 5861 section 4.
 func isError(status int) bool {
@@ -120,6 +165,7 @@ func answerTo(err error, client, gateway bool) answer {
 	var refused *limit.Error
 	var body *bodyError
 	var forward *ForwardError
+	var stated *weir.RetryAfterError
 	switch {
 	case isPanic(err):
 		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
@@ -131,6 +177,8 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "this client has used up its budget"}
 	case errors.As(err, &refused) && client:
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
+	case errors.As(err, &stated) && !errors.Is(err, weir.ErrNotFound):
+		return answer{http.StatusServiceUnavailable, max(stated.After(), time.Second), "destination_unavailable", "the service is not available at the moment"}
 	case errors.As(err, &refused):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "connection_limit_reached", "the service is at its limit"}
 	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed):
@@ -246,7 +294,8 @@ func (c *call) answer(err error) {
 //
 //	400s  404 for weir.ErrNotFound, 408 for ErrSlowClient, 413 for a *http.MaxBytesError
 //	      and for a *limit.Error with limit.TooMany, which a retry does not help
-//	503   for a *limit.Error, weir.ErrStuck and weir.ErrClosed, with Retry-After
+//	503   for a *limit.Error, a weir.RetryAfter, weir.ErrStuck and weir.ErrClosed, with
+//	      Retry-After
 //	504   for a call that took too long
 //	500   for everything else
 //

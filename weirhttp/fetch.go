@@ -254,6 +254,9 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards,
 		Reserve: h.cache.store.Reserve, Grow: h.cache.store.ReserveSpare,
 	})
+	if isError(status) {
+		f.stated = statedIn(status, header)
+	}
 	f.lookup.head(&t.resp, size, gone)
 	if first := t.sink.pending; t.gap == nil && len(first) > 0 && !oversize && t.body.Begin(first) {
 		// Before any caller wakes up: a caller that finds it there sends headers and

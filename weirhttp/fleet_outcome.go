@@ -36,7 +36,11 @@ func (l *fleetLookup) head(resp *rfc9111.Response, size int64, gone bool) {
 		return
 	}
 	if isError(resp.Status) && !resp.Storable {
-		l.settle(l.fleet.o.Failed(fleet.Failure{Kind: failedStatus, Text: strconv.Itoa(resp.Status)}))
+		o := l.fleet.o.Failed(fleet.Failure{Kind: failedStatus, Text: strconv.Itoa(resp.Status)})
+		if o.Cool > 0 {
+			o.Cool = max(o.Cool, min(l.f.stated, o.MaxCool))
+		}
+		l.settle(o)
 		return
 	}
 	if why := l.fleet.unshared(resp, size); why != "" {

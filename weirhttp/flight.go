@@ -73,6 +73,7 @@ type flight struct {
 	length   int64             // of the body, -1 if unknown
 	valid    *responses.Stored // the origin has validated this stored response
 	upstream int               // status of the origin
+	stated   time.Duration     // with an error status: for how long the origin must not be called; 0: it says nothing
 	queued   time.Duration
 	endless  bool    // the response has no end
 	partial  bool    // the origin sent a part, which completes stored ones

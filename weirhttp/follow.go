@@ -123,7 +123,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 func (c *call) deliver(f *flight, r *stream.Reader) {
 	c.endless, c.partial = f.endless, f.partial
 	if isError(f.resp.Status) && c.mayServeStale() {
-		c.serveStale(errStatus(f.resp.Status))
+		c.serveStale(failed(f.resp.Status, f.stated))
 		return
 	}
 	c.receipt.Stored = f.resp.Storable

@@ -111,7 +111,8 @@ type Options struct {
 	// remembered for the stored response that it was meant to replace. Until then
 	// requests that may use that response stale get it without another call, and it
 	// is not refreshed. After that, one of them tries again. Cooling doubles with
-	// each failure in a row, up to MaxCooling, and a success ends it. A request that
+	// each failure in a row, up to MaxCooling, and a success ends it. It is at least what
+	// Retry-After of a 503 states, up to MaxCooling. A request that
 	// may not use a stale response always makes a call. 0 means 1 s for Cooling and
 	// 30 s for MaxCooling; a negative Cooling means that no failure is remembered.
 	// FleetOptions.Cooling is for the other instances of a fleet.
@@ -214,6 +215,8 @@ func (o Options) Validate() error {
 	o.Events.check(check)
 	o.Clients.check(check)
 	o.Cost.check(check, o.Budget, o.ClientBudget)
+	f.Add(limit.Validate("weirhttp", "Options.Limiter", o.Limiter))
+	f.Filled("Observer", o.Observer)
 	f.Add(o.Fleet.Validate())
 	return f.Err()
 }

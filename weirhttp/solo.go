@@ -29,9 +29,10 @@ type solo struct {
 	write       *responses.Write
 
 	status  int
-	again   bool // the call must be repeated without conditions
-	instead bool // the stored response is served instead of this one
-	sentOn  bool // the client has the headers
+	again   bool          // the call must be repeated without conditions
+	instead bool          // the stored response is served instead of this one
+	stated  time.Duration // then: as in a flight
+	sentOn  bool          // the client has the headers
 	valid   *responses.Stored
 	resp    rfc9111.Response
 	header  http.Header
@@ -154,7 +155,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		return
 	}
 	if isError(status) && c.mayServeStale() {
-		s.instead = true
+		s.instead, s.stated = true, statedIn(status, header)
 		return
 	}
 	if s.gap != nil && !s.fills(status, header) {
@@ -309,7 +310,7 @@ func (s *solo) finish(err error) {
 		c.serveStored(s.valid, OutcomeValidated)
 		return
 	case s.instead:
-		c.serveStale(errStatus(s.status))
+		c.serveStale(failed(s.status, s.stated))
 		return
 	case err != nil && !s.sentOn:
 		c.noAnswer(err)

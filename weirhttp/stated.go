@@ -12,7 +12,10 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-var _ limit.UnitLimiter = (*StatedLimits)(nil)
+var (
+	_ limit.UnitLimiter = (*StatedLimits)(nil)
+	_ limit.Pauser      = (*StatedLimits)(nil)
+)
 
 // StatedLimits obeys the limits that an origin states in its responses, so that calls wait
 // here instead of being refused there:
@@ -161,11 +164,9 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 // fields are ignored.
 func (l *StatedLimits) Observe(status int, h http.Header) {
 	now := time.Now()
-	pause := time.Duration(-1)
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		if d, ok := RetryAfter(h, now); ok || d > 0 { // it is bounded below
-			pause = d
-		}
+	var pause time.Duration
+	if d := statedIn(status, h); d > 0 { // it is bounded below
+		pause = d
 	}
 	calls, callsFor, ok := rateLimit(h)
 	if !ok {
@@ -179,14 +180,14 @@ func (l *StatedLimits) Observe(status int, h http.Header) {
 		calls, callsFor, ok = remaining(h, "X-RateLimit-Remaining-Requests", "X-RateLimit-Reset-Requests", now)
 	}
 	units, unitsFor, unitsOK := remaining(h, "X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Tokens", now)
-	if pause < 0 && !ok && !unitsOK {
+	if pause == 0 && !ok && !unitsOK {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.observed++
 	at := func(d time.Duration) time.Time { return now.Add(min(d, l.o.MaxPause)) }
-	if until := at(pause); pause >= 0 && until.After(l.until) {
+	if until := at(pause); pause > 0 && until.After(l.until) {
 		l.until = until
 	}
 	if ok {
@@ -194,6 +195,18 @@ func (l *StatedLimits) Observe(status int, h http.Header) {
 	}
 	if unitsOK {
 		l.units = allowance{units, at(unitsFor)}
+	}
+}
+
+// Pause implements [limit.Pauser]: it has the effect of a response with Retry-After. As the
+// Limiter of a Guard, or a part of it, StatedLimits obeys what the Guard's loads return as
+// weir.RetryAfter.
+func (l *StatedLimits) Pause(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observed++
+	if until := time.Now().Add(max(0, min(d, l.o.MaxPause))); until.After(l.until) {
+		l.until = until
 	}
 }
 
@@ -256,3 +269,8 @@ func (l *StatedLimits) Stats() StatedStats {
 		Paused: max(0, l.until.Sub(now), l.calls.wait(now, 1)),
 	}
 }
+
+// Timed implements [limit.Timed].
+func (l *StatedLimits) Timed() {}
+
+var _ limit.Timed = (*StatedLimits)(nil)

@@ -3,6 +3,7 @@ package weirgrpc_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ func TestH34_ExplainHasTheEstimate(t *testing.T) {
 	size := proto.Size(req)
 	check := func(what, method string, req any, answer string, cost int, step string) {
 		t.Helper()
+		for late := time.Now().Add(2 * time.Millisecond); time.Now().Before(late); {
+			runtime.Gosched()
+		}
 		x := s.Explain(t.Context(), method, req)
 		if x.Answer != answer || x.Cost != cost || x.Steps[len(x.Steps)-1] != step {
 			t.Errorf("%s: %+v; want %s, the cost %d, and at the end %q", what, x, answer, cost, step)
@@ -48,7 +52,7 @@ func TestH34_ExplainHasTheEstimate(t *testing.T) {
 	check("a hit", getMethod, req, "hit", 0, fmt.Sprintf("The response costs nothing. The estimate for an execution is %d.", size))
 
 	p = o.Methods[getMethod]
-	p.Guard = weir.Options{TTL: time.Nanosecond, StaleWhileRevalidate: time.Hour}
+	p.Guard = weir.Options{TTL: time.Millisecond, StaleWhileRevalidate: time.Hour}
 	s = newServer(t, weirgrpc.Options{Methods: map[string]weirgrpc.Policy{getMethod: p}})
 	if _, err := call(t.Context(), s, req, func(_ context.Context, req any) (any, error) { return req, nil }); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 //	weir.ErrRecursive                      Internal
 //	a status error, also wrapped           err itself
 //	a *limit.Error with limit.TooMany      ResourceExhausted, without RetryInfo
+//	a weir.RetryAfter                      Unavailable, with RetryInfo
 //	another *limit.Error                   Unavailable, with RetryInfo
 //	weir.ErrStuck, weir.ErrClosed          Unavailable, with RetryInfo of 1 s
 //	a failure from another instance        its code and details
@@ -47,6 +48,7 @@ func statusOf(err error, client bool) error {
 	var own interface{ GRPCStatus() *status.Status }
 	var refused *limit.Error
 	var remote *fleet.RemoteError
+	var stated *weir.RetryAfterError
 	switch {
 	case err == nil:
 		return nil
@@ -58,6 +60,8 @@ func statusOf(err error, client bool) error {
 		return status.Error(codes.ResourceExhausted, "the call costs more than the limit allows")
 	case errors.As(err, &refused) && client && !errors.Is(err, fleet.ErrUnavailable):
 		return retryLater(codes.ResourceExhausted, "too many calls from this client", refused.RetryAfter)
+	case errors.As(err, &stated) && !errors.Is(err, weir.ErrNotFound):
+		return retryLater(codes.Unavailable, "the service is not available at the moment", max(stated.After(), time.Second))
 	case errors.As(err, &refused):
 		return retryLater(codes.Unavailable, "the service is at its limit", refused.RetryAfter)
 	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed), errors.Is(err, fleet.ErrLimiterClosed):

@@ -83,13 +83,17 @@ func newPolicy(o *Options, pattern string, p Policy, clone func(*response) *resp
 	if p.Cost != nil {
 		cost = own.estimate
 	}
+	var weigh func(Key, *response) uint32
+	if g.MaxWeight > 0 {
+		weigh = func(k Key, r *response) uint32 { return weight(r.size + k.size()) }
+	}
 	own.guard, err = weir.NewFrom(weir.Source[Key, *response]{
 		Cost: cost,
 		LoadEntry: func(ctx context.Context, key Key, _ weir.Previous[*response]) (weir.Entry[*response], error) {
 			return own.load(ctx, key)
 		},
 		Clone:     clone,
-		Weigh:     func(k Key, r *response) uint32 { return weight(r.size + k.size()) },
+		Weigh:     weigh,
 		KeyString: func(k Key) string { return k.hash(prefix) },
 	}, g)
 	return own, err

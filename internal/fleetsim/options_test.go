@@ -86,7 +86,7 @@ func (o *simOptions) guard(t fleet.Tier) weir.Options {
 		LoadTimeout: o.loadTimeout, SoftTimeout: o.softTimeout, AbandonGrace: o.grace,
 		FailureMemo: weir.FailureMemo{Transient: o.memo},
 		Fleet: weir.Fleet{
-			Config: fleet.Config{Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: o.maxKeep, Cooling: o.cooling[0], MaxCooling: o.cooling[1], PushValues: o.pushes}, CancelLost: o.cancelLost,
+			Config: fleet.Config{Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: max(o.maxKeep, o.ttl), Cooling: min(o.cooling[0], o.ttl), MaxCooling: o.cooling[1], PushValues: o.pushes}, CancelLost: o.cancelLost,
 		},
 	}
 }

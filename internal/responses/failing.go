@@ -15,20 +15,25 @@ type Failing struct {
 // Fails records that a call for r failed at now. The wait doubles with each
 // failure, from first up to most. Failures of concurrent calls count as one.
 // After a soft purge, callers wait for a new response, so the first failure
-// allows another call at once.
-func (r *Stored) Fails(err error, now time.Time, first, most time.Duration) {
+// allows another call at once. The wait is at least as long as the origin has stated, up to
+// most; 0 is no statement.
+func (r *Stored) Fails(err error, now time.Time, first, most, stated time.Duration) {
 	for {
 		old := r.Failing.Load()
 		next := &Failing{Wait: min(first, most), Err: err}
+		stated = min(stated, most)
 		switch {
 		case old == nil && r.Marked.Load():
 			next.Wait = 0
-		case old != nil:
-			if !old.trying && now.Before(old.Until) {
+		case old != nil && !old.trying && now.Before(old.Until):
+			if !now.Add(stated).After(old.Until) {
 				return
 			}
+			next.Wait = old.Wait
+		case old != nil:
 			next.Wait = min(max(2*old.Wait, first), most)
 		}
+		next.Wait = max(next.Wait, stated)
 		next.Until = now.Add(next.Wait)
 		if r.Failing.CompareAndSwap(old, next) {
 			return
