@@ -63,8 +63,7 @@ func (c *checks) fleet(o Options) {
 		return
 	}
 	c.Filled("Options.Fleet.Codec", f.Codec)
-	keep := orDefault(f.MaxKeep, fleet.DefaultMaxKeep)
-	c.Check(keep >= o.TTL, "Options.Fleet.MaxKeep", keep, fmt.Sprintf("at least the TTL (%v), or fresh values are dropped", o.TTL))
+	c.Check(f.MaxKeep <= 0 || f.MaxKeep >= o.TTL, "Options.Fleet.MaxKeep", f.MaxKeep, fmt.Sprintf("at least the TTL (%v), or fresh values are dropped", o.TTL))
 	c.Check(o.TTL <= 0 || f.Cooling <= o.TTL, "Options.Fleet.Cooling", f.Cooling, fmt.Sprintf("at most the TTL (%v), or one failure lasts longer than a value", o.TTL))
 	c.Check(f.Namespace != "" || o.Name != "", "Options.Fleet.Namespace", strconv.Quote(""), "given, here or as Options.Name")
 	c.Check(f.Namespace != "" || len(o.Name) <= fleet.MaxName, "Options.Name", fmt.Sprintf("%d bytes long", len(o.Name)), "at most "+strconv.Itoa(fleet.MaxName)+" as the Namespace of a Fleet")

@@ -3,6 +3,7 @@ package weir
 import (
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/limit"
@@ -269,6 +270,9 @@ func (o Options) withDefaults() Options {
 	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
 	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)
 	o.Batch.MaxParallel = orDefault(o.Batch.MaxParallel, DefaultBatchParallel)
+	if o.Fleet.Tier != nil && o.Fleet.MaxKeep == 0 {
+		o.Fleet.MaxKeep = max(fleet.DefaultMaxKeep, o.TTL) // fresh values are kept
+	}
 	o.Fleet = o.Fleet.withDefaults(o.Name)
 	if o.MaxWeight == 0 {
 		o.MaxEntries = orDefault(o.MaxEntries, DefaultMaxEntries)

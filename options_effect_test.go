@@ -303,3 +303,17 @@ func TestM4FleetMaxKeepBoundsTheTier(t *testing.T) {
 		})
 	}
 }
+
+// M4: a Tier keeps values for their TTL, if no MaxKeep is set.
+func TestM4FleetKeepsValuesForTheirTTL(t *testing.T) {
+	inFleet(t, func(s *site) {
+		s.takes = 0
+		gs := s.instances(2, func(o *weir.Options) { o.TTL = 72 * time.Hour })
+		s.get(gs[0], "k", 0)
+		time.Sleep(60 * time.Hour)
+		s.fail(errDown)
+		if r := gs[1].GetResult(s.Context(), "k"); r.Err != nil {
+			s.Errorf("after 60 hours: %v", r.Err)
+		}
+	})
+}

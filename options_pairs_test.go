@@ -51,7 +51,6 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 		{"`Fleet.Cooling` | a shorter `TTL`", weir.Options{TTL: sec, Fleet: inTier(fleet.Config{Cooling: 2 * sec})}, none},
 		{"`Fleet.MaxCooling` | a longer `Cooling`", weir.Options{TTL: time.Hour, Fleet: inTier(fleet.Config{Cooling: 2 * sec, MaxCooling: sec})}, none},
 		{"`Fleet.MaxKeep` | a longer `TTL`", weir.Options{TTL: time.Hour, Fleet: inTier(fleet.Config{MaxKeep: time.Minute})}, none},
-		{"`Fleet.MaxKeep` | a longer `TTL`", weir.Options{TTL: 48 * time.Hour, Fleet: inTier(fleet.Config{})}, none},
 		{"`HotKeys` | a smaller `MaxEntries`", weir.Options{TTL: time.Hour, HotKeys: 10, MaxEntries: 1}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Limiter: (*limit.RateLimiter)(nil)}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Limiter: limit.All(limit.PerCall(one), (*limit.Concurrency)(nil))}, none},

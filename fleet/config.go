@@ -33,8 +33,8 @@ type Config struct {
 	// From MinMemoryCap to a year.
 	MemoryCap time.Duration
 
-	// MaxKeep bounds how long the Tier stores an entry. Zero: DefaultMaxKeep. From
-	// a second to a year.
+	// MaxKeep bounds how long the Tier stores an entry. Zero: DefaultMaxKeep, and a
+	// Guard's TTL if that is longer. From a second to a year.
 	MaxKeep time.Duration
 
 	// Cooling is how long no instance loads a key again after a load has failed.

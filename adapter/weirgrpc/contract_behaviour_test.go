@@ -62,7 +62,6 @@ func TestG6_ErrorsKeepCodeAndDetails(t *testing.T) {
 	}
 }
 
-// Responses that are codes replace what is stored; failures do not.
 // What a Guard's source has stated reaches the client as RetryInfo.
 func TestG6_RetryAfterOfTheSource(t *testing.T) {
 	err := weirgrpc.Error(fmt.Errorf("in a query: %w", weir.RetryAfter(errors.New("busy"), time.Minute)))
@@ -73,6 +72,7 @@ func TestG6_RetryAfterOfTheSource(t *testing.T) {
 	wantCode(t, "a status", weirgrpc.Error(weir.RetryAfter(own, time.Minute)), codes.ResourceExhausted)
 }
 
+// Responses that are codes replace what is stored; failures do not.
 func TestG6_WhichErrorsAreFailures(t *testing.T) {
 	for code, stale := range map[codes.Code]bool{
 		codes.Unavailable: true, codes.Internal: true, codes.Unknown: true, codes.DeadlineExceeded: true,
