@@ -84,10 +84,10 @@ func (p *proxy) open(s Settings) (change, error) {
 }
 
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
-	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Fast: &p.fast}
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Lingering: &p.lingering, Fast: &p.fast}
 	if operators {
-		// Operators can connect even if clients have taken all slots.
-		o.Handler, o.Slots = endStreams(streams, p.admin), nil
+		// Operators can connect, and read errors, even if clients have taken all places.
+		o.Handler, o.Slots, o.Lingering = endStreams(streams, p.admin), nil, nil
 	}
 	return o
 }
