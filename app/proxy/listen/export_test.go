@@ -30,5 +30,12 @@ func ServeLingering(t *testing.T, l net.Listener, c Config, h http.Handler, ling
 // Aside returns how many connections linger or serve a request without net/http.
 func (s *Server) Aside() int64 { return s.aside.Load() }
 
+// Silent returns how many clients have sent nothing yet.
+func (s *Server) Silent() int {
+	s.silent.mu.Lock()
+	defer s.silent.mu.Unlock()
+	return len(s.silent.conns)
+}
+
 // Proxied is proxied, for fuzzing.
 var Proxied = proxied

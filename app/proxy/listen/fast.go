@@ -51,6 +51,7 @@ const (
 // awaits records that net/http has flushed its response and will read the next request.
 func (c *framedConn) awaits() {
 	c.responded.Store(false)
+	c.handled.Store(false)
 	if c.fast != nil {
 		c.fast.phase = idle
 	}

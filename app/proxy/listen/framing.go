@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/gateway/httpwire"
@@ -31,7 +32,11 @@ func (l framedListener) Accept() (net.Conn, error) {
 	if l.server.config.FastPath {
 		fast = &fastConn{server: l.server}
 	}
-	if t, ok := c.(*tls.Conn); ok {
+	t, secure := c.(*tls.Conn)
+	if !secure || t.ConnectionState().NegotiatedProtocol != "h2" {
+		l.server.silent.add(c)
+	}
+	if secure {
 		state := t.ConnectionState()
 		if state.NegotiatedProtocol == "h2" {
 			return c, nil
@@ -56,6 +61,7 @@ type framedConn struct {
 	address string               // the client's; see remote
 
 	// Used by the reader, one at a time.
+	heard bool // something was read
 	scan  httpwire.Scanner
 	fault error
 	fill  int // how much of the filling has not been read yet
@@ -63,6 +69,7 @@ type framedConn struct {
 	free      atomic.Bool // set by net/http when a handler has taken the connection
 	partial   atomic.Bool // a request has been read in part, or has a fault
 	responded atomic.Bool // net/http has written since it was idle
+	handled   atomic.Bool // the handler was called since net/http was idle
 	ended     atomic.Bool // net/http has closed the connection while the client was sending; see linger
 	lingers   atomic.Bool // it is read from since then
 }
@@ -82,8 +89,25 @@ func (c *framedConn) framed() *framedConn { return c }
 func (c *framedConn) Write(p []byte) (int, error) {
 	if !c.responded.Load() {
 		c.responded.Store(true)
+		c.notice(p)
 	}
 	return c.Conn.Write(p)
+}
+
+// notice reports a response, of which p is the beginning, that net/http sends without a call
+// of the handler: it could not read the request.
+func (c *framedConn) notice(p []byte) {
+	rejected := c.server.options.Rejected
+	if rejected == nil || c.handled.Load() || c.free.Load() {
+		return
+	}
+	const version = "HTTP/1.1 "
+	if len(p) < len(version)+3 || string(p[:len(version)]) != version {
+		return
+	}
+	if status, err := strconv.Atoi(string(p[len(version) : len(version)+3])); err == nil {
+		rejected(c.RemoteAddr(), status)
+	}
 }
 
 // CloseWrite closes one direction. net/http calls it 500 ms before Close if a body is too
@@ -105,6 +129,10 @@ func (c *framedConn) Read(p []byte) (int, error) {
 			return c.refuse(p)
 		}
 		n, err := c.receive(p)
+		if !c.heard {
+			c.heard = true
+			c.server.silent.remove(c.Conn)
+		}
 		if n == 0 || c.free.Load() {
 			return n, err
 		}

@@ -24,6 +24,7 @@ type handshaker struct {
 	timeout time.Duration // none if not positive
 	log     *log.Logger
 	linger  *Lingering
+	silent  *silent
 
 	ready chan net.Conn
 	over  chan struct{} // closed after the last handshake; err is written before
@@ -35,8 +36,8 @@ type handshaker struct {
 }
 
 // shakeHands returns a handshaker, which accepts connections from now on.
-func shakeHands(l net.Listener, config *tls.Config, timeout time.Duration, log *log.Logger, linger *Lingering) *handshaker {
-	h := &handshaker{Listener: l, config: config, timeout: timeout, log: log, linger: linger,
+func shakeHands(l net.Listener, config *tls.Config, timeout time.Duration, log *log.Logger, linger *Lingering, silent *silent) *handshaker {
+	h := &handshaker{Listener: l, config: config, timeout: timeout, log: log, linger: linger, silent: silent,
 		ready: make(chan net.Conn), over: make(chan struct{})}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	go h.run() // until l is closed; Accept reports the end
@@ -93,6 +94,11 @@ func (h *handshaker) shake(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(h.timeout)) // fails if the connection is gone, which the handshake detects
 	}
 	defer cancel()
+	if p, ok := c.(*progressConn); ok {
+		shy := &shyConn{progressConn: p, silent: h.silent}
+		h.silent.add(shy)
+		c = shy
+	}
 	t := tls.Server(c, h.config)
 	if err := t.HandshakeContext(ctx); err != nil {
 		answered, err := explain(err)

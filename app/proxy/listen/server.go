@@ -91,6 +91,9 @@ type Options struct {
 	Handler http.Handler
 	// Fast counts the requests that are served without net/http. nil counts nothing.
 	Fast *atomic.Uint64
+	// Rejected is called for each response of Go's HTTP server to a request that it could not
+	// read (400, 431, 505, and others), for which Handler is not called. nil means no call.
+	Rejected func(client net.Addr, status int)
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
 	// Logger logs replaced and bad certificates, and the messages of net/http. nil
@@ -115,6 +118,7 @@ type Server struct {
 	cert    *Certificates // nil without TLS
 	quit    chan struct{}
 	once    sync.Once
+	silent  silent
 	running sync.WaitGroup // Serve, and watchFiles
 	retired atomic.Bool
 	slots   *slotListener
@@ -216,6 +220,7 @@ func (s *Server) prepare() {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			ctx = context.WithValue(ctx, connKey{}, below(c))
 			if f, ok := c.(interface{ framed() *framedConn }); ok {
+				ctx = context.WithValue(ctx, framedKey{}, f.framed())
 				f.framed().bind(ctx)
 			}
 			return ctx
@@ -234,8 +239,11 @@ func (s *Server) prepare() {
 // below returns the progressConn below a connection.
 func below(c net.Conn) *progressConn {
 	for {
-		if p, ok := c.(*progressConn); ok {
-			return p
+		switch conn := c.(type) {
+		case *progressConn:
+			return conn
+		case *shyConn:
+			return conn.progressConn
 		}
 		above, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -277,7 +285,7 @@ func (s *Server) serve(l net.Listener, failed func(error)) {
 	}
 	l = progressListener{l, limits.Write}
 	if s.cert != nil {
-		hands := shakeHands(l, s.http.TLSConfig, limits.ReadHeader, s.http.ErrorLog, s.options.Lingering)
+		hands := shakeHands(l, s.http.TLSConfig, limits.ReadHeader, s.http.ErrorLog, s.options.Lingering, &s.silent)
 		s.mu.Lock()
 		s.hands = hands
 		s.mu.Unlock()
@@ -351,7 +359,9 @@ func (s *Server) Leave() { s.retired.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Leave()
 	s.slots.close()
+	s.silent.close()
 	s.drain(ctx)
+	s.silent.close()
 	s.stopping.Store(true)
 	err := s.http.Shutdown(ctx)
 	if ctx.Err() == nil {
