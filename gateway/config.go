@@ -212,10 +212,12 @@ const (
 	// MatchSent compares the path as the client sent it.
 	MatchSent PathMatch = iota
 	// MatchNormalized also compares the ways in which origins may interpret the path, so
-	// that no spelling of it evades the route. Each reading decodes percent-encoding once.
-	// It may or may not resolve dot segments, merge repeated slashes, treat %2F, a
-	// backslash and %5C as a slash, and drop everything after ";" in a segment. A trailing
-	// slash never counts, in Path neither.
+	// that no spelling of it evades the route. Each reading decodes percent-encoding once
+	// or twice. It may or may not resolve dot segments, merge repeated slashes, treat %2F, a
+	// backslash and %5C as a slash, drop everything after ";" or %3B in a segment, drop dots
+	// and spaces at the end of a segment, and end the path at %00, an encoded line break,
+	// %3F or %23. A trailing slash never counts, in Path neither. An extension such as .json
+	// does: add a route for it.
 	MatchNormalized
 	// MatchCaseless is MatchNormalized without regard to case.
 	MatchCaseless
