@@ -183,7 +183,8 @@ type Retry struct {
 	// On lists the statuses that are retried. nil means 502, 503 and 504. Broken
 	// connections are always retried.
 	On []int
-	// Methods lists the methods that are retried. nil means GET, HEAD and OPTIONS.
+	// Methods lists the methods that are retried. nil means GET, HEAD and OPTIONS. A request
+	// with a body is never retried.
 	Methods []string
 	// Budget is how many retries are allowed per 100 calls within 10 s; 3 are always
 	// allowed in that time. 0 means 10.
