@@ -187,7 +187,8 @@ type Retry struct {
 	// On lists the statuses that are retried. nil means 502, 503 and 504. Broken
 	// connections are always retried.
 	On []int
-	// Methods lists the methods that are retried. nil means GET, HEAD and OPTIONS.
+	// Methods lists the methods that are retried. nil means GET, HEAD and OPTIONS. A request
+	// with a body is never retried.
 	Methods []string
 	// Budget is how many retries are allowed per 100 calls within 10 s; 3 are always
 	// allowed in that time. 0 means 10.
@@ -216,10 +217,12 @@ const (
 	// MatchSent compares the path as the client sent it.
 	MatchSent PathMatch = iota
 	// MatchNormalized also compares the ways in which origins may interpret the path, so
-	// that no spelling of it evades the route. Each reading decodes percent-encoding once.
-	// It may or may not resolve dot segments, merge repeated slashes, treat %2F, a
-	// backslash and %5C as a slash, and drop everything after ";" in a segment. A trailing
-	// slash never counts, in Path neither.
+	// that no spelling of it evades the route. Each reading decodes percent-encoding once
+	// or twice. It may or may not resolve dot segments, merge repeated slashes, treat %2F, a
+	// backslash and %5C as a slash, drop everything after ";" or %3B in a segment, drop dots
+	// and spaces at the end of a segment, and end the path at %00, an encoded line break,
+	// %3F or %23. A trailing slash never counts, in Path neither. An extension such as .json
+	// does: add a route for it.
 	MatchNormalized
 	// MatchCaseless is MatchNormalized without regard to case.
 	MatchCaseless

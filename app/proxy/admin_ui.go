@@ -136,7 +136,7 @@ func (u *adminUI) process() console.Process {
 func (u *adminUI) program() metrics.Program {
 	r := u.p.reloads.get()
 	return metrics.Program{
-		Version: build.Version(), Ready: u.p.ready() == nil, Connections: u.p.slots.Taken(), FastRequests: u.p.fast.Load(),
+		Version: build.Version(), Ready: u.p.ready() == nil, Connections: u.p.slots.Taken(), FastRequests: u.p.fast.Load(), UploadsReset: u.p.lingering.Reset(),
 		Reloads: r.Done, FailedReloads: r.Failed, LastReloadFailed: r.Error != "",
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 
@@ -84,12 +85,18 @@ func (p *proxy) open(s Settings) (change, error) {
 }
 
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
-	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Fast: &p.fast}
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Lingering: &p.lingering, Fast: &p.fast, Rejected: p.rejected}
 	if operators {
-		// Operators can connect even if clients have taken all slots.
-		o.Handler, o.Slots = endStreams(streams, p.admin), nil
+		// Operators can connect, and read errors, even if clients have taken all places.
+		o.Handler, o.Slots, o.Lingering, o.Rejected = endStreams(streams, p.admin), nil, nil, nil
 	}
 	return o
+}
+
+// rejected logs and counts a response to a request that no handler has seen. It is called
+// from any goroutine.
+func (p *proxy) rejected(client net.Addr, status int) {
+	p.access.Load().Rejected(client.String(), status)
 }
 
 // closeAll closes listeners that have not been used.

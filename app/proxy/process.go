@@ -19,9 +19,10 @@ type processInfo struct {
 	UptimeS     float64    `json:"uptime_s"`
 	State       string     `json:"state"`
 	Goroutines  int        `json:"goroutines"`
-	Connections int        `json:"connections"` // of clients
-	Requests    int64      `json:"requests"`    // in progress
-	Upgrades    int64      `json:"upgrades"`    // that are open
+	Connections int        `json:"connections"`   // of clients
+	Requests    int64      `json:"requests"`      // in progress
+	Upgrades    int64      `json:"upgrades"`      // that are open
+	Resets      uint64     `json:"uploads_reset"` // after an early response
 	LinesLeft   uint64     `json:"log_lines_left_out"`
 	LinesLost   uint64     `json:"log_lines_lost"` // could not be written
 	Reloads     reloadInfo `json:"reloads"`
@@ -50,6 +51,7 @@ func (p *proxy) process() processInfo {
 		Connections: p.slots.Taken(),
 		Requests:    p.public.requests.Load(),
 		Upgrades:    p.public.upgrades.Load(),
+		Resets:      p.lingering.Reset(),
 		LinesLeft:   p.access.Load().LeftOut(),
 		LinesLost:   p.accessOut.Lost() + p.messagesLost.Load(),
 		Reloads:     p.reloads.get(),

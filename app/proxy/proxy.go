@@ -81,6 +81,7 @@ type proxy struct {
 
 	public, admin *countingHandler
 	slots         *listen.Slots
+	lingering     listen.Lingering
 	listeners     []listener
 	failed        chan error             // of a listener
 	adminURL      atomic.Pointer[string] // of the admin listener; an atomic because the presence reads it

@@ -21,6 +21,7 @@ var notShown = map[string]string{
 	"weir_guard_calls_total":                  "the sum of loads and of the kinds that are shown",
 	"weir_guard_evictions_total":              "a full cache is normal; the entries are shown",
 	"weir_fast_requests_total":                "a detail of the hits, which are shown",
+	"weir_uploads_reset_total":                "describes clients rather than the service",
 	"weir_http_alone_total":                   "why requests share nothing, which the console shows with what to write",
 	"weir_http_missed_total":                  "the rest of the requests that are shown",
 	"weir_http_unanswered_total":              "it follows from the failures of calls, which are shown",

@@ -407,3 +407,30 @@ func FuzzCombined(f *testing.F) {
 		}
 	})
 }
+
+// H21: a request that could not be read is counted, and logged if everything is, without
+// any of its bytes.
+func TestH21_UnreadableRequestsAreLoggedAndCounted(t *testing.T) {
+	for _, w := range []struct {
+		what   access.What
+		format access.Format
+		want   string
+	}{
+		{access.All, access.JSON, `"client":"192.0.2.7","method":"","host":"","target":"","proto":"","status":431,`},
+		{access.All, access.Combined, `192.0.2.7 - - [`},
+		{access.All, access.Combined, `] "-" 431 - "-" "-"`},
+		{access.Problems, access.JSON, ""},
+		{access.Off, access.JSON, ""},
+	} {
+		var out strings.Builder
+		var counts tally.Tally
+		l := access.New(access.Options{Out: &out, What: w.what, Format: w.format, Tally: &counts})
+		l.Rejected("192.0.2.7:4711", 431)
+		if !strings.Contains(out.String(), w.want) || w.want == "" && out.Len() > 0 {
+			t.Errorf("%s as %s: %q; want %q", w.what, w.format, out.String(), w.want)
+		}
+		if got := counts.Counts()[""][tally.ClientError]; got != 1 {
+			t.Errorf("%s: %d responses are counted; want 1", w.what, got)
+		}
+	}
+}

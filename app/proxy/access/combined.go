@@ -24,11 +24,15 @@ func (l *Log) combined(w *writer, r *http.Request) {
 	b = append(b, " - - ["...)
 	b = w.start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = append(b, `] "`...)
-	b = appendEscaped(b, w.method)
-	b = append(b, ' ')
-	b = appendEscaped(b, l.target(w.target))
-	b = append(b, ' ')
-	b = appendEscaped(b, r.Proto)
+	if w.method == "" {
+		b = append(b, '-') // the request could not be read
+	} else {
+		b = appendEscaped(b, w.method)
+		b = append(b, ' ')
+		b = appendEscaped(b, l.target(w.target))
+		b = append(b, ' ')
+		b = appendEscaped(b, r.Proto)
+	}
 	b = append(b, `" `...)
 	b = appendNumber(b, int64(w.status))
 	b = append(b, ' ')

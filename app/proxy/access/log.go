@@ -170,6 +170,35 @@ func (l *Log) done(w *writer, r *http.Request) {
 	l.structured(level, w, r, now, wait)
 }
 
+// errUnreadable is the error of a request that was rejected before it was read.
+var errUnreadable = errors.New("the request is malformed or too large")
+
+// Rejected counts and logs a response that was sent without a call of a handler, because
+// the request could not be read. The line has none of its bytes. It is written if everything
+// is logged: only the client can be at fault.
+func (l *Log) Rejected(client string, status int) {
+	if l.o.Tally != nil {
+		l.o.Tally.Count("", tally.Of(status))
+	}
+	if l.o.What != All {
+		return
+	}
+	now := time.Now()
+	w := &writer{ResponseWriter: headerless{}, start: now, status: status}
+	w.receipt.Err = errUnreadable
+	r := &http.Request{RemoteAddr: client}
+	if l.slog == nil {
+		l.combined(w, r)
+		return
+	}
+	l.structured(slog.LevelInfo, w, r, now, 0)
+}
+
+// headerless is the ResponseWriter of a response that no handler has sent.
+type headerless struct{ http.ResponseWriter }
+
+func (headerless) Header() http.Header { return nil }
+
 // failed reports whether the request failed for a reason other than the client, or the
 // client was cut for being slow.
 func (w *writer) failed(r *http.Request) bool {

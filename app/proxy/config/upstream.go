@@ -69,7 +69,7 @@ type Health struct {
 type Retry struct {
 	Attempts int      `yaml:"attempts" default:"1" min:"1" max:"10" gw:"Attempts" help:"Maximum number of calls for one request. 1 means no retry."`
 	On       []int    `yaml:"statuses" default:"502,503,504" min:"400" max:"599" least:"1" gw:"On" help:"Statuses that are retried. Broken connections always are."`
-	Methods  []string `yaml:"methods" default:"GET,HEAD,OPTIONS" least:"1" form:"method" gw:"Methods" help:"Methods that are retried. Add only methods that may run twice."`
+	Methods  []string `yaml:"methods" default:"GET,HEAD,OPTIONS" least:"1" form:"method" gw:"Methods" help:"Methods that are retried. Add only methods that may run twice. A request with a body is never retried, whatever its method."`
 	Budget   int      `yaml:"budget" default:"10" min:"1" max:"100" gw:"Budget" help:"Retries per 100 calls over 10s; at least 3 in that time."`
 	Backoff  Duration `yaml:"backoff" default:"25ms" min:"1ms" max:"1m" gw:"Backoff" help:"Mean delay before the first retry. It doubles with each retry."`
 }

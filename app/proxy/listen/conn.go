@@ -96,33 +96,31 @@ func (c *progressConn) SetDeadline(t time.Time) error {
 // CloseWrite closes one direction of the connection, which lets the client read an
 // error response before the connection is gone. net/http uses it if it exists.
 func (c *progressConn) CloseWrite() error {
-	if t := c.tcp(); t != nil {
-		return t.CloseWrite()
+	if half, ok := c.lowest().(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
 
 // SetLinger calls SetLinger of the TCP connection.
 func (c *progressConn) SetLinger(seconds int) error {
-	if t := c.tcp(); t != nil {
+	if t, ok := c.lowest().(*net.TCPConn); ok {
 		return t.SetLinger(seconds)
 	}
 	return errors.ErrUnsupported
 }
 
-// tcp returns the underlying TCP connection, nil if there is none.
-func (c *progressConn) tcp() *net.TCPConn {
+// lowest returns the underlying connection, which is a TCP connection outside of tests.
+func (c *progressConn) lowest() net.Conn {
 	below := c.Conn
 	for {
 		switch conn := below.(type) {
-		case *net.TCPConn:
-			return conn
 		case *slotConn:
 			below = conn.Conn
 		case *proxyproto.Conn:
 			below = conn.Raw()
 		default:
-			return nil
+			return below
 		}
 	}
 }

@@ -50,6 +50,8 @@ const (
 
 // awaits records that net/http has flushed its response and will read the next request.
 func (c *framedConn) awaits() {
+	c.responded.Store(false)
+	c.handled.Store(false)
 	if c.fast != nil {
 		c.fast.phase = idle
 	}
@@ -172,7 +174,7 @@ func (c *framedConn) begin(cancel context.CancelFunc, alone bool) bool {
 	if alone {
 		c.lookLocked(cancel)
 	}
-	f.server.fastInFlight.Add(1)
+	f.server.aside.Add(1)
 	return true
 }
 
@@ -199,8 +201,8 @@ func (c *framedConn) over() (closed bool) {
 		c.cancelAll()
 		_ = c.Conn.Close() // the client has its response
 	}
-	f.server.fastInFlight.Add(-1)
-	f.server.fastEnded()
+	f.server.aside.Add(-1)
+	f.server.asideEnded()
 	return closed
 }
 

@@ -3,26 +3,18 @@ package listen
 import (
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-go/weir/gateway/httpwire"
 )
 
-const (
-	// lingerWait and lingerBytes bound how much is read from a refused client so that
-	// it can read the error response. Closing a connection with unread bytes resets it,
-	// and the reset overtakes the response.
-	lingerWait  = 500 * time.Millisecond
-	lingerBytes = 256 << 10
-	// filling is how many bytes replace the rest of a refused header. net/http waits
-	// for this many bytes before it treats a connection as active again, and writes no
-	// response if it gets an error sooner.
-	filling = 4
-)
+// filling is how many bytes replace the rest of a refused header. net/http waits for
+// this many bytes before it treats a connection as active again, and writes no response if
+// it gets an error sooner.
+const filling = 4
 
 // A framedListener returns connections whose requests are framed as RFC 9112 requires
 // (H18). It lies above TLS, and leaves connections that negotiated HTTP/2 alone.
@@ -40,14 +32,18 @@ func (l framedListener) Accept() (net.Conn, error) {
 	if l.server.config.FastPath {
 		fast = &fastConn{server: l.server}
 	}
-	if t, ok := c.(*tls.Conn); ok {
+	t, secure := c.(*tls.Conn)
+	if !secure || t.ConnectionState().NegotiatedProtocol != "h2" {
+		l.server.silent.add(c)
+	}
+	if secure {
 		state := t.ConnectionState()
 		if state.NegotiatedProtocol == "h2" {
 			return c, nil
 		}
-		return &framedTLSConn{framedConn{Conn: c, quit: l.server.quit, fast: fast, state: &state}}, nil
+		return &framedTLSConn{framedConn{Conn: c, server: l.server, fast: fast, state: &state}}, nil
 	}
-	return &framedConn{Conn: c, quit: l.server.quit, fast: fast}, nil
+	return &framedConn{Conn: c, server: l.server, fast: fast}, nil
 }
 
 // A framedConn is a connection that passes on the bytes of requests up to their first
@@ -58,20 +54,24 @@ func (l framedListener) Accept() (net.Conn, error) {
 // The bytes are checked in net/http's buffer, and are not copied.
 type framedConn struct {
 	net.Conn
-	quit <-chan struct{} // closed when the server no longer waits for clients
-	fast *fastConn       // nil: net/http gets all requests
+	server *Server
+	fast   *fastConn // nil: net/http gets all requests
 
 	state   *tls.ConnectionState // nil without TLS
 	address string               // the client's; see remote
 
 	// Used by the reader, one at a time.
+	heard bool // something was read
 	scan  httpwire.Scanner
 	fault error
 	fill  int // how much of the filling has not been read yet
 
-	free   atomic.Bool // set by net/http when a handler has taken the connection
-	faulty atomic.Bool // fault is set; for Close
-	shut   atomic.Bool // Close was called
+	free      atomic.Bool // set by net/http when a handler has taken the connection
+	partial   atomic.Bool // a request has been read in part, or has a fault
+	responded atomic.Bool // net/http has written since it was idle
+	handled   atomic.Bool // the handler was called since net/http was idle
+	ended     atomic.Bool // net/http has closed the connection while the client was sending; see linger
+	lingers   atomic.Bool // it is read from since then
 }
 
 // A framedTLSConn is a framedConn above TLS. net/http asks it for the TLS state.
@@ -85,8 +85,37 @@ func (c *framedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *framedConn) framed() *framedConn { return c }
 
-// CloseWrite closes one direction.
+// Write writes a part of a response.
+func (c *framedConn) Write(p []byte) (int, error) {
+	if !c.responded.Load() {
+		c.responded.Store(true)
+		c.notice(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// notice reports a response, of which p is the beginning, that net/http sends without a call
+// of the handler: it could not read the request.
+func (c *framedConn) notice(p []byte) {
+	rejected := c.server.options.Rejected
+	if rejected == nil || c.handled.Load() || c.free.Load() {
+		return
+	}
+	const version = "HTTP/1.1 "
+	if len(p) < len(version)+3 || string(p[:len(version)]) != version {
+		return
+	}
+	if status, err := strconv.Atoi(string(p[len(version) : len(version)+3])); err == nil {
+		rejected(c.RemoteAddr(), status)
+	}
+}
+
+// CloseWrite closes one direction. net/http calls it 500 ms before Close if a body is too
+// large to be read after its response.
 func (c *framedConn) CloseWrite() error {
+	if !c.free.Load() && c.linger() {
+		return nil
+	}
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -100,6 +129,10 @@ func (c *framedConn) Read(p []byte) (int, error) {
 			return c.refuse(p)
 		}
 		n, err := c.receive(p)
+		if !c.heard {
+			c.heard = true
+			c.server.silent.remove(c.Conn)
+		}
 		if n == 0 || c.free.Load() {
 			return n, err
 		}
@@ -114,7 +147,11 @@ func (c *framedConn) Read(p []byte) (int, error) {
 			}
 			f.phase = busy
 		}
-		if n = c.check(p[:n]); n > 0 || err != nil {
+		n = c.check(p[:n])
+		if partial := c.fault != nil || !c.scan.Between(); partial != c.partial.Load() {
+			c.partial.Store(partial)
+		}
+		if n > 0 || err != nil {
 			return n, err
 		}
 	}
@@ -134,7 +171,6 @@ func (c *framedConn) check(p []byte) int {
 		i += n
 		if err != nil {
 			c.fault = err
-			c.faulty.Store(true)
 			if c.scan.InHead() || c.scan.Refused() {
 				c.fill = filling
 				if out == 0 {
@@ -143,7 +179,7 @@ func (c *framedConn) check(p []byte) int {
 			}
 			return out
 		}
-		if e == httpwire.HeadEnd && err == nil && c.fast != nil {
+		if e == httpwire.HeadEnd && err == nil {
 			_, e, _ = c.scan.Next(nil) // ends a message without a body
 		}
 		switch {
@@ -172,20 +208,15 @@ func (c *framedConn) refuse(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the connection, once a refused client has left.
+// Close closes the connection. A client that has a response and is still sending can
+// read the response first.
 func (c *framedConn) Close() error {
 	if c.defers() {
 		return nil // it is closed when the response is written
 	}
 	c.cancelAll()
-	if c.faulty.Load() && !c.shut.Swap(true) && c.CloseWrite() == nil {
-		select {
-		case <-c.quit:
-		default:
-			// The connection is about to be closed, so its errors do not matter.
-			_ = c.Conn.SetReadDeadline(time.Now().Add(lingerWait))
-			_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
-		}
+	if c.linger() {
+		return nil
 	}
 	return c.Conn.Close()
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,5 +299,46 @@ func TestH19_PlainRequestToTLSIsAnswered(t *testing.T) {
 	io.WriteString(c, bye)
 	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "400") || !strings.Contains(string(b), "HTTPS") {
 		t.Errorf("got %q; want 400 and the reason", b)
+	}
+}
+
+// H18: requests that Go's HTTP server rejects without a call of the handler are reported,
+// with their status and their client; others are not.
+func TestH18_RejectedRequestsAreReported(t *testing.T) {
+	for text, want := range map[string]int{
+		"GET / HTTP/1.1\r\n\r\n": 400, // no Host
+		"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n":        400,
+		"GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 100<<10) + "\r\n\r\n":       431,
+		"GET / HTTP/3.0\r\nHost: h\r\n\r\n":                                                  505,
+		"GET / HTTP/1.1\r\nHost: h\r\nExpect: something\r\nConnection: close\r\n\r\n":        417,
+		"GET /404 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n":                          0,
+		"GET /404 HTTP/1.1\r\nHost: h\r\n\r\n" + "GET /404 HTTP/1.1\r\nHost: h\r\n\r\nx\r\n": 400,
+	} {
+		for _, fast := range []bool{false, true} {
+			var mu sync.Mutex
+			var got []string
+			s := serve(t, listen.Config{FastPath: fast}, listen.Options{
+				Handler: refusing,
+				Rejected: func(client net.Addr, status int) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, fmt.Sprint(client, " ", status))
+				},
+			})
+			c := dial(t, s)
+			io.WriteString(c, text)
+			c.(*net.TCPConn).CloseWrite()
+			io.ReadAll(c)
+			s.Close()
+			mu.Lock()
+			var all []string
+			if want != 0 {
+				all = []string{fmt.Sprint(c.LocalAddr(), " ", want)}
+			}
+			if !slices.Equal(got, all) {
+				t.Errorf("fast path %v: %.60q was reported as %q; want %q", fast, text, got, all)
+			}
+			mu.Unlock()
+		}
 	}
 }

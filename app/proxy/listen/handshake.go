@@ -23,6 +23,8 @@ type handshaker struct {
 	config  *tls.Config
 	timeout time.Duration // none if not positive
 	log     *log.Logger
+	linger  *Lingering
+	silent  *silent
 
 	ready chan net.Conn
 	over  chan struct{} // closed after the last handshake; err is written before
@@ -34,8 +36,8 @@ type handshaker struct {
 }
 
 // shakeHands returns a handshaker, which accepts connections from now on.
-func shakeHands(l net.Listener, config *tls.Config, timeout time.Duration, log *log.Logger) *handshaker {
-	h := &handshaker{Listener: l, config: config, timeout: timeout, log: log,
+func shakeHands(l net.Listener, config *tls.Config, timeout time.Duration, log *log.Logger, linger *Lingering, silent *silent) *handshaker {
+	h := &handshaker{Listener: l, config: config, timeout: timeout, log: log, linger: linger, silent: silent,
 		ready: make(chan net.Conn), over: make(chan struct{})}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	go h.run() // until l is closed; Accept reports the end
@@ -92,9 +94,19 @@ func (h *handshaker) shake(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(h.timeout)) // fails if the connection is gone, which the handshake detects
 	}
 	defer cancel()
+	if p, ok := c.(*progressConn); ok {
+		shy := &shyConn{progressConn: p, silent: h.silent}
+		h.silent.add(shy)
+		c = shy
+	}
 	t := tls.Server(c, h.config)
 	if err := t.HandshakeContext(ctx); err != nil {
-		h.log.Printf("http: TLS handshake error from %s: %v", c.RemoteAddr(), explain(err))
+		answered, err := explain(err)
+		h.log.Printf("http: TLS handshake error from %s: %v", c.RemoteAddr(), err)
+		if answered {
+			lingerAfter(h.ctx, h.linger, c)
+			return
+		}
 		c.Close()
 		return
 	}
@@ -109,15 +121,15 @@ func (h *handshaker) shake(c net.Conn) {
 }
 
 // explain answers a client that does not use TLS, and returns the error to log.
-func explain(err error) error {
+func explain(err error) (answered bool, _ error) {
 	record, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok || record.Conn == nil {
-		return err
+		return false, err
 	}
 	switch string(record.RecordHeader[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
 		_, _ = io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-		return fmt.Errorf("client sent an HTTP request to an HTTPS server")
+		return true, fmt.Errorf("client sent an HTTP request to an HTTPS server")
 	}
-	return err
+	return false, err
 }

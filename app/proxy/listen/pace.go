@@ -18,6 +18,9 @@ import (
 // connKey is the context key of a request's *progressConn.
 type connKey struct{}
 
+// framedKey is the context key of a request's *framedConn.
+type framedKey struct{}
+
 // An entrance is the first handler of a Server. It bounds how long a client can take to
 // send and to receive while the next handler runs.
 type entrance struct {
@@ -30,6 +33,9 @@ type entrance struct {
 }
 
 func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c, ok := r.Context().Value(framedKey{}).(*framedConn); ok {
+		c.handled.Store(true)
+	}
 	if e.server.turnsAway(w, r) {
 		return
 	}

@@ -91,6 +91,9 @@ type Options struct {
 	Handler http.Handler
 	// Fast counts the requests that are served without net/http. nil counts nothing.
 	Fast *atomic.Uint64
+	// Rejected is called for each response of Go's HTTP server to a request that it could not
+	// read (400, 431, 505, and others), for which Handler is not called. nil means no call.
+	Rejected func(client net.Addr, status int)
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
 	// Logger logs replaced and bad certificates, and the messages of net/http. nil
@@ -98,6 +101,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Slots bounds the connections of all servers that share it. nil means no bound.
 	Slots *Slots
+	// Lingering bounds the connections of all servers that share it that are closed by a
+	// lingering close. nil means a Lingering for this server.
+	Lingering *Lingering
 	// CertInterval is how often the certificate files are checked. 0 means 10 s.
 	CertInterval time.Duration
 }
@@ -112,25 +118,26 @@ type Server struct {
 	cert    *Certificates // nil without TLS
 	quit    chan struct{}
 	once    sync.Once
+	silent  silent
 	running sync.WaitGroup // Serve, and watchFiles
 	retired atomic.Bool
 	slots   *slotListener
 
-	stopping     atomic.Bool   // net/http closes connections that are idle
-	cut          atomic.Bool   // connections are cut off, even if a request is being served
-	fastInFlight atomic.Int64  // requests being served without net/http
-	fastOver     chan struct{} // has room for one; see waitForFast
+	stopping  atomic.Bool   // net/http closes connections that are idle
+	cut       atomic.Bool   // connections are cut off, even if a request is being served
+	aside     atomic.Int64  // requests served without net/http, and lingering connections
+	asideOver chan struct{} // has room for one; see waitForAside
 
 	mu      sync.Mutex
 	hands   *handshaker              // guarded by mu; nil without TLS, and before Serve
-	closing map[*framedConn]struct{} // guarded by mu; connections that net/http has closed while a request was served
+	closing map[*framedConn]struct{} // guarded by mu; connections that net/http has closed, which end later
 }
 
 // Open opens a listener. If old is not nil, its address must be the same, and Open
 // takes over its socket: connections that wait to be accepted are not lost. Nothing is
 // accepted until Serve is called.
 func Open(c Config, o Options, old *Server) (*Server, error) {
-	s := &Server{config: c, options: o, quit: make(chan struct{}), fastOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
+	s := &Server{config: c, options: o, quit: make(chan struct{}), asideOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
 	s.options.Logger = plain.Logger(s.options.Logger)
 	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
 	if c.TLS.Cert != "" {
@@ -190,6 +197,9 @@ func (s *Server) share() (*net.TCPListener, error) {
 
 // prepare sets up the HTTP server.
 func (s *Server) prepare() {
+	if s.options.Lingering == nil {
+		s.options.Lingering = new(Lingering)
+	}
 	limits := s.config.Limits.withDefaults()
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -210,6 +220,7 @@ func (s *Server) prepare() {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			ctx = context.WithValue(ctx, connKey{}, below(c))
 			if f, ok := c.(interface{ framed() *framedConn }); ok {
+				ctx = context.WithValue(ctx, framedKey{}, f.framed())
 				f.framed().bind(ctx)
 			}
 			return ctx
@@ -228,8 +239,11 @@ func (s *Server) prepare() {
 // below returns the progressConn below a connection.
 func below(c net.Conn) *progressConn {
 	for {
-		if p, ok := c.(*progressConn); ok {
-			return p
+		switch conn := c.(type) {
+		case *progressConn:
+			return conn
+		case *shyConn:
+			return conn.progressConn
 		}
 		above, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -271,7 +285,7 @@ func (s *Server) serve(l net.Listener, failed func(error)) {
 	}
 	l = progressListener{l, limits.Write}
 	if s.cert != nil {
-		hands := shakeHands(l, s.http.TLSConfig, limits.ReadHeader, s.http.ErrorLog)
+		hands := shakeHands(l, s.http.TLSConfig, limits.ReadHeader, s.http.ErrorLog, s.options.Lingering, &s.silent)
 		s.mu.Lock()
 		s.hands = hands
 		s.mu.Unlock()
@@ -345,13 +359,15 @@ func (s *Server) Leave() { s.retired.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Leave()
 	s.slots.close()
+	s.silent.close()
 	s.drain(ctx)
+	s.silent.close()
 	s.stopping.Store(true)
 	err := s.http.Shutdown(ctx)
 	if ctx.Err() == nil {
 		err = nil // the socket was already closed, which is not an error
 	}
-	err = cmp.Or(err, s.waitForFast(ctx))
+	err = cmp.Or(err, s.waitForAside(ctx))
 	return errors.Join(err, s.Close())
 }
 
@@ -380,13 +396,21 @@ func (s *Server) Close() error {
 	s.Leave()
 	s.slots.cutOff()
 	s.stopping.Store(true)
-	s.cut.Store(true)
 	s.once.Do(func() { close(s.quit) })
 	s.mu.Lock()
 	if s.hands != nil {
 		s.hands.cut()
 	}
 	s.mu.Unlock()
+	s.cutOff()
+	_ = s.socket.Close()
+	s.running.Wait()
+	return nil
+}
+
+// cutOff closes all connections.
+func (s *Server) cutOff() {
+	s.cut.Store(true)
 	_ = s.http.Close() // errors from closing connections do not matter here
 	s.mu.Lock()
 	for c := range s.closing {
@@ -394,13 +418,10 @@ func (s *Server) Close() error {
 		_ = c.Conn.Close() // as above
 	}
 	s.mu.Unlock()
-	_ = s.socket.Close()
-	s.running.Wait()
-	return nil
 }
 
-// remember records that c is closed after its request has been served, or when all
-// connections are cut off. It returns false if they are already cut off.
+// remember records that c, which net/http has closed, ends later, or when all connections
+// are cut off. It returns false if they are already cut off.
 func (s *Server) remember(c *framedConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -417,24 +438,24 @@ func (s *Server) forget(c *framedConn) {
 	delete(s.closing, c)
 }
 
-// fastEnded wakes waitForFast, which checks the number again.
-func (s *Server) fastEnded() {
+// asideEnded wakes waitForAside, which checks the number again.
+func (s *Server) asideEnded() {
 	if !s.retired.Load() {
 		return
 	}
 	select {
-	case s.fastOver <- struct{}{}:
+	case s.asideOver <- struct{}{}:
 	default:
 	}
 }
 
-// waitForFast returns when no request is being served without net/http, or returns the
-// error of ctx when that ends.
-func (s *Server) waitForFast(ctx context.Context) error {
-	defer s.fastEnded() // for other waiters
-	for s.fastInFlight.Load() > 0 {
+// waitForAside returns when no request is being served without net/http and no connection
+// lingers, or returns the error of ctx when that ends.
+func (s *Server) waitForAside(ctx context.Context) error {
+	defer s.asideEnded() // for other waiters
+	for s.aside.Load() > 0 {
 		select {
-		case <-s.fastOver:
+		case <-s.asideOver:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -268,6 +268,41 @@ func TestRetiredServerFinishesAndLetsGo(t *testing.T) {
 	}
 }
 
+// H19: a shutdown does not wait for clients that have sent nothing: no byte of a TLS
+// handshake, or no byte of a request.
+func TestH19_ShutdownDoesNotWaitForSilentClients(t *testing.T) {
+	for _, kind := range []string{"plain", "before the TLS handshake", "after the TLS handshake"} {
+		t.Run(kind, func(t *testing.T) {
+			config := listen.Config{FastPath: true}
+			if kind != "plain" {
+				config.TLS = certified(t)
+			}
+			slots := listen.NewSlots(10)
+			s := serve(t, config, listen.Options{Slots: slots})
+			c := dial(t, s)
+			if kind == "after the TLS handshake" {
+				c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+				if err := c.(*tls.Conn).Handshake(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for end := time.Now().Add(10 * time.Second); slots.Taken() == 0 || s.Silent() == 0; runtime.Gosched() {
+				if time.Now().After(end) {
+					t.Fatal("the connection was not accepted")
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // net/http waits for 5
+			defer cancel()
+			if err := s.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown = %v; want nil", err)
+			}
+			if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+				t.Errorf("the client got %q, %v; want the end", b, err)
+			}
+		})
+	}
+}
+
 func TestShutdownTellsThatItCut(t *testing.T) {
 	came := make(chan struct{})
 	s := serve(t, listen.Config{}, listen.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

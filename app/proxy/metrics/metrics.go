@@ -54,6 +54,7 @@ type Program struct {
 	Ready                  bool
 	Connections            int // of clients
 	FastRequests           uint64
+	UploadsReset           uint64
 	Reloads, FailedReloads int
 	LastReloadFailed       bool
 }
@@ -128,6 +129,7 @@ var (
 	ready          = gauge("weir_ready", "1 if the proxy wants traffic, 0 while it starts or drains.")
 	connections    = gauge("weir_connections", "Connections of clients.")
 	fastRequests   = counter("weir_fast_requests_total", "Requests of clients that were served without Go's HTTP server (server.fast_path).")
+	uploadsReset   = counter("weir_uploads_reset_total", "Connections that were reset after an early response because the client sent more than the proxy reads (64 MiB, 30 s, 256 connections at a time).")
 	reloads        = counter("weir_config_reloads_total", "Times that a new configuration was taken over.")
 	reloadFailures = counter("weir_config_reload_failures_total", "Times that a new configuration was bad, and the old one stayed.")
 	lastReloadOK   = gauge("weir_config_last_reload_ok", "0 if the last new configuration was bad, else 1.")
@@ -195,6 +197,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	put(ready, truth(p.Ready))
 	put(connections, float64(p.Connections))
 	put(fastRequests, float64(p.FastRequests))
+	put(uploadsReset, float64(p.UploadsReset))
 	put(reloads, float64(p.Reloads))
 	put(reloadFailures, float64(p.FailedReloads))
 	put(lastReloadOK, truth(!p.LastReloadFailed))

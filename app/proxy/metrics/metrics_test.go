@@ -53,12 +53,12 @@ func TestC8_WhatIsToldOfTheProgramAndTheJobs(t *testing.T) {
 			return map[string]tally.Counts{"": {tally.ClientError: 2}, "pages": {tally.Success: 41, tally.Broken: 1}}
 		},
 		Program: func() metrics.Program {
-			return metrics.Program{Version: "v1", Ready: true, Connections: 5, FastRequests: 8, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
+			return metrics.Program{Version: "v1", Ready: true, Connections: 5, FastRequests: 8, UploadsReset: 11, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
 		},
 	})
 	for name, want := range map[string]float64{
 		"weir_jobs_waiting": 1, "weir_jobs_running": 2, "weir_jobs_dead": 3, "weir_jobs_paused": 1, "weir_jobs_oldest_seconds": 4.5,
-		"weir_build_info": 1, "weir_ready": 1, "weir_connections": 5, "weir_fast_requests_total": 8,
+		"weir_build_info": 1, "weir_ready": 1, "weir_connections": 5, "weir_fast_requests_total": 8, "weir_uploads_reset_total": 11,
 		"weir_config_reloads_total": 6, "weir_config_reload_failures_total": 7, "weir_config_last_reload_ok": 0,
 	} {
 		f := all[name]

@@ -55,6 +55,7 @@ func Observe(of otelmetric.Meter, o Options) error {
 	done, failed := count("weir.config.reloads", "{reload}", reloads.Help), count("weir.config.reload_failures", "{reload}", reloadFailures.Help)
 	received := count("weir.responses", "{response}", responses.Help)
 	fast := count("weir.fast.requests", "{request}", fastRequests.Help)
+	reset := count("weir.uploads.reset", "{connection}", uploadsReset.Help)
 	last := state("weir.config.last_reload_ok", lastReloadOK.Help)
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -78,7 +79,8 @@ func Observe(of otelmetric.Meter, o Options) error {
 		p := o.Program()
 		to.ObserveInt64(wants, int64(truth(p.Ready)))
 		to.ObserveInt64(open, int64(p.Connections))
-		to.ObserveInt64(fast, int64(p.FastRequests)) //nolint:gosec // it takes centuries to overflow
+		to.ObserveInt64(fast, int64(p.FastRequests))  //nolint:gosec // it takes centuries to overflow
+		to.ObserveInt64(reset, int64(p.UploadsReset)) //nolint:gosec // as above
 		to.ObserveInt64(done, int64(p.Reloads))
 		to.ObserveInt64(failed, int64(p.FailedReloads))
 		to.ObserveInt64(last, int64(truth(!p.LastReloadFailed)))

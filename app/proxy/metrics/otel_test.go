@@ -158,7 +158,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 		},
 		Responses: func() map[string]tally.Counts { return map[string]tally.Counts{"pages": {8, 8, 8, 8, 8, 8, 8}} },
 		Program: func() metrics.Program {
-			return metrics.Program{Ready: true, Connections: 5, FastRequests: 9, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
+			return metrics.Program{Ready: true, Connections: 5, FastRequests: 9, UploadsReset: 11, Reloads: 6, FailedReloads: 7, LastReloadFailed: true}
 		},
 	})
 	if err != nil {
@@ -181,7 +181,7 @@ func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	}
 	want := map[string]float64{
 		"weir.jobs.waiting": 1, "weir.jobs.running": 2, "weir.jobs.dead": 3, "weir.jobs.paused": 1, "weir.jobs.oldest": 4.5, "weir.ready": 1,
-		"weir.connections": 5, "weir.fast.requests": 9, "weir.config.reloads": 6, "weir.config.reload_failures": 7, "weir.config.last_reload_ok": 0,
+		"weir.connections": 5, "weir.fast.requests": 9, "weir.uploads.reset": 11, "weir.config.reloads": 6, "weir.config.reload_failures": 7, "weir.config.last_reload_ok": 0,
 		"weir.responses": 8,
 	}
 	if !maps.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type conn struct {
 	net.Conn
 	tls     *tls.ConnectionState // nil without TLS
 	streams bool
+	direct  bool         // used without net/http, which would read while it writes
 	surplus *surplus     // of the server
 	wrote   atomic.Int64 // bytes of requests (and of a TLS handshake)
 	// ending is set when TLS sends its closing alert: crypto/tls sets a deadline
@@ -40,6 +42,10 @@ type conn struct {
 	// before that, which is the server's fault. They are atomic because a Read
 	// can be in progress.
 	closing, down atomic.Bool
+	// over is closed when there is nothing more to read: after the end of the server's
+	// bytes, and after Close.
+	over chan struct{}
+	once sync.Once // closes over
 
 	mu   sync.Mutex
 	user *attempt // guarded by mu: the last user
@@ -146,6 +152,31 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// lastResponse bounds how long a failed write waits for a response that came before it.
+const lastResponse = time.Second
+
+// outlast delays the error of a write until what the server has sent is read. A server that
+// does not want a body can respond, and close the connection while the body arrives. Then
+// the next write fails. net/http fails the request with whatever comes first, and closes
+// the connection:
+//
+//	server: responds with 429, and closes the connection
+//	writer: fails, and net/http returns its error
+//	reader: has the 429, for which nothing waits any more
+//
+// No lock of TLS may be held.
+func (c *conn) outlast() {
+	if c.direct || c.closing.Load() {
+		return
+	}
+	timer := time.NewTimer(lastResponse)
+	defer timer.Stop()
+	select {
+	case <-c.over:
+	case <-timer.C:
+	}
+}
+
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if !c.begun && n > 0 {
@@ -155,8 +186,14 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	c.failed(err)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.finish()
+	}
 	return n, err
 }
+
+// finish records that there is nothing more to read.
+func (c *conn) finish() { c.once.Do(func() { close(c.over) }) }
 
 // failed processes the errors of Read and Write.
 func (c *conn) failed(err error) {
@@ -173,6 +210,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 // Close closes c and notifies its last user.
 func (c *conn) Close() error {
 	c.closing.Store(true)
+	c.finish()
 	c.mu.Lock()
 	a := c.user
 	c.idle = false

@@ -39,7 +39,7 @@ func TestH15_GoodbyeIsNotARequest(t *testing.T) {
 		_, err := io.ReadAll(server)
 		read <- err
 	}()
-	c := &conn{Conn: ours}
+	c := &conn{Conn: ours, over: make(chan struct{})}
 	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	before := c.wrote.Load()
 	if _, err := tc.Write([]byte("hello")); err != nil || c.wrote.Load() <= before {
@@ -61,7 +61,7 @@ func TestH15_GoodbyeIsNotARequest(t *testing.T) {
 func TestH15_LatePutIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		c := &conn{Conn: ours, keep: time.Second}
+		c := &conn{Conn: ours, over: make(chan struct{}), keep: time.Second}
 		first, second := new(attempt), new(attempt)
 		c.take(first, "GET")
 		c.take(second, "GET")

@@ -173,6 +173,7 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 		}
 		return nil, false, errNotDirect
 	}
+	f.c.direct = true
 	c = &directConn{framed: f, d: d, peek: peek, bw: bufio.NewWriter(f)}
 	c.br = bufio.NewReader(c)
 	f.c.onExpired(func() { d.drop(c) })

@@ -174,7 +174,11 @@ func (f *framed) begin() bool {
 // Write writes part of a request.
 func (f *framed) Write(p []byte) (int, error) {
 	f.c.sends()
-	return f.Conn.Write(p)
+	n, err := f.Conn.Write(p)
+	if err != nil {
+		f.c.outlast()
+	}
+	return n, err
 }
 
 // ReadFrom writes the body of a request. It implements [io.ReaderFrom], so

@@ -167,7 +167,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
+	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
 	c.unused()
 	if two {
 		return c, nil
@@ -183,7 +183,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	if err != nil {
 		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
-	c := &conn{Conn: nc, keep: t.o.IdleConn, surplus: &t.surplus}
+	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, surplus: &t.surplus}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -22,9 +23,11 @@ type reading uint8
 const (
 	slashes     reading = 1 << iota // %2F separates segments
 	backslashes                     // so do a backslash and %5C
-	params                          // ";" and the rest of its segment are not part of the path
+	params                          // ";" or %3B and the rest of its segment are not part of the path
 	runs                            // several slashes are one
 	dots                            // "." and ".." are resolved
+	tails                           // dots and spaces at the end of a segment do not count
+	ends                            // the path ends at %00, at a line break, at %3F and at %23
 	everything  = 1<<iota - 1
 )
 
@@ -34,6 +37,7 @@ type loose struct {
 	index   *Index
 	numbers []int  // in the whole set, by the number in index
 	all     []Rule // the whole set, with paths as this index has them
+	depth   int    // of the path with the most segments
 }
 
 // newLoose returns the loose index of the rules with that match, or nil if there are none.
@@ -42,10 +46,11 @@ func newLoose(rules []Rule, m Match) *loose {
 	var own []Rule
 	for i, r := range rules {
 		path, exact := strings.CutPrefix(r.Path, "=")
-		if r.Path = x.fold((runs | dots).of(decoded(path))); exact {
+		if r.Path = x.fold((runs | dots).of(decoded(path), math.MaxInt)); exact {
 			r.Path = "=" + r.Path
 		}
 		x.all = append(x.all, r)
+		x.depth = max(x.depth, strings.Count(r.Path, "/"))
 		if r.Match == m {
 			own, x.numbers = append(own, r), append(x.numbers, i)
 		}
@@ -71,7 +76,7 @@ func (x *loose) fold(path string) string {
 func (x *loose) find(sent int, host, path, method string) int {
 	best, most := sent, weight{-1}
 	host = strings.ToLower(bare(host))
-	for p := range readings(path) {
+	for p := range readings(path, x.depth+1) {
 		p = x.fold(p)
 		i := x.index.find(host, p, method)
 		if i == None {
@@ -128,22 +133,35 @@ func (x *loose) says(i int, host, path, method string) weight {
 }
 
 // readings yields the ways in which origins may interpret a path, each without a trailing
-// slash. It may yield the same one twice.
-func readings(path string) func(yield func(string) bool) {
+// slash, and of no more segments than most. It may yield the same one twice.
+func readings(path string, most int) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		path, _, _ = strings.Cut(path, "#")
 		if !strings.HasPrefix(path, "/") { // OPTIONS *
 			return
 		}
 		path = decoded(path)
-		occurs := occurring(path)
-		for r := range reading(everything + 1) {
-			if r&^occurs == 0 && !yield(r.of(path)) {
-				return
-			}
+		if !combined(path, most, yield) || !strings.Contains(path, "%25") {
+			return
 		}
+		// As an origin reads it that decodes a second time.
+		combined(decoded(strings.ReplaceAll(path, "%25", "%")), most, yield)
 	}
 }
+
+// combined yields all readings of a decoded path. It returns false if yield did.
+func combined(path string, most int, yield func(string) bool) bool {
+	occurs := occurring(path)
+	for r := range reading(everything) + 1 {
+		if r&^occurs == 0 && !yield(r.of(path, most)) {
+			return false
+		}
+	}
+	return true
+}
+
+// endings are what a path can end at, decoded as by decoded.
+var endings = []string{"\x00", "\n", "\r", "%3F", "%23"}
 
 // occurring returns the features of a path that have more than one interpretation.
 func occurring(path string) reading {
@@ -154,8 +172,17 @@ func occurring(path string) reading {
 	if strings.Contains(path, "%5C") || strings.Contains(path, `\`) {
 		r |= backslashes
 	}
-	if strings.Contains(path, ";") {
+	if strings.Contains(path, ";") || strings.Contains(path, "%3B") {
 		r |= params
+	}
+	for _, e := range endings {
+		if strings.Contains(path, e) {
+			r |= ends
+		}
+	}
+	if last := path[len(path)-1]; last == '.' || last == ' ' || strings.Contains(path, "./") || strings.Contains(path, " /") ||
+		r != 0 && strings.ContainsAny(path, ". ") {
+		r |= tails
 	}
 	if r != 0 || strings.Contains(path, "//") {
 		r |= runs
@@ -166,10 +193,16 @@ func occurring(path string) reading {
 	return r
 }
 
-// of returns a decoded path as r interprets it.
-func (r reading) of(path string) string {
+// of returns a decoded path as r interprets it, and of that the first segments, at most as
+// many as given: there are many readings, and a path can be long.
+func (r reading) of(path string, most int) string {
 	if r == 0 && (path == "/" || !strings.HasSuffix(path, "/")) && path != "" {
 		return path
+	}
+	if r&ends != 0 {
+		for _, e := range endings {
+			path, _, _ = strings.Cut(path, e)
+		}
 	}
 	if r&slashes != 0 {
 		path = strings.ReplaceAll(path, "%2F", "/")
@@ -178,22 +211,45 @@ func (r reading) of(path string) string {
 		path = strings.ReplaceAll(strings.ReplaceAll(path, "%5C", "/"), `\`, "/")
 	}
 	var kept []string
+	deeper := 0
 	for s := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if r&params != 0 {
 			s, _, _ = strings.Cut(s, ";")
+			if strings.IndexByte(s, '%') >= 0 {
+				s, _, _ = strings.Cut(s, "%3B")
+			}
+		}
+		if r&tails != 0 {
+			s = untailed(s)
 		}
 		switch {
 		case r&runs != 0 && s == "", r&dots != 0 && s == ".":
 		case r&dots != 0 && s == "..":
-			kept = kept[:max(len(kept)-1, 0)]
+			if deeper > 0 {
+				deeper--
+			} else {
+				kept = kept[:max(len(kept)-1, 0)]
+			}
+		case len(kept) == most && r&dots == 0:
+			return "/" + strings.Join(kept, "/")
+		case len(kept) == most:
+			deeper++
 		default:
 			kept = append(kept, s)
 		}
 	}
-	for len(kept) > 0 && kept[len(kept)-1] == "" {
+	for deeper == 0 && len(kept) > 0 && kept[len(kept)-1] == "" {
 		kept = kept[:len(kept)-1]
 	}
 	return "/" + strings.Join(kept, "/")
+}
+
+// untailed returns a segment without dots and spaces at its end, as Windows names files.
+func untailed(s string) string {
+	if t := strings.TrimRight(s, " "); t == "." || t == ".." {
+		return t
+	}
+	return strings.TrimRight(s, ". ")
 }
 
 // decoded decodes the escapes of a path once, except those of characters with a meaning in

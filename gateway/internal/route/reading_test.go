@@ -38,9 +38,15 @@ func TestFindReadings(t *testing.T) {
 		{"/limited#x", 1}, {"/x/y/../../limited", 1}, {"/x//../limited", 1}, {"/x/../limited//../y", 1}, {"//limited/../y", 1},
 		{"/api/v1/../../limited/x", 1}, {"/limited/public/../x", 1}, {"/x/../limited/public", 1},
 		{"/api/v1/%2e%2e/..;/limited", 1},
+		// Delimiters, encoded or not, and what an origin drops at the end of a name.
+		{"/limited%3Bx", 1}, {"/limited%3bx/y", 1}, {"/x/..%3b/limited", 1}, {"/limited%00", 1}, {"/limited%00.json", 1}, {"/limited%0a", 1},
+		{"/limited%0D%0Ax", 1}, {"/limited%3Fx", 1}, {"/limited%23x", 1}, {"/limited.", 1}, {"/limited..", 1}, {"/limited%2e", 1}, {"/limited%20", 1},
+		{"/limited./x", 1}, {"/limited.;x", 1}, {"/x/.. /limited", 1}, {"/limited/public.", 1},
+		// Encoded twice.
+		{"/%256cimited", 1}, {"/limited%253Bx", 1}, {"/x/%252e%252e/limited", 1}, {"/x%252f..%252flimited", 1}, {"/limited%2500", 1}, {"/x%00/../%256cimited", 1},
 		{"/a%40b", 0}, // it is for POST
 		// What is no way to write it.
-		{"/LIMITED", 0}, {"/%256cimited", 0}, {"/limited%3Bx", 0}, {"/x/limited", 0}, {"/limited.", 0}, {"/api/v1/limited", 3},
+		{"/LIMITED", 0}, {"/x/limited", 0}, {"/limited.json", 0}, {"/limited.x", 0}, {"/lim%00ited", 0}, {"/%25256cimited", 0}, {"/api/v1/limited", 3},
 		{"/api/v1;x", 0}, {"/redirect/https://h/limited", 0},
 		// What is for the path as sent stays, where it says more.
 		{"/API/v1", 0}, {"/api/v1/./x", 3}, {"/api/v1//x", 3},
@@ -48,6 +54,7 @@ func TestFindReadings(t *testing.T) {
 		{"/one", 4}, {"/ONE", 4}, {"/One/", 4}, {"//oNe", 4}, {"/one/x", 0}, {"/x/../%6FNE", 4},
 		{"/caf%c3%a9", 5}, {"/CAF%C3%89/x", 5}, {"/café", 5},
 		{"/a%2Fb", 9}, {"/a/b", 0}, {"/a%2Fb/c", 9},
+		{"/one////x", 0}, {"/one/x/../../../one", 4}, {"/a/b/c/d/../../../../limited", 1}, {"/a/b/c/d/../../../limited", 0},
 		{"*", 0}, {"", 0},
 	} {
 		if got := route.New(set).Find("any.test", c.path, "GET"); got != c.want {
@@ -102,7 +109,7 @@ func FuzzReadings(f *testing.F) {
 		}
 		for _, e := range edits {
 			at := 1 + int(e>>4)%(len(path)-1)
-			switch e % 5 {
+			switch e % 8 {
 			case 0: // a segment that is taken back
 				path = append(path[:at:at], append([]string{"x", ".."}, path[at:]...)...)
 			case 1:
@@ -112,6 +119,16 @@ func FuzzReadings(f *testing.F) {
 			case 3:
 				if s := path[at]; s != "" && s[0] != '%' && s[0] < 0x80 {
 					path[at] = "%" + string("0123456789abcdef"[s[0]>>4]) + string("0123456789ABCDEF"[s[0]&15]) + s[1:]
+				}
+			case 5:
+				if strings.Trim(path[at], "./") != "" && !strings.Contains(path[at], "%") {
+					path[at] += "."
+				}
+			case 6:
+				path[at] += "%3bp"
+			case 7:
+				if s := path[at]; s != "" && s[0] != '%' && s[0] < 0x80 {
+					path[at] = "%25" + string("0123456789abcdef"[s[0]>>4]) + string("0123456789ABCDEF"[s[0]&15]) + s[1:]
 				}
 			case 4:
 				path[at] = "/" + path[at] // an empty segment before it
