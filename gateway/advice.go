@@ -16,18 +16,8 @@ func (c Config) Advice() []string {
 				"add %[2]s to Cache.Vary if answers differ by it", index("Routes", i), name))
 		}
 	}
-	for i, u := range c.Upstreams {
-		for _, m := range u.Retry.Methods {
-			if u.Retry.Attempts > 1 && slices.Contains(withBodies, m) {
-				advice = append(advice, fmt.Sprintf("%s.Retry.Methods contains %s: a request with a body is never retried", index("Upstreams", i), m))
-			}
-		}
-	}
 	return advice
 }
-
-// withBodies are the methods whose requests usually have a body.
-var withBodies = []string{"PATCH", "POST", "PUT", "QUERY"}
 
 // sharesAClientsAnswers reports whether r shares responses between clients that its Rate
 // tells apart by a field, and returns that field.

@@ -34,21 +34,3 @@ func TestH13_AdviceOnSharedAnswers(t *testing.T) {
 		}
 	}
 }
-
-// H15: a method whose requests have a body is listed for retries without effect.
-func TestH15_AdviceOnRetriesOfBodies(t *testing.T) {
-	for _, tt := range []struct {
-		retry gateway.Retry
-		want  int
-	}{
-		{gateway.Retry{Attempts: 2, Methods: []string{"GET", "POST", "PUT"}}, 2},
-		{gateway.Retry{Attempts: 2, Methods: []string{"GET", "DELETE"}}, 0},
-		{gateway.Retry{Methods: []string{"POST"}}, 0},
-		{gateway.Retry{Attempts: 2}, 0},
-	} {
-		got := gateway.Config{Upstreams: []gateway.Upstream{{Name: "u", Retry: tt.retry}}}.Advice()
-		if len(got) != tt.want || tt.want > 0 && !strings.Contains(got[0], "POST") {
-			t.Errorf("%v: Advice = %q; want %d", tt.retry, got, tt.want)
-		}
-	}
-}

@@ -170,6 +170,9 @@ func onLoopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
+// withBodies are the methods whose requests usually have a body.
+var withBodies = []string{"PATCH", "POST", "PUT", "QUERY"}
+
 func (d *decoder) checkUpstreams(c *Config) {
 	if len(c.Upstreams) == 0 && !d.doubtful("upstreams") {
 		d.wrong("upstreams", "", "is missing: name the server behind the proxy, here or with --upstream URL", "")
@@ -189,6 +192,11 @@ func (d *decoder) checkUpstreams(c *Config) {
 		}
 		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.doubtful(path+".concurrency") {
 			d.wrong(path+".concurrency", u.Concurrency.String(), fmt.Sprintf("must be 1 to %d with adaptive", maxAdaptive), "")
+		}
+		for _, m := range u.Retry.Methods {
+			if u.Retry.Attempts > 1 && slices.Contains(withBodies, m) {
+				d.warn(c, path+".retry.methods", m, "retries no request that has a body")
+			}
 		}
 		if u.TLS != nil {
 			d.checkClientTLS(c, path+".tls", *u.TLS)

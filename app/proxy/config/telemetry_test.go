@@ -86,3 +86,23 @@ func TestWarningsOfTelemetry(t *testing.T) {
 		}
 	}
 }
+
+// H15: a method whose requests have a body is listed for retries without effect.
+func TestH15_WarningOfRetriesOfBodies(t *testing.T) {
+	folder(t)
+	for text, want := range map[string]string{
+		"attempts: 2, methods: [GET, POST]":   "retries no request that has a body",
+		"attempts: 2, methods: [GET, DELETE]": "",
+		"methods: [POST]":                     "",
+		"attempts: 2":                         "",
+	} {
+		c, faults := load(t, "upstreams: [{name: u, servers: ['http://127.0.0.1:3000'], retry: {"+text+"}}]")
+		if faults != nil {
+			t.Fatal(faults.Text())
+		}
+		got := c.Warnings.Text()
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q: the warnings are %q; want %q", text, got, want)
+		}
+	}
+}
