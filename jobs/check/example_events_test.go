@@ -83,9 +83,14 @@ func Example_events() {
 		}
 	})
 	shop := &http.Server{Addr: "127.0.0.1:8080"}
-	go shop.ListenAndServe()
+	served := make(chan error, 1)
+	go func() { served <- shop.ListenAndServe() }()
 
-	<-ctx.Done()
+	select {
+	case err := <-served: // such as an address that is in use
+		log.Print(err)
+	case <-ctx.Done():
+	}
 	drain, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := shop.Shutdown(drain); err != nil { // first: nothing is submitted any more
