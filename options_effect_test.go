@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,19 +32,25 @@ func life(t *testing.T, o weir.Options, edit func(*weir.Source[string, int])) st
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		takes, deaf, failure := 100*ms, false, error(nil)
+		type way struct { // how loads go
+			takes   time.Duration
+			deaf    bool
+			failure error
+		}
+		var now atomic.Pointer[way]
+		now.Store(&way{takes: 100 * ms})
 		src := weir.Source[string, int]{Load: func(ctx context.Context, key string) (int, error) {
 			note("%v: load of %s", time.Since(start), key)
-			if deaf {
+			w := now.Load()
+			if w.deaf {
 				ctx = context.WithoutCancel(ctx)
 			}
-			err := failure
 			select {
-			case <-time.After(takes):
+			case <-time.After(w.takes):
 			case <-ctx.Done():
 				return 0, context.Cause(ctx)
 			}
-			return int(time.Since(start)), err
+			return int(time.Since(start)), w.failure
 		}}
 		if edit != nil {
 			edit(&src)
@@ -73,17 +80,17 @@ func life(t *testing.T, o weir.Options, edit func(*weir.Source[string, int])) st
 		time.Sleep(20 * ms)
 		cancel()
 		time.Sleep(time.Second)
-		failure = weir.RetryAfter(errDry, 2*sec)
+		now.Store(&way{takes: 100 * ms, failure: weir.RetryAfter(errDry, 2*sec)})
 		during(5*time.Second, "a", "b", "c")
-		failure = errDry
+		now.Store(&way{takes: 100 * ms, failure: errDry})
 		during(15*time.Second, "a", "b")
-		failure = weir.ErrNotFound
+		now.Store(&way{takes: 100 * ms, failure: weir.ErrNotFound})
 		during(5*time.Second, "n")
-		failure, takes = nil, 3*time.Second
+		now.Store(&way{takes: 3 * time.Second})
 		during(8*time.Second, "a", "b")
-		takes, deaf = time.Minute, true
+		now.Store(&way{takes: time.Minute, deaf: true})
 		during(5*time.Second, "x", "y", "z", "a")
-		takes, deaf = 100*ms, false
+		now.Store(&way{takes: 100 * ms})
 		time.Sleep(time.Minute)
 		s := g.Stats()
 		note("%+v %+v", s, g.HotKeys(3))

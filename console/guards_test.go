@@ -195,7 +195,7 @@ func TestGuardsLimits(t *testing.T) {
 		return guardOf(t, echo, weir.Options{Name: name, Limiter: l})
 	}
 	s := sourceOf(t,
-		with("a", shared), with("b", limit.All(quota, shared)), with("c", limit.All(quota, limit.All(fixed, free))),
+		with("a", shared), with("b", limit.All(quota, shared)), with("c", limit.All(quota, limit.All(free, fixed))),
 		with("d", nil), with("e", elsewhere), with("f", namesake), with("g", third), with("h", quota))
 	now := s.Snapshot()
 	var got []string

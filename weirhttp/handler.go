@@ -3,6 +3,7 @@ package weirhttp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // A Handler is a shared cache, a coalescer and a limiter in front of another handler.
@@ -63,8 +65,16 @@ type Handler struct {
 }
 
 // New returns a Handler in front of next. The error joins an *OptionError for every
-// option that is out of bounds.
-func New(next http.Handler, o Options) (*Handler, error) { return newHandler(next, o, false) }
+// option that is out of bounds, and one for a next that is nil.
+func New(next http.Handler, o Options) (*Handler, error) {
+	f := option.Faults{Package: "weirhttp", Prefix: "New."}
+	call, isFunc := next.(http.HandlerFunc)
+	f.Check(next != nil && !(isFunc && call == nil), "next", "nil", "the handler to call")
+	if err := errors.Join(f.Err(), o.Validate()); err != nil {
+		return nil, err
+	}
+	return newHandler(next, o, false)
+}
 
 // newHandler is New for a shared cache, or for a private one.
 func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {

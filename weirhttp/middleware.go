@@ -48,11 +48,11 @@ func NewMiddleware(o Options) (*Middleware, error) {
 	return &Middleware{o: o, joined: joined}, nil
 }
 
-// Wrap returns a new Handler in front of next.
+// Wrap returns a new Handler in front of next. It panics if next is nil.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	h, err := New(next, m.o)
 	if err != nil {
-		panic(err) // impossible: the Options are valid and the Cache is in its fleet
+		panic(err) // next is nil: the Options are valid and the Cache is in its fleet
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -476,7 +476,7 @@ func TestC8_MetricsOfLimitersAndFleetsOfGuards(t *testing.T) {
 	same := func(_ context.Context, key string) (string, error) { return key, nil }
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	for name, o := range map[string]weir.Options{
-		"a": {Limiter: shared}, "b": {Limiter: limit.All(named, rated)}, "c": {Limiter: shared, Fleet: weir.Fleet{Config: fleet.Config{Tier: m}}},
+		"a": {Limiter: shared}, "b": {Limiter: limit.All(rated, named)}, "c": {Limiter: shared, Fleet: weir.Fleet{Config: fleet.Config{Tier: m}}},
 		"d": {Fleet: weir.Fleet{Config: fleet.Config{Tier: tripped{m}}}},
 	} {
 		o.Name = name

@@ -356,7 +356,7 @@ func TestC8_NamesThatMeet(t *testing.T) {
 		Guards: []weir.Inspector{
 			guard(t, same, weir.Options{Name: "main", Limiter: shared}),
 			guard(t, same, weir.Options{Name: "shares", Limiter: shared}),
-			guard(t, same, weir.Options{Name: "two", Limiter: limit.All(own, named("main"), named("other"), rated(t))}),
+			guard(t, same, weir.Options{Name: "two", Limiter: limit.All(rated(t), own, named("main"), named("other"))}),
 			guard(t, same, weir.Options{Name: "again", Limiter: named("other")}),
 			guard(t, same, weir.Options{Name: "again:other", Limiter: named("other")}),
 			guard(t, same, weir.Options{Name: "again:other 2", Limiter: named("again:other")}),
@@ -369,8 +369,8 @@ func TestC8_NamesThatMeet(t *testing.T) {
 # TYPE weir_limit_permits gauge
 weir_limit_permits{limit="main"} 5
 weir_limit_permits{limit="main:main"} 7
-weir_limit_permits{limit="two"} 9
 weir_limit_permits{limit="two:main"} 3
+weir_limit_permits{limit="two:two"} 9
 weir_limit_permits{limit="other"} 3
 weir_limit_permits{limit="again:other"} 3
 weir_limit_permits{limit="again:other:other"} 3

@@ -117,8 +117,8 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{"no command", "", []string{`weir: expected one of "demo", "proxy"`}},
 		{"unknown command", "dmo", []string{`weir: unexpected argument dmo, did you mean "demo"?`}},
-		{"unknown flag", "demo --frobnicate", []string{"weir: unknown flag --frobnicate"}},
-		{"stray argument", "demo now", []string{"weir: unexpected argument now"}},
+		{"unknown flag", "demo --frobnicate", []string{"weir demo: unknown flag --frobnicate"}},
+		{"stray argument", "demo now", []string{"weir demo: unexpected argument now"}},
 		{"too short", "demo --duration 499ms", []string{"weir demo: --duration=499ms: want a time such as 4s, 500ms to 10m"}},
 		{"no unit", "demo --duration 5", []string{"weir demo: --duration=5: want a time such as 4s, 500ms to 10m"}},
 		{"too many clients", "demo --clients 10001", []string{"weir demo: --clients=10001: want a whole number, 1 to 10000"}},
@@ -146,7 +146,8 @@ func TestWrongUsage(t *testing.T) {
 				t.Errorf("exit code %d; want %d", code, command.ExitUsage)
 			}
 			got := strings.Split(strings.TrimSpace(s.stderr.String()), "\n")
-			if len(got) != len(tt.want)+1 || !strings.Contains(got[len(got)-1], "--help") {
+			of, _, _ := strings.Cut(tt.want[0], ": ") // the command
+			if len(got) != len(tt.want)+1 || !strings.HasPrefix(got[len(got)-1], `Run "`+of+` --help"`) {
 				t.Fatalf("stderr = %q; want %d lines and a pointer to the help", got, len(tt.want))
 			}
 			for i, want := range tt.want {

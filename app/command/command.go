@@ -78,8 +78,8 @@ func Main(e Env, p Program) int {
 	t := &tree{program: p}
 	root := t.root(e)
 	root.strict()
-	if err := root.command.Execute(); err != nil {
-		return e.fail(p.Name, &UsageError{Command: p.Name, Faults: []error{err}})
+	if c, err := root.command.ExecuteC(); err != nil {
+		return e.fail(p.Name, &UsageError{Command: c.CommandPath(), Faults: []error{err}})
 	}
 	if t.version {
 		fmt.Fprintln(e.Stdout, p.Version)

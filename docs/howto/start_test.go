@@ -69,12 +69,13 @@ func Example_stale() {
 	reset()
 
 	prices := weir.Must(weir.New(queryPrice, weir.Options{
-		TTL:          time.Nanosecond, // old at once, for the example's sake
+		TTL:          time.Minute,
 		StaleIfError: time.Hour,
 	}))
 	defer prices.Close(ctx)
 
 	prices.Get(ctx, "mill")
+	prices.Expire(ctx, "mill") // as after a minute
 	down.Store(true)
 
 	p, err := prices.Get(ctx, "mill")

@@ -111,7 +111,9 @@ func everyonesProgram(t *testing.T) string {
 	path := filepath.Join(everyonesFolder(t), "program")
 	text, err := os.ReadFile(os.Args[0])
 	if err == nil {
+		syscall.ForkLock.RLock() // a process that is started now would have the file open for writing, and it could not be started
 		err = os.WriteFile(path, text, 0o600)
+		syscall.ForkLock.RUnlock()
 	}
 	if err == nil {
 		err = os.Chmod(path, 0o755)

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -36,6 +38,38 @@ func (d *decoder) checkAddresses(c *Config) {
 	if c.Jobs != nil {
 		check("jobs.listen", "jobs.listen", c.Jobs.Listen, "; workers need a separate listener")
 	}
+	for i, u := range c.Upstreams {
+		for j, s := range u.Servers {
+			switch own := owner(ports, s); {
+			case own == "" || strings.HasPrefix(own, "listen[") && c.Loops.Allow > 1:
+			case own == "admin" || own == "jobs.listen":
+				d.warn(c, d.item(fmt.Sprintf("upstreams[%d].servers[%d]", i, j)), s, "is the address of "+own+" of this proxy: clients would reach it")
+			default:
+				d.warn(c, d.item(fmt.Sprintf("upstreams[%d].servers[%d]", i, j)), s, "is the address of "+own+" of this proxy: requests come back, and get 508")
+			}
+		}
+	}
+}
+
+// owner returns the name of the listener at the address of a server, "" if there is none.
+func owner(ports map[string]*taken, server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
+	t := ports[cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")]
+	if t == nil {
+		return ""
+	}
+	for _, h := range hostsOf(u.Hostname()) {
+		if t.hosts[h] != "" {
+			return t.hosts[h]
+		}
+		if ip, err := netip.ParseAddr(h); err == nil && ip.IsLoopback() {
+			return t.wildcard
+		}
+	}
+	return ""
 }
 
 // claim takes an address for a listener. It returns the name of another one that has the

@@ -186,7 +186,7 @@ func checkAddress(text string) *mistake {
 	bare := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://"), "/")
 	switch {
 	case isPort(text):
-		m.suggestion = ":" + text
+		m.suggestion = "127.0.0.1:" + text // not every interface, unless that is written
 	case bare != text && checkAddress(bare) == nil:
 		m.suggestion = bare
 	case err != nil && strings.Count(text, ":") > 1 && isHost(text):

@@ -124,7 +124,7 @@ func TestFaultsOfFlagsAndVariables(t *testing.T) {
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a", "b:80"}}},
 			`--upstream: upstreams[0].servers[1]: "b:80" must be http://host:port, https://host:port or h2c://host:port; did you mean "http://b:80"?`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}}, Env: []string{"WEIR_LISTEN=:1,8080"}},
-			`WEIR_LISTEN: listen[1].address: "8080" must be host:port, with a port from 0 to 65535; did you mean ":8080"?`},
+			`WEIR_LISTEN: listen[1].address: "8080" must be host:port, with a port from 0 to 65535; did you mean "127.0.0.1:8080"?`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}, Admin: "0.0.0.0:9"}},
 			`--admin: admin.address: "0.0.0.0:9" is not on loopback, and needs admin.token_file`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}, TLSCert: "x.pem"}},
@@ -208,7 +208,7 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	c, faults := load(t, one+`admin: {token_file: ../good.token}
-listen: [{address: ":1", tls: {cert: ../server.pem, key: ../server.key, more: [{cert: ../old.pem, key: ../old.key}]}}]
+listen: [{address: ":2", tls: {cert: ../server.pem, key: ../server.key, more: [{cert: ../old.pem, key: ../old.key}]}}]
 routes:
   - {name: a}
   - {name: b}

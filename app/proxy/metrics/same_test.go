@@ -88,7 +88,7 @@ func usedGuard(t *testing.T, tier fleet.Tier) *weir.Guard[string, string] {
 		t.Fatal(err)
 	}
 	g, err := weir.New(func(_ context.Context, key string) (string, error) { return key, nil }, weir.Options{
-		Name: "prices", TTL: time.Minute, Limiter: limit.All(adaptive, rate), Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}},
+		Name: "prices", TTL: time.Minute, Limiter: limit.All(rate, adaptive), Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}},
 	})
 	if err != nil {
 		t.Fatal(err)
