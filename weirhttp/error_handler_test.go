@@ -37,8 +37,8 @@ func TestH21_AnErrorHandlerWritesEveryErrorResponse(t *testing.T) {
 		retry  string
 		is     error
 	}{
-		{"limit", weirhttp.Options{Limiter: none}, nil, 503, "2", limit.ErrLimited},
-		{"client limit", weirhttp.Options{ClientLimiter: clients}, nil, 429, "3600", limit.ErrLimited},
+		{"limit", weirhttp.Options{Limiter: none}, http.NotFound, 503, "2", limit.ErrLimited},
+		{"client limit", weirhttp.Options{ClientLimiter: clients}, http.NotFound, 429, "3600", limit.ErrLimited},
 		{"failure", weirhttp.Options{Gateway: true}, fails(errors.New("secret")), 502, "", nil},
 		{"observe", weirhttp.Options{Observe: true, Gateway: true}, fails(errors.New("secret")), 502, "", nil},
 		{"panic", weirhttp.Options{}, func(http.ResponseWriter, *http.Request) { panic("secret") }, 500, "", nil},

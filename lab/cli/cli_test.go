@@ -91,7 +91,7 @@ func TestWrongUsage(t *testing.T) {
 		want []string // in standard error
 	}{
 		{"", []string{"weir-lab: expected one of"}},
-		{"run", []string{"weir-lab:", "scenario"}},
+		{"run", []string{"weir-lab run:", "scenario"}},
 		{"run nothing", []string{`there is no scenario "nothing"; there are [do-once`}},
 		{"report no-such-file", []string{"no-such-file"}},
 		{"compare http://127.0.0.1:1/ ftp://x --clients 0 --rounds=a --duration 1 --timeout 0s --header secret", []string{
