@@ -144,7 +144,7 @@ func readings(path string, most int) func(yield func(string) bool) {
 		if !combined(path, most, yield) || !strings.Contains(path, "%25") {
 			return
 		}
-		// As an origin reads it that decodes a second time.
+		// An origin may decode a second time.
 		combined(decoded(strings.ReplaceAll(path, "%25", "%")), most, yield)
 	}
 }
