@@ -57,7 +57,8 @@ A call that can be shared belongs to no client. It runs on its own goroutine, wi
 the values of the first request's context but neither its deadline nor its
 cancellation. Clients may leave at any time. When the last one has left, the call's
 context is canceled with [ErrAbandoned] as the cause, unless
-Options.FinishAbandoned is set.
+Options.FinishAbandoned is set. If all of a body that is to be stored has arrived by
+then, its length or the terminal event of a stream, the call has one more second to end.
 
 A call for a single request, such as one with Authorization, runs on that request's
 goroutine and ends with it.

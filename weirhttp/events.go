@@ -197,11 +197,14 @@ func (e *events) takes(p []byte) (incomplete bool) {
 // ends is called when the HTTP message is complete. It returns an error if the stream
 // is not.
 func (e *events) ends() error {
-	if e != nil && e.terminated && !e.scan.Ended() {
+	if e != nil && e.terminated && !e.terminal() {
 		return errNoEnd
 	}
 	return nil
 }
+
+// terminal reports whether the last event so far is the terminal one.
+func (e *events) terminal() bool { return e != nil && e.scan.Ended() }
 
 // storable reports whether a stream that has ended without an error may be stored: not
 // one without an event, which may have been cut off before the first.

@@ -176,6 +176,7 @@ type fetch struct {
 	again  bool    // the call must be repeated without conditions
 	drop   bool    // no client gets the body
 	large  bool    // the body is larger than Options.MaxObject
+	whole  bool    // flight.whole
 	events *events // what it follows if it is a shared event stream, else nil
 	resp   rfc9111.Response
 	header http.Header
@@ -262,7 +263,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		// Before any caller wakes up: a caller that finds it there sends headers and
 		// body in one write.
 		t.sink.pending = nil
-		t.events.takes(first)
+		t.takes(first)
 		f.lookup.grown(t.sink.written)
 	}
 	if t.gap == nil && t.sink.ended && !oversize && len(t.sink.pending) == 0 {
@@ -286,9 +287,7 @@ func (t *fetch) data(p []byte) error {
 	if t.drop || len(p) == 0 {
 		return nil
 	}
-	if t.events.takes(p) {
-		t.f.detach()
-	}
+	t.takes(p)
 	if !t.large && t.sink.written > t.f.group.handler.o.MaxObject {
 		t.outgrows()
 		t.f.detach()
@@ -298,6 +297,23 @@ func (t *fetch) data(p []byte) error {
 	t.readers.End(slow.Down, n)
 	t.f.lookup.grown(t.sink.written)
 	return err
+}
+
+// takes looks at the next part of the body before the readers get it.
+func (t *fetch) takes(p []byte) {
+	f := t.f
+	if t.events.takes(p) {
+		f.detach()
+	}
+	whole := t.gap == nil && hasAll(t.sink, t.events)
+	if whole == t.whole {
+		return
+	}
+	t.whole = whole
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.whole = whole
+	c.mu.Unlock()
 }
 
 // outgrows records that the body is larger than Options.MaxObject. The next clients

@@ -49,6 +49,7 @@ type flight struct {
 	lost    bool   // it was given up before its call ended
 	pinned  bool   // the cache waits for it as well: a refresh
 	keeps   bool   // its response is to be stored
+	whole   bool   // all of its body has arrived, but not its end
 	asking  bool   // it is waiting for the fleet, there is no call yet
 	root    uint64 // the fleet's fence under which the call is made
 	joiners int
@@ -168,26 +169,53 @@ func (f *flight) quit(w *joiner) bool {
 	return true
 }
 
-// leave removes a joiner. The last one also removes f from the table, under the same
-// lock, or a later request could join a flight that is already lost.
+// leave removes a joiner.
 func (f *flight) leave() {
 	h := f.group.handler
 	h.cache.mu.Lock()
 	f.joiners--
 	free := f.joiners == 0 && f.ended
-	lost := f.joiners == 0 && !f.pinned && !f.over && !f.goesOnLocked()
-	if lost {
-		h.cache.unlistLocked(f)
-		f.over, f.lost = true, true
-	}
+	waits := f.joiners == 0 && f.whole && f.keeps && !f.over
+	lost := !waits && f.loseLocked()
 	h.cache.mu.Unlock()
 	if free && f.body != nil {
 		f.body.Release()
 	}
-	if lost {
-		h.count.abandoned.Add(1)
-		f.cancel(ErrAbandoned)
+	if waits {
+		time.AfterFunc(endGrace, f.overdue)
 	}
+	if lost {
+		f.abandon()
+	}
+}
+
+// overdue gives f up if its end has not arrived within endGrace.
+func (f *flight) overdue() {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	lost := f.loseLocked()
+	c.mu.Unlock()
+	if lost {
+		f.abandon()
+	}
+}
+
+// loseLocked removes f from the table if no caller needs it, and reports whether it did.
+// Under another lock, a later request could join a flight that is already lost. Cache.mu
+// must be held.
+func (f *flight) loseLocked() bool {
+	if f.joiners > 0 || f.pinned || f.over || f.goesOnLocked() {
+		return false
+	}
+	f.group.handler.cache.unlistLocked(f)
+	f.over, f.lost = true, true
+	return true
+}
+
+// abandon ends the call of f, which is lost.
+func (f *flight) abandon() {
+	f.group.handler.count.abandoned.Add(1)
+	f.cancel(ErrAbandoned)
 }
 
 // unread counts f as abandoned, unless leave has done so: the last reader has gone,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/responses"
@@ -38,6 +39,7 @@ type solo struct {
 	header  http.Header
 	copied  *stream.Body // nil if it is not to be stored
 	large   bool         // the body is larger than Options.MaxObject
+	whole   atomic.Bool  // all of the copied body has arrived, but not its end
 	events  *events      // as in a fetch
 	// streaming: the response has no end, and is counted.
 	streaming bool
@@ -48,7 +50,14 @@ type solo struct {
 // solo responds to c through a separate call.
 func (c *call) solo() {
 	h := c.h
-	ctx, cancel := context.WithCancelCause(c.r.Context())
+	s := &solo{c: c}
+	ctx := c.r.Context()
+	var cancel context.CancelCauseFunc
+	if _, bounded := ctx.Deadline(); !bounded && c.stores() {
+		ctx, cancel = s.outlives(ctx)
+	} else {
+		ctx, cancel = context.WithCancelCause(ctx)
+	}
 	defer cancel(nil)
 	paid, err := h.invoice(c.r).pay(ctx)
 	if err != nil {
@@ -71,7 +80,7 @@ func (c *call) solo() {
 		return
 	}
 	defer charge.end(limit.Ignored)
-	s := &solo{c: c, ctx: ctx, permit: permit}
+	s.ctx, s.permit = ctx, permit
 	s.client.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
 	defer s.client.Close()
 	s.client.Hold(h.crowds)
@@ -125,6 +134,23 @@ func (c *call) solo() {
 	s.permit.Release(outcome(s.status, err))
 	charge.finish(s.status, err)
 	s.finish(err)
+}
+
+// outlives returns a context for the call that ends with ctx, that of the client, or
+// endGrace later if all of the body has arrived by then. ctx has no deadline.
+func (s *solo) outlives(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if !s.whole.Load() {
+			cancel(context.Cause(ctx))
+			return
+		}
+		time.AfterFunc(endGrace, func() { cancel(context.Cause(ctx)) })
+	})
+	return inner, func(err error) {
+		stop()
+		cancel(err)
+	}
 }
 
 func (s *solo) early(status int, h http.Header) {
@@ -228,6 +254,7 @@ func (s *solo) data(p []byte) error {
 		return nil
 	}
 	s.events.takes(p)
+	s.whole.Store(s.copied != nil && hasAll(s.sink, s.events))
 	if s.c.rest != nil {
 		p = s.c.rest.next(p)
 	} else if !s.large && s.sink.written > s.c.h.o.MaxObject {
