@@ -135,8 +135,8 @@ func Reset(conn net.Conn) {
 // peers that it does not trust.
 func AddressFields() []string { return rfc9111.Addresses() }
 
-// ComparesField reports whether two requests that differ only in this field are
-// different requests to a Handler, unless responses say more. It is false for fields
-// such as User-Agent or Traceparent, and for those of one connection. The name is in
-// canonical form (http.CanonicalHeaderKey).
-func ComparesField(name string) bool { return rfc9111.Counts(name) }
+// ComparedLines returns the lines of a field by which two requests to a Handler differ,
+// unless responses say more: none for fields such as User-Agent or Traceparent and for
+// those of one connection, and of Baggage only the members that are not of a tracer. The
+// name is in canonical form (http.CanonicalHeaderKey).
+func ComparedLines(name string, lines []string) []string { return rfc9111.Compared(name, lines) }

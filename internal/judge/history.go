@@ -13,7 +13,7 @@ import (
 // A Way is a part of the system that shares.
 type Way string
 
-// The ways. Jobs over HTTP are not among them.
+// The ways. For jobs over HTTP, see SameJob.
 const (
 	Store   Way = "store"   // stored responses
 	Flight  Way = "flight"  // calls in flight

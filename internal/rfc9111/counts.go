@@ -280,9 +280,16 @@ func Differing(a, b *Request) (names []string) {
 	return names
 }
 
-// Counts reports whether two requests that differ in the field name, which is canonical,
-// request different things, unless the response says more.
-func Counts(name string) bool { return (*Policy)(nil).kind(name) != 0 }
+// Compared returns the lines of the field name, which is canonical, in which two requests
+// for the same differ only if they request different things, unless the response says
+// more. All lines of credentials are among them.
+func Compared(name string, lines []string) []string {
+	switch name {
+	case "Authorization", "Cookie":
+		return lines
+	}
+	return new(Request).counts(^Kinds(0), name, lines)
+}
 
 // kindIs is kind for a field that is of this kind, unless the policy has words about it.
 func (p *Policy) kindIs(name string, kind Kinds) Kinds {

@@ -66,9 +66,12 @@ func (q Request) fingerprint() string {
 	d := newDigest("request")
 	d.add(q.Method, strconv.FormatBool(q.TLS), strings.ToLower(q.Host), q.Target)
 	for _, name := range slices.Sorted(maps.Keys(q.Header)) {
-		// A condition of an unsafe request is part of the request.
-		if name != "Idempotency-Key" && (weirhttp.ComparesField(name) || slices.Contains(conditions, name)) {
-			d.fields(name, q.Header[name])
+		lines := weirhttp.ComparedLines(name, q.Header[name])
+		if slices.Contains(conditions, name) {
+			lines = q.Header[name] // a condition of an unsafe request is part of the request
+		}
+		if name != "Idempotency-Key" && len(lines) > 0 {
+			d.fields(name, lines)
 		}
 	}
 	if q.read != "" {

@@ -255,7 +255,8 @@ func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jo
 	own := owner == anonymous && (credentials || !rt.o.ShareAnonymous)
 	o := jobs.SubmitOptions{Key: in.keyOf(key, owner, own), Owner: owner, Label: in.label(), Fingerprint: in.fingerprint()}
 	if key != "" && owner != anonymous {
-		o.Fingerprint = in.without("Cookie").fingerprint() // the principal is known; other cookies may change
+		// The principal is known; its token and its cookies may change.
+		o.Fingerprint = in.without("Cookie").without("Authorization").fingerprint()
 	}
 	// With an Idempotency-Key nothing runs again, whatever caches may store and
 	// however the job ended: the client asked for one run and its outcome.

@@ -104,3 +104,22 @@ func TestH23_AnotherCookieDoesNotChangeARequest(t *testing.T) {
 		t.Errorf("the jobs are at %q; want one", at)
 	}
 }
+
+// Behind one shared password, the session decides whose result it is (H3). With an
+// Idempotency-Key the client is known by its password, and a new session is no other
+// request.
+func TestH3H32_ClientsWithOnePasswordAndOtherCookiesHaveOtherJobs(t *testing.T) {
+	x := newSite(t, setup{idle: true})
+	const shared = "Authorization: Basic c2hvcDpzaG9w"
+	alice := x.async("GET", "/slow/me", "", shared, "Cookie: session=alice").job.ID
+	if bob := x.async("GET", "/slow/me", "", shared, "Cookie: session=bob").job.ID; bob == alice {
+		t.Error("the other session has the same job")
+	}
+	if again := x.async("GET", "/slow/me", "", shared, "Cookie: session=alice").job.ID; again != alice {
+		t.Error("the same session has another job")
+	}
+	paid := x.async("POST", "/slow/pay", "x", shared, "Cookie: session=1", "Idempotency-Key: k").job.ID
+	if again := x.async("POST", "/slow/pay", "x", shared, "Cookie: session=2", "Idempotency-Key: k").job.ID; again != paid {
+		t.Error("a retry with a new session has another job")
+	}
+}
