@@ -213,3 +213,33 @@ func TestH29_ADefaultDoesNotHideVariants(t *testing.T) {
 		s.wantCalls(4)
 	})
 }
+
+// H2: the pods of one workload of a mesh share, though each has a certificate, and other
+// workloads do not. Without a SPIFFE ID, the certificate is all that tells clients apart.
+func TestH2_ThePodsOfAWorkloadShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const istio, linkerd = "X-Forwarded-Client-Cert", "L5d-Client-Id"
+		s := open(t, h1, weirhttp.Options{Policy: weirhttp.Policy{TTL: time.Minute}}, whoAsked(linkerd))
+		certificate := func(pod int, rest string) string {
+			return fmt.Sprintf("By=spiffe://cluster.local/ns/shop/sa/weir;Hash=%064x%s", pod, rest)
+		}
+		for pod := range 100 {
+			id := fmt.Sprintf("00-%032x-%016x-01", pod, pod)
+			s.get("/a", "Traceparent", id, istio, certificate(pod, `;Subject="CN=a,O=\";URI=x";URI=spiffe://cluster.local/ns/shop/sa/till`))
+		}
+		s.wantCalls(1)
+		for pod := range 100 {
+			s.get("/a", linkerd, "till.shop.serviceaccount.identity.linkerd.cluster.local", "L5d-Ctx-Trace", fmt.Sprint(pod))
+		}
+		s.wantCalls(2)
+		s.get("/a", istio, certificate(1, ";URI=spiffe://cluster.local/ns/shop/sa/desk"))
+		s.wantCalls(3)
+		for pod := range 3 { // no ID, one in quotes, one of another scheme, a quote that does not end
+			s.get("/a", istio, certificate(pod, ""))
+			s.get("/a", istio, certificate(pod, `;Subject=";URI=spiffe://a"`))
+			s.get("/a", istio, certificate(pod, ";URI=https://a.example"))
+			s.get("/a", istio, certificate(pod, `;URI=spiffe://a;Subject="`))
+		}
+		s.wantCalls(15)
+	})
+}

@@ -393,6 +393,8 @@ var pools = []pool{
 	{2, false, true, false, join(each("X-Middleware-Prefetch", "1"), each("X-Nextjs-Data", "1"), each("X-Original-Url", "/admin"), each("X-Ms-Original-Url", "/admin"), each("X-Http-Method-Override", "POST"))},
 	{8, false, false, false, each("Baggage", "user=alice", "user=bob", "sentry-trace_id=1", "sentry-trace_id=2", "sentry-trace_id=2,user=alice")},
 	{6, false, true, false, join(each("X-Forwarded-For", "192.0.2.7", "192.0.2.8"), each("X-Real-Ip", "192.0.2.7"), each("True-Client-Ip", "192.0.2.7", "192.0.2.8"), each("Forwarded", "for=192.0.2.7", "host=evil.example"))},
+	{8, false, false, false, each("X-Forwarded-Client-Cert", "By=spiffe://c/sa/weir;Hash=01;URI=spiffe://c/sa/shop", "By=spiffe://c/sa/weir;Hash=02;URI=spiffe://c/sa/shop",
+		"By=spiffe://c/sa/weir;Hash=02;URI=spiffe://c/sa/till", "Hash=01;Subject=\"CN=a\"", "Hash=02;Subject=\"CN=a\"")},
 	{8, false, false, false, join(each("Dnt", "0", "1"), each("Sec-Gpc", "1"), each("Save-Data", "on"), each("Cloudfront-Viewer-Country", "DE", "FR"))},
 	{4, false, false, false, each("Idempotency-Key", "1", "2")},
 	{5, false, true, true, each("Range", "bytes=0-67", "bytes=34-101", "rows=0-4", "0-4")},

@@ -98,6 +98,10 @@ func differ(name string, kind Kind, a, b http.Header) bool {
 		return !sameMeaning(name, a[name], b[name])
 	case KindBaggage:
 		return !slices.Equal(countedBaggage(a[name]), countedBaggage(b[name]))
+	case KindForwarding:
+		if name == "X-Forwarded-Client-Cert" && a[name] != nil && b[name] != nil {
+			return !slices.Equal(workloads(a[name]), workloads(b[name]))
+		}
 	}
 	return (a[name] == nil) != (b[name] == nil) || !slices.Equal(a[name], b[name])
 }

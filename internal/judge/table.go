@@ -2,6 +2,7 @@ package judge
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -121,6 +122,21 @@ func KindOf(name string, lines []string) Kind {
 // never reports whether a field of that kind counts in no case.
 func (k Kind) never() bool {
 	return k == KindRequest || k == KindCondition || k == KindProgram
+}
+
+var hashOfCertificate = regexp.MustCompile(`(?i)\bhash=[0-9a-f]+;?`)
+
+// workloads returns X-Forwarded-Client-Cert without the hashes of certificates that have a
+// SPIFFE ID.
+func workloads(lines []string) []string {
+	var all []string
+	for _, element := range strings.Split(strings.Join(lines, ","), ",") {
+		if strings.Contains(strings.ToLower(element), "uri=spiffe://") {
+			element = hashOfCertificate.ReplaceAllString(element, "")
+		}
+		all = append(all, strings.Trim(element, "; "))
+	}
+	return all
 }
 
 // countedBaggage leaves out the members of Baggage that a tracer owns.

@@ -318,6 +318,8 @@ func (q *Request) counts(kinds Kinds, name string, lines []string) []string {
 		return members(lines, func(m string) bool { return !ofTracer(m) })
 	case name == "Prefer":
 		return members(lines, asksForAForm)
+	case name == "X-Forwarded-Client-Cert":
+		return withoutHashes(lines)
 	case q.Read && (name == "Idempotency-Key" || strings.HasPrefix(name, "Content-")): // the fields of the body are in the key
 		return nil
 	}
@@ -335,6 +337,49 @@ func members(lines []string, counts func(member string) bool) []string {
 		}
 	}
 	return all
+}
+
+// withoutHashes returns the lines of X-Forwarded-Client-Cert (Envoy) without the hashes of
+// certificates that have a SPIFFE ID. That names the workload (SPIFFE, X.509-SVID, 2);
+// each of its instances has a certificate, which a mesh renews every few hours.
+func withoutHashes(lines []string) []string {
+	var all []string
+	for _, line := range lines {
+		elements, ok := splitQuoted(line, ',')
+		if !ok {
+			return lines
+		}
+		for _, element := range elements {
+			pairs, _ := splitQuoted(element, ';')
+			has := func(prefix string) func(string) bool {
+				return func(pair string) bool {
+					return len(pair) >= len(prefix) && strings.EqualFold(pair[:len(prefix)], prefix)
+				}
+			}
+			if slices.ContainsFunc(pairs, has("URI=spiffe://")) {
+				pairs = slices.DeleteFunc(pairs, has("Hash="))
+			}
+			all = append(all, strings.Join(pairs, ";"))
+		}
+	}
+	return all
+}
+
+// splitQuoted splits s at sep, but not in a quoted string. It reports false if one does not
+// end.
+func splitQuoted(s string, sep byte) (parts []string, ok bool) {
+	quoted, begin := false, 0
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == sep && !quoted:
+			parts, begin = append(parts, trim(s[begin:i])), i+1
+		}
+	}
+	return append(parts, trim(s[begin:])), !quoted
 }
 
 // ofTracer reports whether a member of Baggage (W3C) belongs to Sentry or Datadog, whose
