@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -207,5 +208,53 @@ func TestH18_TrailersThatAreNone(t *testing.T) {
 		if len(seen) != 2 || len(faults) > 0 || strings.Join(seen[0].trailer, "|") != map[bool]string{true: "X-Sum: 1"}[announced != ""] {
 			t.Errorf("announced %q: the origin saw %q, %q; want the trailer X-Sum alone", announced, seen, faults)
 		}
+	}
+}
+
+// H6: a client that closes its sending side has left (decision 0097). If it reads on, it
+// learns why there is no response; what needs no call it gets.
+func TestH6_AClientThatClosesItsSendingSideHasLeft(t *testing.T) {
+	began, canceled := make(chan struct{}, 4), make(chan struct{}, 4)
+	s := open(t, config(upstreamOf(serving(t, "o", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stored" {
+			w.Header().Set("Cache-Control", "max-age=60")
+			_, _ = io.WriteString(w, "kept")
+			return
+		}
+		began <- struct{}{}
+		<-r.Context().Done()
+		canceled <- struct{}{}
+	}))))
+	ask := func(method, path string) (int, string) {
+		c := s.rawDial()
+		defer c.Close()
+		if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", method, path, c.RemoteAddr()); err != nil {
+			t.Fatal(err)
+		}
+		if path == "/call" {
+			<-began // or it might not be called at all
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Errorf("%s %s: %v", method, path, err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	s.want("/stored", 200, "kept")
+	if status, body := ask("GET", "/stored"); status != 200 || body != "kept" {
+		t.Errorf("a stored response: %d %q; want it whole", status, body)
+	}
+	for _, method := range []string{"GET", "POST"} {
+		if status, body := ask(method, "/call"); status != 499 || !strings.Contains(body, "closed its side") {
+			t.Errorf("%s: %d %q; want 499 with the reason", method, status, body)
+		}
+		<-canceled
 	}
 }

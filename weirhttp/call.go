@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -368,8 +369,12 @@ func (c *call) mayServeStale() bool {
 
 func (c *call) standing() rfc9111.Standing { return c.stale.At(time.Now(), c.q) }
 
-// statusLeft is for the logs: the client has left.
-const statusLeft = 499
+// statusLeft is for the logs: the client has left. One that has only closed its sending
+// side gets halfClosed with it (decision 0097).
+const (
+	statusLeft = 499
+	halfClosed = "The client closed its side of the connection before the response was there, which counts as leaving.\n"
+)
 
 // gone ends c when its context ended before there was a response. Without a status,
 // net/http would send an empty 200, and a client that is still there would believe
@@ -392,7 +397,9 @@ func (c *call) gone() {
 		return
 	}
 	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	c.w.WriteHeader(statusLeft)
+	_, _ = io.WriteString(c.w, halfClosed) // it has probably left entirely
 }
 
 // fail ends c without a response from the origin: with the stored response, if the
