@@ -2,6 +2,7 @@ package weirhttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A client that knows where a response ends does not wait for the end of the message, and
@@ -83,6 +86,60 @@ func TestH6_AClientThatLeavesAtTheLastByteLeavesAStoredResponse(t *testing.T) {
 					}
 					if n := s.calls.Load(); n != want || strings.Contains(again.header.Get("Cache-Status"), "; hit") != test.stored {
 						t.Errorf("%d calls, then %v; stored should be %v", n, again.header["Cache-Status"], test.stored)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client of a Transport that reads as many bytes as it needs, as json.Decoder does, and
+// closes the body leaves a stored response as well, whatever the time until the end of the
+// message.
+func TestH6_ADecoderThatStopsAtTheLastByteLeavesAStoredResponse(t *testing.T) {
+	for _, private := range []bool{false, true} {
+		for _, end := range []time.Duration{0, 500 * time.Millisecond} {
+			t.Run(fmt.Sprintf("private=%v, end after %v", private, end), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					calls := 0
+					base := roundTrip(func(r *http.Request) (*http.Response, error) {
+						calls++
+						const text = `{"a":1}`
+						resp := plain(r, 200, "", "Cache-Control", "max-age=60", "Content-Length", "7")
+						body, w := io.Pipe()
+						context.AfterFunc(r.Context(), func() { w.CloseWithError(context.Cause(r.Context())) })
+						go func() {
+							_, _ = io.WriteString(w, text)
+							time.Sleep(end)
+							w.Close()
+						}()
+						resp.Body, resp.ContentLength = body, int64(len(text))
+						return resp, nil
+					})
+					open := weirhttp.NewTransport
+					if private {
+						open = weirhttp.NewPrivateTransport
+					}
+					tr, err := open(base, weirhttp.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer tr.Close(context.Background())
+					for range 3 {
+						r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/", nil)
+						resp, err := tr.RoundTrip(r)
+						if err != nil {
+							t.Fatal(err)
+						}
+						var got struct{ A int }
+						if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.A != 1 {
+							t.Errorf("got %+v, %v", got, err)
+						}
+						resp.Body.Close()
+						time.Sleep(2 * time.Second)
+					}
+					if calls != 1 {
+						t.Errorf("%d calls; want 1", calls)
 					}
 				})
 			})
