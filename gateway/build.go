@@ -117,7 +117,7 @@ func (r Route) options() weirhttp.Options {
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
 		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0),
 		Route:   r.Name,
-		Gateway: true,
+		Gateway: true, RequestID: forward.RequestID,
 	}
 	if p := r.Priority; p != limit.Normal {
 		o.Priority = func(*http.Request) limit.Priority { return p }

@@ -34,8 +34,8 @@ try another server. [Retry] allows retries within a budget.
 Path, query, Host, body and trailers reach the server unchanged, and the response's
 status, fields and body reach the client. [Upstream] and [Route] can set another Host, a
 base path and a prefix to remove, which changes neither the cache key nor the response. The Gateway adds Via, X-Request-Id,
-X-Forwarded-For, -Proto and -Host to requests, and Via, Age and Cache-Status to
-responses. It trusts X-Forwarded fields of TrustedProxies only and removes them from
+X-Forwarded-For, -Proto and -Host to requests, and Via, Age, Cache-Status and, except to
+hits, X-Request-Id to responses. It trusts X-Forwarded fields of TrustedProxies only and removes them from
 other requests. Config can set and remove other fields: those of responses before
 they are cached, those of requests after the cache.
 

@@ -128,7 +128,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = h.received(r)
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for requests that get no other name
 	if !h.maps(r) {
-		g.refuse(w, r, s, weirhttp.ErrorResponse{Status: http.StatusBadRequest, Text: forward.UnmappedText, Err: ErrRejected})
+		g.refuseAs(w, r, s, weirhttp.Receipt{Route: h.route.Name}, weirhttp.ErrorResponse{Status: http.StatusBadRequest, Text: forward.UnmappedText, Err: ErrRejected})
 		return
 	}
 	if s.config.Front == nil && h.route.Rewrite == nil && h.route.MaxBody == 0 {
@@ -172,8 +172,7 @@ func (s *state) passes() int { return max(s.config.MaxPasses, 1) }
 // loop answers a request that has passed before (H25). No gateway on the way back may store
 // or share the response.
 func (g *Gateway) loop(w http.ResponseWriter, r *http.Request, s *state) {
-	weirhttp.SetReceipt(w, weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop})
-	g.refuse(w, r, s, weirhttp.ErrorResponse{
+	g.refuseAs(w, r, s, weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop}, weirhttp.ErrorResponse{
 		Status: http.StatusLoopDetected, Text: "the request has passed this gateway before", Err: ErrLoop,
 		ProxyStatus: s.name + "; error=proxy_loop_detected", // RFC 9209, section 2.3.31
 	})
@@ -186,8 +185,31 @@ func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, e weirhttp.
 
 // refuse answers a request that is not routed.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, s *state, e weirhttp.ErrorResponse) {
+	g.refuseAs(w, r, s, weirhttp.Receipt{}, e)
+}
+
+// refuseAs is refuse with that Receipt.
+func (g *Gateway) refuseAs(w http.ResponseWriter, r *http.Request, s *state, rec weirhttp.Receipt, e weirhttp.ErrorResponse) {
 	g.rejected.Add(1)
-	e.WriteWith(s.config.ErrorHandler, w, r)
+	e.WriteWith(s.config.ErrorHandler, w, identified(w, r, rec))
+}
+
+// identified returns r with a request ID, which it also sets in the response and in rec, for
+// a response that no route's Handler writes.
+func identified(w http.ResponseWriter, r *http.Request, rec weirhttp.Receipt) *http.Request {
+	id, made := weirhttp.RequestID(r.Header, forward.RequestID)
+	w.Header()[forward.RequestID] = []string{id}
+	rec.RequestID = id
+	weirhttp.SetReceipt(w, rec)
+	if !made {
+		return r
+	}
+	own := *r
+	if own.Header = maps.Clone(r.Header); own.Header == nil {
+		own.Header = http.Header{}
+	}
+	own.Header[forward.RequestID] = []string{id}
+	return &own
 }
 
 // accepted returns r with our name in CDN-Loop, for handlers that make requests later:
@@ -212,7 +234,7 @@ func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 	weirhttp.ErrorResponse{
 		Status: http.StatusNotFound, Text: "no route matches this request", Err: ErrNoRoute,
 		ProxyStatus: s.name + "; error=destination_not_found", // RFC 9209, section 2.3.3
-	}.WriteWith(s.config.ErrorHandler, w, r)
+	}.WriteWith(s.config.ErrorHandler, w, identified(w, r, weirhttp.Receipt{}))
 }
 
 // received returns r without the fields that say for whom it is and that the servers do
@@ -236,7 +258,7 @@ func (h *handler) serveAdmitted(w http.ResponseWriter, r *http.Request) {
 	r, err := h.prepared(w, r)
 	if err != nil {
 		h.rejected.Add(1)
-		h.errors(w, r, weirhttp.ErrorResponseTo(err))
+		h.errors(w, identified(w, r, weirhttp.Receipt{Route: h.route.Name}), weirhttp.ErrorResponseTo(err))
 		return
 	}
 	h.http.ServeAdmitted(w, r)

@@ -34,8 +34,9 @@ type call struct {
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
 	receipt Receipt
-	counted bool // its outcome is counted
-	fleet   bool // it is served by a response that another instance fetched
+	id      string // of the request, empty without Options.RequestID
+	counted bool   // its outcome is counted
+	fleet   bool   // it is served by a response that another instance fetched
 	// rounds is how often it has waited for a response that it may not use.
 	rounds  int
 	yields  int           // rounds that do not count, see yield

@@ -244,6 +244,27 @@ func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
 	return &limit.Error{Limiter: l.name, Reason: limit.RateExceeded, RetryAfter: wait}
 }
 
+// Wrap returns a handler that calls next with the requests that l admits, and responds to
+// the others as [ClientError] does: 429 with Retry-After. It limits clients in front of
+// any handler, and has the signature that routers expect:
+//
+//	router.Use(clients.Wrap)
+//
+// A [Handler] with l in its Options needs no Wrap: a request would spend two tokens. Wrap
+// panics if next is nil.
+func (l *ClientLimiter) Wrap(next http.Handler) http.Handler {
+	if call, isFunc := next.(http.HandlerFunc); next == nil || isFunc && call == nil {
+		panic("weirhttp: ClientLimiter.Wrap: next is nil")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := l.Admit(r, w.Header()); err != nil {
+			ClientError(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // take takes a token out of the bucket of key, or out of the bucket of its address if
 // there is no place for key. A client without an address replaces the least recently
 // seen one instead.

@@ -32,3 +32,24 @@ func ExampleNewClientLimiter() {
 	// 200, RateLimit: "default";r=0;t=1, Retry-After: ""
 	// 429, RateLimit: "default";r=0;t=1, Retry-After: "1"
 }
+
+// A ClientLimiter in front of a mux that has no Handler of weir.
+func ExampleClientLimiter_Wrap() {
+	clients, err := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{Rate: 60, Per: time.Minute, Burst: 2})
+	if err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") })
+	server := clients.Wrap(mux)
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest("GET", "/hello", nil))
+		fmt.Print(w.Code, " ", w.Header().Get("Retry-After"), " ", w.Body, "\n")
+	}
+	// Output:
+	// 200  hello
+	// 200  hello
+	// 429 1 429 Too Many Requests: too many requests from this client; try again in 1 s
+}

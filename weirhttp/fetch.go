@@ -384,6 +384,7 @@ func (t *fetch) finish(err error) {
 // stored builds a stored response from the parts of a response that are kept.
 func (h *Handler) stored(resp rfc9111.Response, req *http.Request, q rfc9111.Request, header http.Header, body []byte) *responses.Stored {
 	kept := rfc9111.EndToEnd(header)
+	delete(kept, h.o.RequestID)
 	for name := range kept {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			delete(kept, name)

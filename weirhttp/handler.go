@@ -205,6 +205,7 @@ func (h *Handler) lookUp(w http.ResponseWriter, r *http.Request, q rfc9111.Reque
 // used as it is, or nil.
 func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) *call {
 	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
+	c.identify()
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(r)
 	}
@@ -288,7 +289,9 @@ func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.count.refusedClient.Add(1)
 	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
-	h.report(w, Receipt{Outcome: OutcomeRefused, Err: err})
+	r, id := h.identify(r)
+	h.identified(w, id, false)
+	h.report(w, Receipt{Outcome: OutcomeRefused, RequestID: id, Err: err})
 	if t, ok := w.(interface{ takeError(error) }); ok { // a Transport returns it
 		t.takeError(err)
 		return false

@@ -85,8 +85,9 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	if h.o.ClientLimiter != nil && h.o.ClientLimiter.Admit(r, make(http.Header)) != nil {
 		s.refusedClient.Add(1)
 	}
+	r, id := h.identify(r)
 	q := h.readRequest(r)
-	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
+	o := &observation{ResponseWriter: w, h: h, r: r, id: id, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
 	defer o.over(came)
 	held, err := o.receive()
 	defer held.release()
@@ -152,6 +153,7 @@ type observation struct {
 	h    *Handler
 	r    *http.Request
 	q    rfc9111.Request
+	id   string // as of a call
 	sent time.Time
 
 	asked *http.Request // r without the fields that the policy ignores
@@ -225,7 +227,8 @@ func (o *observation) WriteHeader(status int) {
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
 		o.headed()
-		o.h.report(o.ResponseWriter, Receipt{Outcome: OutcomePass, UpstreamStatus: status, Detail: "observe"})
+		o.h.identified(o.ResponseWriter, o.id, true)
+		o.h.report(o.ResponseWriter, Receipt{Outcome: OutcomePass, RequestID: o.id, UpstreamStatus: status, Detail: "observe"})
 		if _, ok := o.Header()["Content-Type"]; !ok {
 			o.Header()["Content-Type"] = nil
 		}
@@ -322,6 +325,7 @@ func (o *observation) Fail(err error) {
 	o.failed = err
 	o.without(err)
 	if o.r.Context().Err() == nil {
+		o.h.identified(o.ResponseWriter, o.id, false)
 		o.h.refuse(o.ResponseWriter, o.r, answerTo(err, false, o.h.o.Gateway), err)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/internal/hotkeys"
+	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -152,6 +154,12 @@ type Options struct {
 	// proxies write (see Policy.Overrides) are compared in full, also if only one of two
 	// requests has them.
 	Gateway bool
+	// RequestID is the name of a field with an ID, such as X-Request-Id, for every request
+	// that is not a hit: the client's, or else a new one (see [RequestID]). The ID is in the
+	// request that the next handler receives, in the response, and in Receipt.RequestID.
+	// Requests that share a call keep their IDs. An ID that the origin sends is relayed to
+	// the client that led to the call; it is neither stored nor shared. Empty means no IDs.
+	RequestID string
 	// Route names the Handler in Receipts and for Observers. For Observers, empty
 	// means Name.
 	Route string
@@ -192,6 +200,7 @@ func (o Options) Validate() error {
 	const duration = "0 or more"
 	p := o.Policy
 	check(printable(o.Name), "Name", o.Name, "printable ASCII")
+	check(o.RequestID == "" || rfc9111.IsFieldName(o.RequestID), "RequestID", strconv.Quote(o.RequestID), "the name of a field")
 	check(p.TTL >= 0, "Policy.TTL", p.TTL, duration)
 	check(!p.Force || p.TTL > 0, "Policy.Force", p.Force, "true only with a TTL")
 	check(p.Heuristic >= 0 && p.Heuristic <= 1, "Policy.Heuristic", p.Heuristic, "from 0 to 1")
@@ -234,6 +243,7 @@ func printable(s string) bool {
 func (o Options) withDefaults() (Options, error) {
 	var err error
 	o.Name = cmp.Or(o.Name, "weir")
+	o.RequestID = http.CanonicalHeaderKey(o.RequestID)
 	o.Route = cmp.Or(o.Route, o.Name)
 	if o.Cache == nil {
 		if o.Cache, err = NewCache(DefaultCacheBytes); err != nil {

@@ -24,10 +24,11 @@ var _ Sink = (*passthroughWriter)(nil)
 // Upgrades and event streams are counted separately from calls, because they can last
 // long (H14). why is the reason, if it is in the request; detail is for the Receipt.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass, detail string) {
+	r, id := h.identify(r)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	c := &call{h: h, w: w, r: r, q: q, bypass: why, endless: q.Upgrade || q.Streams}
-	c.receipt.Detail = detail
+	c.receipt.Detail, c.id = detail, id
 	defer c.over(came)
 	key := h.hot.keyOf(r, c.endless)
 	h.hot.asked(key, came, turn)

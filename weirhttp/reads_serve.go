@@ -28,6 +28,8 @@ func (h *Handler) serveRead(w http.ResponseWriter, r *http.Request, q rfc9111.Re
 	defer held.release()
 	if err != nil {
 		c := &call{h: h, w: w, r: r, q: q}
+		c.identify()
+		c.identify()
 		c.fail(err)
 		c.over(came)
 		return true
@@ -121,7 +123,7 @@ func (o *observation) receive() (held *heldBody, err error) {
 // unreadable ends o, whose body could not be read.
 func (o *observation) unreadable(err error) {
 	o.Fail(err)
-	o.h.report(o.ResponseWriter, Receipt{Outcome: OutcomeFailed, Err: err, Detail: "observe"})
+	o.h.report(o.ResponseWriter, Receipt{Outcome: OutcomeFailed, RequestID: o.id, Err: err, Detail: "observe"})
 }
 
 // asked returns r, which was parsed as q, without the fields that the policy ignores.

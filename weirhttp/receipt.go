@@ -29,6 +29,8 @@ type Receipt struct {
 	TTL time.Duration
 	// Queued is how long it waited for admission.
 	Queued time.Duration
+	// RequestID is the ID of the request, see Options.RequestID. It is empty for a hit.
+	RequestID string
 	// Err is why the request was rejected, failed, or got a stale response.
 	Err error
 }

@@ -83,6 +83,8 @@ func (c *call) became(o Outcome) {
 func (c *call) report(o Outcome) {
 	c.receipt.Outcome = o
 	c.became(o)
+	c.receipt.RequestID = c.id
+	c.h.identified(c.w, c.id, o == OutcomeMiss || o == OutcomePass)
 	c.h.report(c.w, c.receipt)
 }
 

@@ -233,6 +233,9 @@ var tokens = func() (t [256]bool) {
 	return t
 }()
 
+// IsFieldName reports whether s is the name of a field (RFC 9110 section 5.1).
+func IsFieldName(s string) bool { return token(s) }
+
 func isToken(c byte) bool { return tokens[c] }
 
 // token reports whether s is a token.

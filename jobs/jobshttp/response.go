@@ -89,14 +89,15 @@ var _ weirhttp.ReceiptWriter = (*recorder)(nil)
 func (w *recorder) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter. It drops responses before the final
-// one.
+// one. It also drops the ID of the job's own request, which is none of the requests that
+// get the result.
 func (w *recorder) WriteHeader(status int) {
 	if w.kept.Status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
 	w.kept = Response{Status: status, Header: make(http.Header, len(w.header))}
 	for name, values := range w.header {
-		if name != "Trailer" && !strings.HasPrefix(name, http.TrailerPrefix) && name != "Connection" && name != "Keep-Alive" {
+		if name != "X-Request-Id" && name != "Trailer" && !strings.HasPrefix(name, http.TrailerPrefix) && name != "Connection" && name != "Keep-Alive" {
 			w.kept.Header[name] = append([]string(nil), values...)
 		}
 	}

@@ -130,6 +130,35 @@ func TestJSON(t *testing.T) {
 	})
 }
 
+// H21: the line has the ID that the gateway made or adopted, and never that of a stored
+// response.
+func TestH21_TheRequestIDOfTheReceiptIsLogged(t *testing.T) {
+	for _, e := range []struct{ request, response, receipt, want string }{
+		{"", "", "made", "made"},
+		{"a b", "origin", "made", "made"},
+		{"client", "stored", "", "client"}, // a hit
+		{"", "stored", "", ""},
+	} {
+		r := request("/")
+		if e.request != "" {
+			r.Header.Set("X-Request-Id", e.request)
+		}
+		line := ask(t, access.Options{What: access.All}, r, func(w http.ResponseWriter, r *http.Request) {
+			if e.response != "" {
+				w.Header().Set("X-Request-Id", e.response)
+			}
+			w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{RequestID: e.receipt})
+		})
+		var got map[string]any
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatal(err)
+		}
+		if id, _ := got["request_id"].(string); id != e.want {
+			t.Errorf("%+v: request_id is %q; want %q", e, id, e.want)
+		}
+	}
+}
+
 func TestCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := request("/")

@@ -308,10 +308,10 @@ func (w *writer) errorText(r *http.Request) string {
 
 // requestID returns the id that the gateway created or adopted.
 func (w *writer) requestID(r *http.Request) string {
-	if id := w.Header().Get("X-Request-Id"); id != "" {
-		return id
+	if w.receipt.RequestID != "" {
+		return w.receipt.RequestID
 	}
-	return r.Header.Get("X-Request-Id")
+	return r.Header.Get("X-Request-Id") // a hit
 }
 
 func (w *writer) receiptAttrs() []slog.Attr {

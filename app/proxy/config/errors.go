@@ -10,7 +10,7 @@ import (
 type ErrorPage struct {
 	Statuses []int    `yaml:"statuses,omitempty" min:"400" max:"599" help:"Statuses that the page is for."`
 	Classes  []string `yaml:"classes,omitempty" enum:"4xx,5xx" help:"Classes of statuses that it is for, unless another page names the status. Without statuses and classes it is for all others."`
-	HTML     string   `yaml:"html,omitempty" form:"file" help:"File with the page for clients that prefer text/html. UTF-8. Placeholders: {{status}}, {{reason}}, {{message}}, {{retry_after}} (seconds, 0 for none) and {{request_id}} (of the client, empty if it has unusual characters), all escaped."`
+	HTML     string   `yaml:"html,omitempty" form:"file" help:"File with the page for clients that prefer text/html. UTF-8. Placeholders: {{status}}, {{reason}}, {{message}}, {{retry_after}} (seconds, 0 for none) and {{request_id}} (the client's X-Request-Id or a new one, empty if it has unusual characters), all escaped. {{#retry_after}}...{{/retry_after}} is shown only if there is a time, and so for the others."`
 	JSON     string   `yaml:"json,omitempty" form:"file" help:"File with the page for clients that prefer application/json, or that accept every type. It may have the same placeholders, those of texts in quotes."`
 }
 

@@ -156,6 +156,43 @@ func TestH27_BadPages(t *testing.T) {
 }
 
 // Whatever Accept says, the response is one of the three, whole, and as it says.
+// H27: a page says when to try again only if there is a time.
+func TestH27_SectionsNeedAValue(t *testing.T) {
+	const page = "a{{#retry_after}} in {{retry_after}} s{{/retry_after}}{{#request_id}} ({{request_id}}){{/request_id}} z"
+	for _, e := range []struct {
+		page string
+		v    values
+		want string
+	}{
+		{page, values{}, "a z"},
+		{page, values{retryAfter: 7}, "a in 7 s z"},
+		{page, values{retryAfter: 7, requestID: "x"}, "a in 7 s (x) z"},
+		{page, values{requestID: "0"}, "a z"},
+		{"{{#retry_after}}{{message}}{{/retry_after}}", values{message: "m"}, ""},
+	} {
+		if got := parse(t, HTML, e.page).render(e.v); got != e.want {
+			t.Errorf("%q with %+v = %q; want %q", e.page, e.v, got, e.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"{{#retry_after}}": "{{#retry_after}} without {{/retry_after}}", "\n{{/retry_after}}": "{{/retry_after}} on line 2",
+		"{{#message}}{{#retry_after}}{{/retry_after}}{{/message}}": "sections do not nest",
+		"{{#message}}{{/retry_after}}":                             "{{/retry_after}} on line 1", "{{#path}}{{/path}}": "unknown placeholder",
+	} {
+		if _, err := Parse(HTML, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q) = %v; want %q", text, err, want)
+		}
+	}
+	for text, good := range map[string]bool{
+		`{"a": 1{{#retry_after}}, "after": {{retry_after}}{{/retry_after}}}`: true,
+		`{"a": 1, {{#retry_after}}"after": {{retry_after}}{{/retry_after}}}`: false,
+	} {
+		if _, err := Parse(JSON, []byte(text)); (err == nil) != good {
+			t.Errorf("Parse(%q) = %v; want valid %v", text, err, good)
+		}
+	}
+}
+
 func FuzzAccept(f *testing.F) {
 	for _, s := range []string{"", "*/*", `a/b;c="d,e;q=1"`, "text/html;q=0.5,application/*", "\"", "a/b;q=0.\\"} {
 		f.Add(s, "x", "y")

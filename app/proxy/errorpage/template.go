@@ -48,6 +48,8 @@ func Parse(kind Type, text []byte) (*Template, error) {
 	}
 	t := &Template{kind: kind}
 	rest := strings.TrimPrefix(string(text), "\uFEFF")
+	section := "" // the one that is open
+	line := func(after string) int { return 1 + strings.Count(string(text[:len(text)-len(after)]), "\n") }
 	for {
 		before, after, found := strings.Cut(rest, "{{")
 		t.texts = append(t.texts, before)
@@ -56,12 +58,23 @@ func Parse(kind Type, text []byte) (*Template, error) {
 		}
 		name, left, ended := strings.Cut(after, "}}")
 		name = strings.TrimSpace(name)
-		if !ended || !known(name) {
-			line := 1 + strings.Count(string(text[:len(text)-len(after)]), "\n")
-			return nil, fmt.Errorf("has an unknown placeholder on line %d; there are {{%s}}", line, strings.Join(names, "}}, {{"))
+		mark, plain := cutMark(name)
+		if !ended || !known(plain) {
+			return nil, fmt.Errorf("has an unknown placeholder on line %d; there are {{%s}}", line(after), strings.Join(names, "}}, {{"))
+		}
+		switch {
+		case mark == begins && section == "":
+			section = plain
+		case mark == ends && section == plain:
+			section = ""
+		case mark != 0:
+			return nil, fmt.Errorf("has {{%s}} on line %d, which does not match; sections do not nest", name, line(after))
 		}
 		t.fields = append(t.fields, name)
 		rest = left
+	}
+	if section != "" {
+		return nil, fmt.Errorf("has {{#%s}} without {{/%[1]s}}", section)
 	}
 	if kind == JSON {
 		for _, sample := range []values{{}, {status: 503, retryAfter: 1, message: `"\<`, requestID: "a"}} {
@@ -71,6 +84,18 @@ func Parse(kind Type, text []byte) (*Template, error) {
 		}
 	}
 	return t, nil
+}
+
+// The marks of a placeholder that begins or ends a section. The text between them is shown
+// only if the placeholder has a value: {{#retry_after}}...{{/retry_after}}.
+const begins, ends = '#', '/'
+
+// cutMark returns name without its mark, and the mark, 0 for none.
+func cutMark(name string) (mark byte, plain string) {
+	if name != "" && (name[0] == begins || name[0] == ends) {
+		return name[0], name[1:]
+	}
+	return 0, name
 }
 
 func known(name string) bool {
@@ -114,10 +139,21 @@ func requestID(r *http.Request) string {
 // render returns the page.
 func (t *Template) render(v values) string {
 	var b strings.Builder
+	hidden := false
 	for i, text := range t.texts {
-		b.WriteString(text)
-		if i < len(t.fields) {
-			b.WriteString(t.escape(v.of(t.fields[i])))
+		if !hidden {
+			b.WriteString(text)
+		}
+		if i == len(t.fields) {
+			break
+		}
+		switch mark, name := cutMark(t.fields[i]); {
+		case mark == begins:
+			hidden = !v.has(name)
+		case mark == ends:
+			hidden = false
+		case !hidden:
+			b.WriteString(t.escape(v.of(name)))
 		}
 	}
 	return b.String()
@@ -136,6 +172,12 @@ func (v values) of(name string) string {
 		return strconv.Itoa(v.retryAfter)
 	}
 	return v.requestID
+}
+
+// has reports whether a placeholder has a value.
+func (v values) has(name string) bool {
+	value := v.of(name)
+	return value != "" && value != "0"
 }
 
 func (t *Template) escape(text string) string {

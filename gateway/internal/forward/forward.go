@@ -212,6 +212,9 @@ func (x *relay) relax() {
 // head sets the header fields of w.
 func (x *relay) head(resp *http.Response) {
 	h := x.w.Header()
+	if len(resp.Header[RequestID]) > 0 {
+		delete(h, RequestID) // it replaces the one that a handler in front has set
+	}
 	copyEndToEnd(h, resp.Header)
 	h["Via"] = append(slices.Clip(h["Via"]), x.f.via(resp.ProtoMajor, resp.ProtoMinor))
 	if x.sink == nil && resp.StatusCode == http.StatusNotModified && x.r.ProtoMajor == 1 {

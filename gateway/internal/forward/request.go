@@ -1,8 +1,6 @@
 package forward
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"io"
 	"maps"
 	"net"
@@ -93,8 +91,8 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 		outer := slices.Clip(h["X-Forwarded-Prefix"]) // of trusted proxies
 		h["X-Forwarded-Prefix"] = []string{strings.Join(append(outer, f.Path.Strip), ", ")}
 	}
-	if id := h["X-Request-Id"]; len(id) != 1 || !saneID(id[0]) {
-		h["X-Request-Id"] = []string{newID()}
+	if id, made := weirhttp.RequestID(h, RequestID); made { // no Handler is in front, or the field is of the connection
+		h[RequestID] = []string{id}
 	}
 	for name := range h {
 		if strings.IndexByte(name, '_') >= 0 && f.changes(plain(name)) {
@@ -239,22 +237,8 @@ func setForwarded(h http.Header, r *http.Request, trusted, hidden bool) {
 	}
 }
 
-// saneID reports whether an X-Request-ID can be kept. It is kept from any client:
-// it proves nothing, and it is useful to have the same ID at both ends.
-func saneID(id string) bool {
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 128
-}
-
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
+// RequestID is the field with the ID of a request.
+const RequestID = "X-Request-Id"
 
 // UnmappedText tells a client that its path cannot be mapped to one of the servers.
 const UnmappedText = "this spelling of the path cannot be forwarded"

@@ -71,6 +71,7 @@ type Transport struct {
 	spare  atomic.Pointer[net.Conn] // the connection on which it did, for old
 
 	surplus surplus
+	dead    dead
 
 	straight *direct // nil with TLS or HTTP/2
 }
@@ -163,9 +164,9 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
 	defer cancel()
-	nc, err := t.o.Dial(ctx, network, address)
+	nc, err := t.open(ctx, network, address)
 	if err != nil {
-		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
+		return nil, err
 	}
 	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
 	c.unused()
@@ -179,9 +180,9 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 func (t *Transport) dialTLS(ctx context.Context, network, address string, two bool) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
 	defer cancel()
-	nc, err := t.o.Dial(ctx, network, address)
+	nc, err := t.open(ctx, network, address)
 	if err != nil {
-		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
+		return nil, err
 	}
 	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, surplus: &t.surplus}
 	tc := tls.Client(c, t.config(address, two))

@@ -36,6 +36,9 @@ func (x *relay) tunnel(resp *http.Response, upgrade []string) {
 		return // the client did not wait for the 101 (H18)
 	}
 	h := x.w.Header()
+	if len(resp.Header[RequestID]) > 0 {
+		delete(h, RequestID)
+	}
 	copyEndToEnd(h, resp.Header)
 	h["Via"] = append(slices.Clip(h["Via"]), x.f.via(resp.ProtoMajor, resp.ProtoMinor))
 	x.f.changeResponse(h)
