@@ -153,7 +153,7 @@ func until(t testing.TB, c net.Conn, text string) {
 	}
 }
 
-var varies = regexp.MustCompile(`(?m)^(Date|Age): .*\r\n|; ttl=\d+`)
+var varies = regexp.MustCompile(`(?m)^(Date|Age|X-Request-Id): .*\r\n|; ttl=\d+`)
 
 var lengthField = regexp.MustCompile(`(Content-Length: \d+\r\n)((?:[^\r\n]+\r\n)*)\r\n`)
 
