@@ -118,7 +118,11 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType s
 	if err != nil {
 		status, body = http.StatusInternalServerError, nil // cannot happen: every v can be encoded
 	}
-	body = append(plain.JSON(body), '\n')
+	write(w, r, status, contentType, append(plain.JSON(body), '\n'))
+}
+
+// write is writeJSON for any body.
+func write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -307,6 +307,7 @@ func (rt *Route) answer(w http.ResponseWriter, r *http.Request, job *jobs.Handle
 		refuse(w, r, err)
 		return
 	}
+	h["Vary"] = append(slices.Clip(h["Vary"]), "Accept")
 	rt.service.accepted(w, r, rt.stands(r.Context(), job, wait))
 }
 

@@ -1,14 +1,17 @@
 package jobshttp
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/weirhttp/accept"
 )
 
 // A document is the JSON representation of a job for clients.
@@ -61,7 +64,38 @@ func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.S
 	h := w.Header()
 	h.Set("Location", s.o.Path+status.ID)
 	h.Set("Retry-After", seconds(worthAsking(status)))
-	writeJSON(w, r, http.StatusAccepted, "application/json", s.document(status))
+	d := s.document(status)
+	if accept.Choose(r.Header["Accept"], "application/json", "text/html") == 1 {
+		writePage(w, r, d, h.Get("Retry-After"))
+		return
+	}
+	writeJSON(w, r, http.StatusAccepted, "application/json", d)
+}
+
+// page is the response to a browser whose job is unfinished. It has no script: the browser
+// requests the result every {{.After}} seconds, and receives this page until it is there.
+var page = template.Must(template.New("page").Parse(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="refresh" content="{{.After}}; url={{.ResultURL}}">
+<title>In progress</title>
+<h1>In progress</h1>
+<p>This request takes longer. This page shows the result when it is there.</p>
+<p>State: {{.State}}{{with .Progress}}{{if .Total}}, {{.Done}} of {{.Total}}{{end}}{{end}}</p>
+<p><a href="{{.ResultURL}}">Result</a> · <a href="{{.StatusURL}}">Status</a></p>
+</html>
+`))
+
+// writePage responds with 202 and a page about the job.
+func writePage(w http.ResponseWriter, r *http.Request, d document, after string) {
+	var body bytes.Buffer
+	_ = page.Execute(&body, struct { // the fields are texts and numbers, and a Buffer takes all
+		document
+		After string
+	}{d, after})
+	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	write(w, r, http.StatusAccepted, "text/html; charset=utf-8", body.Bytes())
 }
 
 // etag returns the ETag of a job's status. It is that of the document: the revision also

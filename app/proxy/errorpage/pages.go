@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/accept"
 )
 
 // Pages are the pages of a proxy. The zero Pages are none.
@@ -52,19 +53,39 @@ func (p *Pages) Handler() weirhttp.ErrorHandler {
 	return p.serve
 }
 
+// mediaTypes are the types of pages, by their Type, for accept.Choose.
+var mediaTypes = [...]string{JSON: "application/json", HTML: "text/html"}
+
+// choose returns the page that a client with these Accept fields prefers, nil for the line
+// of text. A client that accepts nothing receives that as well: the status counts more than
+// the type.
+func (p *Pages) choose(fields []string, status int) *Template {
+	var pages []*Template
+	var types []string
+	for kind, media := range mediaTypes {
+		if t := p.find(status, Type(kind)); t != nil {
+			pages, types = append(pages, t), append(types, media)
+		}
+	}
+	if i := accept.Choose(fields, append(types, "text/plain")...); i >= 0 && i < len(pages) {
+		return pages[i]
+	}
+	return nil
+}
+
 // contentTypes are by Type.
 var contentTypes = [...]string{"application/json", "text/html; charset=utf-8"}
 
 func (p *Pages) serve(w http.ResponseWriter, r *http.Request, e weirhttp.ErrorResponse) {
 	w.Header().Add("Vary", "Accept")
-	i := choose(r.Header["Accept"], func(i int) bool { return p.find(e.Status, Type(i)) != nil })
-	if i == plainText {
+	page := p.choose(r.Header["Accept"], e.Status)
+	if page == nil {
 		e.Write(w, r)
 		return
 	}
-	body := p.find(e.Status, Type(i)).render(valuesOf(r, e))
+	body := page.render(valuesOf(r, e))
 	h := w.Header()
-	h.Set("Content-Type", contentTypes[i])
+	h.Set("Content-Type", contentTypes[page.kind])
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {

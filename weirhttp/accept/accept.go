@@ -1,36 +1,29 @@
-package errorpage
+// Package accept chooses the type of a response that weir generates, such as an error page
+// or the page about a job, by the request's Accept fields (RFC 9110, section 12.5.1).
+package accept
 
 import (
 	"strconv"
 	"strings"
 )
 
-// An offer is a type that a response can have. Those with a lower position win if the
-// client prefers none.
-type offer struct{ major, minor string }
-
-// offers are the types of pages, by their Type, and that of the line of text.
-var offers = []offer{{"application", "json"}, {"text", "html"}, {"text", "plain"}}
-
-// plainText is the position of the line of text in offers.
-const plainText = 2
-
-// choose returns the position of the offer that a client with these Accept fields
-// prefers (RFC 9110, section 12.5.1), among those that are available. The line of text
-// always is, and is also the answer to a client that accepts nothing of it: its status
-// counts more than its type.
-func choose(accept []string, available func(int) bool) int {
-	best, most := plainText, 0
+// Choose returns the position of the offer that a client with these Accept fields prefers,
+// -1 if it accepts none of them. Of offers that it accepts equally, the first is chosen;
+// without Accept it accepts all. Offers are media types without parameters, such as
+// text/html, and their charset is UTF-8.
+func Choose(accept []string, offers ...string) int {
+	best, most := -1, 0
 	for i, o := range offers {
-		if i != plainText && !available(i) {
-			continue
-		}
-		if q := o.quality(accept); q > most {
+		major, minor, _ := strings.Cut(o, "/")
+		if q := (offer{major, minor}).quality(accept); q > most {
 			best, most = i, q
 		}
 	}
 	return best
 }
+
+// An offer is a type that a response can have.
+type offer struct{ major, minor string }
 
 // quality returns the weight of o, in thousandths. The most specific range that matches
 // counts, and of several the first.
