@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/fleettest"
 )
 
 // E5, T4: like a single load, a bulk load receives the Tier's old values of its
@@ -254,6 +255,85 @@ func TestF3SplitLoadIsAbandonedInParts(t *testing.T) {
 				if n := int(g.Stats().Abandoned); n != 2-want[1] {
 					s.Errorf("%s stays, grace %v: %d abandoned; want %d", stays, grace, n, 2-want[1])
 				}
+			})
+		}
+	}
+}
+
+// E5, T4: of two old values, the newer one is a load's Previous, whether it is loaded alone, in
+// a bulk or in a batch, and whichever of memory and the Tier has it.
+func TestT4_TheNewerValueIsThePrevious(t *testing.T) {
+	for _, gathers := range []bool{false, true} {
+		for _, bulk := range []bool{false, true} {
+			inFleet(t, func(s *site) {
+				var received []weir.Previous[row]
+				one := func(key string, p weir.Previous[row]) weir.Entry[row] {
+					received = append(received, p)
+					return weir.Entry[row]{Value: row{key, int(s.version.Load())}}
+				}
+				src := weir.Source[string, row]{LoadEntries: func(_ context.Context, keys []string, prev []weir.Previous[row]) (map[string]weir.Entry[row], error) {
+					entries := make(map[string]weir.Entry[row])
+					for i, key := range keys {
+						entries[key] = one(key, prev[i])
+					}
+					return entries, nil
+				}}
+				if !bulk && !gathers {
+					src = weir.Source[string, row]{LoadEntry: func(_ context.Context, key string, prev weir.Previous[row]) (weir.Entry[row], error) {
+						return one(key, prev), nil
+					}}
+				}
+				link := fleettest.NewFaults(s.tier)
+				o := weir.Options{TTL: time.Minute, StaleIfError: 24 * time.Hour}
+				if gathers {
+					o.Batch = weir.Batching{MaxSize: 2, Linger: time.Second}
+				}
+				a := from(s, src, o)
+				o.Fleet.Tier = link
+				b := from(s, src, o)
+				load := func(g *weir.Guard[string, row]) {
+					s.Helper()
+					received = nil
+					keys := []string{"k"}
+					if bulk {
+						keys = []string{"k", "l"}
+					}
+					for key, r := range g.GetMany(s.Context(), keys) {
+						if r.Err != nil {
+							s.Errorf("%s: %v", key, r.Err)
+						}
+					}
+				}
+				newer := func(where string, version int, age time.Duration) {
+					s.Helper()
+					for _, p := range received {
+						if !p.OK || p.Value.Version != version || p.Age < age || p.Age > age+10*time.Second {
+							s.Errorf("bulk %v, gathered %v: the newer one is in %s: received %+v; want version %d, %v old", bulk, gathers, where, p, version, age)
+						}
+					}
+					if len(received) == 0 {
+						s.Error("nothing was loaded")
+					}
+				}
+				load(a)
+				load(b)
+				time.Sleep(10 * time.Hour)
+				s.version.Store(1)
+				load(b)
+				time.Sleep(2 * time.Minute)
+				s.version.Store(2)
+				load(a)
+				newer("the Tier", 1, 2*time.Minute)
+
+				link.Cut()
+				time.Sleep(time.Hour)
+				s.version.Store(3)
+				load(b) // alone: the Tier still has version 2
+				time.Sleep(2 * time.Minute)
+				link.Mend()
+				time.Sleep(5 * time.Second)
+				load(b)
+				newer("memory", 3, 2*time.Minute)
 			})
 		}
 	}

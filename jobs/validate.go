@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
 
@@ -135,6 +136,7 @@ func (o WorkerOptions) validate() error {
 	}
 	f.Check(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
 	f.Check(utf8.ValidString(o.Name), "WorkerOptions.Name", fmt.Sprintf("%.80q", o.Name), "UTF-8")
+	f.Add(limit.Validate("jobs", "WorkerOptions.Limiter", o.Limiter))
 	return f.Err()
 }
 

@@ -225,6 +225,8 @@ func (o Options) Validate() error {
 	o.Clients.check(check)
 	o.Cost.check(check, o.Budget, o.ClientBudget)
 	f.Add(limit.Validate("weirhttp", "Options.Limiter", o.Limiter))
+	f.Add(limit.Validate("weirhttp", "Options.Budget", o.Budget))
+	f.Add(limit.Validate("weirhttp", "Options.Streams", o.Streams))
 	f.Filled("Observer", o.Observer)
 	f.Add(o.Fleet.Validate())
 	return f.Err()

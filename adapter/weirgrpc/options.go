@@ -214,6 +214,8 @@ func (o Options) Validate() error {
 	f.Check(o.PriorityKey == "" || validKey(o.PriorityKey), "PriorityKey", o.PriorityKey, "a metadata key in lower case, or empty")
 	f.Check(len(o.Methods) <= MaxMethods, "Methods", fmt.Sprintf("%d policies", len(o.Methods)), fmt.Sprintf("at most %d", MaxMethods))
 	checkKeys(f, "IgnoreMetadata", o.IgnoreMetadata)
+	checkLimiter(f, "Limiter", o.Limiter)
+	checkLimiter(f, "Streams", o.Streams)
 	for _, pattern := range slices.Sorted(maps.Keys(o.Methods)) {
 		o.Methods[pattern].check(f, fmt.Sprintf("Methods[%q]", pattern), pattern)
 	}
@@ -230,6 +232,8 @@ func (p Policy) check(f *option.Faults, at, pattern string) {
 	f.Check(p.UsageKey == "" || validKey(p.UsageKey) && !strings.HasSuffix(p.UsageKey, "-bin"), at+".UsageKey", fmt.Sprintf("%q", p.UsageKey),
 		"a metadata key in lower case without -bin, or empty")
 	f.Check(p.Cost != nil || p.Budget == nil, at+".Budget", "given", "empty without Cost")
+	checkLimiter(f, at+".Limiter", p.Limiter)
+	checkLimiter(f, at+".Budget", p.Budget)
 	checkKeys(f, at+".Metadata", p.Metadata)
 	checkKeys(f, at+".IgnoreMetadata", p.IgnoreMetadata)
 	for _, k := range p.Metadata {
@@ -248,6 +252,11 @@ func (p Policy) check(f *option.Faults, at, pattern string) {
 		g.Fleet.Namespace = cmp.Or(g.Fleet.Namespace, DefaultName)
 	}
 	f.Adopt(at+".Guard.", "Options.", g.Validate())
+}
+
+// checkLimiter adds the faults of l, which may be nil, to f.
+func checkLimiter(f *option.Faults, field string, l limit.Limiter) {
+	f.Add(limit.Validate(f.Package, f.Prefix+field, l))
 }
 
 func checkKeys(f *option.Faults, field string, keys []string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-go/weir"
@@ -107,5 +108,18 @@ func TestC8_UnknownServicesAreCountedTogether(t *testing.T) {
 	all := s.Stats()
 	if len(all) != 2 || all[0].Method != getMethod || all[1].Method != "others" || all[1].Calls != 2 {
 		t.Errorf("the Stats are %+v; want %s, and 2 calls of others", all, getMethod)
+	}
+}
+
+// M4: a limiter that cannot work is an error of Validate, and not of each call.
+func TestM4_LimitersAreChecked(t *testing.T) {
+	none := (*limit.Concurrency)(nil)
+	err := weirgrpc.Options{Limiter: none, Streams: none, Methods: map[string]weirgrpc.Policy{"/": {
+		Limiter: none, Budget: none, Cost: func(string, proto.Message) int { return 1 },
+	}}}.Validate()
+	for _, field := range []string{"Options.Limiter", "Options.Streams", `Options.Methods["/"].Limiter`, `Options.Methods["/"].Budget`} {
+		if err == nil || !strings.Contains(err.Error(), field+" is") {
+			t.Errorf("Validate = %v; want a fault in %s", err, field)
+		}
 	}
 }
