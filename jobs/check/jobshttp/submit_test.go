@@ -49,7 +49,7 @@ func TestH23_LaterIsAccepted(t *testing.T) {
 	x.arrives() // so that it is running
 	a := x.is("a slow call", x.do("POST", "/slow", "in", key, "Prefer: respond-async; x=y,wait=100"), 202)
 	x.has("a slow call", a, "Preference-Applied", "respond-async, wait=1")
-	x.has("a slow call", a, "Vary", "Prefer")
+	x.has("a slow call", a, "Vary", "Prefer, Accept")
 	x.has("a slow call", a, "Cache-Control", "no-store, private")
 	x.has("a slow call", a, "Content-Type", "application/json")
 	x.has("a slow call", a, "Location", "/.weir/jobs/"+a.job.ID)
