@@ -10,7 +10,7 @@ import (
 )
 
 // E8: what an entry takes in addition to its key and value, by kind, as docs/sizing.md has it.
-// The bounds leave a quarter for other versions of Go; run with -v for the figures.
+// The bounds leave a seventh for other versions of Go; run with -v for the figures.
 func TestE8_MemoryPerEntryByKind(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector adds memory")

@@ -365,7 +365,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		left = cmp.Or(left, context.Cause(ctx))
+		left = cmp.Or(left, context.Cause(ctx), context.Canceled)
 	}
 	if left != nil {
 		return fmt.Errorf("gateway: close: %w", left)

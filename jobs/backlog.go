@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -108,7 +109,7 @@ func (b *backlog) fresh(ctx context.Context) error {
 				return l.err
 			}
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return cmp.Or(context.Cause(ctx), context.Canceled)
 		}
 		b.mu.Lock()
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func pauseFor(ctx context.Context, j *journal.Journal, changed <-chan struct{}) 
 	case <-j.Closed():
 		return ErrClosed
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,7 @@ func firstOf[T any](ctx context.Context, queues []string, confirm bool, ask func
 		confirm = false
 		select {
 		case <-ctx.Done():
-			return nil, "", context.Cause(ctx)
+			return nil, "", cmp.Or(context.Cause(ctx), context.Canceled)
 		case <-time.After(leaderPause):
 		}
 	}

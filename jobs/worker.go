@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,7 +271,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = cmp.Or(context.Cause(ctx), context.Canceled)
 		w.end(ErrStopping)
 		<-done
 	}

@@ -1,6 +1,7 @@
 package weirredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,13 +78,13 @@ func (e *engine) start(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	select {
 	case <-e.hub.ready:
 	case <-timer.C:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	return nil
 }
@@ -180,7 +181,7 @@ func (e *engine) do(ctx context.Context, op string, run func(rueidis.Client) rue
 	case e.sent <- struct{}{}:
 		defer func() { <-e.sent }()
 	case <-ctx.Done():
-		return rueidis.RedisMessage{}, context.Cause(ctx)
+		return rueidis.RedisMessage{}, cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	if ctx.Err() != nil {
 		return rueidis.RedisMessage{}, context.Cause(ctx)

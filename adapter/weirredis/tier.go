@@ -1,6 +1,7 @@
 package weirredis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -58,6 +59,6 @@ func (t *Tier) Close(ctx context.Context) error {
 	case <-t.closed:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 }

@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -137,7 +138,7 @@ func (f *Faults) pass(ctx context.Context, op string) (fleet.Tier, error) {
 		select {
 		case <-hung:
 		case <-ctx.Done():
-			return nil, &fleet.UnavailableError{Op: op, Err: context.Cause(ctx)}
+			return nil, &fleet.UnavailableError{Op: op, Err: cmp.Or(context.Cause(ctx), context.Canceled)}
 		}
 	}
 	f.mu.Lock()

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ func (g *ideal) Acquire(ctx context.Context) (func(limit.Outcome), error) {
 	case <-ready:
 		return g.release, nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = cmp.Or(context.Cause(ctx), context.Canceled)
 	case <-timeout.C:
 		err = &limit.Error{Reason: limit.QueueTimeout, RetryAfter: g.maxWait}
 	}

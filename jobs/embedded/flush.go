@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,7 +213,7 @@ func (f *flusher) Flush(ctx context.Context, stream string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	case <-f.done:
 		return errRestarting
 	}

@@ -1,6 +1,7 @@
 package jobshttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -186,6 +187,6 @@ func pause(ctx, stopping context.Context, d time.Duration) error {
 	case <-stopping.Done():
 		return jobs.ErrStopping
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 }

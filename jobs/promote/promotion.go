@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (p *Promoter[K, V]) later(ctx, within context.Context, key K, c *call[V]) (
 				return v, nil, err
 			}
 		case <-ctx.Done():
-			return v, nil, context.Cause(ctx)
+			return v, nil, cmp.Or(context.Cause(ctx), context.Canceled)
 		}
 	}
 }

@@ -457,7 +457,7 @@ func (s *Server) waitForAside(ctx context.Context) error {
 		select {
 		case <-s.asideOver:
 		case <-ctx.Done():
-			return ctx.Err()
+			return cmp.Or(ctx.Err(), context.Canceled)
 		}
 	}
 	return nil

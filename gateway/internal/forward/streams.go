@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -99,7 +100,7 @@ func (s *streams) get(ctx context.Context) (*streamConn, error) {
 				return d.conn, nil
 			}
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, cmp.Or(context.Cause(ctx), context.Canceled)
 		}
 	}
 }
@@ -221,6 +222,6 @@ func pauseBefore(ctx context.Context, n int) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -123,7 +124,7 @@ func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool)
 	case r := <-done:
 		return r.seq, r.err
 	case <-ctx.Done():
-		return 0, j.mapError(ctx.Err())
+		return 0, j.mapError(cmp.Or(ctx.Err(), context.Canceled))
 	}
 }
 

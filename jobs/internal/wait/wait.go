@@ -1,7 +1,10 @@
 // Package wait adds a context to functions that wait without one.
 package wait
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // For runs f, which waits for work that is ending. It returns when f has returned, or
 // when ctx ends, with ctx's cause. f must return once that work has ended.
@@ -15,6 +18,6 @@ func For(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 }
