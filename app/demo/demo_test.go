@@ -80,6 +80,11 @@ func everyLevel(t *testing.T, gateway bool) {
 	p := &steps{}
 	c.Progress = p
 	res, err := demo.Run(t.Context(), c)
+	for ; err == nil && gateway && res.Levels[1].Peak <= c.Keys && c.Duration < 4*time.Second; res, err = demo.Run(t.Context(), c) {
+		// On a busy machine, more clients than keys may never call at once in so short a time.
+		c.Duration *= 2
+		*p = steps{}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

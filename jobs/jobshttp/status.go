@@ -1,11 +1,11 @@
 package jobshttp
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"html/template"
+	"fmt"
+	"html"
 	"net/http"
 	"reflect"
 	"time"
@@ -72,30 +72,32 @@ func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.S
 	writeJSON(w, r, http.StatusAccepted, "application/json", d)
 }
 
-// page is the response to a browser whose job is unfinished. It has no script: the browser
-// requests the result every {{.After}} seconds, and receives this page until it is there.
-var page = template.Must(template.New("page").Parse(`<!doctype html>
+// page is the response to a browser whose job is unfinished: the seconds until it requests
+// the result again, the address of the result, the job's state, and the address of its status. It has no script.
+// html/template would keep every method of every type in the program.
+const page = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="{{.After}}; url={{.ResultURL}}">
+<meta http-equiv="refresh" content="%[1]s; url=%[2]s">
 <title>In progress</title>
 <h1>In progress</h1>
 <p>This request takes longer. This page shows the result when it is there.</p>
-<p>State: {{.State}}{{with .Progress}}{{if .Total}}, {{.Done}} of {{.Total}}{{end}}{{end}}</p>
-<p><a href="{{.ResultURL}}">Result</a> · <a href="{{.StatusURL}}">Status</a></p>
+<p>State: %[3]s</p>
+<p><a href="%[2]s">Result</a> · <a href="%[4]s">Status</a></p>
 </html>
-`))
+`
 
 // writePage responds with 202 and a page about the job.
 func writePage(w http.ResponseWriter, r *http.Request, d document, after string) {
-	var body bytes.Buffer
-	_ = page.Execute(&body, struct { // the fields are texts and numbers, and a Buffer takes all
-		document
-		After string
-	}{d, after})
+	state := fmt.Sprint(d.State)
+	if p := d.Progress; p != nil && p.Total != 0 {
+		state += fmt.Sprintf(", %d of %d", p.Done, p.Total)
+	}
+	esc := html.EscapeString
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	write(w, r, http.StatusAccepted, "text/html; charset=utf-8", body.Bytes())
+	write(w, r, http.StatusAccepted, "text/html; charset=utf-8",
+		fmt.Appendf(nil, page, esc(after), esc(d.ResultURL), esc(state), esc(d.StatusURL)))
 }
 
 // etag returns the ETag of a job's status. It is that of the document: the revision also
