@@ -1,7 +1,6 @@
 package fleettest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Faults is a Tier in front of another one, usually a [fleet.Memory], that fails like
@@ -138,7 +138,7 @@ func (f *Faults) pass(ctx context.Context, op string) (fleet.Tier, error) {
 		select {
 		case <-hung:
 		case <-ctx.Done():
-			return nil, &fleet.UnavailableError{Op: op, Err: cmp.Or(context.Cause(ctx), context.Canceled)}
+			return nil, &fleet.UnavailableError{Op: op, Err: wait.Cause(ctx)}
 		}
 	}
 	f.mu.Lock()

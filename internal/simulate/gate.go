@@ -1,11 +1,11 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -126,7 +126,7 @@ func (g *ideal) Acquire(ctx context.Context) (func(limit.Outcome), error) {
 	case <-ready:
 		return g.release, nil
 	case <-ctx.Done():
-		err = cmp.Or(context.Cause(ctx), context.Canceled)
+		err = wait.Cause(ctx)
 	case <-timeout.C:
 		err = &limit.Error{Reason: limit.QueueTimeout, RetryAfter: g.maxWait}
 	}

@@ -144,7 +144,7 @@ func readings(path string, most int) func(yield func(string) bool) {
 		if !combined(path, most, yield) || !strings.Contains(path, "%25") {
 			return
 		}
-		// An origin may decode a second time.
+		// An origin may decode twice.
 		combined(decoded(strings.ReplaceAll(path, "%25", "%")), most, yield)
 	}
 }
