@@ -106,6 +106,7 @@ func (f *flight) late(err error) {
 	<-f.headed // it may be judged right now
 	if f.body != nil {
 		f.detach()
+		f.callEnded() // or its last reader would count it as abandoned, too
 		f.body.Finish(nil, err)
 	}
 }
