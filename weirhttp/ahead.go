@@ -66,10 +66,10 @@ func isGRPC(h http.Header) bool {
 // followed by the rest of the original body. The memory is held until giveBack.
 func (p *passthroughWriter) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
 	p.mem = memory{budget: &p.h.cache.ahead, most: p.h.o.Clients.ReadAheadMemory}
-	body := aheadReader{client: &p.client, mem: &p.mem, src: r.Body, n: int(r.ContentLength)}
+	body := aheadReader{client: &p.ticket.clients, mem: &p.mem, src: r.Body, n: int(r.ContentLength)}
 	read, got, err := body.read()
 	if err != nil {
-		return nil, readFailure(ctx, &p.client, err)
+		return nil, readFailure(ctx, &p.ticket.clients, err)
 	}
 	out := *r
 	if got == gotAll {

@@ -224,7 +224,7 @@ func (c *call) shared() bool {
 			}
 		}
 		f = h.newFlightLocked(c, g)
-		f.bill, f.due = paid, due
+		f.ticket.bill, f.due = paid, due
 		w.leader, w.info = true, make(chan early, 8)
 	}
 	err := f.joinLocked(w, c.demand)
@@ -258,7 +258,7 @@ func (c *call) stored() bool {
 // Cache.mu must be held, and Close must not have been called.
 func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	f := &flight{
-		key: cloned(c.key), group: g, q: c.q,
+		key: cloned(c.key), group: g, q: c.q, ticket: ticket{h: h},
 		headed: make(chan struct{}), done: make(chan struct{}),
 		write: h.cache.store.Begin(c.key), born: time.Now(),
 	}
@@ -336,25 +336,31 @@ func (c *call) context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// admit waits for a permit for c alone. The work under the permit must use the
-// returned context. If c is made from within another call, that call can lend its
-// permit to c until leave is called.
-func (c *call) admit(ctx context.Context, l limit.Limiter) (inner context.Context, permit limit.Permit, leave func(), err error) {
-	nested, at := new(lend.Call), new(limit.Place)
-	leave = lend.Wait(ctx, nested).End
-	inner = lend.Context(ctx, nested)
-	permit, err = c.acquire(limit.ContextWithPlace(inner, at), l)
-	if err == nil {
-		at.Hold(permit)
+// admit lets c alone pay for r, and waits for a permit of l. The work under the permit
+// must use the returned context. If c is made from within another call, that call can
+// lend its permit to c until t is closed.
+func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Limiter) (context.Context, error) {
+	if err := t.pay(ctx, c.h.invoice(r)); err != nil {
+		return ctx, err
 	}
-	return inner, permit, leave, err
+	inner := ctx
+	err := t.acquire(c.context(ctx), r, func(context.Context) (limit.Permit, error) {
+		nested, at := new(lend.Call), new(limit.Place)
+		t.nested = lend.Wait(ctx, nested)
+		inner = lend.Context(ctx, nested)
+		permit, err := c.acquire(limit.ContextWithPlace(inner, at), l)
+		if err == nil {
+			at.Hold(permit)
+		}
+		return permit, err
+	})
+	return inner, err
 }
 
-// acquire is admit for calls in which nothing is nested.
+// acquire waits for a permit of l, and notes for how long.
 func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
-	ctx = c.context(ctx)
 	began := time.Now()
-	permit, err := l.Acquire(ctx)
+	permit, err := l.Acquire(c.context(ctx))
 	if err == nil {
 		c.receipt.Queued = time.Since(began)
 		c.h.delayed(c.receipt.Queued)

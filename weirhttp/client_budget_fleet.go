@@ -97,10 +97,9 @@ func (f *flight) pays(ctx context.Context) bool {
 	if !f.due.waits() {
 		return true
 	}
-	p, err := f.due.pay(ctx)
+	err := f.ticket.pay(ctx, f.due)
 	switch {
 	case err == nil:
-		f.bill = p
 		return true
 	case errors.Is(err, limit.ErrLimited) && !errors.Is(err, fleet.ErrUnavailable):
 		f.end(func() {

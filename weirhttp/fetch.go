@@ -22,21 +22,14 @@ func (f *flight) fly(ctx context.Context) {
 	h := f.group.handler
 	ended := false
 	var t *fetch
-	defer func() { f.bill.undo() }() // unless the call has ended
 	defer func() {
-		if t != nil {
-			t.readers.Close()
-		}
+		f.ticket.close()
 		if t != nil && !ended { // runtime.Goexit in the handler: no other code runs after it
-			t.permit.Release(limit.Ignored)
 			t.finish(coalesce.ErrGoexit)
 		}
 		if f.pinned {
 			h.background.Add(-1)
 			defer h.refreshing.Done()
-		}
-		if f.endless {
-			h.count.streams.Add(-1)
 		}
 		f.write.Drop()
 		f.close()
@@ -50,20 +43,15 @@ func (f *flight) fly(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	defer func() { f.charge.undo() }()
-	permit, err := f.admit(ctx)
-	if err != nil {
+	f.ticket.clients.Start(slow.Terms{}, f.cut)
+	if f.admit(ctx) != nil {
 		return
 	}
-	f.charge.bills(f.bill)
-	defer f.charge.end(limit.Ignored)
 	f.queued = time.Since(began)
 	h.delayed(f.queued)
 	missing := f.gap()
 	for conditional := f.stale != nil; ; conditional, missing = false, nil {
-		t = &fetch{f: f, ctx: ctx, permit: permit, gap: missing}
-		t.readers.Start(slow.Terms{}, t.cut)
-		t.readers.Hold(h.crowds)
+		t = &fetch{f: f, ctx: ctx, gap: missing}
 		req := f.req.WithContext(ctx)
 		rewind(req)
 		if conditional || missing != nil || h.changesFields() {
@@ -77,15 +65,14 @@ func (f *flight) fly(ctx context.Context) {
 		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
 		})
-		t.sink, s.streams, s.charge = s, f.q.Streams, f.charge
-		err = h.exchange(req, s, f.cancel, f.late)
-		t.readers.Close()
+		t.sink, s.streams, s.ticket = s, f.q.Streams, &f.ticket
+		err := h.exchange(req, s, f.cancel, f.late)
 		if t.again && err == nil {
 			continue // it was for something other than the stored response
 		}
 		ended = true
-		t.permit.Release(outcome(t.status, err))
-		f.charge.finish(t.status, err)
+		f.ticket.clients.Close()
+		f.ticket.settle(t.status, err)
 		t.finish(err)
 		return
 	}
@@ -112,13 +99,13 @@ func (f *flight) late(err error) {
 }
 
 // admit waits for a permit on behalf of all callers of f.
-func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
-	permit, err := admit.Acquire(ctx, (*admission)(f))
+func (f *flight) admit(ctx context.Context) error {
+	_, err := admit.Acquire(ctx, (*admission)(f))
 	c := f.group.handler.cache
 	c.mu.Lock()
 	f.place = nil
 	c.mu.Unlock()
-	return permit, err
+	return err
 }
 
 // An admission adapts a flight to admit.Acquire.
@@ -134,21 +121,8 @@ func (a *admission) DemandLocked() (admit.Demand, bool) {
 }
 
 func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
-	h := a.group.handler
-	h.press()
-	var err error
-	if a.charge, err = h.charge(ctx, a.req); err != nil {
-		return limit.Permit{}, err
-	}
-	admitted := false
-	defer func() { // deferred, because the Limiter can panic
-		if !admitted {
-			a.charge.undo()
-		}
-	}()
-	permit, err := h.o.Limiter.Acquire(ctx)
-	admitted = err == nil
-	return permit, err
+	err := a.ticket.acquire(ctx, a.req, a.group.handler.o.Limiter.Acquire)
+	return a.ticket.permit, err
 }
 
 func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
@@ -170,8 +144,6 @@ type fetch struct {
 	// conditional: the call revalidates the stored response.
 	conditional bool
 	gap         *gap // it asks for this instead of the whole body; nil if it does not
-	permit      limit.Permit
-	readers     slow.Client // of the body, which may hold back its writer
 
 	status int
 	again  bool    // the call must be repeated without conditions
@@ -223,12 +195,8 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	gone := h.withdraw(f.key, f.known, &t.resp, f.q, false, now)
 	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
-		t.readers.Endless()
-		if t.events == nil || !h.o.Events.AsCalls {
-			t.permit = h.stream(t.ctx, t.permit)
-		}
 		f.endless = true
-		h.count.streams.Add(1)
+		f.ticket.endless(t.ctx, t.events != nil && h.o.Events.AsCalls)
 	}
 	if t.sink.fin && t.resp.Storable {
 		t.resp.Storable, t.resp.Reason = false, "close-delimited"
@@ -293,9 +261,9 @@ func (t *fetch) data(p []byte) error {
 		t.outgrows()
 		t.f.detach()
 	}
-	t.readers.Begin(slow.Down, len(p))
+	t.f.ticket.clients.Begin(slow.Down, len(p)) // the readers may hold back the writer
 	n, err := t.body.Write(t.ctx, p)
-	t.readers.End(slow.Down, n)
+	t.f.ticket.clients.End(slow.Down, n)
 	t.f.lookup.grown(t.sink.written)
 	return err
 }
@@ -327,9 +295,9 @@ func (t *fetch) outgrows() {
 }
 
 // cut ends the call: its readers are the slowest of too many.
-func (t *fetch) cut(err error, _, _ bool) {
-	t.f.group.handler.countCut(err)
-	t.f.cancel(err)
+func (f *flight) cut(err error, _, _ bool) {
+	f.group.handler.countCut(err)
+	f.cancel(err)
 }
 
 func (t *fetch) flush() {} // readers get it at once
@@ -375,7 +343,7 @@ func (t *fetch) finish(err error) {
 		return
 	}
 	s := t.events.stored(h, t.resp, f.req, f.q, t.header, whole)
-	s.Cost = f.charge.cost()
+	s.Cost = f.ticket.charge.cost()
 	f.lookup.brings(s)
 	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; otherwise released when its last reader leaves

@@ -56,9 +56,8 @@ type flight struct {
 	waiting []*joiner    // until the headers arrive
 	crowd   admit.Crowd  // their demand on the limiter
 	place   *limit.Place // while it is queued for admission
-	charge  *charge      // of the goroutine of the call until done is closed; nil: it costs nothing
+	ticket  ticket       // of the goroutine of the call until done is closed
 	due     invoice      // of the leader, which pays before the call if that waits for the fleet
-	bill    *bill        // of the leader, until charge has it
 	nested  lend.Call    // calls that wait for it, and the permits that they can lend
 	// call is the context of the call that the Observer returned. nil without an
 	// Observer, and before CallStart.

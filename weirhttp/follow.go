@@ -161,7 +161,7 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 	}
 	<-f.done // the call has ended: a client that has a complete short response finds it stored
 	if outcome == OutcomeJoined {
-		c.h.count.costJoined.Add(uint64(f.charge.cost())) //nolint:gosec // never negative
+		c.h.count.costJoined.Add(uint64(f.ticket.charge.cost())) //nolint:gosec // never negative
 	}
 	copyTrailers(c.w, f.header, f.body.Trailer())
 }

@@ -73,7 +73,7 @@ func (s *solo) keepPart(body []byte) {
 		stored = h.stored(resp, c.r, c.q, header, nil)
 		stored.Partial = &responses.Partial{Parts: parts, Total: p.Total}
 	}
-	stored.Cost = s.charge.cost()
+	stored.Cost = s.ticket.charge.cost()
 	s.write.Put(stored)
 }
 

@@ -37,15 +37,14 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	} else {
 		c.demand.Priority = limit.PriorityOf(ctx)
 	}
+	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1, ticket: ticket{h: h}}
+	defer p.ticket.close()
 	limiter := h.o.Limiter
 	if c.endless {
 		limiter = h.o.Streams
-		h.count.streams.Add(1)
-		defer h.count.streams.Add(-1)
+		p.ticket.streams()
 	}
-	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1}
-	p.client.Start(p.terms(), h.cutter(w, cancel))
-	defer p.client.Close()
+	p.ticket.clients.Start(p.terms(), h.cutter(w, cancel))
 	if p.ahead() {
 		defer p.mem.giveBack()
 		var err error
@@ -54,34 +53,12 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			return
 		}
 	}
-	paid, err := h.invoice(r).pay(ctx)
+	ctx, err := c.admit(ctx, &p.ticket, r, limiter)
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	defer paid.undo() // unless the call has ended
-	if !c.endless {
-		h.press()
-	}
-	charge, err := h.charge(c.context(ctx), r)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	charge.bills(paid)
-	defer charge.undo()
-	ctx, permit, leave, err := c.admit(ctx, limiter)
-	defer leave()
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	p.permit, p.ctx, p.charge = permit, ctx, charge
-	defer charge.end(limit.Ignored)
-	defer func() { p.permit.Release(limit.Ignored) }()
-	if !c.endless {
-		p.client.Hold(h.crowds)
-	}
+	p.ctx = ctx
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
@@ -118,10 +95,10 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	err = h.protect(p, r)
 	if err == nil && !p.whole() {
-		err = p.client.Err() // which the handler has swallowed
+		err = p.ticket.clients.Err() // which the handler has swallowed
 	}
-	p.permit.Release(outcome(p.status, err))
-	charge.finish(p.status, cmp.Or(err, p.err))
+	err = cmp.Or(err, p.err)
+	p.ticket.settle(p.status, err)
 	p.end(err)
 }
 
@@ -132,8 +109,7 @@ type passthroughWriter struct {
 	r      *http.Request
 	c      *call
 	ctx    context.Context
-	permit limit.Permit
-	charge *charge
+	ticket ticket
 	timer  *time.Timer // bounds the time until the headers, nil without a bound
 	wait   time.Duration
 	idle   *time.Timer  // bounds the time without progress after that, nil without a bound
@@ -142,7 +118,6 @@ type passthroughWriter struct {
 	err    error        // of Fail
 	lost   bool         // the client no longer takes the response
 	trace  callTrace
-	client slow.Client
 	mem    memory      // of the body that was read ahead
 	length int64       // of the response body, as declared; -1 if unknown
 	wrote  int64       // bytes of the body written
@@ -173,9 +148,9 @@ type upload struct {
 }
 
 func (u upload) Read(b []byte) (int, error) {
-	u.p.client.Begin(slow.Up, 0)
+	u.p.ticket.clients.Begin(slow.Up, 0)
 	n, err := u.ReadCloser.Read(b)
-	u.p.client.End(slow.Up, n)
+	u.p.ticket.clients.End(slow.Up, n)
 	u.p.moved()
 	return n, err
 }
@@ -211,7 +186,7 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		p.err = errUnasked(status)
 		return
 	}
-	if err := p.client.Err(); err != nil {
+	if err := p.ticket.clients.Err(); err != nil {
 		p.err = err // the handler's response is only a consequence of it
 		return
 	}
@@ -222,7 +197,7 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	p.status = status
 	p.answered.Store(true)
 	p.trace.head(status)
-	p.charge.head(status, p.Header())
+	p.ticket.charge.head(status, p.Header())
 	p.c.receipt.UpstreamStatus = status
 	if p.timer != nil {
 		p.timer.Stop()
@@ -238,11 +213,8 @@ func (p *passthroughWriter) WriteHeader(status int) {
 		p.invalidate(status)
 	}
 	if isStream(p.Header()) {
-		p.client.Endless()
-	}
-	if isStream(p.Header()) && !p.c.q.Streams {
-		p.permit = p.h.stream(p.ctx, p.permit)
 		p.c.endless = true
+		p.ticket.endless(p.ctx, false)
 	}
 	if status == http.StatusSwitchingProtocols {
 		p.c.report(OutcomePass)
@@ -272,16 +244,13 @@ func (p *passthroughWriter) invalidate(status int) {
 	}
 }
 
-// written is called before n bytes of the body are written. If they are the last
-// ones, the origin has done its part: the rest is buffered here, and a client that
-// takes it slowly needs no permit. Only a forwarder is known to do nothing after the
-// body.
+// written is called before n bytes of the body are written. After the last ones, the
+// origin has done its part. Only a forwarder is known to do nothing after the body.
 func (p *passthroughWriter) written(n int) {
 	p.wrote += int64(n)
 	none := p.r.Method == http.MethodHead || p.status == http.StatusNoContent || p.status == http.StatusNotModified
 	if p.h.o.Gateway && (p.wrote == p.length || none) {
-		p.permit.Release(outcome(p.status, nil))
-		p.client.Leave()
+		p.ticket.handOver(p.status)
 	}
 }
 
@@ -299,12 +268,12 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 		p.idle.Stop() // the client's time does not count
 		defer p.moved()
 	}
-	p.charge.data(b)
+	p.ticket.charge.data(b)
 	p.written(len(b))
 	p.post.data(p.ctx, b)
-	p.client.Begin(slow.Down, len(b))
+	p.ticket.clients.Begin(slow.Down, len(b))
 	n, err := p.ResponseWriter.Write(b)
-	p.client.End(slow.Down, n)
+	p.ticket.clients.End(slow.Down, n)
 	p.lost = p.lost || isLost(err)
 	return n, err
 }
@@ -314,7 +283,7 @@ func (p *passthroughWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(p.ResponseWriter).Hijack()
 	if err == nil && p.status == 0 {
 		p.status = http.StatusSwitchingProtocols
-		p.client.Close()
+		p.ticket.clients.Close()
 		p.answered.Store(true)
 		p.trace.head(p.status)
 		p.c.endless = true
@@ -336,8 +305,8 @@ func (p *passthroughWriter) FlushError() error {
 			return p.err
 		}
 	}
-	p.client.Begin(slow.Down, 0)
-	defer p.client.End(slow.Down, 0)
+	p.ticket.clients.Begin(slow.Down, 0)
+	defer p.ticket.clients.End(slow.Down, 0)
 	return http.NewResponseController(p.ResponseWriter).Flush()
 }
 
@@ -368,9 +337,6 @@ func (p *passthroughWriter) whole() bool {
 
 // end is called when the handler has returned, with the error of protect.
 func (p *passthroughWriter) end(err error) {
-	if err == nil {
-		err = p.err
-	}
 	if p.ctx.Err() != nil && (err != nil || !p.whole()) {
 		err = context.Cause(p.ctx) // the handler may just have given up and returned
 	}
@@ -386,15 +352,4 @@ func (p *passthroughWriter) end(err error) {
 		p.c.cutOff(p.status, p.lost || errors.Is(err, ErrSlowClient))
 		p.c.broken(err)
 	}
-}
-
-// stream exchanges the permit of a call whose response turned out to be endless for
-// one of Streams, if one is free.
-func (h *Handler) stream(ctx context.Context, held limit.Permit) limit.Permit {
-	p, err := h.o.Streams.Acquire(ctx)
-	if err != nil {
-		return held
-	}
-	held.Release(limit.Ignored)
-	return p
 }

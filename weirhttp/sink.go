@@ -31,7 +31,7 @@ type sink struct {
 	to     receiver
 	method string
 	trace  callTrace
-	charge *charge // nil: the call costs nothing
+	ticket *ticket
 
 	header  http.Header
 	fixed   http.Header // the header fields as they were at WriteHeader
@@ -77,7 +77,7 @@ func (s *sink) WriteHeader(status int) {
 	}
 	s.status = status
 	s.fixed = canonicalFields(s.header) // a copy: the handler may go on to change its header map, for trailers
-	s.charge.head(status, s.fixed)
+	s.ticket.charge.head(status, s.fixed)
 	s.noBody = s.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		s.length = n
@@ -143,7 +143,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	s.written += int64(len(p))
-	s.charge.data(p)
+	s.ticket.charge.data(p)
 	if !s.headed && len(s.pending)+len(p) <= maxPending {
 		s.pending = append(s.pending, p...)
 		return len(p), nil

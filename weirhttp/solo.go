@@ -11,7 +11,6 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/stream"
-	"github.com/weir-go/weir/limit"
 )
 
 // A solo is a request with its own call, on its own goroutine: the response goes
@@ -22,9 +21,7 @@ type solo struct {
 	ctx    context.Context
 	sink   *sink
 	sent   time.Time
-	permit limit.Permit
-	charge *charge
-	client slow.Client
+	ticket ticket
 
 	conditional bool // the call revalidates the stored response
 	write       *responses.Write
@@ -41,16 +38,14 @@ type solo struct {
 	large   bool         // the body is larger than Options.MaxObject
 	whole   atomic.Bool  // all of the copied body has arrived, but not its end
 	events  *events      // as in a fetch
-	// streaming: the response has no end, and is counted.
-	streaming bool
-	gap       *gap   // the call asks for this instead of what the client requested; nil if it does not
-	part      *piece // the response is this part; nil if it is not a part, or not for the store
+	gap     *gap         // the call asks for this instead of what the client requested; nil if it does not
+	part    *piece       // the response is this part; nil if it is not a part, or not for the store
 }
 
 // solo responds to c through a separate call.
 func (c *call) solo() {
 	h := c.h
-	s := &solo{c: c}
+	s := &solo{c: c, ticket: ticket{h: h}}
 	ctx := c.r.Context()
 	var cancel context.CancelCauseFunc
 	if _, bounded := ctx.Deadline(); !bounded && c.stores() {
@@ -59,36 +54,15 @@ func (c *call) solo() {
 		ctx, cancel = context.WithCancelCause(ctx)
 	}
 	defer cancel(nil)
-	paid, err := h.invoice(c.r).pay(ctx)
+	defer s.ticket.close()
+	s.ticket.clients.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
+	ctx, err := c.admit(ctx, &s.ticket, c.r, h.o.Limiter)
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	defer paid.undo() // unless the call has ended
-	h.press()
-	charge, err := h.charge(c.context(ctx), c.r)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	charge.bills(paid)
-	defer charge.undo()
-	ctx, permit, leave, err := c.admit(ctx, h.o.Limiter)
-	defer leave()
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	defer charge.end(limit.Ignored)
-	s.ctx, s.permit = ctx, permit
-	s.client.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
-	defer s.client.Close()
-	s.client.Hold(h.crowds)
+	s.ctx = ctx
 	defer func() { // for a panic, and runtime.Goexit
-		s.permit.Release(limit.Ignored)
-		if s.streaming {
-			h.count.streams.Add(-1)
-		}
 		if s.copied != nil {
 			s.forget()
 		}
@@ -115,12 +89,11 @@ func (c *call) solo() {
 		if c.rest != nil {
 			c.rest.ask(req.Header)
 		}
-		s.charge = charge
 		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		s.sink.streams = c.q.Streams
-		s.sink.charge = charge
+		s.sink.ticket = &s.ticket
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional, s.gap = false, nil
@@ -131,8 +104,7 @@ func (c *call) solo() {
 	if s.again && s.gap != nil {
 		s.instead = false // there is no response, and no stored one
 	}
-	s.permit.Release(outcome(s.status, err))
-	charge.finish(s.status, err)
+	s.ticket.settle(s.status, err)
 	s.finish(err)
 }
 
@@ -196,12 +168,8 @@ func (s *solo) head(status int, header http.Header, length int64) {
 	s.sink.whether = s.events.ends
 	s.readPart(status, header, now)
 	if isStream(header) {
-		s.client.Endless()
-		if s.events == nil || !h.o.Events.AsCalls {
-			s.permit = h.stream(s.ctx, s.permit)
-		}
-		c.endless, s.streaming = true, true
-		h.count.streams.Add(1)
+		c.endless = true
+		s.ticket.endless(s.ctx, s.events != nil && h.o.Events.AsCalls)
 	}
 	if c.gets() && !c.q.Range && !c.q.Conditional {
 		h.cache.learn(c.key, &s.resp, c.q.Credentials, now, h.o.Relearn)
@@ -267,7 +235,7 @@ func (s *solo) data(p []byte) error {
 		}
 	}
 	if s.sink.ended || s.c.h.o.Gateway && s.sink.written == s.sink.length {
-		s.handedOver()
+		s.ticket.handOver(s.status)
 	}
 	return s.toClient(p)
 }
@@ -277,27 +245,20 @@ func (s *solo) toClient(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	s.client.Begin(slow.Down, len(p))
+	s.ticket.clients.Begin(slow.Down, len(p))
 	n, err := s.c.w.Write(p)
-	s.client.End(slow.Down, n)
+	s.ticket.clients.End(slow.Down, n)
 	if err != nil {
 		return errClient{err}
 	}
 	return nil
 }
 
-// handedOver records that the call has done its part: the rest is buffered here, and
-// a client that takes it slowly needs no permit. See passthroughWriter.written.
-func (s *solo) handedOver() {
-	s.permit.Release(outcome(s.status, nil))
-	s.client.Leave()
-}
-
 func (s *solo) flush() {
 	if !s.instead {
-		s.client.Begin(slow.Down, 0)
+		s.ticket.clients.Begin(slow.Down, 0)
 		_ = http.NewResponseController(s.c.w).Flush() // without a Flush, it is sent at the end
-		s.client.End(slow.Down, 0)
+		s.ticket.clients.End(slow.Down, 0)
 	}
 }
 
@@ -369,7 +330,7 @@ func (s *solo) finish(err error) {
 	case kept && ruleOf(c.r).errorReported(s.header, whole, c.h.o.MaxObject):
 	case kept && s.events.storable():
 		stored := s.events.stored(c.h, s.resp, c.r, c.q, s.header, whole)
-		stored.Cost = s.charge.cost()
+		stored.Cost = s.ticket.charge.cost()
 		s.write.Put(stored)
 	}
 	s.copied.Release()

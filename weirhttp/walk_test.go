@@ -99,6 +99,14 @@ func walks() []walk {
 	const second = time.Second
 	steps := []walk{
 		{step: "nothing breaks", origin: func(w http.ResponseWriter, _ *http.Request) { body(w, 200) }},
+		{step: "an event stream", origin: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			body(w, 200)
+			time.Sleep(second)
+		}},
+		{step: "a time-out of the origin's connection", origin: func(w http.ResponseWriter, _ *http.Request) {
+			weirhttp.SinkOf(w).Fail(os.ErrDeadlineExceeded)
+		}},
 		{step: "a 503", origin: func(w http.ResponseWriter, _ *http.Request) { body(w, 503) }},
 		{step: "panic before the head", origin: func(http.ResponseWriter, *http.Request) { panic("secret") }},
 		{step: "Goexit before the head", origin: func(http.ResponseWriter, *http.Request) { runtime.Goexit() }},
@@ -162,13 +170,14 @@ func (w walk) run(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := weirhttp.Options{
-		Gateway: true, Limiter: permits, Streams: streams, Budget: budget, ClientBudget: client,
+		Gateway: true, Budget: budget, ClientBudget: client,
 		Cost: weirhttp.Cost{Units: 3, Header: "X-Cost"}, HeadTimeout: 4 * time.Second, IdleTimeout: 3 * time.Second, StreamIdleTimeout: 3 * time.Second,
 	}
+	watch := &walkRecord{}
+	o.Limiter, o.Streams = outcomes{permits, "permit", watch}, outcomes{streams, "stream", watch}
 	if w.limiter != nil {
 		o.Limiter, o.Streams = w.limiter, w.limiter
 	}
-	watch := &walkRecord{}
 	o.Observer = watch
 	s := open(t, h1, o, func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(10 * time.Millisecond)
@@ -213,6 +222,10 @@ func (w walk) run(t *testing.T) string {
 	if w.leaves > 0 {
 		time.AfterFunc(w.leaves, cancel)
 	}
+	time.AfterFunc(300*time.Millisecond, func() {
+		st := s.handler.Stats()
+		watch.add("during: %d permits, %d streams; %d in flight, %d streams", permits.Stats().InUse, streams.Stats().InUse, st.InFlight, st.Streams)
+	})
 	before := s.handler.Stats()
 	r := s.do(w.request(ctx))
 	synctest.Wait()
@@ -299,6 +312,24 @@ func (w *walkRecord) Event(_ context.Context, e weirhttp.Event) {
 func short(err error) string {
 	text, _, _ := strings.Cut(fmt.Sprint(err), "\n")
 	return text
+}
+
+// outcomes writes down with which Outcome the permits of a Concurrency come back.
+type outcomes struct {
+	*limit.Concurrency
+	name string
+	to   *walkRecord
+}
+
+func (o outcomes) Acquire(ctx context.Context) (limit.Permit, error) {
+	p, err := o.Concurrency.Acquire(ctx)
+	if err != nil {
+		return p, err
+	}
+	return limit.NewPermit(func(how limit.Outcome) {
+		o.to.add("%s: %v", o.name, how)
+		p.Release(how)
+	}), nil
 }
 
 type receiptWriter struct {

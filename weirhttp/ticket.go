@@ -1,0 +1,113 @@
+package weirhttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/slow"
+	"github.com/weir-go/weir/limit"
+)
+
+// A ticket is what one call holds: what its client has paid, the charge to the budget,
+// the permit, and the clients that it waits for. Before the call it is paid (pay) and
+// gets its permit (acquire); the end of the call settles it. close is deferred, and gives
+// back what is left: everything of a call that was not made, and all but the price of one
+// that ended with a panic or runtime.Goexit.
+//
+// It belongs to the goroutine of the call.
+type ticket struct {
+	h       *Handler
+	bill    *bill // of the client that started the call; charge has it, too, once there is a permit
+	charge  *charge
+	permit  limit.Permit
+	clients slow.Client // the client of the response, or the readers of a shared one
+	// admitted: there is a permit, so the call is made.
+	admitted bool
+	stream   bool // it is counted in Stats.Streams
+	nested   *lend.Edge
+}
+
+// pay lets the client pay its estimate.
+func (t *ticket) pay(ctx context.Context, due invoice) (err error) {
+	t.bill, err = due.pay(ctx)
+	return err
+}
+
+// acquire takes the estimate of r from the budget, and then a permit. It may be called
+// again after an error.
+func (t *ticket) acquire(ctx context.Context, r *http.Request, permit func(context.Context) (limit.Permit, error)) (err error) {
+	if !t.stream {
+		t.h.press()
+	}
+	if t.charge, err = t.h.charge(ctx, r); err != nil {
+		return err
+	}
+	defer func() { // deferred, because a Limiter can panic
+		if !t.admitted {
+			t.charge.undo()
+		}
+	}()
+	if t.permit, err = permit(ctx); err != nil {
+		return err
+	}
+	t.admitted = true
+	t.charge.bills(t.bill)
+	if !t.stream {
+		t.clients.Hold(t.h.crowds)
+	}
+	return nil
+}
+
+// streams counts the call as a stream.
+func (t *ticket) streams() {
+	if !t.stream {
+		t.stream = true
+		t.h.count.streams.Add(1)
+	}
+}
+
+// endless records that the response has no end. If the call has the permit of a call, that
+// is exchanged for one of Options.Streams, if one is free; asCall keeps it.
+func (t *ticket) endless(ctx context.Context, asCall bool) {
+	t.clients.Endless()
+	if t.stream {
+		return
+	}
+	t.streams()
+	if asCall {
+		return
+	}
+	if p, err := t.h.o.Streams.Acquire(ctx); err == nil {
+		t.permit.Release(limit.Ignored)
+		t.permit = p
+	}
+}
+
+// handOver records that the origin has done its part of a response with this status: the
+// rest is buffered here, and a client that takes it slowly needs no permit.
+func (t *ticket) handOver(status int) {
+	t.permit.Release(outcome(status, nil))
+	t.clients.Leave()
+}
+
+// settle is called when the call has ended, with the status of the response, 0 without
+// one, and the error.
+func (t *ticket) settle(status int, err error) {
+	t.permit.Release(outcome(status, err))
+	t.charge.finish(status, err)
+}
+
+// close gives back what is still held.
+func (t *ticket) close() {
+	t.permit.Release(limit.Ignored)
+	if t.stream {
+		t.h.count.streams.Add(-1)
+	}
+	t.clients.Close()
+	if t.admitted {
+		t.charge.end(limit.Ignored)
+	}
+	t.nested.End()
+	t.bill.undo() // does nothing for a call that has ended
+}
