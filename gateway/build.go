@@ -168,6 +168,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	if o.Cost = h.cost; o.Cost != (weirhttp.Cost{}) {
 		o.Budget = limit.All(h.budget, &up.budget)
 	}
+	o.ReleaseAbandoned = c.upstream(r).ReleaseAbandoned
 	roundTrip := up.pool.RoundTrip
 	if h.obeys {
 		roundTrip = up.observed
@@ -202,6 +203,10 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		}
 		o.ClientLimiter = h.clients
 	}
+	work := cmp.Or(r.Timeout, weirhttp.DefaultTimeout)
+	if o.ReleaseAbandoned {
+		work = 0
+	}
 	var err error
 	h.http, err = weirhttp.New(&forward.Forwarder{
 		RoundTrip:       roundTrip,
@@ -219,6 +224,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		IdleTimeout:     cmp.Or(r.IdleTimeout, defaultIdle),
 
 		StreamIdleTimeout: cmp.Or(r.StreamIdleTimeout, r.IdleTimeout, defaultIdle),
+		Work:              work,
 	}, o)
 	if err != nil {
 		return nil, err

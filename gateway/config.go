@@ -131,6 +131,8 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
+	// ReleaseAbandoned: see weirhttp.Options.
+	ReleaseAbandoned bool
 	// Streams is the maximum number of upgrades and event streams. 0 means 1024.
 	Streams int
 	// Cost is what calls cost, and Budget limits what they cost together. nil means no

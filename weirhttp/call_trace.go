@@ -63,6 +63,7 @@ func (t *callTrace) head(status int) {
 	t.status = status
 	t.headed = time.Since(t.start)
 	t.took(t.headed)
+	t.h.work.took(t.headed)
 	if t.flight == nil { // else flight.head counts: the flight may have failed before
 		t.h.answered(status)
 	}

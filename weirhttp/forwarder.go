@@ -64,6 +64,14 @@ type ForwardError struct {
 	// valid there and contain nothing that the origin sent. If it is empty, the type
 	// follows from Err and Unreachable.
 	ProxyStatus string
+	// Sent means that the request, or a part of it, was sent, and that there was no
+	// response when the client left: the origin may still work on it. The permit of
+	// the call is then held until Ended is closed, or, if that is nil, for as long as
+	// calls of this Handler take, at most Options.HeadTimeout (H14).
+	Sent bool
+	// Ended is closed when the origin has responded or closed the connection. nil
+	// means that this cannot be seen.
+	Ended <-chan struct{}
 }
 
 func (e *ForwardError) Error() string { return e.Err.Error() }

@@ -57,6 +57,7 @@ type Handler struct {
 	requests   inspect.Histogram
 	calls      inspect.Histogram
 	waits      inspect.Histogram
+	work       work          // how long calls take
 	hot        *hotURLs      // nil if not configured
 	shadow     *shadow       // in observe mode, else nil
 	crowds     []*slow.Crowd // the calls that hold permits, for each part of Options.Limiter

@@ -61,6 +61,13 @@ type Options struct {
 	// FinishAbandoned lets a call whose last client has left finish and store its
 	// response, instead of canceling it.
 	FinishAbandoned bool
+	// ReleaseAbandoned gives back the permit of a call as soon as its last client has
+	// left. Without it, a forwarder's permit is held until the origin has responded or
+	// closed its side of the connection, or, where that cannot be seen (HTTP/2, and the
+	// RoundTripper of a Transport), for as long as such calls take, at most HeadTimeout:
+	// many origins do not notice when clients leave, and would get more calls at once
+	// than Limiter says. Set it for an origin that is known to stop.
+	ReleaseAbandoned bool
 	// Observe shares, stores and rejects nothing. It counts what would have been
 	// shared and rejected, and compares the bodies that would have been shared; see
 	// [ObserveStats].

@@ -98,7 +98,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		err = p.ticket.clients.Err() // which the handler has swallowed
 	}
 	err = cmp.Or(err, p.err)
-	p.ticket.settle(p.status, err)
+	p.ticket.settle(p.status, err, p.trace.start)
 	p.end(err)
 }
 
@@ -317,6 +317,7 @@ func (p *passthroughWriter) Flush() { _ = p.FlushError() }
 func (p *passthroughWriter) Fail(err error) {
 	if p.status == 0 && p.err == nil {
 		p.err = err
+		p.ticket.fails(err)
 	}
 }
 

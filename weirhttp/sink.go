@@ -169,6 +169,7 @@ func (s *sink) Flush() {
 func (s *sink) Fail(err error) {
 	if s.status == 0 && s.err == nil {
 		s.err = err
+		s.ticket.fails(err)
 	}
 }
 

@@ -80,7 +80,10 @@ type Stats struct {
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that are waiting for another's call now
 	Streams  int `json:"streams"`   // upgrades and event streams now
-	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.ActiveFlights
+	// AbandonedRunning is how many of the Abandoned calls hold their permit now, because
+	// the origin may still work on them; see Options.ReleaseAbandoned.
+	AbandonedRunning int `json:"abandoned_running"`
+	Flights          int `json:"flights"` // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
 	Observed ObserveStats `json:"observed"`
 }
@@ -197,6 +200,7 @@ type counters struct {
 	fleetHits                  atomic.Uint64
 	waited                     atomic.Int64 // ns
 	inFlight, waiting, streams atomic.Int64
+	leftRunning                atomic.Int64
 }
 
 // Ended returns how many requests have ended: all Requests except those that are
@@ -219,7 +223,7 @@ func (h *Handler) Stats() Stats {
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(), Resumed: c.resumed.Load(),
 		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
-		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
+		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()), AbandonedRunning: int(c.leftRunning.Load()),
 	}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load(), Price: h.o.Cost.Price, Currency: h.o.Cost.Currency}

@@ -2,7 +2,9 @@ package weirhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/slow"
@@ -26,6 +28,7 @@ type ticket struct {
 	admitted bool
 	stream   bool // it is counted in Stats.Streams
 	nested   *lend.Edge
+	origin   *ForwardError // what the forwarder knows of a call whose client has left, or nil
 }
 
 // pay lets the client pay its estimate.
@@ -91,11 +94,50 @@ func (t *ticket) handOver(status int) {
 	t.clients.Leave()
 }
 
-// settle is called when the call has ended, with the status of the response, 0 without
-// one, and the error.
-func (t *ticket) settle(status int, err error) {
+// fails is called with the error of a forwarder that has no response.
+func (t *ticket) fails(err error) {
+	if f := (*ForwardError)(nil); errors.As(err, &f) && f.Sent {
+		t.origin = f
+	}
+}
+
+// settle is called when the call has ended, which began at start, with the status of the
+// response, 0 without one, and the error.
+func (t *ticket) settle(status int, err error, start time.Time) {
+	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
+		t.leave(time.Since(start))
+	}
 	t.permit.Release(outcome(status, err))
 	t.charge.finish(status, err)
+}
+
+// leave lets the permit outlive the call, which was given up after taken: the origin may
+// still work on it.
+func (t *ticket) leave(taken time.Duration) {
+	h, permit, ended := t.h, t.permit, t.origin.Ended
+	rest := h.work.rest(taken, h.o.HeadTimeout, ended != nil)
+	if rest <= 0 {
+		return
+	}
+	t.permit = limit.Permit{}
+	h.count.leftRunning.Add(1)
+	release := func() {
+		permit.Release(limit.Ignored)
+		h.count.leftRunning.Add(-1)
+	}
+	timer := time.AfterFunc(rest, release)
+	if ended == nil {
+		return
+	}
+	go func() {
+		select {
+		case <-ended:
+			if timer.Stop() {
+				release()
+			}
+		case <-h.open.Done(): // and the timer releases it
+		}
+	}()
 }
 
 // close gives back what is still held.

@@ -263,8 +263,11 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resp, err := s.base.RoundTrip(out)
 	if err != nil {
 		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "dial" {
+		switch dial := errors.As(err, &op) && op.Op == "dial"; {
+		case dial:
 			err = &ForwardError{Err: err, Unreachable: true}
+		case r.Context().Err() != nil:
+			err = &ForwardError{Err: err, Sent: true}
 		}
 		sink.Fail(err)
 		return

@@ -97,6 +97,10 @@ var readings = []reading{
 		guard: func(s weir.Stats) []point { return one(s.Running) },
 		route: func(s weirhttp.Stats) []point { return one(s.InFlight) },
 	},
+	{
+		name: "weir.abandoned_running", unit: "{call}", text: "Calls whose clients have left, and whose permits are held because the origin may still work on them.", now: true,
+		route: func(s weirhttp.Stats) []point { return one(s.AbandonedRunning) },
+	},
 	ofGuard("weir.calls", "{call}", "Calls; each key of a GetMany counts as one.", func(s weir.Stats) uint64 { return s.Calls() }),
 	ofGuard("weir.not_found", "{load}", "Results of loads that were not-found.", func(s weir.Stats) uint64 { return s.NotFound }),
 	ofGuard("weir.timeouts", "{load}", "Loads that exceeded LoadTimeout.", func(s weir.Stats) uint64 { return s.LoadTimeouts }),

@@ -53,6 +53,7 @@ func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
 	put(s, httpSlowClients, st.Slow.CutReading, name, "reading")
 	put(s, httpSlowClients, st.Slow.CutBlocked, name, "blocked")
 	put(s, httpInFlight, st.InFlight, name)
+	put(s, httpLeftRunning, st.AbandonedRunning, name)
 	put(s, httpWaiting, st.Waiting, name)
 	put(s, httpStreams, st.Streams, name)
 }

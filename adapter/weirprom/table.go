@@ -60,6 +60,7 @@ var (
 	httpReads           = counter("weir_http_reads_total", "Requests with a body that only read: those that could use the cache (looked_up), and those that were forwarded alone because of their size, their fields or a condition (unshared).", "route", "kind")
 	httpSlowClients     = counter("weir_http_slow_clients_cut_total", "Clients that were disconnected: their request body arrived below the minimum rate (sending), they read the response below it (reading), or they were the slowest of too many while others were queued (blocked).", "route", "reason")
 	httpInFlight        = gauge("weir_http_in_flight", "Calls in flight.", "route")
+	httpLeftRunning     = gauge("weir_http_abandoned_running", "Calls whose clients have left, and whose permits are held because the origin may still work on them.", "route")
 	httpWaiting         = gauge("weir_http_waiting", "Requests that are waiting for another request's call.", "route")
 	httpStreams         = gauge("weir_http_streams", "Upgrades and event streams in progress.", "route")
 	httpRequestDuration = histogram("weir_http_request_duration_seconds", "How long requests took, to the end of their response.", "route")

@@ -64,6 +64,7 @@ weir_http_read_ahead_total route kind=read|no_memory
 weir_http_reads_total route kind=looked_up|unshared
 weir_http_slow_clients_cut_total route reason=sending|reading|blocked
 weir_http_in_flight route
+weir_http_abandoned_running route
 weir_http_waiting route
 weir_http_streams route
 weir_http_request_duration_seconds route

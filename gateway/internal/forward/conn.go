@@ -47,12 +47,19 @@ type conn struct {
 	over chan struct{}
 	once sync.Once // closes over
 
+	// reads is held while the connection is read, so that the wait for the server after
+	// its client has left (see leave) begins once the last Read has returned.
+	reads sync.Mutex
+	left  atomic.Bool // the client of user has left; atomic because a Read can be in progress
+
 	mu   sync.Mutex
 	user *attempt // guarded by mu: the last user
 	// State of the expected response to user's request, see framed.
 	awaited string        // guarded by mu: the request's method, "" if no response is expected
 	sent    bool          // guarded by mu: part of the request was written
 	some    bool          // guarded by mu: part of the response has arrived
+	headed  bool          // guarded by mu: the head of the final response has arrived
+	working chan struct{} // guarded by mu: see leave; nil before
 	idle    bool          // guarded by mu
 	keep    time.Duration // guarded by mu: how long it may be idle
 	timer   *time.Timer   // guarded by mu; nil until the first idle time
@@ -73,7 +80,7 @@ func (c *conn) take(a *attempt, method string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.user, c.idle = a, false
-	c.awaited, c.sent, c.some = cmp.Or(method, "GET"), false, false
+	c.awaited, c.sent, c.some, c.headed = cmp.Or(method, "GET"), false, false, false
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -178,6 +185,13 @@ func (c *conn) outlast() {
 }
 
 func (c *conn) Read(p []byte) (int, error) {
+	if !c.reads.TryLock() {
+		return 0, net.ErrClosed // leave has it
+	}
+	defer c.reads.Unlock()
+	if c.left.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := c.Conn.Read(p)
 	if !c.begun && n > 0 {
 		c.begun = true
@@ -207,9 +221,24 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close closes c and notifies its last user.
+// Close closes c and notifies its last user. If the client of that has left while the
+// server works for it, c is closed once the server has ended, too: see leave.
 func (c *conn) Close() error {
+	c.mu.Lock()
+	a := c.user
+	c.mu.Unlock()
+	if c.leave(a) != nil {
+		c.end()
+		return nil
+	}
 	c.closing.Store(true)
+	err := c.Conn.Close()
+	c.end()
+	return err
+}
+
+// end records that c is of no use any more, and notifies its last user.
+func (c *conn) end() {
 	c.finish()
 	c.mu.Lock()
 	a := c.user
@@ -218,11 +247,9 @@ func (c *conn) Close() error {
 		c.timer.Stop()
 	}
 	c.mu.Unlock()
-	err := c.Conn.Close()
 	if a != nil {
 		a.broken()
 	}
-	return err
 }
 
 // CloseWrite closes the sending side, for a tunnel.

@@ -40,6 +40,8 @@ func (x *relay) fail(err error) {
 	if x.sink != nil {
 		if cause == nil {
 			err = known(err)
+		} else if x.sent {
+			err = &weirhttp.ForwardError{Err: err, Sent: true, Ended: x.working}
 		}
 		x.sink.Fail(err)
 		return

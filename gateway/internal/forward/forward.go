@@ -54,6 +54,11 @@ type Forwarder struct {
 	// StreamIdleTimeout is IdleTimeout for tunnels, event streams and gRPC. 0 means
 	// IdleTimeout, negative never.
 	StreamIdleTimeout time.Duration
+	// Work is how long a server may work on a request whose client has left. For that
+	// long, an HTTP/1.1 connection is watched for the server's end, which the Sink
+	// learns (see weirhttp.ForwardError). Negative means 10 minutes, 0 that it is not
+	// of interest: the connection is closed at once.
+	Work time.Duration
 }
 
 var _ http.Handler = (*Forwarder)(nil)
@@ -76,6 +81,10 @@ type relay struct {
 	cancel context.CancelCauseFunc
 	watch  watch
 	up     *upload // nil if there is no body
+
+	// What is known of the server's work after the client has left, see attempt.left.
+	sent    bool
+	working <-chan struct{}
 
 	mu       sync.Mutex
 	answered bool // guarded by mu: w is used by ServeHTTP only

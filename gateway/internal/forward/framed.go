@@ -119,6 +119,9 @@ func (f *framed) check(p []byte) int {
 		if e == httpwire.HeadEnd && len(p) == 0 {
 			_, e, _ = f.scan.Next(nil) // the end of the message, if it has no body
 		}
+		if e == httpwire.HeadEnd && f.scan.Head().Status >= 200 {
+			f.c.heads()
+		}
 		if e == httpwire.Switched {
 			return size
 		}
@@ -226,6 +229,13 @@ func (c *conn) answers() (method string, ok bool) {
 	ok = c.awaited != "" && c.sent
 	c.some = c.some || ok
 	return c.awaited, ok
+}
+
+// heads records that the head of the final response has arrived.
+func (c *conn) heads() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.headed = true
 }
 
 // came records that the response has arrived.

@@ -245,6 +245,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	for resends := 0; ; {
 		a, resp, err := t.send(r, body)
+		if err != nil && r.Context().Err() != nil {
+			a.left()
+		}
 		if err == nil {
 			a.answered(resp)
 			if t.scheme == "http" && refusesPlain(resp) {
