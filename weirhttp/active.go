@@ -45,28 +45,20 @@ func (a *activeFlights) removeLocked(f *flight) {
 // lookLocked describes f, except for its key. Cache.mu must be held.
 func (f *flight) lookLocked() inspect.Flight {
 	return inspect.Flight{
-		Keys: 1, State: f.stateLocked(), Age: time.Since(f.born), Joiners: f.joiners, Background: f.pinned,
+		Keys: 1, State: f.stateLocked(), Age: time.Since(f.born), Joiners: f.joiners, Background: f.refresh,
 	}
 }
 
 func (f *flight) stateLocked() inspect.FlightState {
 	switch {
-	case f.lost:
+	case f.fate == fateAbandoned:
 		return inspect.FlightStuck
-	case f.asking:
+	case f.phase == phaseAsking:
 		return inspect.FlightAsking
-	case f.place != nil:
+	case f.phase == phaseQueued:
 		return inspect.FlightQueued
-	case f.turned:
+	case f.final():
 		return inspect.FlightStreaming
 	}
 	return inspect.FlightRunning
-}
-
-// lose records that f is given up. Its call may run on for any length of time.
-func (f *flight) lose() {
-	c := f.group.handler.cache
-	c.mu.Lock()
-	f.lost = true
-	c.mu.Unlock()
 }

@@ -234,7 +234,7 @@ func (c *Cache) detachLocked(key responses.Key) {
 // itself. c.mu must be held.
 func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
 	for _, f := range slices.Clone(c.flights[key]) {
-		if !f.asking && f.root < fence {
+		if f.phase != phaseAsking && f.root < fence {
 			c.unlistLocked(f)
 		}
 	}

@@ -192,11 +192,11 @@ func (c *call) shared() bool {
 		g = c.group()
 		f = h.cache.findLocked(c.key, g)
 	}
-	if f != nil && f.turned && c.q.NoCache {
+	if f != nil && f.final() && c.q.NoCache {
 		h.cache.unlistLocked(f) // its response is older than c; those that come now share a later call
 		f = nil
 	}
-	if f != nil && f.pinned && c.stored() {
+	if f != nil && f.refresh && c.stored() {
 		h.cache.mu.Unlock()
 		return true // since c looked, the fleet had a stale response: f is the refresh behind it
 	}
@@ -224,11 +224,11 @@ func (c *call) shared() bool {
 			}
 		}
 		f = h.newFlightLocked(c, g)
-		f.ticket.bill, f.due = paid, due
+		f.ticket.bill, f.ticket.due = paid, due
 		w.leader, w.info = true, make(chan early, 8)
 	}
 	err := f.joinLocked(w, c.demand)
-	turned := f.turned
+	final := f.final()
 	h.cache.mu.Unlock()
 	if w.leader {
 		f.start(c.r)
@@ -238,7 +238,7 @@ func (c *call) shared() bool {
 		return true
 	}
 	defer lend.Wait(c.r.Context(), &f.nested).End()
-	if turned {
+	if final {
 		w = nil
 	}
 	c.follow(f, w)
@@ -268,7 +268,9 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 		f.stale = c.stale
 	}
 	f.lookup = h.newFleetLookup(f, c)
-	f.asking = f.lookup != nil
+	if f.lookup == nil {
+		f.reachLocked(phasePaying)
+	}
 	h.cache.listLocked(f)
 	h.active.addLocked(f)
 	h.flying.Add(1)
@@ -293,12 +295,12 @@ func (f *flight) start(r *http.Request) {
 	}
 	f.q.Fields = f.req.Header
 	f.q.From(f.req)
-	if f.pinned {
+	if f.refresh {
 		f.ownDirectives()
 	}
 	f.cancel = cancel
 	h, until := f.group.handler, f.group.handler.open
-	if f.pinned {
+	if f.refresh {
 		until = h.refreshes
 	}
 	stop := context.AfterFunc(until, func() { cancel(ErrClosed) })
@@ -340,7 +342,8 @@ func (c *call) context(ctx context.Context) context.Context {
 // must use the returned context. If c is made from within another call, that call can
 // lend its permit to c until t is closed.
 func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Limiter) (context.Context, error) {
-	if err := t.pay(ctx, c.h.invoice(r)); err != nil {
+	t.due = c.h.invoice(r)
+	if err := t.pay(ctx); err != nil {
 		return ctx, err
 	}
 	inner := ctx

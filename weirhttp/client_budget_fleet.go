@@ -94,10 +94,10 @@ func (i invoice) waits() bool { return i.budget != nil && i.budget.shared != nil
 // client has not enough units, that is the end of f for this client alone: the callers that
 // joined have to start another call, which one of them pays for.
 func (f *flight) pays(ctx context.Context) bool {
-	if !f.due.waits() {
+	if !f.ticket.due.waits() {
 		return true
 	}
-	err := f.ticket.pay(ctx, f.due)
+	err := f.ticket.pay(ctx)
 	switch {
 	case err == nil:
 		return true
@@ -105,7 +105,7 @@ func (f *flight) pays(ctx context.Context) bool {
 		f.end(func() {
 			f.err = err
 			for _, w := range f.waiting {
-				w.released = w.payer != f.due.from.key
+				w.released = w.payer != f.ticket.due.from.key
 			}
 		})
 	default:

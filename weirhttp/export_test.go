@@ -2,6 +2,8 @@ package weirhttp
 
 import "testing"
 
+func init() { strictly = true }
+
 // CollideBodies makes the keys of all bodies of a URL equal until the end of the test.
 func CollideBodies(t *testing.T) {
 	collide = true

@@ -27,7 +27,7 @@ func (f *flight) fly(ctx context.Context) {
 		if t != nil && !ended { // runtime.Goexit in the handler: no other code runs after it
 			t.finish(coalesce.ErrGoexit)
 		}
-		if f.pinned {
+		if f.refresh {
 			h.background.Add(-1)
 			defer h.refreshing.Done()
 		}
@@ -63,7 +63,7 @@ func (f *flight) fly(ctx context.Context) {
 		missing.ask(req.Header)
 		t.sent = time.Now()
 		s := newSink(t, req.Method, callTrace{
-			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
+			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.refresh},
 		})
 		t.sink, s.streams, s.ticket = s, f.q.Streams, &f.ticket
 		err := h.exchange(req, s, f.cancel, f.late)
@@ -83,8 +83,12 @@ func (f *flight) fly(ctx context.Context) {
 func (f *flight) late(err error) {
 	f.tells(0, err)
 	f.lookup.late(err)
-	f.lose()
-	if f.fail(err) {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.decideLocked(fateAbandoned)
+	failed := f.endLocked(func() { f.err = err })
+	c.mu.Unlock()
+	if failed {
 		if !errors.Is(err, ErrAbandoned) { // which leave has counted
 			f.group.handler.failed(f.req, err)
 		}
@@ -93,7 +97,6 @@ func (f *flight) late(err error) {
 	<-f.headed // it may be judged right now
 	if f.body != nil {
 		f.detach()
-		f.callEnded() // or its last reader would count it as abandoned, too
 		f.body.Finish(nil, err)
 	}
 }
@@ -104,6 +107,9 @@ func (f *flight) admit(ctx context.Context) error {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	f.place = nil
+	if err == nil {
+		f.reachLocked(phaseCalling)
+	}
 	c.mu.Unlock()
 	return err
 }
@@ -114,10 +120,13 @@ type admission flight
 func (a *admission) Lock()   { a.group.handler.cache.mu.Lock() }
 func (a *admission) Unlock() { a.group.handler.cache.mu.Unlock() }
 
-func (a *admission) QueueLocked(at *limit.Place) { a.place = at }
+func (a *admission) QueueLocked(at *limit.Place) {
+	a.place = at
+	a.reachLocked(phaseQueued)
+}
 
 func (a *admission) DemandLocked() (admit.Demand, bool) {
-	return (*flight)(a).demandLocked(), !a.over
+	return (*flight)(a).demandLocked(), a.fate == fateOpen
 }
 
 func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
@@ -125,7 +134,9 @@ func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
 	return a.ticket.permit, err
 }
 
-func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
+func (a *admission) RefusedLocked(err error) {
+	(*flight)(a).endLocked(func() { a.err = err })
+}
 
 // laggards is how long, in total, slow readers may hold back the others of a big
 // body, once there is no memory to keep for them what they have not read.
@@ -195,7 +206,6 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	gone := h.withdraw(f.key, f.known, &t.resp, f.q, false, now)
 	f.events, t.sink.whether = t.events, t.events.ends
 	if isStream(header) {
-		f.endless = true
 		f.ticket.endless(t.ctx, t.events != nil && h.o.Events.AsCalls)
 	}
 	if t.sink.fin && t.resp.Storable {

@@ -112,7 +112,7 @@ const (
 // only has to be checked.
 func (l *fleetLookup) expect(known *responses.Stored) {
 	f := l.f
-	if known == nil || !f.pinned && !f.q.NoCache && !known.Marked.Load() && known.At(time.Now(), f.q).Fresh {
+	if known == nil || !f.refresh && !f.q.NoCache && !known.Marked.Load() && known.At(time.Now(), f.q).Fresh {
 		return
 	}
 	l.newer = true
@@ -305,14 +305,14 @@ func (l *fleetLookup) view(r reply, s *responses.Stored, left time.Duration) fle
 	v := fleetclient.View{
 		Foreign: s == nil && !f.q.NoCache && !l.counts(r),
 		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before this request, or is known to fail
-		Insists: !f.pinned,                            // without anything to serve, f tries a call
+		Insists: !f.refresh,                           // without anything to serve, f tries a call
 		Asked:   l.waited || l.cooled,
 	}
 	if s != nil {
 		st := s.At(time.Now(), f.q)
 		v.Fresh = !f.q.NoCache && (l.waited || st.Fresh)
-		v.Stale = !f.q.NoCache && !f.pinned && st.SWR
-		v.OnError = !f.pinned && st.IfError
+		v.Stale = !f.q.NoCache && !f.refresh && st.SWR
+		v.OnError = !f.refresh && st.IfError
 	}
 	return v
 }
@@ -375,7 +375,8 @@ func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored,
 	f.write.Drop()
 	f.write = h.cache.store.BeginUnder(f.key, root)
 	h.cache.mu.Lock()
-	f.asking, f.root = false, root
+	f.reachLocked(phasePaying)
+	f.root = root
 	h.cache.mu.Unlock()
 	return stepCall
 }
@@ -387,7 +388,7 @@ func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored,
 func (l *fleetLookup) unavailable() bool {
 	f := l.f
 	k := f.known
-	if k == nil || f.pinned || f.q.NoCache || k.Marked.Load() || k.Checked.Load() == responses.Unproved {
+	if k == nil || f.refresh || f.q.NoCache || k.Marked.Load() || k.Checked.Load() == responses.Unproved {
 		return l.alone()
 	}
 	switch st := k.At(time.Now(), f.q); {
@@ -411,7 +412,7 @@ func (l *fleetLookup) unavailable() bool {
 func (l *fleetLookup) alone() bool {
 	c := l.f.group.handler.cache
 	c.mu.Lock()
-	l.f.asking = false
+	l.f.reachLocked(phasePaying)
 	c.mu.Unlock()
 	return true
 }
@@ -427,6 +428,7 @@ func (h *Handler) refreshUnder(f *flight, s *responses.Stored, root uint64) {
 		l.f = next
 		next.write.Drop()
 		next.write = h.cache.store.BeginUnder(f.key, root)
-		next.root, next.asking = root, false
+		next.root = root
+		next.reachLocked(phasePaying)
 	})
 }

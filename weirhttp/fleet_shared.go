@@ -15,7 +15,7 @@ import (
 // is the response to a call for which f has waited. It reports false if f has already
 // ended.
 func (f *flight) found(s *responses.Stored, because error, waited bool) bool {
-	return f.end(func() { f.shared, f.own, f.because, f.waited = s, s == f.known, because, waited })
+	return f.end(func() { f.fleet = fleetResult{s, s == f.known, because, waited} })
 }
 
 // disband releases all callers of f: no response that it could get is for them.
@@ -28,40 +28,24 @@ func (f *flight) disband() bool {
 	})
 }
 
-// end ends f before it makes a call.
-func (f *flight) end(set func()) bool {
-	c := f.group.handler.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.turned {
-		return false
-	}
-	f.turned, f.over = true, true
-	c.unlistLocked(f)
-	set()
-	f.waiting = nil
-	close(f.headed)
-	return true
-}
-
 // takeShared responds to c with the response that the fleet had for f, if c may use
 // it. The rules are those of a hit in the store.
 func (c *call) takeShared(f *flight) bool {
-	h, s := c.h, f.shared
-	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.because == nil || !rfc9111.Matches(s.Vary, s.Selected, &c.q) {
+	h, s := c.h, f.fleet.stored
+	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.fleet.because == nil || !rfc9111.Matches(s.Vary, s.Selected, &c.q) {
 		return false
 	}
 	u := use{Standing: s.At(time.Now(), c.q)}
-	u.fresh, u.swr = !s.Marked.Load() && (u.Fresh || f.waited && f.because == nil && !s.MustRevalidate), u.SWR
+	u.fresh, u.swr = !s.Marked.Load() && (u.Fresh || f.fleet.waited && f.fleet.because == nil && !s.MustRevalidate), u.SWR
 	c.stale = s
 	switch {
-	case f.because != nil:
+	case f.fleet.because != nil:
 		if !u.IfError {
 			return false
 		}
 		c.receipt = Receipt{}
 		c.noteFleet(f)
-		c.serveStale(f.because)
+		c.serveStale(f.fleet.because)
 		return true
 	case !u.fresh && !u.swr:
 		return false
@@ -88,7 +72,7 @@ const detailFleet = "fleet"
 // noteFleet records that c gets another instance's response, unless this instance
 // already had it and only checked it with the fleet.
 func (c *call) noteFleet(f *flight) {
-	if !f.own {
+	if !f.fleet.own {
 		c.fleet = true
 		c.receipt.Detail = detailFleet
 	}

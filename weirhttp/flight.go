@@ -38,58 +38,53 @@ type flight struct {
 	lookup *fleetLookup // in the fleet, or nil
 	cancel context.CancelCauseFunc
 	born   time.Time
+	ticket ticket    // of the goroutine of the call until done is closed
+	nested lend.Call // calls that wait for it, and the permits that they can lend
 
 	// guarded by Cache.mu
 	older, younger *flight // in activeFlights of its Handler
-
-	listed  bool   // later requests find it
-	turned  bool   // its headers are being judged or final: later joiners are judged separately
-	over    bool   // its end is certain
-	ended   bool   // its call has ended
-	lost    bool   // it was given up before its call ended
-	pinned  bool   // the cache waits for it as well: a refresh
-	keeps   bool   // its response is to be stored
-	whole   bool   // all of its body has arrived, but not its end
-	asking  bool   // it is waiting for the fleet, there is no call yet
-	root    uint64 // the fleet's fence under which the call is made
-	joiners int
-	waiting []*joiner    // until the headers arrive
-	crowd   admit.Crowd  // their demand on the limiter
-	place   *limit.Place // while it is queued for admission
-	ticket  ticket       // of the goroutine of the call until done is closed
-	due     invoice      // of the leader, which pays before the call if that waits for the fleet
-	nested  lend.Call    // calls that wait for it, and the permits that they can lend
+	flightState
+	root uint64 // the fleet's fence under which the call is made
 	// call is the context of the call that the Observer returned. nil without an
 	// Observer, and before CallStart.
 	call context.Context
 
-	// headed is closed once the headers, or the failure, are final. The fields below
-	// are written before, and read only after.
-	headed   chan struct{}
-	err      error // there is no response
-	resp     rfc9111.Response
-	header   http.Header
-	body     *stream.Body
-	length   int64             // of the body, -1 if unknown
-	valid    *responses.Stored // the origin has validated this stored response
-	upstream int               // status of the origin
-	stated   time.Duration     // with an error status: for how long the origin must not be called; 0: it says nothing
-	queued   time.Duration
-	endless  bool    // the response has no end
-	partial  bool    // the origin sent a part, which completes stored ones
-	events   *events // the response is an event stream that is shared, or nil
-	// These are set instead of a head. shared is the response from the fleet, own
-	// reports that it is the one that was stored here, because is why it is served
-	// although it is stale, and waited reports that f has waited for it. dispersed:
-	// no response is for the callers that wait.
-	shared    *responses.Stored
-	own       bool
-	because   error
-	waited    bool
-	dispersed bool
+	// headed is closed once the result is final. It is written before, and read only after.
+	headed chan struct{}
+	result
 
 	// done is closed once everything is final, including what is stored.
 	done chan struct{}
+}
+
+// A result is what the callers of a flight get: an error, the head of a response and a body
+// that arrives, a stored response that the origin has validated, or one from the fleet. If
+// dispersed is set, no response is for the callers that wait.
+type result struct {
+	err       error // there is no response
+	resp      rfc9111.Response
+	header    http.Header
+	body      *stream.Body
+	length    int64             // of the body, -1 if unknown
+	valid     *responses.Stored // the origin has validated this stored response
+	upstream  int               // status of the origin
+	stated    time.Duration     // with an error status: for how long the origin must not be called; 0: it says nothing
+	queued    time.Duration
+	partial   bool    // the origin sent a part, which completes stored ones
+	events    *events // the response is an event stream that is shared, or nil
+	fleet     fleetResult
+	dispersed bool
+}
+
+// endless reports whether the response has no end.
+func (r *result) endless() bool { return isStream(r.header) }
+
+// A fleetResult is a response that the fleet had for a flight, or nothing.
+type fleetResult struct {
+	stored  *responses.Stored
+	own     bool  // it is the one that was stored here
+	because error // why it is served although it is stale
+	waited  bool  // the flight has waited for it
 }
 
 // A joiner is a request on a flight whose headers have not arrived yet.
@@ -122,7 +117,7 @@ func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 		}
 	}
 	f.joiners++
-	if !f.turned {
+	if !f.final() {
 		w.at = len(f.waiting)
 		f.waiting = append(f.waiting, w)
 		w.inCrowd.Demand = d
@@ -137,11 +132,11 @@ func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 func (f *flight) demandLocked() admit.Demand {
 	d, some := f.crowd.Demand()
 	switch {
-	case !some && f.pinned:
+	case !some && f.refresh:
 		return admit.Demand{Priority: limit.Background}
 	case !some:
 		return admit.Demand{Priority: limit.Low}
-	case f.pinned:
+	case f.refresh:
 		d.Until = time.Time{} // the cache has no deadline
 	}
 	return d
@@ -152,7 +147,7 @@ func (f *flight) demandLocked() admit.Demand {
 func (f *flight) quit(w *joiner) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
-	if f.turned {
+	if f.final() {
 		c.mu.Unlock()
 		return false
 	}
@@ -173,8 +168,8 @@ func (f *flight) leave() {
 	h := f.group.handler
 	h.cache.mu.Lock()
 	f.joiners--
-	free := f.joiners == 0 && f.ended
-	waits := f.joiners == 0 && f.whole && f.keeps && !f.over
+	free := f.joiners == 0 && f.phase == phaseEnded
+	waits := f.joiners == 0 && f.whole && f.keeps && f.fate == fateOpen
 	lost := !waits && f.loseLocked()
 	h.cache.mu.Unlock()
 	if free && f.body != nil {
@@ -203,11 +198,11 @@ func (f *flight) overdue() {
 // Under another lock, a later request could join a flight that is already lost. Cache.mu
 // must be held.
 func (f *flight) loseLocked() bool {
-	if f.joiners > 0 || f.pinned || f.over || f.goesOnLocked() {
+	if f.joiners > 0 || f.refresh || f.fate != fateOpen || f.goesOnLocked() {
 		return false
 	}
 	f.group.handler.cache.unlistLocked(f)
-	f.over, f.lost = true, true
+	f.decideLocked(fateAbandoned)
 	return true
 }
 
@@ -222,8 +217,8 @@ func (f *flight) abandon() {
 func (f *flight) unread() {
 	h := f.group.handler
 	h.cache.mu.Lock()
-	lost := f.lost
-	f.over = true
+	lost := f.fate == fateAbandoned
+	f.decideLocked(fateCertain)
 	h.cache.mu.Unlock()
 	if !lost {
 		h.count.abandoned.Add(1)
@@ -234,26 +229,30 @@ func (f *flight) unread() {
 // does so with FinishAbandoned, but after the headers only if the response will be
 // stored. Cache.mu must be held.
 func (f *flight) goesOnLocked() bool {
-	return f.group.handler.o.FinishAbandoned && (!f.turned || f.keeps)
+	return f.group.handler.o.FinishAbandoned && (!f.final() || f.keeps)
 }
 
-// fail ends f without a response, unless it has one already, and reports whether it
+// fail ends f without a response, unless its result is final, and reports whether it did.
+func (f *flight) fail(err error) bool { return f.end(func() { f.err = err }) }
+
+// end makes what set writes the result of f, unless that is final, and reports whether it
 // did.
-func (f *flight) fail(err error) bool {
+func (f *flight) end(set func()) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return f.failLocked(err)
+	return f.endLocked(set)
 }
 
-func (f *flight) failLocked(err error) bool {
-	if f.turned {
+// endLocked is end. Cache.mu must be held.
+func (f *flight) endLocked(set func()) bool {
+	if !f.reachLocked(phaseJudged) {
 		return false
 	}
-	f.turned, f.over = true, true
+	f.decideLocked(fateCertain)
 	f.group.handler.cache.unlistLocked(f)
+	set()
 	f.waiting = nil
-	f.err = err
 	close(f.headed)
 	return true
 }
@@ -266,13 +265,12 @@ func (f *flight) failLocked(err error) bool {
 func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
 	h, c := f.group.handler, f.group.handler.cache
 	c.mu.Lock()
-	if f.turned {
+	// With the group below, under one lock: a request that knows one of them only would not
+	// find f.
+	if !f.reachLocked(phaseJudged) {
 		c.mu.Unlock()
 		return false
 	}
-	// With the group below, under one lock: a request that knows one of them only would not
-	// find f.
-	f.turned = true
 	if c.hints.learn(f.key, &resp, f.q.Credentials, resp.Received, h.o.Relearn) {
 		c.regroupLocked(f.key)
 	}
@@ -310,21 +308,12 @@ func (f *flight) wholeOnly(q rfc9111.Request) bool {
 // validated ends f with s, the stored response that the origin has validated. It
 // reports false if f has already failed.
 func (f *flight) validated(s *responses.Stored) bool {
-	h := f.group.handler
-	h.cache.mu.Lock()
-	defer h.cache.mu.Unlock()
-	if f.turned {
-		return false
-	}
-	f.turned, f.over = true, true
-	h.cache.unlistLocked(f)
-	for _, w := range f.waiting {
-		w.released = !w.leader && !rfc9111.MayShare(&s.Response, &f.q, &w.q)
-	}
-	f.waiting = nil
-	f.valid, f.upstream = s, http.StatusNotModified
-	close(f.headed)
-	return true
+	return f.end(func() {
+		for _, w := range f.waiting {
+			w.released = !w.leader && !rfc9111.MayShare(&s.Response, &f.q, &w.q)
+		}
+		f.valid, f.upstream = s, http.StatusNotModified
+	})
 }
 
 // detach hides f from later requests.
@@ -343,7 +332,7 @@ func (f *flight) detach() {
 func (f *flight) callEnded() {
 	c := f.group.handler.cache
 	c.mu.Lock()
-	f.over = true
+	f.decideLocked(fateCertain)
 	c.mu.Unlock()
 }
 
@@ -351,7 +340,8 @@ func (f *flight) callEnded() {
 func (f *flight) close() {
 	c := f.group.handler.cache
 	c.mu.Lock()
-	f.over, f.ended = true, true
+	f.decideLocked(fateCertain)
+	f.reachLocked(phaseEnded)
 	free := f.joiners == 0
 	c.unlistLocked(f)
 	f.group.handler.active.removeLocked(f)

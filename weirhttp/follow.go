@@ -33,7 +33,7 @@ func (c *call) follow(f *flight, w *joiner) {
 	}
 	defer f.leave()
 	c.adopt(f)
-	c.noted = c.stale == f.known && !f.pinned && f.because == nil
+	c.noted = c.stale == f.known && !f.refresh && f.fleet.because == nil
 	c.receipt.Collapsed = w == nil || !w.leader
 	c.receipt.Queued = f.queued
 	c.receipt.UpstreamStatus = f.upstream
@@ -43,10 +43,10 @@ func (c *call) follow(f *flight, w *joiner) {
 	case f.err != nil:
 		c.yield()
 		c.receipt = Receipt{}
-	case released || f.shared != nil && !c.takeShared(f):
+	case released || f.fleet.stored != nil && !c.takeShared(f):
 		h.count.released.Add(1)
 		c.receipt = Receipt{}
-	case f.shared != nil:
+	case f.fleet.stored != nil:
 	case f.valid != nil:
 		c.serveStored(f.valid, OutcomeValidated)
 	default:
@@ -92,7 +92,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 	if w != nil {
 		return w.reader, w.released
 	}
-	if f.err != nil || f.shared != nil {
+	if f.err != nil || f.fleet.stored != nil {
 		return nil, false
 	}
 	if f.dispersed {
@@ -121,7 +121,7 @@ func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 
 // deliver writes the response of f to c as it arrives.
 func (c *call) deliver(f *flight, r *stream.Reader) {
-	c.endless, c.partial = f.endless, f.partial
+	c.endless, c.partial = f.endless(), f.partial
 	if isError(f.resp.Status) && c.mayServeStale() {
 		c.serveStale(failed(f.resp.Status, f.stated))
 		return

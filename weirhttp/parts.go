@@ -111,7 +111,7 @@ func (c *call) gap() *gap {
 
 // gap returns what the call of f has to ask for to complete the whole body, or nil.
 func (f *flight) gap() *gap {
-	if f.stale != nil || f.pinned || !f.q.MayChange(f.req.URL.RawQuery, "Range", "If-Range") {
+	if f.stale != nil || f.refresh || !f.q.MayChange(f.req.URL.RawQuery, "Range", "If-Range") {
 		return nil
 	}
 	h := f.group.handler

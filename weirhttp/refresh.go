@@ -68,7 +68,7 @@ func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	h.background.Add(1)
 	h.refreshing.Add(1)
 	f = h.newFlightLocked(c, g)
-	f.pinned = true
+	f.refresh = true
 	if prepare != nil {
 		prepare(f)
 	}

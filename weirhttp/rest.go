@@ -25,7 +25,7 @@ var errOtherBody = errors.New("weirhttp: the client fell behind, and the origin 
 // returns nil if a separate call cannot continue it: only a strong validator proves that
 // the bytes of two responses belong together (RFC 9110 section 8.8.1).
 func (c *call) restOf(f *flight, r *stream.Reader) *rest {
-	if f.resp.Status != http.StatusOK || f.endless || c.r.Method != http.MethodGet ||
+	if f.resp.Status != http.StatusOK || f.endless() || c.r.Method != http.MethodGet ||
 		rfc9111.StrongValidator(f.header) == "" || !c.mayChange("Range", "If-Range") {
 		return nil
 	}

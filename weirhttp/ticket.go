@@ -20,7 +20,8 @@ import (
 // It belongs to the goroutine of the call.
 type ticket struct {
 	h       *Handler
-	bill    *bill // of the client that started the call; charge has it, too, once there is a permit
+	due     invoice // what the client that starts the call has to pay
+	bill    *bill   // of the client that started the call; charge has it, too, once there is a permit
 	charge  *charge
 	permit  limit.Permit
 	clients slow.Client // the client of the response, or the readers of a shared one
@@ -31,9 +32,9 @@ type ticket struct {
 	origin   *ForwardError // what the forwarder knows of a call whose client has left, or nil
 }
 
-// pay lets the client pay its estimate.
-func (t *ticket) pay(ctx context.Context, due invoice) (err error) {
-	t.bill, err = due.pay(ctx)
+// pay lets the client pay what is due.
+func (t *ticket) pay(ctx context.Context) (err error) {
+	t.bill, err = t.due.pay(ctx)
 	return err
 }
 
