@@ -140,11 +140,33 @@ type Avoided struct {
 	Fleet     uint64 `json:"fleet"`     // served by another instance's call
 }
 
-// Refused are refused requests and loads, by kind.
+// Refused are refused requests and loads, by what refused them. Each counts in one of them.
 type Refused struct {
-	Limit  uint64 `json:"limit"`
-	Client uint64 `json:"client"` // a client exceeded its rate
-	Stuck  uint64 `json:"stuck"`
+	Limit        uint64 `json:"limit"`
+	Budget       uint64 `json:"budget"`        // of an upstream or a route
+	Paused       uint64 `json:"paused"`        // the source has stated a limit or a pause
+	Unreachable  uint64 `json:"unreachable"`   // a limit of the fleet could not be reached
+	Client       uint64 `json:"client"`        // the client exceeded its rate
+	ClientBudget uint64 `json:"client_budget"` // the client exceeded its budget
+	TooLarge     uint64 `json:"too_large"`     // it costs more than a limit or budget allows
+	Stuck        uint64 `json:"stuck"`
+}
+
+// ours are those that got 503 or Unavailable.
+func (r Refused) ours() uint64 { return r.Limit + r.Budget + r.Paused + r.Unreachable + r.Stuck }
+
+// clients are those that got 429 or ResourceExhausted.
+func (r Refused) clients() uint64 { return r.Client + r.ClientBudget }
+
+func (r *Refused) add(b Refused) {
+	r.Limit += b.Limit
+	r.Budget += b.Budget
+	r.Paused += b.Paused
+	r.Unreachable += b.Unreachable
+	r.Client += b.Client
+	r.ClientBudget += b.ClientBudget
+	r.TooLarge += b.TooLarge
+	r.Stuck += b.Stuck
 }
 
 // Cost counts units of cost, such as tokens: see weirhttp.Cost and weir.Source.
@@ -363,6 +385,9 @@ type Point map[string]float64
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
 //	calls refreshes failed refused refused_client stale_on_error     each per second
+//	refused_budget refused_paused refused_unreachable                of refused, each per second
+//	refused_client_budget                                            of refused_client, per second
+//	too_large                                                        per second
 //	missed missed_errors unanswered gone                             each per second; of a Guard: from the others
 //	cost_spent cost_avoided cost_refused                             units per second
 //	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second

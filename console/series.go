@@ -15,6 +15,7 @@ var (
 	unitColumns = [...]string{
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
 		"calls", "refreshes", "failed", "refused", "refused_client", "stale_on_error",
+		"refused_budget", "refused_paused", "refused_unreachable", "refused_client_budget", "too_large",
 		"missed", "missed_errors", "unanswered", "gone",
 		"cost_spent", "cost_avoided", "cost_refused",
 		"http_1xx", "http_2xx", "http_3xx", "http_4xx", "http_5xx", "http_broken", "http_left",
@@ -26,8 +27,8 @@ var (
 
 // Indexes in unitColumns where the kinds of columns start.
 const (
-	firstQuantile = 28
-	firstGauge    = 34
+	firstQuantile = 33
+	firstGauge    = 39
 )
 
 // A row is a point, in the order of the columns.

@@ -147,10 +147,29 @@ func (s Style) head(o Overview) []line {
 	for _, text := range s.wrap(saved, 2) {
 		all = append(all, line{text, ""})
 	}
+	if by := refusedLine(t); by != "" {
+		for _, text := range s.wrap(by, 2) {
+			all = append(all, line{text, yellow})
+		}
+	}
 	if o.Cost != nil {
 		all = append(all, line{costLine(o), ""})
 	}
 	return all
+}
+
+// refusedLine says what refuses requests, "" if nothing does.
+func refusedLine(r Rates) string {
+	var parts []string
+	for _, by := range refusals {
+		if v := r.RefusedBy[by.name]; v > 0 {
+			parts = append(parts, rate(v)+"/s "+by.text)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "refused: " + strings.Join(parts, ", ")
 }
 
 // costLine describes the cost of all routes.

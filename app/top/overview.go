@@ -47,8 +47,10 @@ type Rates struct {
 	Saved     number             `json:"saved_share"` // answered without a call of their own
 	Calls     float64            `json:"calls"`       // of the source
 	Failed    float64            `json:"failed"`      // of Calls
-	Refused   float64            `json:"refused"`     // by a limit
-	OverRate  float64            `json:"over_rate"`   // clients over their rate
+	Refused   float64            `json:"refused"`     // with 503: by limits, budgets and pauses
+	OverRate  float64            `json:"over_rate"`   // with 429: clients over their rate, or their budget
+	TooLarge  float64            `json:"too_large"`   // with 413: for a limit or a budget
+	RefusedBy map[string]float64 `json:"refused_by"`  // of these three, by what refused them
 	Stale     float64            `json:"stale_on_error"`
 
 	CostSpent   float64 `json:"cost_spent"`   // units of cost
@@ -262,15 +264,40 @@ var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx", "broken"}
 
 // avoided are the columns of requests that were answered without a call of their own, and
 // ended those of the others.
-var avoided, ended = []string{"hits", "stale", "negative", "failures", "joined", "fleet"}, []string{"validated", "missed", "unanswered", "refused", "refused_client"}
+var avoided, ended = []string{"hits", "stale", "negative", "failures", "joined", "fleet"}, []string{"validated", "missed", "unanswered", "refused", "refused_client", "too_large"}
+
+// refusals are what can refuse requests, as in the console: a column, and the columns of which it is
+// the sum.
+var refusals = []struct {
+	name, column string
+	less         []string
+	text         string
+}{
+	{"limit", "refused", []string{"refused_budget", "refused_paused", "refused_unreachable"}, "by a limit"},
+	{"budget", "refused_budget", nil, "by a budget"},
+	{"paused", "refused_paused", nil, "because the source asked for a pause"},
+	{"unreachable", "refused_unreachable", nil, "because a limit of the fleet is unreachable"},
+	{"client", "refused_client", []string{"refused_client_budget"}, "over the rate of a client"},
+	{"client_budget", "refused_client_budget", nil, "over the budget of a client"},
+	{"too_large", "too_large", nil, "too large for a budget"},
+}
 
 // rates returns the means of points. of is what is timed.
 func rates(all []console.Point, of string, counted bool) Rates {
 	m := func(name string) float64 { return mean(all, name) }
 	r := Rates{
-		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"),
+		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"), TooLarge: m("too_large"), RefusedBy: map[string]float64{},
 		CostSpent: m("cost_spent"), CostAvoided: m("cost_avoided"), CostRefused: m("cost_refused"),
 		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()),
+	}
+	for _, by := range refusals {
+		n := m(by.column)
+		for _, part := range by.less {
+			n -= m(part)
+		}
+		if n > 0 {
+			r.RefusedBy[by.name] = n
+		}
 	}
 	saved, sum := 0.0, 0.0
 	for _, name := range avoided {

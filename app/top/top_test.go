@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,7 @@ func TestC13_TopShowsTheNumbersOfTheConsole(t *testing.T) {
 			Kind   string
 			Series console.Series
 			Want   map[string]*float64
+			By     map[string]float64 `json:"refused_by"`
 		}
 	}
 	text, err := os.ReadFile("../../console/assets_test/testdata/rates.json")
@@ -47,6 +49,9 @@ func TestC13_TopShowsTheNumbersOfTheConsole(t *testing.T) {
 		m.Hello(&console.Hello{Interval: time.Second, Snapshot: console.Snapshot{Units: []console.Unit{unit}}, Total: c.Series, Units: map[string]console.Series{"a": c.Series}})
 		o := m.Overview()
 		for of, r := range map[string]top.Rates{"total": o.Total, "route": o.Routes[0].Rates} {
+			if c.By != nil && !maps.Equal(r.RefusedBy, c.By) {
+				t.Errorf("%s, %s: refused by %v; want %v", c.Name, of, r.RefusedBy, c.By)
+			}
 			for name, got := range map[string]float64{
 				"responses": r.Received, "errors": float64(r.Errors), "requests": r.Requests, "saved": float64(r.Saved), "calls": r.Calls,
 				"failed": r.Failed, "refused": r.Refused, "over_rate": r.OverRate, "stale": r.Stale, "p99": float64(r.P99),

@@ -165,7 +165,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	u := console.Unit{
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
-		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
+		Refused:      refused(st.RefusedBy),
 		Cost:         cost(st.Cost),
 		Missed:       st.Missed,
 		Apart:        apart(st, all.Alone[name]),
@@ -207,6 +207,14 @@ func cost(st weirhttp.CostStats) *console.Cost {
 		return nil
 	}
 	return &c
+}
+
+// refused returns what has refused the requests of a route.
+func refused(st weirhttp.RefusedStats) console.Refused {
+	return console.Refused{
+		Limit: st.Limit, Budget: st.Budget, Paused: st.Paused, Unreachable: st.Unreachable,
+		Client: st.Client, ClientBudget: st.ClientBudget, TooLarge: st.TooLarge,
+	}
 }
 
 // received returns what clients received, nil if that is not counted.

@@ -93,7 +93,10 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Responses: &console.Responses{Switched: 1, Success: 2, Redirect: 3, ClientError: 4, ServerError: 5, Broken: 6, Left: 7},
 		Missed:    route.Missed, MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
-		Refused: console.Refused{Limit: route.Refused, Client: route.RefusedClient},
+		Refused: console.Refused{
+			Limit: route.RefusedBy.Limit, Budget: route.RefusedBy.Budget, Paused: route.RefusedBy.Paused, Unreachable: route.RefusedBy.Unreachable,
+			Client: route.RefusedBy.Client, ClientBudget: route.RefusedBy.ClientBudget, TooLarge: route.RefusedBy.TooLarge,
+		},
 		Cost: &console.Cost{
 			Spent: route.Cost.Spent, Hits: route.Cost.Hits, Joined: route.Cost.Joined, Refused: route.Cost.Refused + route.Cost.RefusedClient,
 			Price: route.Cost.Price, Currency: "EUR",

@@ -1,7 +1,7 @@
 // The facts of a unit next to its charts: its counters, its entries, its limit.
 import { h, panel, text, attr, each } from './dom.js';
 import { bars } from './parts.js';
-import { kinds, share, difference, costSince } from './rates.js';
+import { kinds, refusals, share, difference, costSince } from './rates.js';
 import { count, percent, nanos, si, rate, none, money } from './format.js';
 
 // Names and values. items are [name, value, note, key].
@@ -110,8 +110,7 @@ export class Counts {
       ['of these, panics', count(u.panics), '', 'panics'],
       ['Abandoned', count(u.abandoned), 'no request was waiting', 'abandoned'],
       ['Stale on error', count(u.stale_on_error), '', 'stale_on_error'],
-      ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
-      ['Refused by client', count(u.refused.client), of(u.refused.client, u.requests), 'refused_client'],
+      ...refusals.filter((k) => !k.rare || u.refused[k.key] > 0).map((k) => [k.label, count(u.refused[k.key]), of(u.refused[k.key], u.requests), 'refused_' + k.key]),
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
       ...costs(u),
       ...this.now(u),
