@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -42,21 +43,22 @@ func (BaseSource) Abilities() Abilities { return Abilities{} }
 func (BaseSource) embedded() {}
 
 // A Snapshot is the state at one moment. Counts are since the start. A console sends
-// at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits
-// and stores.
+// at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits,
+// budgets and stores.
 type Snapshot struct {
 	At      time.Time `json:"at"`
 	Units   []Unit    `json:"units"`            // by name
 	Limits  []Limit   `json:"limits,omitempty"` // by name
 	Stores  []Store   `json:"stores,omitempty"`
 	Servers []Server  `json:"servers,omitempty"` // of all upstreams
+	Budgets []Budget  `json:"budgets,omitempty"` // of cost
 	Tier    *Tier     `json:"tier,omitempty"`
 	Queues  []Queue   `json:"queues,omitempty"` // of jobs
 	Process Process   `json:"process"`
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
-	// Omitted is the number of limits and stores beyond MaxUnits. A Source leaves it
+	// Omitted is the number of limits, budgets and stores beyond MaxUnits. A Source leaves it
 	// 0.
 	Omitted int `json:"omitted,omitempty"`
 }
@@ -220,6 +222,45 @@ type Limit struct {
 	Refused    map[string]uint64 `json:"refused,omitempty"` // by reason
 }
 
+// A Budget is the state of a budget of cost.
+type Budget struct {
+	Name      string  `json:"name"` // of the upstream or route
+	Kind      string  `json:"kind"` // "upstream", "route", or "client" for that of each client of a route
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+	Left      float64 `json:"left"` // negative if units are owed; of a client's, 0
+	Queued    int     `json:"queued"`
+	Waited    uint64  `json:"waited"`  // calls
+	Refused   uint64  `json:"refused"` // calls
+	Fleet     bool    `json:"fleet,omitempty"`
+	Outage    bool    `json:"outage,omitempty"`  // the fleet cannot be reached
+	Clients   int     `json:"clients,omitempty"` // that are remembered; of kind client
+	// Spenders are the clients that have used most of their budget, the first first.
+	Spenders []Spender `json:"spenders,omitempty"`
+}
+
+// A Spender is a client with a budget.
+type Spender struct {
+	Name string  `json:"name"` // its address, or a digest of the field that identifies it
+	Used float64 `json:"used"` // units that have not come back yet
+}
+
+func (b Budget) key() string { return b.Kind + " " + b.Name }
+
+// Pace says how fast units come back, in the shortest period for which that is a whole number.
+func (b Budget) Pace() string {
+	const day = 86400
+	for _, per := range []struct {
+		seconds float64
+		name    string
+	}{{1, "second"}, {60, "minute"}, {3600, "hour"}} {
+		if n := b.PerSecond * per.seconds; n >= 1 && math.Abs(n-math.Round(n)) < 1e-6*n {
+			return count(int(math.Round(n))) + " per " + per.name
+		}
+	}
+	return si(b.PerSecond*day) + " per day"
+}
+
 // A Store is a memory that several units share.
 type Store struct {
 	Name    string `json:"name"`
@@ -240,6 +281,11 @@ type Server struct {
 	InFlight int    `json:"in_flight"`
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
+	// Left is when it last got no calls any more, Reason why, and Returned when it got calls again;
+	// zero if it has not.
+	Left     time.Time `json:"left,omitzero"`
+	Returned time.Time `json:"returned,omitzero"`
+	Reason   string    `json:"reason,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.
@@ -351,6 +397,8 @@ type Hello struct {
 	Total    Series            `json:"total"`  // of all units together
 	Units    map[string]Series `json:"units"`  // by name
 	Limits   map[string]Series `json:"limits"` // by name
+	// Incidents are what needs attention now, the worst first.
+	Incidents []Incident `json:"incidents"`
 }
 
 // Features says which pages there are.
@@ -373,6 +421,8 @@ type Tick struct {
 	Total    Point            `json:"total"`
 	Units    map[string]Point `json:"units"`
 	Limits   map[string]Point `json:"limits"`
+	// Incidents are what needs attention now, the worst first.
+	Incidents []Incident `json:"incidents"`
 }
 
 // A Point is one second of a unit or a limit, by the column names of Series; "t" is

@@ -48,7 +48,7 @@ func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known 
 	}
 	was, is := counts(old), counts(now)
 	for i := range is {
-		r[i] = perSecond(is[i]-was[i], between)
+		r[i] = eachSecond(is[i]-was[i], between)
 	}
 	took = timings{
 		request: now.RequestTime.Since(old.RequestTime),
@@ -154,9 +154,9 @@ func (s *sum) total() row {
 	return s.row
 }
 
-// perSecond returns n divided by a time, per second, rounded to a thousandth: more
+// eachSecond returns n divided by a time, per second, rounded to a thousandth: more
 // digits would be clock noise.
-func perSecond(n uint64, in time.Duration) float64 {
+func eachSecond(n uint64, in time.Duration) float64 {
 	return math.Round(float64(n)/in.Seconds()*1000) / 1000
 }
 

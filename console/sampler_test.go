@@ -76,6 +76,12 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 		if len(tick.Total) != len(want) || len(h.Total) != len(want) {
 			t.Errorf("%d names in a point and %d in a series; want %d", len(tick.Total), len(h.Total), len(want))
 		}
+		badge := func(b string) func(console.Incident) bool {
+			return func(i console.Incident) bool { return i.Badge == b && slices.Equal(i.Units, []string{"rows"}) }
+		}
+		if len(h.Incidents) != 1 || !slices.ContainsFunc(h.Incidents, badge("stuck")) || !slices.ContainsFunc(tick.Incidents, badge("stuck")) || !slices.ContainsFunc(tick.Incidents, badge("over budget")) {
+			t.Errorf("incidents %+v, then %+v; want the stuck call, then what is refused too", h.Incidents, tick.Incidents)
+		}
 		checkPoint(t, "db", tick.Limits["db"], console.Point{"limit": 18, "in_use": 0, "queued": 0, "latency": 0.04, "baseline": 0.01, "held": 0})
 		checkPoint(t, "db at first", console.Point{"baseline": h.Limits["db"]["baseline"][0], "held": h.Limits["db"]["held"][0]}, console.Point{"baseline": nan, "held": 1})
 

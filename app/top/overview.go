@@ -21,20 +21,14 @@ type Overview struct {
 	Up      float64   `json:"up_s"`
 	State   string    `json:"state"`
 
-	Incidents []Incident `json:"incidents"`
-	Total     Rates      `json:"total"`
-	Cost      *Cost      `json:"cost,omitempty"` // since the start; nil: none was counted
-	Routes    []Route    `json:"routes"`         // by requests, most first
-	Servers   []Server   `json:"servers,omitempty"`
-	Limits    []Limit    `json:"limits,omitempty"`
-	Queues    []Queue    `json:"queues,omitempty"`
-}
-
-// An Incident is what needs attention.
-type Incident struct {
-	Level   string `json:"level"` // "bad", "warn" or "note"
-	Subject string `json:"subject"`
-	Text    string `json:"text"`
+	Incidents []console.Incident `json:"incidents"` // the worst first; the console has found them
+	Total     Rates              `json:"total"`
+	Cost      *Cost              `json:"cost,omitempty"` // since the start; nil: none was counted
+	Routes    []Route            `json:"routes"`         // by requests, most first
+	Servers   []Server           `json:"servers,omitempty"`
+	Limits    []Limit            `json:"limits,omitempty"`
+	Budgets   []console.Budget   `json:"budgets,omitempty"`
+	Queues    []Queue            `json:"queues,omitempty"`
 }
 
 // Rates are per second, as means over the last ten seconds, with the definitions of the
@@ -155,13 +149,14 @@ type Model struct {
 	title    string
 	interval time.Duration
 	now      console.Snapshot
+	found    []console.Incident
 	total    []console.Point
 	units    map[string][]console.Point
 }
 
 // Hello takes the console's first event.
 func (m *Model) Hello(h *console.Hello) {
-	*m = Model{title: h.Title, interval: h.Interval, now: h.Snapshot, units: map[string][]console.Point{}}
+	*m = Model{title: h.Title, interval: h.Interval, now: h.Snapshot, found: h.Incidents, units: map[string][]console.Point{}}
 	m.total = points(h.Total, m.points())
 	for name, s := range h.Units {
 		m.units[name] = points(s, m.points())
@@ -170,7 +165,7 @@ func (m *Model) Hello(h *console.Hello) {
 
 // Tick takes one of the events that follow.
 func (m *Model) Tick(t *console.Tick) {
-	m.now = t.Snapshot
+	m.now, m.found = t.Snapshot, t.Incidents
 	m.total = last(append(m.total, t.Total), m.points())
 	for name := range m.units {
 		if _, there := t.Units[name]; !there {
@@ -211,7 +206,7 @@ func points(s console.Series, n int) []console.Point {
 func (m *Model) Overview() Overview {
 	s := m.now
 	o := Overview{
-		At: s.At, Title: m.title, Version: s.Process.Version, State: s.Process.State, Incidents: []Incident{}, Routes: []Route{},
+		At: s.At, Title: m.title, Version: s.Process.Version, State: s.Process.State, Incidents: m.incidents(), Routes: []Route{}, Budgets: s.Budgets,
 		Up: s.At.Sub(s.Process.Started).Seconds(),
 	}
 	timed, counted := "call", s.Unrouted != nil
@@ -255,8 +250,15 @@ func (m *Model) Overview() Overview {
 	for _, q := range s.Queues {
 		o.Queues = append(o.Queues, Queue{q.Name, q.Waiting, q.Running, q.Dead, q.Paused})
 	}
-	o.Incidents = append(o.Incidents, incidents(o, s)...)
 	return o
+}
+
+// incidents returns what the console has found. One that does not send it is of an older version.
+func (m *Model) incidents() []console.Incident {
+	if m.found == nil {
+		return []console.Incident{{Key: "version", Level: "note", Subject: "weir top", Text: "this proxy is of an older version, which does not send its incidents.", Next: "Open its console."}}
+	}
+	return m.found
 }
 
 // classes are the classes of responses, in order.
