@@ -164,15 +164,22 @@ func (v *view) over(column string, less ...string) (names []string, n float64) {
 	return names, n
 }
 
-// shares returns the requests that share nothing because of what the configuration can change. The
-// Source writes the sentences.
+// shares returns the routes that observe, and those whose requests share nothing although the
+// configuration or the service can change that. The Source writes the sentences.
 func (v *view) shares() []Incident {
 	var found []Incident
 	for _, u := range v.now.Units {
-		if u.Apart != nil {
-			found = append(found, Incident{
-				Key: "unit/" + u.Name + "/apart", Level: levelNote, Subject: u.Name, Units: []string{u.Name}, Badge: "kept apart", Text: u.Apart.Text, Next: u.Apart.Next,
-			})
+		say := func(what, badge, text, next string) {
+			found = append(found, Incident{Key: "unit/" + u.Name + "/" + what, Level: levelNote, Subject: u.Name, Units: []string{u.Name}, Badge: badge, Text: text, Next: next})
+		}
+		if u.Observed != nil {
+			say("observed", "observing", u.Observed.Text, u.Observed.Next)
+		}
+		for _, a := range u.Alone {
+			if a.Advise {
+				say("alone", "shares little", a.Text, a.Next)
+				break // the most frequent one
+			}
 		}
 	}
 	return found

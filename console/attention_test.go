@@ -161,7 +161,10 @@ func TestC12_Incidents(t *testing.T) {
 		{"the fleet", one(point{}, now(func(s *console.Snapshot) { s.Tier = &console.Tier{Open: true, Pending: 2} })),
 			[]string{"warn Fleet: the shared store does not respond: this instance works independently until it does. 2 invalidations will be sent again until it has them."}},
 		{"the process", one(point{}, now(func(s *console.Snapshot) { s.Process.State = "draining" })), []string{"warn Process: /readyz answers 503: draining."}},
-		{"apart", one(point{}, unit(func(u *console.Unit) { u.Apart = &console.Apart{Text: "They differ.", Next: "vary: [X]"} })), []string{"note checkout: They differ."}},
+		{"alone", one(point{}, unit(func(u *console.Unit) {
+			u.Alone = []console.Alone{{Text: "Uploads."}, {Text: "They differ.", Next: "vary: [X]", Advise: true}, {Text: "Cookies.", Advise: true}}
+		})), []string{"note checkout: They differ."}},
+		{"observing", one(point{}, unit(func(u *console.Unit) { u.Observed = &console.Observed{Text: "70 would be saved."} })), []string{"note checkout: 70 would be saved."}},
 		{"jobs", one(point{}, queues(queue("mail", 1), queue("thumbs", 4))),
 			[]string{"warn Jobs: 6 jobs of mail and thumbs waiting, the oldest for 5 min, and none running.", "note Jobs: 5 jobs of mail and thumbs are dead: out of attempts."}},
 		{"one paused queue", one(point{}, queues(paused("mail", 1))), []string{"warn Jobs: mail is paused: none of its jobs starts, and 1 job is waiting."}},

@@ -92,12 +92,13 @@ type Unit struct {
 	// own call, MissedErrors is the part of these with a status of 500 or more, Unanswered
 	// got an error from weir, and Left had gone. A Guard has none of them.
 	Missed uint64 `json:"missed"`
-	// Apart is nil unless many requests of a route share nothing because they differ in
-	// fields that may not matter.
-	Apart        *Apart `json:"apart,omitempty"`
-	MissedErrors uint64 `json:"missed_errors"`
-	Unanswered   uint64 `json:"unanswered"`
-	Left         uint64 `json:"left"`
+	// Alone says why requests in Missed share nothing, the most frequent reason first.
+	Alone []Alone `json:"alone,omitempty"`
+	// Observed is nil unless a route is in observe mode.
+	Observed     *Observed `json:"observed,omitempty"`
+	MissedErrors uint64    `json:"missed_errors"`
+	Unanswered   uint64    `json:"unanswered"`
+	Left         uint64    `json:"left"`
 
 	Calls        uint64 `json:"calls"`          // of the source: loads
 	Refreshes    uint64 `json:"refreshes"`      // of Calls: in the background
@@ -123,10 +124,36 @@ type Unit struct {
 	CallTime    inspect.Durations `json:"call_time"`
 }
 
-// Apart says what keeps the requests of a route apart, in sentences.
-type Apart struct {
-	Text string `json:"text"` // how many, and which fields
-	Next string `json:"next"` // the lines of the configuration that change it
+// Alone is a reason why requests share no response, and what changes that, in sentences.
+type Alone struct {
+	Reason string `json:"reason"` // as in weir_http_alone_total
+	Count  uint64 `json:"count"`
+	Text   string `json:"text"`
+	Next   string `json:"next,omitempty"` // the lines of the configuration, or what the service has to do
+	// Advise: it concerns many requests, and can be changed.
+	Advise bool `json:"advise,omitempty"`
+}
+
+// Observed is what observe mode has found out about the requests of a route: what would have
+// happened to them without it.
+type Observed struct {
+	Hits          uint64 `json:"hits"`
+	Joined        uint64 `json:"joined"`
+	Compared      uint64 `json:"compared"`
+	Differed      uint64 `json:"differed"`
+	Queued        uint64 `json:"queued"`
+	Refused       uint64 `json:"refused"`
+	RefusedClient uint64 `json:"refused_client"`
+	Text          string `json:"text"`
+	Next          string `json:"next,omitempty"`
+}
+
+// saved counts the requests that would have needed no call. A nil Observed has none.
+func (o *Observed) saved() uint64 {
+	if o == nil {
+		return 0
+	}
+	return o.Hits + o.Joined
 }
 
 // Avoided are requests that needed no call of the source, by kind: each request
@@ -438,6 +465,7 @@ type Point map[string]float64
 //	refused_budget refused_paused refused_unreachable                of refused, each per second
 //	refused_client_budget                                            of refused_client, per second
 //	too_large                                                        per second
+//	observed                                                         hits and joins of observe mode, per second
 //	missed missed_errors unanswered gone                             each per second; of a Guard: from the others
 //	cost_spent cost_avoided cost_refused                             units per second
 //	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second

@@ -150,6 +150,14 @@ type ObserveStats struct {
 	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter
 }
 
+// All yields the count of each field, by its name in metrics.
+func (s ObserveStats) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		_ = yield("hit", s.Hits) && yield("joined", s.Joined) && yield("compared", s.Compared) && yield("differed", s.Differed) &&
+			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient)
+	}
+}
+
 // CacheStats are the statistics of a Cache.
 type CacheStats struct {
 	Bytes     int64  `json:"bytes"` // the bound

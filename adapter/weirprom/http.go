@@ -41,6 +41,9 @@ func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
 		put(s, httpRefused, n, name, reason)
 	}
 	put(s, httpMissed, st.Missed, name)
+	for kind, n := range st.Observed.All() {
+		put(s, httpObserved, n, name, kind)
+	}
 	put(s, httpUnanswered, st.Unanswered, name)
 	put(s, httpLeft, st.Left, name)
 	put(s, httpLeftMidway, st.LeftMidway, name)

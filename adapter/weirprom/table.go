@@ -52,6 +52,7 @@ var (
 	httpLeft            = counter("weir_http_left_total", "Clients that disconnected before their response.", "route")
 	httpMissed          = counter("weir_http_missed_total", "Requests that were answered by their own call.", "route")
 	httpAlone           = counter("weir_http_alone_total", "Requests among the missed ones that share no response, by reason: apart, if one is stored for requests with other fields; credentials, request, the name of a bypass, or what the response says, as the detail of Cache-Status.", "route", "reason")
+	httpObserved        = counter("weir_http_observed_total", "Requests of a route in observe mode, by what would have happened to them: answered by a stored response (hit) or another request's call (joined), queued, or refused with 503 (refused) or 429 (refused_client). Of the responses that would have been shared, those that were compared (compared), and that differed (differed).", "route", "kind")
 	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error from weir, other than a refusal: their call failed, or they accepted only a stored response.", "route")
 	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that disconnected in the middle of their response.", "route")
 	httpLagged          = counter("weir_http_lagged_total", "Clients that were cut off because they fell behind others that shared a body.", "route")

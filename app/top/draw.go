@@ -237,7 +237,7 @@ func (s Style) routes(o Overview) []line {
 		if r.Responses != nil {
 			errors = percent(max0(r.Errors))
 		}
-		rows = append(rows, []string{plain.Line(r.Name), rate(r.Requests), errors, percent(r.Saved), rate(r.Calls), rate(r.Failed), rate(r.Refused), seconds(r.P99), figures.Count(int64(r.InFlight))})
+		rows = append(rows, []string{plain.Line(r.Name), rate(r.Requests), errors, r.saved(), rate(r.Calls), rate(r.Failed), rate(r.Refused), seconds(r.P99), figures.Count(int64(r.InFlight))})
 		colour := ""
 		switch {
 		case r.Errors >= 0.05 || r.Calls > 0 && r.Failed >= 0.5*r.Calls || r.Stuck > 0:
@@ -250,6 +250,14 @@ func (s Style) routes(o Overview) []line {
 		paint = append(paint, colour)
 	}
 	return s.table(rows, paint, []bool{false, true, true, true, true, true, true, true, true}, 0)
+}
+
+// saved is the share that is saved, or that would be without observe mode.
+func (r Route) saved() string {
+	if r.Observed == nil {
+		return percent(r.Saved)
+	}
+	return "(" + percent(r.WouldSave) + ")"
 }
 
 func (s Style) limits(o Overview) []line {

@@ -38,13 +38,14 @@ type Rates struct {
 	Received  float64            `json:"received"`            // the sum of Responses, without those that left
 	Errors    number             `json:"errors_share"`        // 5xx and broken, of Received
 	Requests  float64            `json:"requests"`
-	Saved     number             `json:"saved_share"` // answered without a call of their own
-	Calls     float64            `json:"calls"`       // of the source
-	Failed    float64            `json:"failed"`      // of Calls
-	Refused   float64            `json:"refused"`     // with 503: by limits, budgets and pauses
-	OverRate  float64            `json:"over_rate"`   // with 429: clients over their rate, or their budget
-	TooLarge  float64            `json:"too_large"`   // with 413: for a limit or a budget
-	RefusedBy map[string]float64 `json:"refused_by"`  // of these three, by what refused them
+	Saved     number             `json:"saved_share"`      // answered without a call of their own
+	WouldSave number             `json:"would_save_share"` // in observe mode, without it
+	Calls     float64            `json:"calls"`            // of the source
+	Failed    float64            `json:"failed"`           // of Calls
+	Refused   float64            `json:"refused"`          // with 503: by limits, budgets and pauses
+	OverRate  float64            `json:"over_rate"`        // with 429: clients over their rate, or their budget
+	TooLarge  float64            `json:"too_large"`        // with 413: for a limit or a budget
+	RefusedBy map[string]float64 `json:"refused_by"`       // of these three, by what refused them
 	Stale     float64            `json:"stale_on_error"`
 
 	CostSpent   float64 `json:"cost_spent"`   // units of cost
@@ -106,6 +107,9 @@ type Route struct {
 	Rates
 	InFlight int `json:"in_flight"`
 	Stuck    int `json:"stuck,omitempty"`
+	// Alone says why its requests share nothing, and Observed what observe mode has found out.
+	Alone    []console.Alone   `json:"alone,omitempty"`
+	Observed *console.Observed `json:"observed,omitempty"`
 }
 
 // A Server is a server of an upstream.
@@ -225,7 +229,7 @@ func (m *Model) Overview() Overview {
 		}
 		o.Routes = append(o.Routes, Route{
 			Name: u.Name, Kind: u.Kind, Upstream: u.Upstream, Rates: rates(m.units[u.Name], of, u.Responses != nil),
-			InFlight: u.Running, Stuck: u.Stuck,
+			InFlight: u.Running, Stuck: u.Stuck, Alone: u.Alone, Observed: u.Observed,
 		})
 	}
 	slices.SortStableFunc(o.Routes, func(a, b Route) int {
@@ -290,7 +294,7 @@ func rates(all []console.Point, of string, counted bool) Rates {
 	r := Rates{
 		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"), TooLarge: m("too_large"), RefusedBy: map[string]float64{},
 		CostSpent: m("cost_spent"), CostAvoided: m("cost_avoided"), CostRefused: m("cost_refused"),
-		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()),
+		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()), WouldSave: number(math.NaN()),
 	}
 	for _, by := range refusals {
 		n := m(by.column)
@@ -310,6 +314,7 @@ func rates(all []console.Point, of string, counted bool) Rates {
 	}
 	if sum += saved; sum > 0 {
 		r.Saved = number(min(saved/sum, 1))
+		r.WouldSave = number(min(m("observed")/sum, 1))
 	}
 	if !counted {
 		return r

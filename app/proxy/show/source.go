@@ -60,6 +60,8 @@ type Source struct {
 	limits atomic.Pointer[map[string]string]
 	// budgets has the client budgets of routes, and is an atomic for the same reason.
 	budgets atomic.Pointer[map[string]gateway.ClientBudget]
+	// observes has the routes in observe mode, likewise.
+	observes atomic.Pointer[map[string]bool]
 }
 
 // New returns a Source. Until Configure is called, it does not know the limits of its
@@ -75,23 +77,27 @@ func New(o Options) *Source {
 	s.entries.count = func() inspect.Entries { return o.Gateway.Cache().CountEntries() }
 	s.limits.Store(&map[string]string{})
 	s.budgets.Store(&map[string]gateway.ClientBudget{})
+	s.observes.Store(&map[string]bool{})
 	return s
 }
 
 // Configure sets the gateway's current configuration.
 func (s *Source) Configure(c gateway.Config) {
 	limits, budgets := map[string]string{}, map[string]gateway.ClientBudget{}
+	observes := map[string]bool{}
 	for _, r := range c.Routes {
 		if r.Upstream == "" && len(c.Upstreams) > 0 {
 			r.Upstream = c.Upstreams[0].Name
 		}
 		limits[r.Name] = r.Upstream
+		observes[r.Name] = r.Observe
 		if r.ClientBudget != nil {
 			budgets[r.Name] = *r.ClientBudget
 		}
 	}
 	s.limits.Store(&limits)
 	s.budgets.Store(&budgets)
+	s.observes.Store(&observes)
 }
 
 // Snapshot implements [console.Source].
@@ -185,7 +191,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Refused:      refused(st.RefusedBy),
 		Cost:         cost(st.Cost),
 		Missed:       st.Missed,
-		Apart:        apart(st, all.Alone[name]),
+		Alone:        alone(st, all.Alone[name]),
 		MissedErrors: st.MissedErrors,
 		Unanswered:   st.Unanswered,
 		Left:         st.Left,
@@ -204,6 +210,9 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	u.Upstream = (*s.limits.Load())[name]
 	if all.Upstreams[u.Upstream].Limit.Limit > 0 {
 		u.Limit = u.Upstream
+	}
+	if (*s.observes.Load())[name] {
+		u.Observed = observed(st, u.Alone)
 	}
 	for _, f := range flights {
 		if f.State == inspect.FlightStuck {

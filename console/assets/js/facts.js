@@ -128,3 +128,43 @@ export class Counts {
     ];
   }
 }
+
+// What observe mode has found out about a route.
+export class Observing {
+  constructor() {
+    this.list = h('dl.facts');
+    this.el = panel('Observe mode', 'what would have happened without it, since the start', this.list);
+    this.el.classList.add('live');
+  }
+
+  draw(u) {
+    const o = u.observed;
+    attr(this.el, 'hidden', !o);
+    if (!o) return;
+    const of = (n) => (u.requests > 0 ? percent(n / u.requests) : '');
+    facts(this.list, [
+      ['Hits', count(o.hits), of(o.hits), 'hits'], ['Joined', count(o.joined), of(o.joined), 'joined'],
+      ['Responses compared', count(o.compared), '', 'compared'], ['of these, differed', count(o.differed), o.differed > 0 ? 'the log has each of them' : '', 'differed'],
+      ['Queued', count(o.queued), of(o.queued), 'queued'], ['Refused, 503', count(o.refused), of(o.refused), 'refused'], ['Refused, 429', count(o.refused_client), of(o.refused_client), 'refused_client'],
+    ]);
+  }
+}
+
+// Why requests of a route share nothing. The server writes the sentences.
+export class Alone {
+  constructor() {
+    this.list = h('ul.reasons');
+    this.el = panel('Why requests share nothing', 'since the start', this.list);
+    this.el.classList.add('live');
+  }
+
+  draw(u) {
+    const all = u.alone || [];
+    attr(this.el, 'hidden', !all.length);
+    each(this.list, all, (a) => a.reason, (a) => h('li', null, h('p', null, h('b', null, a.reason), ': ', h('span')), h('p.next')), (li, a) => {
+      text(li.firstChild.lastChild, a.text);
+      text(li.lastChild, a.next ? 'Next: ' + a.next : '');
+      attr(li.lastChild, 'hidden', !a.next);
+    });
+  }
+}

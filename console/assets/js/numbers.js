@@ -47,7 +47,8 @@ export class Numbers {
 
   drawSaved(r, since) {
     text(this.big, percent(r.saved));
-    text(this.note, inWords(r) + (Number.isFinite(since) ? ` ${percent(since)} since the start.` : ''));
+    const observing = r.wouldSave > 0 ? ` Without observe mode it would be ${percent(r.saved + r.wouldSave)}.` : '';
+    text(this.note, inWords(r) + observing + (Number.isFinite(since) ? ` ${percent(since)} since the start.` : ''));
     const all = [...kinds, ...rest].map((k) => ({ ...k, value: r.kinds[k.name] }));
     bars(this.bar, this.key, all.filter((k) => k.value > r.ended / 5000), r.ended, (k) => percent(share(k.value, r.ended)), (k) => `${k.says}, ${perSecond(k.value)}`);
   }

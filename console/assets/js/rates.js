@@ -111,6 +111,7 @@ export function now(series, n, of) {
   }
   for (const k of kinds) if (!k.asked) r.avoided += r.kinds[k.name];
   r.saved = share(r.avoided, r.ended);
+  r.wouldSave = share(m('observed'), r.ended); // without observe mode
   r.failing = share(r.failed, r.calls);
   r.refusing = share(r.refused, Math.max(r.requests, r.refused));
   r.overRate = share(r.refusedClient, Math.max(r.requests, r.refusedClient));
