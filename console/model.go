@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -42,21 +43,22 @@ func (BaseSource) Abilities() Abilities { return Abilities{} }
 func (BaseSource) embedded() {}
 
 // A Snapshot is the state at one moment. Counts are since the start. A console sends
-// at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits
-// and stores.
+// at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits,
+// budgets and stores.
 type Snapshot struct {
 	At      time.Time `json:"at"`
 	Units   []Unit    `json:"units"`            // by name
 	Limits  []Limit   `json:"limits,omitempty"` // by name
 	Stores  []Store   `json:"stores,omitempty"`
 	Servers []Server  `json:"servers,omitempty"` // of all upstreams
+	Budgets []Budget  `json:"budgets,omitempty"` // of cost
 	Tier    *Tier     `json:"tier,omitempty"`
 	Queues  []Queue   `json:"queues,omitempty"` // of jobs
 	Process Process   `json:"process"`
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
-	// Omitted is the number of limits and stores beyond MaxUnits. A Source leaves it
+	// Omitted is the number of limits, budgets and stores beyond MaxUnits. A Source leaves it
 	// 0.
 	Omitted int `json:"omitted,omitempty"`
 }
@@ -90,12 +92,13 @@ type Unit struct {
 	// own call, MissedErrors is the part of these with a status of 500 or more, Unanswered
 	// got an error from weir, and Left had gone. A Guard has none of them.
 	Missed uint64 `json:"missed"`
-	// Apart is nil unless many requests of a route share nothing because they differ in
-	// fields that may not matter.
-	Apart        *Apart `json:"apart,omitempty"`
-	MissedErrors uint64 `json:"missed_errors"`
-	Unanswered   uint64 `json:"unanswered"`
-	Left         uint64 `json:"left"`
+	// Alone says why requests in Missed share nothing, the most frequent reason first.
+	Alone []Alone `json:"alone,omitempty"`
+	// Observed is nil unless a route is in observe mode.
+	Observed     *Observed `json:"observed,omitempty"`
+	MissedErrors uint64    `json:"missed_errors"`
+	Unanswered   uint64    `json:"unanswered"`
+	Left         uint64    `json:"left"`
 
 	Calls        uint64 `json:"calls"`          // of the source: loads
 	Refreshes    uint64 `json:"refreshes"`      // of Calls: in the background
@@ -121,10 +124,36 @@ type Unit struct {
 	CallTime    inspect.Durations `json:"call_time"`
 }
 
-// Apart says what keeps the requests of a route apart, in sentences.
-type Apart struct {
-	Text string `json:"text"` // how many, and which fields
-	Next string `json:"next"` // the lines of the configuration that change it
+// Alone is a reason why requests share no response, and what changes that, in sentences.
+type Alone struct {
+	Reason string `json:"reason"` // as in weir_http_alone_total
+	Count  uint64 `json:"count"`
+	Text   string `json:"text"`
+	Next   string `json:"next,omitempty"` // the lines of the configuration, or what the service has to do
+	// Advise: it concerns many requests, and can be changed.
+	Advise bool `json:"advise,omitempty"`
+}
+
+// Observed is what observe mode has found out about the requests of a route: what would have
+// happened to them without it.
+type Observed struct {
+	Hits          uint64 `json:"hits"`
+	Joined        uint64 `json:"joined"`
+	Compared      uint64 `json:"compared"`
+	Differed      uint64 `json:"differed"`
+	Queued        uint64 `json:"queued"`
+	Refused       uint64 `json:"refused"`
+	RefusedClient uint64 `json:"refused_client"`
+	Text          string `json:"text"`
+	Next          string `json:"next,omitempty"`
+}
+
+// saved counts the requests that would have needed no call. A nil Observed has none.
+func (o *Observed) saved() uint64 {
+	if o == nil {
+		return 0
+	}
+	return o.Hits + o.Joined
 }
 
 // Avoided are requests that needed no call of the source, by kind: each request
@@ -140,11 +169,33 @@ type Avoided struct {
 	Fleet     uint64 `json:"fleet"`     // served by another instance's call
 }
 
-// Refused are refused requests and loads, by kind.
+// Refused are refused requests and loads, by what refused them. Each counts in one of them.
 type Refused struct {
-	Limit  uint64 `json:"limit"`
-	Client uint64 `json:"client"` // a client exceeded its rate
-	Stuck  uint64 `json:"stuck"`
+	Limit        uint64 `json:"limit"`
+	Budget       uint64 `json:"budget"`        // of an upstream or a route
+	Paused       uint64 `json:"paused"`        // the source has stated a limit or a pause
+	Unreachable  uint64 `json:"unreachable"`   // a limit of the fleet could not be reached
+	Client       uint64 `json:"client"`        // the client exceeded its rate
+	ClientBudget uint64 `json:"client_budget"` // the client exceeded its budget
+	TooLarge     uint64 `json:"too_large"`     // it costs more than a limit or budget allows
+	Stuck        uint64 `json:"stuck"`
+}
+
+// ours are those that got 503 or Unavailable.
+func (r Refused) ours() uint64 { return r.Limit + r.Budget + r.Paused + r.Unreachable + r.Stuck }
+
+// clients are those that got 429 or ResourceExhausted.
+func (r Refused) clients() uint64 { return r.Client + r.ClientBudget }
+
+func (r *Refused) add(b Refused) {
+	r.Limit += b.Limit
+	r.Budget += b.Budget
+	r.Paused += b.Paused
+	r.Unreachable += b.Unreachable
+	r.Client += b.Client
+	r.ClientBudget += b.ClientBudget
+	r.TooLarge += b.TooLarge
+	r.Stuck += b.Stuck
 }
 
 // Cost counts units of cost, such as tokens: see weirhttp.Cost and weir.Source.
@@ -198,6 +249,45 @@ type Limit struct {
 	Refused    map[string]uint64 `json:"refused,omitempty"` // by reason
 }
 
+// A Budget is the state of a budget of cost.
+type Budget struct {
+	Name      string  `json:"name"` // of the upstream or route
+	Kind      string  `json:"kind"` // "upstream", "route", or "client" for that of each client of a route
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+	Left      float64 `json:"left"` // negative if units are owed; of a client's, 0
+	Queued    int     `json:"queued"`
+	Waited    uint64  `json:"waited"`  // calls
+	Refused   uint64  `json:"refused"` // calls
+	Fleet     bool    `json:"fleet,omitempty"`
+	Outage    bool    `json:"outage,omitempty"`  // the fleet cannot be reached
+	Clients   int     `json:"clients,omitempty"` // that are remembered; of kind client
+	// Spenders are the clients that have used most of their budget, the first first.
+	Spenders []Spender `json:"spenders,omitempty"`
+}
+
+// A Spender is a client with a budget.
+type Spender struct {
+	Name string  `json:"name"` // its address, or a digest of the field that identifies it
+	Used float64 `json:"used"` // units that have not come back yet
+}
+
+func (b Budget) key() string { return b.Kind + " " + b.Name }
+
+// Pace says how fast units come back, in the shortest period for which that is a whole number.
+func (b Budget) Pace() string {
+	const day = 86400
+	for _, per := range []struct {
+		seconds float64
+		name    string
+	}{{1, "second"}, {60, "minute"}, {3600, "hour"}} {
+		if n := b.PerSecond * per.seconds; n >= 1 && math.Abs(n-math.Round(n)) < 1e-6*n {
+			return count(int(math.Round(n))) + " per " + per.name
+		}
+	}
+	return si(b.PerSecond*day) + " per day"
+}
+
 // A Store is a memory that several units share.
 type Store struct {
 	Name    string `json:"name"`
@@ -218,6 +308,11 @@ type Server struct {
 	InFlight int    `json:"in_flight"`
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
+	// Left is when it last got no calls any more, Reason why, and Returned when it got calls again;
+	// zero if it has not.
+	Left     time.Time `json:"left,omitzero"`
+	Returned time.Time `json:"returned,omitzero"`
+	Reason   string    `json:"reason,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.
@@ -329,6 +424,8 @@ type Hello struct {
 	Total    Series            `json:"total"`  // of all units together
 	Units    map[string]Series `json:"units"`  // by name
 	Limits   map[string]Series `json:"limits"` // by name
+	// Incidents are what needs attention now, the worst first.
+	Incidents []Incident `json:"incidents"`
 }
 
 // Features says which pages there are.
@@ -351,6 +448,8 @@ type Tick struct {
 	Total    Point            `json:"total"`
 	Units    map[string]Point `json:"units"`
 	Limits   map[string]Point `json:"limits"`
+	// Incidents are what needs attention now, the worst first.
+	Incidents []Incident `json:"incidents"`
 }
 
 // A Point is one second of a unit or a limit, by the column names of Series; "t" is
@@ -363,6 +462,10 @@ type Point map[string]float64
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
 //	calls refreshes failed refused refused_client stale_on_error     each per second
+//	refused_budget refused_paused refused_unreachable                of refused, each per second
+//	refused_client_budget                                            of refused_client, per second
+//	too_large                                                        per second
+//	observed                                                         hits and joins of observe mode, per second
 //	missed missed_errors unanswered gone                             each per second; of a Guard: from the others
 //	cost_spent cost_avoided cost_refused                             units per second
 //	http_1xx http_2xx http_3xx http_4xx http_5xx http_broken http_left     each per second

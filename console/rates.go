@@ -26,7 +26,8 @@ func counts(u *Unit) [firstQuantile]uint64 {
 	}
 	return [...]uint64{
 		u.Requests, a.Hits, a.Stale, a.Negative, a.Failures, a.Joined, a.Validated, a.Fleet,
-		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Stuck, u.Refused.Client, u.StaleOnError,
+		u.Calls, u.Refreshes, u.Failed, u.Refused.ours(), u.Refused.clients(), u.StaleOnError,
+		u.Refused.Budget, u.Refused.Paused, u.Refused.Unreachable, u.Refused.ClientBudget, u.Refused.TooLarge, u.Observed.saved(),
 		u.Missed, u.MissedErrors, u.Unanswered, u.Left,
 		cost.Spent, cost.Avoided(), cost.Refused,
 		to.Switched, to.Success, to.Redirect, to.ClientError, to.ServerError, to.Broken, to.Left,
@@ -47,7 +48,7 @@ func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known 
 	}
 	was, is := counts(old), counts(now)
 	for i := range is {
-		r[i] = perSecond(is[i]-was[i], between)
+		r[i] = eachSecond(is[i]-was[i], between)
 	}
 	took = timings{
 		request: now.RequestTime.Since(old.RequestTime),
@@ -153,9 +154,9 @@ func (s *sum) total() row {
 	return s.row
 }
 
-// perSecond returns n divided by a time, per second, rounded to a thousandth: more
+// eachSecond returns n divided by a time, per second, rounded to a thousandth: more
 // digits would be clock noise.
-func perSecond(n uint64, in time.Duration) float64 {
+func eachSecond(n uint64, in time.Duration) float64 {
 	return math.Round(float64(n)/in.Seconds()*1000) / 1000
 }
 

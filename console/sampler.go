@@ -22,15 +22,17 @@ type sampler struct {
 	most     int // points of a series
 	logger   *slog.Logger
 
-	mu     sync.Mutex
-	seq    uint64           // guarded by mu; of the last sample
-	now    Snapshot         // guarded by mu; its contents are never changed
-	times  []float64        // guarded by mu; of the last samples, up to most
-	total  ring             // guarded by mu
-	units  map[string]*ring // guarded by mu; of the units in now
-	limits map[string]*ring // guarded by mu
-	subs   map[*sub]bool    // guarded by mu
-	closed bool             // guarded by mu
+	mu      sync.Mutex
+	seq     uint64           // guarded by mu; of the last sample
+	now     Snapshot         // guarded by mu; its contents are never changed
+	times   []float64        // guarded by mu; of the last samples, up to most
+	total   ring             // guarded by mu
+	units   map[string]*ring // guarded by mu; of the units in now
+	limits  map[string]*ring // guarded by mu
+	budgets map[string]*ring // guarded by mu
+	found   []Incident       // guarded by mu; in now; its contents are never changed
+	subs    map[*sub]bool    // guarded by mu
+	closed  bool             // guarded by mu
 
 	// Only the sampling goroutine uses these.
 	last    time.Time // when the last sample was taken, with the monotonic clock
@@ -100,12 +102,13 @@ func within(s Snapshot) Snapshot {
 	if s.At.IsZero() {
 		s.At = time.Now()
 	}
-	s.Omitted = max(0, len(s.Limits)-MaxUnits) + max(0, len(s.Stores)-MaxUnits)
+	s.Omitted = max(0, len(s.Limits)-MaxUnits) + max(0, len(s.Stores)-MaxUnits) + max(0, len(s.Budgets)-MaxUnits)
 	if len(s.Units) > MaxUnits {
 		rest := together(s.Units[MaxUnits-1:])
 		s.Units = append(slices.Clone(s.Units[:MaxUnits-1]), rest)
 	}
 	s.Limits = slices.Clone(s.Limits[:min(len(s.Limits), MaxUnits)])
+	s.Budgets = slices.Clip(s.Budgets[:min(len(s.Budgets), MaxUnits)])
 	s.Stores = slices.Clip(s.Stores[:min(len(s.Stores), MaxUnits)])
 	for i, l := range s.Limits {
 		s.Limits[i] = finite(l)
@@ -168,11 +171,33 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 		kept[l.Name] = s.keep(s.limits[l.Name], r)
 	}
 	s.limits = kept
+	s.keepBudgetsLocked(now.Budgets, between)
 	r := all.total()
 	t.Total = r.point(unitColumns[:], at)
 	s.total.add(r, s.most)
 	s.now = now
+	v := view{now: &s.now, interval: s.interval, times: s.times, total: &s.total, units: s.units, limits: s.limits, budgets: s.budgets}
+	s.found = v.incidents()
+	t.Incidents = s.found
 	return t
+}
+
+// keepBudgetsLocked adds a row to the series of each budget. s.mu must be held.
+func (s *sampler) keepBudgetsLocked(all []Budget, between time.Duration) {
+	kept := make(map[string]*ring, len(all))
+	for i := range all {
+		b, refused := &all[i], math.NaN()
+		if kept[b.key()] != nil {
+			continue
+		}
+		for k := range s.now.Budgets {
+			if old := &s.now.Budgets[k]; old.key() == b.key() && old.Refused <= b.Refused && between > 0 {
+				refused = eachSecond(b.Refused-old.Refused, between)
+			}
+		}
+		kept[b.key()] = s.keep(s.budgets[b.key()], row{b.Left, float64(b.Queued), refused})
+	}
+	s.budgets = kept
 }
 
 // setBackLocked keeps times from running backwards when the clock is set back: it
@@ -225,6 +250,9 @@ func (s *sampler) latest() Snapshot {
 // historyLocked copies all series into h. s.mu must be held.
 func (s *sampler) historyLocked(h *Hello) {
 	h.Snapshot = s.now
+	if h.Incidents = s.found; h.Incidents == nil {
+		h.Incidents = []Incident{}
+	}
 	h.Units = make(map[string]Series, len(s.units))
 	h.Limits = make(map[string]Series, len(s.limits))
 	for name, g := range s.units {

@@ -33,10 +33,11 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 			return console.Unit{
 				Name: "rows", Requests: 100 * n, Calls: 10 * n, Refreshes: 3 * n, Failed: 2 * n, StaleOnError: n,
 				Avoided: console.Avoided{Hits: 70 * n, Stale: 5 * n, Negative: 4 * n, Failures: 3 * n, Joined: 8 * n, Validated: 6 * n, Fleet: 7 * n},
-				Refused: console.Refused{Limit: n, Client: 2 * n, Stuck: 3 * n},
+				Refused: console.Refused{Limit: n, Client: 2 * n, Stuck: 3 * n, Budget: 4 * n, Paused: 5 * n, Unreachable: 6 * n, ClientBudget: 7 * n, TooLarge: 8 * n},
 				Cost:    &console.Cost{Spent: 50 * n, Hits: 3 * n, Joined: 2 * n, Fleet: n, Refused: 4 * n},
 				Missed:  n, MissedErrors: 2 * n, Unanswered: 3 * n, Left: 4 * n,
 				Responses: &console.Responses{Switched: n, Success: 60 * n, Redirect: 5 * n, ClientError: 4 * n, ServerError: 3 * n, Broken: 2 * n, Left: 6 * n},
+				Observed:  &console.Observed{Hits: 4 * n, Joined: 5 * n},
 				Flights:   4, Running: 3, Waiting: 12, Stuck: 1, Entries: 1000,
 				WaitTime: waits.Durations(), CallTime: calls.Durations(),
 			}
@@ -63,7 +64,8 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 		want := console.Point{
 			"requests": 200, "hits": 140, "stale": 10, "negative": 8, "failures": 6, "joined": 16, "validated": 12, "fleet": 14,
 			"cost_spent": 100, "cost_avoided": 12, "cost_refused": 8,
-			"calls": 20, "refreshes": 6, "failed": 4, "refused": 8, "refused_client": 4, "stale_on_error": 2,
+			"calls": 20, "refreshes": 6, "failed": 4, "refused": 38, "refused_client": 18, "stale_on_error": 2,
+			"refused_budget": 8, "refused_paused": 10, "refused_unreachable": 12, "refused_client_budget": 14, "too_large": 16, "observed": 18,
 			"missed": 2, "missed_errors": 4, "unanswered": 6, "gone": 8,
 			"http_1xx": 2, "http_2xx": 120, "http_3xx": 10, "http_4xx": 8, "http_5xx": 6, "http_broken": 4, "http_left": 12,
 			"request_p50": nan, "request_p99": nan, "wait_p50": 1, "wait_p99": 1, "call_p50": 0.01, "call_p99": 0.01,
@@ -74,6 +76,12 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 		checkPoint(t, "total", tick.Total, want)
 		if len(tick.Total) != len(want) || len(h.Total) != len(want) {
 			t.Errorf("%d names in a point and %d in a series; want %d", len(tick.Total), len(h.Total), len(want))
+		}
+		badge := func(b string) func(console.Incident) bool {
+			return func(i console.Incident) bool { return i.Badge == b && slices.Equal(i.Units, []string{"rows"}) }
+		}
+		if !slices.ContainsFunc(h.Incidents, badge("stuck")) || !slices.ContainsFunc(tick.Incidents, badge("stuck")) || !slices.ContainsFunc(tick.Incidents, badge("over budget")) {
+			t.Errorf("incidents %+v, then %+v; want the stuck call, then what is refused too", h.Incidents, tick.Incidents)
 		}
 		checkPoint(t, "db", tick.Limits["db"], console.Point{"limit": 18, "in_use": 0, "queued": 0, "latency": 0.04, "baseline": 0.01, "held": 0})
 		checkPoint(t, "db at first", console.Point{"baseline": h.Limits["db"]["baseline"][0], "held": h.Limits["db"]["held"][0]}, console.Point{"baseline": nan, "held": 1})

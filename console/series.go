@@ -15,19 +15,30 @@ var (
 	unitColumns = [...]string{
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
 		"calls", "refreshes", "failed", "refused", "refused_client", "stale_on_error",
+		"refused_budget", "refused_paused", "refused_unreachable", "refused_client_budget", "too_large", "observed",
 		"missed", "missed_errors", "unanswered", "gone",
 		"cost_spent", "cost_avoided", "cost_refused",
 		"http_1xx", "http_2xx", "http_3xx", "http_4xx", "http_5xx", "http_broken", "http_left",
 		"request_p50", "request_p99", "wait_p50", "wait_p99", "call_p50", "call_p99",
 		"flights", "running", "waiting", "stuck", "entries",
 	}
-	limitColumns = [...]string{"limit", "in_use", "queued", "latency", "baseline", "held"}
+	limitColumns  = [...]string{"limit", "in_use", "queued", "latency", "baseline", "held"}
+	budgetColumns = [...]string{"left", "queued", "refused"} // not sent: only incidents need them
 )
+
+// unitIndex has the index of each of unitColumns.
+var unitIndex = func() map[string]int {
+	m := make(map[string]int, len(unitColumns))
+	for i, name := range unitColumns {
+		m[name] = i
+	}
+	return m
+}()
 
 // Indexes in unitColumns where the kinds of columns start.
 const (
-	firstQuantile = 28
-	firstGauge    = 34
+	firstQuantile = 34
+	firstGauge    = 40
 )
 
 // A row is a point, in the order of the columns.
@@ -66,6 +77,35 @@ func (g *ring) add(r row, most int) {
 	if !grow {
 		g.next = (g.next + 1) % most
 	}
+}
+
+// len returns how many rows g has. A nil ring has none.
+func (g *ring) len() int {
+	if g == nil || len(g.columns) == 0 {
+		return 0
+	}
+	return len(g.columns[0])
+}
+
+// at returns the value in column i of the row that is back rows before the newest.
+func (g *ring) at(back, i int) float64 {
+	n := g.len()
+	return float64(g.columns[i][(g.next+n-1-back)%n])
+}
+
+// mean returns the mean of the known values of column i in the newest n rows, 0 if there are none.
+func (g *ring) mean(i, n int) float64 {
+	sum, have := 0.0, 0
+	for back := range min(n, g.len()) {
+		if v := g.at(back, i); !math.IsNaN(v) {
+			sum += v
+			have++
+		}
+	}
+	if have == 0 {
+		return 0
+	}
+	return sum / float64(have)
 }
 
 // series returns all rows, oldest first. times are the times of all samples, at least

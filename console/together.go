@@ -33,9 +33,7 @@ func together(units []Unit) Unit {
 func (u *Unit) add(v *Unit) {
 	u.Requests += v.Requests
 	u.Avoided.add(v.Avoided)
-	u.Refused.Limit += v.Refused.Limit
-	u.Refused.Client += v.Refused.Client
-	u.Refused.Stuck += v.Refused.Stuck
+	u.Refused.add(v.Refused)
 	for _, n := range [...]struct {
 		to *uint64
 		v  uint64

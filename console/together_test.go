@@ -26,7 +26,7 @@ func TestC11_UnitsBeyondTheBoundAreOne(t *testing.T) {
 				u := console.Unit{
 					Name: fmt.Sprintf("unit %03d", i), Kind: "method", Requests: by, Missed: by, MissedErrors: by, Unanswered: by, Left: by,
 					Avoided: console.Avoided{Hits: by, Stale: by, Negative: by, Failures: by, Joined: by, Validated: by, Fleet: by},
-					Refused: console.Refused{Limit: by, Client: by, Stuck: by}, Cost: &console.Cost{Spent: by, Hits: by, Joined: by, Fleet: by, Refused: by},
+					Refused: console.Refused{Limit: by, Budget: by, Paused: by, Unreachable: by, Client: by, ClientBudget: by, TooLarge: by, Stuck: by}, Cost: &console.Cost{Spent: by, Hits: by, Joined: by, Fleet: by, Refused: by},
 					Responses: &console.Responses{Switched: by, Success: by, Redirect: by, ClientError: by, ServerError: by, Broken: by, Left: by},
 					Calls:     by, Refreshes: by, Failed: by, Timeouts: by, Panics: by, Abandoned: by, StaleOnError: by, Evicted: by,
 					Entries: 1, Flights: 1, Running: 1, Refreshing: 1, Waiting: 1, Stuck: 1,

@@ -66,8 +66,8 @@ func TestH34_BudgetsOfClients(t *testing.T) {
 				t.Errorf("got %d for a hit; want 200 without enough units", status)
 			}
 		}
-		if got, all := stats(), s.g.Stats().Routes["llm"]; got.Refused != 2 || got.Clients != 2 || all.Cost.RefusedClient != 176 || all.Cost.Hits != 125 || all.RefusedClient != 2 {
-			t.Errorf("Stats = %+v, %+v, %d; want two clients and two refusals", got, all.Cost, all.RefusedClient)
+		if got, all := stats(), s.g.Stats().Routes["llm"]; got.Refused != 2 || got.Clients != 2 || all.Cost.RefusedClient != 176 || all.Cost.Hits != 125 || all.RefusedBy.ClientBudget != 1 || all.RefusedBy.TooLarge != 1 {
+			t.Errorf("Stats = %+v, %+v, %+v; want two clients, and a refusal of each kind", got, all.Cost, all.RefusedBy)
 		}
 
 		c.Routes[1].ClientBudget.Units = 200

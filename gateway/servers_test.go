@@ -58,6 +58,9 @@ func TestH16_AServerIsKilledAndRestarted(t *testing.T) {
 			t.Errorf("answer of %q while a is down; want b", got)
 		}
 	}
+	if a := s.g.Stats().Upstreams["main"].Servers[0]; a.Left.IsZero() || !a.Returned.IsZero() || !strings.Contains(a.Reason, "2 calls in a row failed") || !strings.Contains(a.Reason, "connection refused") {
+		t.Errorf("Stats = %+v; want when it left, and why", a)
+	}
 	if st := s.g.Stats().Upstreams["main"]; !st.Servers[0].Ejected || st.Retries != 0 {
 		t.Errorf("Stats = %+v; want a left alone, and no retries: nothing had left", st)
 	}
@@ -66,8 +69,8 @@ func TestH16_AServerIsKilledAndRestarted(t *testing.T) {
 	for i := 0; a.calls.Load() < before+20; i++ {
 		ask(i)
 	}
-	if s.g.Stats().Upstreams["main"].Servers[0].Ejected {
-		t.Error("a is left alone though it answers")
+	if a := s.g.Stats().Upstreams["main"].Servers[0]; a.Ejected || a.Returned.Before(a.Left) || a.Reason == "" {
+		t.Errorf("Stats = %+v; want it to be back, with the time and the reason", a)
 	}
 	mu.Lock()
 	defer mu.Unlock()

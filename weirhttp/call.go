@@ -443,14 +443,14 @@ func (c *call) fail(err error) {
 // refused counts c, which a limit has rejected.
 func (c *call) refused(err error, client bool) {
 	n := &c.h.count
-	requests, cost, event := &n.refused, &n.costRefused, Event{Kind: EventRefused, Request: c.r, Err: err}
+	cost, event := &n.costRefused, Event{Kind: EventRefused, Request: c.r, Err: err}
 	if client {
-		requests, cost, event.Status = &n.refusedClient, &n.costRefusedClient, answerTo(err, true, false).status
+		cost, event.Status = &n.costRefusedClient, answerTo(err, true, false).status
 	}
 	var over *overBudget
 	if errors.As(err, &over) {
 		cost.Add(uint64(over.units)) //nolint:gosec // never negative
 	}
-	c.counts(requests)
+	c.counts(&n.refused[refusalOf(err, client)])
 	c.h.event(event)
 }

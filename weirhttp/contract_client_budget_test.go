@@ -64,7 +64,8 @@ func TestH34_EachClientHasItsOwnBudget(t *testing.T) {
 			s.promptAs("ada", `{"max_tokens":90}`).want(t, 200, "/") // the refusal by the total has cost ada nothing
 			s.wantCalls(3)
 			got := s.handler.Stats()
-			if got.Cost != (weirhttp.CostStats{Spent: 60, Refused: 90, RefusedClient: 191}) || got.RefusedClient != 2 || got.Refused != 1 {
+			if got.Cost != (weirhttp.CostStats{Spent: 60, Refused: 90, RefusedClient: 191}) || got.RefusedClient != 1 || got.Refused != 1 ||
+				got.RefusedBy != (weirhttp.RefusedStats{Budget: 1, ClientBudget: 1, TooLarge: 1}) {
 				t.Errorf("Stats = %+v; want 60 spent, 90 refused, and 191 refused to clients", got)
 			}
 			if got := b.Stats(); got != (weirhttp.ClientBudgetStats{Clients: 2, Refused: 2, Returned: 75 + 60 + 90 + 70}) {

@@ -140,7 +140,7 @@ func TestH34_RefusedWithATrueRetryAfter(t *testing.T) {
 				t.Errorf("got %d %q, Retry-After %q; want 413 for good", r.status, r.body, r.header.Get("Retry-After"))
 			}
 			s.wantCalls(2)
-			if got := s.handler.Stats(); got.Cost != (weirhttp.CostStats{Spent: 103, Refused: 131}) || got.Refused != 2 {
+			if got := s.handler.Stats(); got.Cost != (weirhttp.CostStats{Spent: 103, Refused: 131}) || got.RefusedBy != (weirhttp.RefusedStats{Budget: 1, TooLarge: 1}) {
 				t.Errorf("Stats = %+v; want 103 spent and 131 refused", got)
 			}
 		})

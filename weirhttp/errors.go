@@ -203,6 +203,45 @@ func answerTo(err error, client, gateway bool) answer {
 	return a
 }
 
+// A refusal is what has rejected a request.
+type refusal uint8
+
+// The refusals, in the order of RefusedStats.
+const (
+	refusedLimit refusal = iota
+	refusedBudget
+	refusedPaused
+	refusedUnreachable
+	refusedClient
+	refusedClientBudget
+	refusedTooLarge
+	refusals
+)
+
+var refusalNames = [refusals]string{"limit", "budget", "paused", "unreachable", "client", "client_budget", "too_large"}
+
+// refusalOf returns what err, a refusal, comes from. Its rows have the order of answerTo, so that
+// each refusal has one status.
+func refusalOf(err error, client bool) refusal {
+	var refused *limit.Error
+	var over *overBudget
+	switch budget := errors.As(err, &over); {
+	case errors.As(err, &refused) && refused.Reason == limit.TooMany:
+		return refusedTooLarge
+	case errors.Is(err, fleet.ErrUnavailable):
+		return refusedUnreachable
+	case budget && over.client:
+		return refusedClientBudget
+	case client:
+		return refusedClient
+	case errors.As(err, new(*pausedError)):
+		return refusedPaused
+	case budget:
+		return refusedBudget
+	}
+	return refusedLimit
+}
+
 // originFailed is the end of the table: the failures of the service.
 func originFailed(err error, gateway bool) answer {
 	switch {

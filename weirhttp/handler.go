@@ -288,7 +288,7 @@ func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
 	if err == nil {
 		return true
 	}
-	h.count.refusedClient.Add(1)
+	h.count.refused[refusalOf(err, true)].Add(1)
 	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
 	r, id := h.identify(r)
 	h.identified(w, id, false)

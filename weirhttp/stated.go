@@ -147,7 +147,7 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 		if reason != 0 {
 			l.refused[reason]++
 			l.mu.Unlock()
-			return limit.Permit{}, &limit.Error{Limiter: l.name, Reason: reason, RetryAfter: delay}
+			return limit.Permit{}, &pausedError{&limit.Error{Limiter: l.name, Reason: reason, RetryAfter: delay}}
 		}
 		l.mu.Unlock()
 		t := time.NewTimer(delay)
@@ -159,6 +159,13 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 		}
 	}
 }
+
+// A pausedError is a refusal of StatedLimits. Its type tells it from one of the limiter or the budget
+// that it is combined with.
+type pausedError struct{ refusal *limit.Error }
+
+func (e *pausedError) Error() string { return e.refusal.Error() }
+func (e *pausedError) Unwrap() error { return e.refusal }
 
 // Observe reads what a response with this status and these fields states. Malformed
 // fields are ignored.

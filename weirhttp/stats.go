@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"iter"
 	"sync/atomic"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // Stats counts what a Handler has done since it was created.
 //
 // Each request counts in exactly one of Hits, Stale, Joined, Validated, Missed,
-// RefusedClient, Refused, Unanswered and Left, however often it was tried. It is
+// the fields of RefusedBy, Unanswered and Left, however often it was tried. It is
 // counted before any client has the headers of its response. So these counters add up
 // to Requests, less the requests that are still waiting; [Stats.Ended] is their sum.
 //
@@ -63,9 +64,11 @@ type Stats struct {
 	// separate call.
 	Resumed uint64 `json:"resumed"`
 
-	RefusedClient uint64 `json:"refused_client"` // rejected with 429, by ClientLimiter or ClientBudget
-	Refused       uint64 `json:"refused_limit"`  // rejected with 503
-	Queued        uint64 `json:"queued"`         // calls that waited for admission
+	RefusedClient uint64 `json:"refused_client"` // rejected with 429: the sum of RefusedBy.Client and ClientBudget
+	Refused       uint64 `json:"refused"`        // rejected with 503: the sum of the others in RefusedBy, but for TooLarge
+	// RefusedBy counts the rejected requests by what has rejected them.
+	RefusedBy RefusedStats `json:"refused_by"`
+	Queued    uint64       `json:"queued"` // calls that waited for admission
 	// Waited is the total time that they waited.
 	Waited time.Duration `json:"waited_ns"`
 
@@ -86,6 +89,34 @@ type Stats struct {
 	Flights          int `json:"flights"` // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
 	Observed ObserveStats `json:"observed"`
+}
+
+// RefusedStats counts rejected requests. Each is in exactly one field, which also is the
+// status that its client received, unless Options.ErrorHandler changes that.
+type RefusedStats struct {
+	Limit        uint64 `json:"limit"`         // 503: by Options.Limiter
+	Budget       uint64 `json:"budget"`        // 503: by Options.Budget
+	Paused       uint64 `json:"paused"`        // 503: by StatedLimits, because the origin has stated a limit or a pause
+	Unreachable  uint64 `json:"unreachable"`   // 503: a limit of the fleet could not be reached
+	Client       uint64 `json:"client"`        // 429: by Options.ClientLimiter
+	ClientBudget uint64 `json:"client_budget"` // 429: by Options.ClientBudget
+	TooLarge     uint64 `json:"too_large"`     // 413: the request costs more than a limit or budget allows at all
+}
+
+// All yields the name of each field, as in JSON, with its count.
+func (s RefusedStats) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for i, n := range [refusals]uint64{s.Limit, s.Budget, s.Paused, s.Unreachable, s.Client, s.ClientBudget, s.TooLarge} {
+			if !yield(refusalNames[i], n) {
+				return
+			}
+		}
+	}
+}
+
+// Total returns the sum of all fields.
+func (s RefusedStats) Total() uint64 {
+	return s.Limit + s.Budget + s.Paused + s.Unreachable + s.Client + s.ClientBudget + s.TooLarge
 }
 
 // ReadStats counts the reads with a body (H32). Each is also in Requests.
@@ -120,6 +151,14 @@ type ObserveStats struct {
 	Queued        uint64 `json:"queued"`         // calls that would have waited at Limiter
 	Refused       uint64 `json:"refused"`        // would have been rejected by Limiter
 	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter
+}
+
+// All yields the count of each field, by its name in metrics.
+func (s ObserveStats) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		_ = yield("hit", s.Hits) && yield("joined", s.Joined) && yield("compared", s.Compared) && yield("differed", s.Differed) &&
+			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient)
+	}
 }
 
 // CacheStats are the statistics of a Cache.
@@ -186,8 +225,8 @@ func (c *fleetClient) stats() *FleetStats {
 type counters struct {
 	requests, hits, stale, shed, joined, validated         atomic.Uint64
 	calls, refreshes, failed, broken, abandoned            atomic.Uint64
-	released, left, lagged, refusedClient, refused, queued atomic.Uint64
-	resumed                                                atomic.Uint64
+	released, left, lagged, queued, resumed                atomic.Uint64
+	refused                                                [refusals]atomic.Uint64
 	fleetStale, serverErrors, staleOnError, observerPanics atomic.Uint64
 	missed, missedErrors, unanswered, leftMidway           atomic.Uint64
 	readAhead, noMemory                                    atomic.Uint64
@@ -206,7 +245,7 @@ type counters struct {
 // Ended returns how many requests have ended: all Requests except those that are
 // still waiting.
 func (s Stats) Ended() uint64 {
-	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.RefusedClient + s.Refused + s.Unanswered + s.Left
+	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.RefusedBy.Total() + s.Unanswered + s.Left
 }
 
 // Stats returns a snapshot.
@@ -221,10 +260,17 @@ func (h *Handler) Stats() Stats {
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(), ObserverPanics: c.observerPanics.Load(),
 		Missed: c.missed.Load(), MissedErrors: c.missedErrors.Load(), Unanswered: c.unanswered.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(), Resumed: c.resumed.Load(),
-		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
+		Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()), AbandonedRunning: int(c.leftRunning.Load()),
 	}
+	s.RefusedBy = RefusedStats{
+		Limit: c.refused[refusedLimit].Load(), Budget: c.refused[refusedBudget].Load(), Paused: c.refused[refusedPaused].Load(),
+		Unreachable: c.refused[refusedUnreachable].Load(), Client: c.refused[refusedClient].Load(),
+		ClientBudget: c.refused[refusedClientBudget].Load(), TooLarge: c.refused[refusedTooLarge].Load(),
+	}
+	s.RefusedClient = s.RefusedBy.Client + s.RefusedBy.ClientBudget
+	s.Refused = s.RefusedBy.Total() - s.RefusedClient - s.RefusedBy.TooLarge
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load(), Price: h.o.Cost.Price, Currency: h.o.Cost.Currency}
 	s.Slow = SlowStats{

@@ -47,7 +47,7 @@ func TestStatsOfEachKind(t *testing.T) {
 		{name: "passed on", method: "POST", origin: slowly, want: weirhttp.Stats{Missed: 1, Calls: 1}},
 		{name: "observed", o: observed, origin: slowly, want: weirhttp.Stats{Missed: 1, Calls: 1}},
 		{name: "only if cached", fields: []string{"Cache-Control", "only-if-cached"}, origin: slowly, want: weirhttp.Stats{Unanswered: 1}},
-		{name: "refused", o: weirhttp.Options{Limiter: &gate{shut: true}}, origin: slowly, want: weirhttp.Stats{Refused: 1}},
+		{name: "refused", o: weirhttp.Options{Limiter: &gate{shut: true}}, origin: slowly, want: weirhttp.Stats{Refused: 1, RefusedBy: weirhttp.RefusedStats{Limit: 1}}},
 		{name: "no answer", origin: panics, want: weirhttp.Stats{Unanswered: 1, Calls: 1, Failed: 1}},
 		{name: "no answer, of its own", fields: own, origin: panics, want: weirhttp.Stats{Unanswered: 1, Calls: 1, Failed: 1}},
 		{name: "no answer, passed on", method: "POST", origin: panics, want: weirhttp.Stats{Unanswered: 1, Calls: 1, Failed: 1}},
@@ -177,7 +177,7 @@ func TestStatsOfATransportsUpgrades(t *testing.T) {
 		want    weirhttp.Stats
 	}{
 		{"open", t.Context(), nil, nil, weirhttp.Stats{Requests: 1, Missed: 1, Calls: 1, InFlight: 1, Streams: 1}},
-		{"refused", t.Context(), &gate{shut: true}, nil, weirhttp.Stats{Requests: 1, Refused: 1}},
+		{"refused", t.Context(), &gate{shut: true}, nil, weirhttp.Stats{Requests: 1, Refused: 1, RefusedBy: weirhttp.RefusedStats{Limit: 1}}},
 		{"failed", t.Context(), nil, errors.New("no"), weirhttp.Stats{Requests: 1, Unanswered: 1, Calls: 1, Failed: 1}},
 		{"left", gone, nil, context.Canceled, weirhttp.Stats{Requests: 1, Left: 1}},
 	} {

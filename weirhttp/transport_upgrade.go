@@ -68,7 +68,7 @@ func (c *call) unreturned(err error) {
 	case c.r.Context().Err() != nil:
 		c.counts(&c.h.count.left)
 	case errors.Is(err, limit.ErrLimited):
-		c.counts(&c.h.count.refused)
+		c.counts(&c.h.count.refused[refusalOf(err, false)])
 		c.h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
 	default:
 		c.became(OutcomeFailed)

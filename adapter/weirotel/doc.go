@@ -72,7 +72,7 @@ weir.slow_clients_cut by weir.reason, weir.reads and weir.read_ahead by weir.kin
 
 Of gRPC methods, added with AddInterceptor, by weir.interceptor and weir.method:
 weir.grpc.calls, streams, executed, failed and running, avoided, errors and cost by
-weir.kind, alone and refused by weir.reason.
+weir.kind, observed by weir.kind, alone and refused by weir.reason.
 
 Of limiters, by weir.limit, which is the name of the upstream, of the limiter, of the
 Guard or of the interceptor: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,

@@ -1,6 +1,7 @@
 package weirotel
 
 import (
+	"iter"
 	"math"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -29,6 +30,14 @@ type number interface{ ~int | ~uint64 }
 
 // one returns a single number without a kind.
 func one[N number](n N) []point { return []point{{n: whole(n)}} }
+
+// each returns a number for each kind or reason.
+func each[N number](all iter.Seq2[string, N]) (points []point) {
+	for value, n := range all {
+		points = append(points, of(value, n))
+	}
+	return points
+}
 
 // of returns one of several numbers.
 func of[N number](value string, n N) point { return point{value, whole(n)} }
@@ -63,7 +72,7 @@ var readings = []reading{
 	{
 		name: "weir.refused", unit: "{call}", text: "Loads and requests that were refused.", key: reasonKey,
 		guard: func(s weir.Stats) []point { return []point{of("limit", s.Refusals), of("stuck", s.StuckRefusals)} },
-		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("client", s.RefusedClient)} },
+		route: func(s weirhttp.Stats) []point { return each(s.RefusedBy.All()) },
 	},
 	{
 		name: "weir.failures", unit: "{load}", text: "Loads and calls that failed; not-found is not a failure.", key: kindKey,
@@ -116,12 +125,11 @@ var readings = []reading{
 	ofRoute("weir.missed", "{request}", "Requests that were answered by their own call.", func(s weirhttp.Stats) uint64 { return s.Missed }),
 	{
 		name: "weir.alone", unit: "{request}", text: "Requests among the missed ones that share no response, by reason.", key: reasonKey,
-		alone: func(a weirhttp.AloneStats) (all []point) {
-			for reason, n := range a.All() {
-				all = append(all, of(reason, n))
-			}
-			return all
-		},
+		alone: func(a weirhttp.AloneStats) []point { return each(a.All()) },
+	},
+	{
+		name: "weir.observed", unit: "{request}", text: "Requests of a route in observe mode, by what would have happened to them.", key: kindKey,
+		route: func(s weirhttp.Stats) []point { return each(s.Observed.All()) },
 	},
 	ofRoute("weir.unanswered", "{request}", "Requests that got an error from weir, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
 	ofRoute("weir.left", "{request}", "Clients that disconnected before their response.", func(s weirhttp.Stats) uint64 { return s.Left }),

@@ -37,9 +37,13 @@ func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
 	put(s, httpFailures, st.ServerErrors, name, "server_error")
 	put(s, httpStaleOnError, st.StaleOnError, name)
 	put(s, httpAbandoned, st.Abandoned, name)
-	put(s, httpRefused, st.Refused, name, "limit")
-	put(s, httpRefused, st.RefusedClient, name, "client")
+	for reason, n := range st.RefusedBy.All() {
+		put(s, httpRefused, n, name, reason)
+	}
 	put(s, httpMissed, st.Missed, name)
+	for kind, n := range st.Observed.All() {
+		put(s, httpObserved, n, name, kind)
+	}
 	put(s, httpUnanswered, st.Unanswered, name)
 	put(s, httpLeft, st.Left, name)
 	put(s, httpLeftMidway, st.LeftMidway, name)

@@ -57,7 +57,7 @@ func (p *proxy) instance() fleet.Instance {
 		i.Counts["requests"] += r.Requests
 		i.Counts["calls"] += r.Calls
 		i.Counts["avoided"] += r.Hits + r.Stale + r.Joined
-		i.Counts["refused"] += r.Refused + r.RefusedClient
+		i.Counts["refused"] += r.RefusedBy.Total()
 	}
 	return i
 }

@@ -28,8 +28,11 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// mostWords is how many lines an incident may have on a terminal.
-const mostWords = 3
+const (
+	mostWords = 3  // lines of an incident on a terminal
+	mostNext  = 2  // lines of what to do about it
+	roomy     = 40 // lines of a terminal that shows the next step of each incident, not only of the worst
+)
 
 // A line is a line of text with a colour for all of it, or for parts.
 type line struct {
@@ -41,13 +44,15 @@ type line struct {
 // is cut off silently.
 func (s Style) Lines(o Overview) []string {
 	head := s.head(o)
-	sections := [][]line{s.servers(o), s.routes(o), s.limits(o), s.queues(o)}
+	sections := [][]line{s.servers(o), s.routes(o), s.limits(o), s.budgets(o), s.queues(o)}
 	all := head
 	for i, section := range sections {
 		if len(section) == 0 {
 			continue
 		}
-		all = append(all, line{})
+		if i != budgetsAt || len(sections[budgetsAt-1]) == 0 {
+			all = append(all, line{})
+		}
 		if s.Height > 0 {
 			section = fit(section, s.Height-len(all)-rest(sections[i+1:]))
 		}
@@ -62,6 +67,9 @@ func (s Style) Lines(o Overview) []string {
 	}
 	return out
 }
+
+// budgetsAt is the section of the budgets, which follows that of the limits without a space.
+const budgetsAt = 3
 
 // rest returns how many lines the following sections need at least.
 func rest(sections [][]line) int {
@@ -100,21 +108,15 @@ func (s Style) head(o Overview) []line {
 	}
 	all := []line{{spread(left, right, s.Width), bold}}
 	for i, x := range o.Incidents {
-		if i == 3 && len(o.Incidents) > 4 {
+		if i == 3 && len(o.Incidents) > 4 && s.Height > 0 {
 			all = append(all, line{fmt.Sprintf("      … and %d more", len(o.Incidents)-i), dim})
 			break
 		}
 		sign := map[string]string{"bad": "ACT  ", "warn": "WATCH", "note": "NOTE "}[x.Level]
 		colour := map[string]string{"bad": red, "warn": yellow}[x.Level]
-		text := s.wrap(plain.Line(x.Subject+": "+x.Text), 6)
-		if s.Height > 0 && len(text) > mostWords {
-			text = append(text[:mostWords-1], text[mostWords-1]+" …")
-		}
-		for k, text := range text {
-			if k > 0 {
-				sign = "     "
-			}
-			all = append(all, line{sign + " " + text, colour})
+		all = append(all, s.paragraph(sign+" ", x.Subject+": "+x.Text, mostWords, colour)...)
+		if x.Next != "" && (s.Height == 0 || i == 0 || s.Height >= roomy) {
+			all = append(all, s.paragraph("      Next: ", x.Next, mostNext, dim)...)
 		}
 	}
 	t := o.Total
@@ -143,14 +145,56 @@ func (s Style) head(o Overview) []line {
 		}
 		all = append(all, line{"  " + strings.Join(parts, "   "), ""})
 	}
-	saved := fmt.Sprintf("saved %s of %s/s requests, calls of the source %s/s, failed %s/s, refused %s/s", percent(t.Saved), rate(t.Requests), rate(t.Calls), rate(t.Failed), rate(t.Refused))
+	saved := fmt.Sprintf("saved %s of %s/s requests; upstream calls %s/s, failed %s/s; refused %s/s", percent(t.Saved), rate(t.Requests), rate(t.Calls), rate(t.Failed), rate(t.Refused))
 	for _, text := range s.wrap(saved, 2) {
 		all = append(all, line{text, ""})
+	}
+	if by := refusedLine(t); by != "" {
+		for _, text := range s.wrap(by, 2) {
+			all = append(all, line{text, yellow})
+		}
 	}
 	if o.Cost != nil {
 		all = append(all, line{costLine(o), ""})
 	}
 	return all
+}
+
+// paragraph wraps text behind a sign, and cuts it to that many lines on a terminal.
+func (s Style) paragraph(sign, text string, most int, paint string) []line {
+	text = plain.Line(words(text))
+	lines := s.wrap(text, 6)
+	if extra := utf8.RuneCountInString(sign) - 6; extra > 0 {
+		lines = s.wrap(text, 6+extra)
+	}
+	if s.Height > 0 && len(lines) > most {
+		lines = append(lines[:most-1:most-1], lines[most-1]+" …")
+	}
+	out := make([]line, len(lines))
+	for i, text := range lines {
+		if i > 0 {
+			sign = strings.Repeat(" ", utf8.RuneCountInString(sign))
+		}
+		out[i] = line{sign + text, paint}
+	}
+	return out
+}
+
+// words returns text of the console without its thin spaces.
+func words(text string) string { return strings.ReplaceAll(text, "\u202f", " ") }
+
+// refusedLine says what refuses requests, "" if nothing does.
+func refusedLine(r Rates) string {
+	var parts []string
+	for _, by := range refusals {
+		if v := r.RefusedBy[by.name]; v > 0 {
+			parts = append(parts, rate(v)+"/s "+by.text)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "refused: " + strings.Join(parts, ", ")
 }
 
 // costLine describes the cost of all routes.
@@ -193,7 +237,7 @@ func (s Style) routes(o Overview) []line {
 		if r.Responses != nil {
 			errors = percent(max0(r.Errors))
 		}
-		rows = append(rows, []string{plain.Line(r.Name), rate(r.Requests), errors, percent(r.Saved), rate(r.Calls), rate(r.Failed), rate(r.Refused), seconds(r.P99), figures.Count(int64(r.InFlight))})
+		rows = append(rows, []string{plain.Line(r.Name), rate(r.Requests), errors, r.saved(), rate(r.Calls), rate(r.Failed), rate(r.Refused), seconds(r.P99), figures.Count(int64(r.InFlight))})
 		colour := ""
 		switch {
 		case r.Errors >= 0.05 || r.Calls > 0 && r.Failed >= 0.5*r.Calls || r.Stuck > 0:
@@ -208,6 +252,14 @@ func (s Style) routes(o Overview) []line {
 	return s.table(rows, paint, []bool{false, true, true, true, true, true, true, true, true}, 0)
 }
 
+// saved is the share that is saved, or that would be without observe mode.
+func (r Route) saved() string {
+	if r.Observed == nil {
+		return percent(r.Saved)
+	}
+	return "(" + percent(r.WouldSave) + ")"
+}
+
 func (s Style) limits(o Overview) []line {
 	rows := [][]string{{"limit", "kind", "in use", "queued"}}
 	paint := []string{bold}
@@ -220,6 +272,29 @@ func (s Style) limits(o Overview) []line {
 		paint = append(paint, map[bool]string{true: yellow}[l.Queued > 0])
 	}
 	return s.table(rows, paint, []bool{false, false, true, true}, 0)
+}
+
+func (s Style) budgets(o Overview) []line {
+	used := false
+	rows := [][]string{{"budget", "left", "of", "refill", "queued", "refused", "most used by"}}
+	paint := []string{bold}
+	for _, b := range o.Budgets {
+		left, spender := figures.Count(int64(math.Floor(b.Left))), ""
+		if b.Kind == "client" {
+			left = "-"
+			if len(b.Spenders) > 0 {
+				used, spender = true, fmt.Sprintf("%s (%s)", plain.Line(b.Spenders[0].Name), figures.Count(int64(b.Spenders[0].Used)))
+			}
+		}
+		rows = append(rows, []string{plain.Line(b.Kind + " " + b.Name), left, figures.Count(int64(b.Burst)), words(b.Pace()), figures.Count(int64(b.Queued)), figures.Count(int64(min(b.Refused, math.MaxInt64))), spender}) //nolint:gosec // bounded
+		paint = append(paint, map[bool]string{true: yellow}[b.Kind != "client" && b.Left < 1 || b.Outage])
+	}
+	if !used {
+		for i := range rows {
+			rows[i] = rows[i][:6]
+		}
+	}
+	return s.table(rows, paint, []bool{false, true, true, true, true, true, false}, len(rows[0])-1)
 }
 
 func (s Style) queues(o Overview) []line {

@@ -21,20 +21,14 @@ type Overview struct {
 	Up      float64   `json:"up_s"`
 	State   string    `json:"state"`
 
-	Incidents []Incident `json:"incidents"`
-	Total     Rates      `json:"total"`
-	Cost      *Cost      `json:"cost,omitempty"` // since the start; nil: none was counted
-	Routes    []Route    `json:"routes"`         // by requests, most first
-	Servers   []Server   `json:"servers,omitempty"`
-	Limits    []Limit    `json:"limits,omitempty"`
-	Queues    []Queue    `json:"queues,omitempty"`
-}
-
-// An Incident is what needs attention.
-type Incident struct {
-	Level   string `json:"level"` // "bad", "warn" or "note"
-	Subject string `json:"subject"`
-	Text    string `json:"text"`
+	Incidents []console.Incident `json:"incidents"` // the worst first; the console has found them
+	Total     Rates              `json:"total"`
+	Cost      *Cost              `json:"cost,omitempty"` // since the start; nil: none was counted
+	Routes    []Route            `json:"routes"`         // by requests, most first
+	Servers   []Server           `json:"servers,omitempty"`
+	Limits    []Limit            `json:"limits,omitempty"`
+	Budgets   []console.Budget   `json:"budgets,omitempty"`
+	Queues    []Queue            `json:"queues,omitempty"`
 }
 
 // Rates are per second, as means over the last ten seconds, with the definitions of the
@@ -44,11 +38,14 @@ type Rates struct {
 	Received  float64            `json:"received"`            // the sum of Responses, without those that left
 	Errors    number             `json:"errors_share"`        // 5xx and broken, of Received
 	Requests  float64            `json:"requests"`
-	Saved     number             `json:"saved_share"` // answered without a call of their own
-	Calls     float64            `json:"calls"`       // of the source
-	Failed    float64            `json:"failed"`      // of Calls
-	Refused   float64            `json:"refused"`     // by a limit
-	OverRate  float64            `json:"over_rate"`   // clients over their rate
+	Saved     number             `json:"saved_share"`      // answered without a call of their own
+	WouldSave number             `json:"would_save_share"` // in observe mode, without it
+	Calls     float64            `json:"calls"`            // of the source
+	Failed    float64            `json:"failed"`           // of Calls
+	Refused   float64            `json:"refused"`          // with 503: by limits, budgets and pauses
+	OverRate  float64            `json:"over_rate"`        // with 429: clients over their rate, or their budget
+	TooLarge  float64            `json:"too_large"`        // with 413: for a limit or a budget
+	RefusedBy map[string]float64 `json:"refused_by"`       // of these three, by what refused them
 	Stale     float64            `json:"stale_on_error"`
 
 	CostSpent   float64 `json:"cost_spent"`   // units of cost
@@ -110,6 +107,9 @@ type Route struct {
 	Rates
 	InFlight int `json:"in_flight"`
 	Stuck    int `json:"stuck,omitempty"`
+	// Alone says why its requests share nothing, and Observed what observe mode has found out.
+	Alone    []console.Alone   `json:"alone,omitempty"`
+	Observed *console.Observed `json:"observed,omitempty"`
 }
 
 // A Server is a server of an upstream.
@@ -153,13 +153,14 @@ type Model struct {
 	title    string
 	interval time.Duration
 	now      console.Snapshot
+	found    []console.Incident
 	total    []console.Point
 	units    map[string][]console.Point
 }
 
 // Hello takes the console's first event.
 func (m *Model) Hello(h *console.Hello) {
-	*m = Model{title: h.Title, interval: h.Interval, now: h.Snapshot, units: map[string][]console.Point{}}
+	*m = Model{title: h.Title, interval: h.Interval, now: h.Snapshot, found: h.Incidents, units: map[string][]console.Point{}}
 	m.total = points(h.Total, m.points())
 	for name, s := range h.Units {
 		m.units[name] = points(s, m.points())
@@ -168,7 +169,7 @@ func (m *Model) Hello(h *console.Hello) {
 
 // Tick takes one of the events that follow.
 func (m *Model) Tick(t *console.Tick) {
-	m.now = t.Snapshot
+	m.now, m.found = t.Snapshot, t.Incidents
 	m.total = last(append(m.total, t.Total), m.points())
 	for name := range m.units {
 		if _, there := t.Units[name]; !there {
@@ -209,7 +210,7 @@ func points(s console.Series, n int) []console.Point {
 func (m *Model) Overview() Overview {
 	s := m.now
 	o := Overview{
-		At: s.At, Title: m.title, Version: s.Process.Version, State: s.Process.State, Incidents: []Incident{}, Routes: []Route{},
+		At: s.At, Title: m.title, Version: s.Process.Version, State: s.Process.State, Incidents: m.incidents(), Routes: []Route{}, Budgets: s.Budgets,
 		Up: s.At.Sub(s.Process.Started).Seconds(),
 	}
 	timed, counted := "call", s.Unrouted != nil
@@ -228,7 +229,7 @@ func (m *Model) Overview() Overview {
 		}
 		o.Routes = append(o.Routes, Route{
 			Name: u.Name, Kind: u.Kind, Upstream: u.Upstream, Rates: rates(m.units[u.Name], of, u.Responses != nil),
-			InFlight: u.Running, Stuck: u.Stuck,
+			InFlight: u.Running, Stuck: u.Stuck, Alone: u.Alone, Observed: u.Observed,
 		})
 	}
 	slices.SortStableFunc(o.Routes, func(a, b Route) int {
@@ -253,8 +254,15 @@ func (m *Model) Overview() Overview {
 	for _, q := range s.Queues {
 		o.Queues = append(o.Queues, Queue{q.Name, q.Waiting, q.Running, q.Dead, q.Paused})
 	}
-	o.Incidents = append(o.Incidents, incidents(o, s)...)
 	return o
+}
+
+// incidents returns what the console has found. One that does not send it is of an older version.
+func (m *Model) incidents() []console.Incident {
+	if m.found == nil {
+		return []console.Incident{{Key: "version", Level: "note", Subject: "weir top", Text: "this proxy is of an older version, which does not send its incidents.", Next: "Open its console."}}
+	}
+	return m.found
 }
 
 // classes are the classes of responses, in order.
@@ -262,15 +270,40 @@ var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx", "broken"}
 
 // avoided are the columns of requests that were answered without a call of their own, and
 // ended those of the others.
-var avoided, ended = []string{"hits", "stale", "negative", "failures", "joined", "fleet"}, []string{"validated", "missed", "unanswered", "refused", "refused_client"}
+var avoided, ended = []string{"hits", "stale", "negative", "failures", "joined", "fleet"}, []string{"validated", "missed", "unanswered", "refused", "refused_client", "too_large"}
+
+// refusals are what can refuse requests, as in the console: a column, and the columns of which it is
+// the sum.
+var refusals = []struct {
+	name, column string
+	less         []string
+	text         string
+}{
+	{"limit", "refused", []string{"refused_budget", "refused_paused", "refused_unreachable"}, "by a limit"},
+	{"budget", "refused_budget", nil, "by a budget"},
+	{"paused", "refused_paused", nil, "because the source asked for a pause"},
+	{"unreachable", "refused_unreachable", nil, "because a limit of the fleet is unreachable"},
+	{"client", "refused_client", []string{"refused_client_budget"}, "over the rate of a client"},
+	{"client_budget", "refused_client_budget", nil, "over the budget of a client"},
+	{"too_large", "too_large", nil, "too large for a budget"},
+}
 
 // rates returns the means of points. of is what is timed.
 func rates(all []console.Point, of string, counted bool) Rates {
 	m := func(name string) float64 { return mean(all, name) }
 	r := Rates{
-		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"),
+		Requests: m("requests"), Calls: m("calls"), Failed: m("failed"), Refused: m("refused"), OverRate: m("refused_client"), TooLarge: m("too_large"), RefusedBy: map[string]float64{},
 		CostSpent: m("cost_spent"), CostAvoided: m("cost_avoided"), CostRefused: m("cost_refused"),
-		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()),
+		Stale: m("stale_on_error"), P50: latest(all, of+"_p50"), P99: latest(all, of+"_p99"), Errors: number(math.NaN()), Saved: number(math.NaN()), WouldSave: number(math.NaN()),
+	}
+	for _, by := range refusals {
+		n := m(by.column)
+		for _, part := range by.less {
+			n -= m(part)
+		}
+		if n > 0 {
+			r.RefusedBy[by.name] = n
+		}
 	}
 	saved, sum := 0.0, 0.0
 	for _, name := range avoided {
@@ -281,6 +314,7 @@ func rates(all []console.Point, of string, counted bool) Rates {
 	}
 	if sum += saved; sum > 0 {
 		r.Saved = number(min(saved/sum, 1))
+		r.WouldSave = number(min(m("observed")/sum, 1))
 	}
 	if !counted {
 		return r

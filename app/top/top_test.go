@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,7 @@ func TestC13_TopShowsTheNumbersOfTheConsole(t *testing.T) {
 			Kind   string
 			Series console.Series
 			Want   map[string]*float64
+			By     map[string]float64 `json:"refused_by"`
 		}
 	}
 	text, err := os.ReadFile("../../console/assets_test/testdata/rates.json")
@@ -47,6 +49,9 @@ func TestC13_TopShowsTheNumbersOfTheConsole(t *testing.T) {
 		m.Hello(&console.Hello{Interval: time.Second, Snapshot: console.Snapshot{Units: []console.Unit{unit}}, Total: c.Series, Units: map[string]console.Series{"a": c.Series}})
 		o := m.Overview()
 		for of, r := range map[string]top.Rates{"total": o.Total, "route": o.Routes[0].Rates} {
+			if c.By != nil && !maps.Equal(r.RefusedBy, c.By) {
+				t.Errorf("%s, %s: refused by %v; want %v", c.Name, of, r.RefusedBy, c.By)
+			}
 			for name, got := range map[string]float64{
 				"responses": r.Received, "errors": float64(r.Errors), "requests": r.Requests, "saved": float64(r.Saved), "calls": r.Calls,
 				"failed": r.Failed, "refused": r.Refused, "over_rate": r.OverRate, "stale": r.Stale, "p99": float64(r.P99),
@@ -125,6 +130,13 @@ func outage(routes int) *top.Model {
 	}
 	h.Snapshot.Limits = []console.Limit{{Name: "shop", Kind: "adaptive", Limit: 1, InUse: 1, Queued: 7}}
 	h.Snapshot.Queues = []console.Queue{{Name: "reports", Dead: 3}}
+	if routes < 10 { // there is room
+		h.Snapshot.Budgets = []console.Budget{{Kind: "upstream", Name: "shop", PerSecond: 2, Burst: 1000, Left: -20, Refused: 1234}}
+	}
+	h.Incidents = []console.Incident{
+		{Level: "bad", Subject: "shop", Text: "all calls to the source fail, and 2 of 2 servers are ejected or fail their checks; clients get errors, 90/s, which is 90\u202f% of all responses.", Next: "Check the servers."},
+		{Level: "note", Subject: "Jobs", Text: "3 jobs of reports are dead: out of attempts.", Next: "Retry what can succeed now: weir jobs dead."},
+	}
 	m := new(top.Model)
 	m.Hello(h)
 	return m
@@ -148,7 +160,7 @@ func TestC13_TopFitsTheTerminal(t *testing.T) {
 			t.Errorf("%v: %d incidents that need action; want one:\n%s", size, n, all)
 		}
 		if size == [2]int{80, 24} {
-			for _, want := range []string{"shop: 100 % of calls fail, 2 of 2 servers are ejected", "clients received 100/s, errors 90 %", "… and ", " more", ":8080  ejected", "reports", "7"} {
+			for _, want := range []string{"shop: all calls to the source fail, and 2 of 2 servers are ejected", "which is 90 % of all", "Next: Check the servers.", "clients received 100/s, errors 90 %", "… and ", " more", ":8080  ejected", "reports", "7"} {
 				if !strings.Contains(all, want) {
 					t.Errorf("%v: no %q in\n%s", size, want, all)
 				}
@@ -160,12 +172,35 @@ func TestC13_TopFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// Weir top shows the incidents of the console with the next step, in text the same as on a terminal.
+func TestC13_TopShowsTheNextStep(t *testing.T) {
+	o := outage(2).Overview()
+	for _, style := range []top.Style{{}, {Width: 120}, {Width: 120, Height: 60}} {
+		all := strings.Join(style.Lines(o), "\n")
+		for _, want := range []string{"Next: Check the servers.", "Next: Retry what can succeed now: weir jobs dead.", "upstream shop   -20  1,000  2 per second       0    1,234"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%+v: no %q in\n%s", style, want, all)
+			}
+		}
+	}
+	if all := strings.Join(top.Style{Width: 80, Height: 24}.Lines(o), "\n"); strings.Count(all, "Next: ") != 1 {
+		t.Errorf("80 x 24 has not the next step of the worst incident alone:\n%s", all)
+	}
+	var old top.Model
+	old.Hello(&console.Hello{})
+	if o := old.Overview(); len(o.Incidents) != 1 || o.Incidents[0].Level != "note" {
+		t.Errorf("an older proxy has the incidents %+v; want a note that they are not known", o.Incidents)
+	}
+}
+
 // J28: a paused queue is marked, and an incident says how to resume it.
 func TestJ28_TopShowsAPausedQueue(t *testing.T) {
 	m := new(top.Model)
-	m.Hello(&console.Hello{Snapshot: console.Snapshot{Queues: []console.Queue{{Name: "mail", Waiting: 1200, Paused: true}, {Name: "reports", Waiting: 5}}}})
+	m.Hello(&console.Hello{Snapshot: console.Snapshot{Queues: []console.Queue{{Name: "mail", Waiting: 1200, Paused: true}, {Name: "reports", Waiting: 5}}}, Incidents: []console.Incident{
+		{Level: "warn", Subject: "Jobs", Text: "mail is paused: none of its jobs starts, and 1,200 jobs are waiting.", Next: "“weir jobs resume mail”."},
+	}})
 	all := strings.Join(top.Style{}.Lines(m.Overview()), "\n")
-	for _, want := range []string{"WATCH jobs: mail is paused, 1,200 waiting: weir jobs resume mail", "(paused) mail"} {
+	for _, want := range []string{"WATCH Jobs: mail is paused: none of its jobs starts, and 1,200 jobs are waiting.", "Next: “weir jobs resume mail”", "(paused) mail"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}

@@ -27,7 +27,7 @@ test('what a unit does now', () => {
 const parts = (now) => Object.values(now.kinds).reduce((a, b) => a + b, 0);
 
 test('C11: the parts of the savings add up to all requests, and the saved ones to the headline', () => {
-  const route = r.now({ t: [1], requests: [120], hits: [50], validated: [10], joined: [5], calls: [60], missed: [30], missed_errors: [8], unanswered: [4], refused: [6], refused_client: [7], gone: [8], http_2xx: [87] }, 10);
+  const route = r.now({ t: [1], requests: [120], hits: [50], validated: [10], joined: [5], calls: [60], missed: [30], missed_errors: [8], unanswered: [4], refused: [6], refused_budget: [2], refused_client: [7], refused_client_budget: [3], too_large: [0], gone: [8], http_2xx: [87] }, 10);
   assert.equal(route.kinds.own, 22, 'an answer that failed is no own call');
   assert.equal(route.kinds.errors, 12);
   assert.equal(parts(route), 112, 'all but those whose clients had left');
@@ -93,6 +93,7 @@ test('C11: weir top shows the same numbers', () => {
     const n = r.now(c.series, 10, r.timed([{ kind: c.kind }]));
     assert.deepEqual({ responses: n.responses, errors: known(n.erring), requests: n.requests, saved: known(n.saved), calls: n.calls, failed: n.failed,
       refused: n.refused, over_rate: n.refusedClient, stale: n.staleOnError, p99: known(n.p99) }, c.want, c.name);
+    if (c.refused_by) assert.deepEqual(Object.fromEntries(r.refusals.filter((k) => n.kinds[k.name] > 0).map((k) => [k.key, n.kinds[k.name]])), c.refused_by, c.name);
   }
 });
 

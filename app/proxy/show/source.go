@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -57,6 +58,10 @@ type Source struct {
 	// limits maps routes to their upstreams. An atomic because each Snapshot reads it
 	// and a reload replaces it.
 	limits atomic.Pointer[map[string]string]
+	// budgets has the client budgets of routes, and is an atomic for the same reason.
+	budgets atomic.Pointer[map[string]gateway.ClientBudget]
+	// observes has the routes in observe mode, likewise.
+	observes atomic.Pointer[map[string]bool]
 }
 
 // New returns a Source. Until Configure is called, it does not know the limits of its
@@ -71,19 +76,28 @@ func New(o Options) *Source {
 	}
 	s.entries.count = func() inspect.Entries { return o.Gateway.Cache().CountEntries() }
 	s.limits.Store(&map[string]string{})
+	s.budgets.Store(&map[string]gateway.ClientBudget{})
+	s.observes.Store(&map[string]bool{})
 	return s
 }
 
 // Configure sets the gateway's current configuration.
 func (s *Source) Configure(c gateway.Config) {
-	limits := map[string]string{}
+	limits, budgets := map[string]string{}, map[string]gateway.ClientBudget{}
+	observes := map[string]bool{}
 	for _, r := range c.Routes {
 		if r.Upstream == "" && len(c.Upstreams) > 0 {
 			r.Upstream = c.Upstreams[0].Name
 		}
 		limits[r.Name] = r.Upstream
+		observes[r.Name] = r.Observe
+		if r.ClientBudget != nil {
+			budgets[r.Name] = *r.ClientBudget
+		}
 	}
 	s.limits.Store(&limits)
+	s.budgets.Store(&budgets)
+	s.observes.Store(&observes)
 }
 
 // Snapshot implements [console.Source].
@@ -106,15 +120,24 @@ func (s *Source) Snapshot() console.Snapshot {
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Upstreams)) {
 		u := st.Upstreams[name]
+		if u.Budget != nil {
+			out.Budgets = append(out.Budgets, budget("upstream", name, *u.Budget))
+		}
 		if u.Limit.Limit > 0 {
 			out.Limits = append(out.Limits, limitOf(name, u.Limit))
 		}
 		for _, one := range u.Servers {
 			out.Servers = append(out.Servers, console.Server{
 				Upstream: name, URL: one.URL, Healthy: one.Healthy, Ejected: one.Ejected,
-				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures,
+				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures, Left: one.Left, Returned: one.Returned, Reason: one.Reason,
 			})
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Budgets)) {
+		out.Budgets = append(out.Budgets, budget("route", name, st.Budgets[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.ClientBudgets)) {
+		out.Budgets = append(out.Budgets, s.clientBudget(name, st.ClientBudgets[name]))
 	}
 	return out
 }
@@ -165,10 +188,10 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	u := console.Unit{
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
-		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
+		Refused:      refused(st.RefusedBy),
 		Cost:         cost(st.Cost),
 		Missed:       st.Missed,
-		Apart:        apart(st, all.Alone[name]),
+		Alone:        alone(st, all.Alone[name]),
 		MissedErrors: st.MissedErrors,
 		Unanswered:   st.Unanswered,
 		Left:         st.Left,
@@ -187,6 +210,9 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	u.Upstream = (*s.limits.Load())[name]
 	if all.Upstreams[u.Upstream].Limit.Limit > 0 {
 		u.Limit = u.Upstream
+	}
+	if (*s.observes.Load())[name] {
+		u.Observed = observed(st, u.Alone)
 	}
 	for _, f := range flights {
 		if f.State == inspect.FlightStuck {
@@ -209,6 +235,14 @@ func cost(st weirhttp.CostStats) *console.Cost {
 	return &c
 }
 
+// refused returns what has refused the requests of a route.
+func refused(st weirhttp.RefusedStats) console.Refused {
+	return console.Refused{
+		Limit: st.Limit, Budget: st.Budget, Paused: st.Paused, Unreachable: st.Unreachable,
+		Client: st.Client, ClientBudget: st.ClientBudget, TooLarge: st.TooLarge,
+	}
+}
+
 // received returns what clients received, nil if that is not counted.
 func (s *Source) received() map[string]tally.Counts {
 	if s.o.Responses == nil {
@@ -226,6 +260,23 @@ func responses(all map[string]tally.Counts, route string) *console.Responses {
 	return &console.Responses{
 		Switched: n[tally.Switched], Success: n[tally.Success], Redirect: n[tally.Redirect], ClientError: n[tally.ClientError],
 		ServerError: n[tally.ServerError], Broken: n[tally.Broken], Left: n[tally.Left],
+	}
+}
+
+// budget returns a budget that all calls share.
+func budget(kind, name string, st gateway.BudgetStats) console.Budget {
+	return console.Budget{
+		Name: name, Kind: kind, PerSecond: st.PerSecond, Burst: st.Burst, Left: st.Left, Queued: st.Queued,
+		Waited: st.Waited, Refused: st.Refused, Fleet: st.Fleet, Outage: st.Outage,
+	}
+}
+
+// clientBudget returns the budget of each client of a route.
+func (s *Source) clientBudget(route string, st weirhttp.ClientBudgetStats) console.Budget {
+	b := (*s.budgets.Load())[route]
+	return console.Budget{
+		Name: route, Kind: "client", PerSecond: float64(b.Units) / cmp.Or(b.Per, time.Minute).Seconds(), Burst: cmp.Or(b.Burst, b.Units),
+		Refused: st.Refused, Clients: st.Clients, Fleet: st.Fleet, Outage: st.Outage,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/app/proxy/tally"
@@ -55,7 +56,8 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	var server gateway.ServerStats
 	var cache weirhttp.CacheStats
 	var tier weirhttp.FleetStats
-	for _, v := range []any{&route, &up, &server, &cache, &tier} {
+	var all gateway.BudgetStats
+	for _, v := range []any{&route, &up, &server, &cache, &tier, &all} {
 		fill(reflect.ValueOf(v).Elem(), &n)
 	}
 	route.Flights = 0 // the flights themselves do not exist
@@ -63,6 +65,8 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	route.FleetStale = 1 // of those in the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
 	server.URL, server.Healthy = "http://10.0.0.1", true
+	server.Left, server.Returned, server.Reason = time.Unix(1, 0), time.Unix(2, 0), "its calls failed"
+	up.Budget = &all
 	up.Servers = []gateway.ServerStats{server}
 	cache.Fleet = &tier
 	var h inspect.Histogram
@@ -71,6 +75,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	g := &numbered{stats: gateway.Stats{
 		Cache: cache, Routes: map[string]weirhttp.Stats{"b": route, "a": {}}, Durations: map[string]gateway.RouteDurations{"b": took},
 		Upstreams: map[string]gateway.UpstreamStats{"shop": up, "unlimited": {}},
+		Budgets:   map[string]gateway.BudgetStats{"b": all}, ClientBudgets: map[string]weirhttp.ClientBudgetStats{"b": {Clients: 3, Refused: 4, Outage: true}},
 	}}
 	s := show.New(show.Options{
 		Gateway: g,
@@ -82,7 +87,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	})
 	s.Configure(gateway.Config{
 		Upstreams: []gateway.Upstream{{Name: "shop"}, {Name: "unlimited"}},
-		Routes:    []gateway.Route{{Name: "b"}, {Name: "a", Upstream: "unlimited"}},
+		Routes:    []gateway.Route{{Name: "b", ClientBudget: &gateway.ClientBudget{Units: 120, Burst: 600}}, {Name: "a", Upstream: "unlimited"}},
 	})
 	got := s.Snapshot()
 	if len(got.Units) != 2 || got.Units[0].Name != "a" || got.Units[0].Limit != "" {
@@ -93,7 +98,10 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Responses: &console.Responses{Switched: 1, Success: 2, Redirect: 3, ClientError: 4, ServerError: 5, Broken: 6, Left: 7},
 		Missed:    route.Missed, MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
-		Refused: console.Refused{Limit: route.Refused, Client: route.RefusedClient},
+		Refused: console.Refused{
+			Limit: route.RefusedBy.Limit, Budget: route.RefusedBy.Budget, Paused: route.RefusedBy.Paused, Unreachable: route.RefusedBy.Unreachable,
+			Client: route.RefusedBy.Client, ClientBudget: route.RefusedBy.ClientBudget, TooLarge: route.RefusedBy.TooLarge,
+		},
 		Cost: &console.Cost{
 			Spent: route.Cost.Spent, Hits: route.Cost.Hits, Joined: route.Cost.Joined, Refused: route.Cost.Refused + route.Cost.RefusedClient,
 			Price: route.Cost.Price, Currency: "EUR",
@@ -115,8 +123,18 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	}
 	if want := []console.Server{{
 		Upstream: "shop", URL: server.URL, Healthy: true, InFlight: server.InFlight, Calls: server.Calls, Failures: server.Failures,
+		Left: time.Unix(1, 0), Returned: time.Unix(2, 0), Reason: "its calls failed",
 	}}; !reflect.DeepEqual(got.Servers, want) {
 		t.Errorf("servers = %+v; want %+v", got.Servers, want)
+	}
+	budget := func(kind, name string) console.Budget {
+		return console.Budget{Kind: kind, Name: name, PerSecond: all.PerSecond, Burst: all.Burst, Left: all.Left, Queued: all.Queued, Waited: all.Waited, Refused: all.Refused}
+	}
+	if want := []console.Budget{
+		budget("upstream", "shop"), budget("route", "b"),
+		{Kind: "client", Name: "b", PerSecond: 2, Burst: 600, Clients: 3, Refused: 4, Outage: true},
+	}; !reflect.DeepEqual(got.Budgets, want) {
+		t.Errorf("budgets = %+v; want %+v", got.Budgets, want)
 	}
 	if want := []console.Store{{
 		Name: "cache", Entries: cache.Responses, Used: cache.Used, Bytes: cache.Bytes, Evicted: cache.Evicted, TooBig: cache.TooBig, Purged: cache.Purged,

@@ -1,6 +1,6 @@
 // The charts that the overview and the unit pages share.
 import { Chart } from './chart.js';
-import { kinds, rest, columnOf } from './rates.js';
+import { kinds, rest, refusals, columnOf } from './rates.js';
 import { rate, duration, axisDurations, si } from './format.js';
 
 export const received = (classes) => new Chart({
@@ -29,8 +29,7 @@ export const troubles = () => new Chart({
   title: 'Failures and refusals', hint: 'per second', value: rate,
   nothing: 'Nothing was refused, and nothing failed.',
   lines: [
-    { name: 'refused', label: 'Refused', color: '--c-refused', fill: true, says: 'by a limit of weir: 503, or Unavailable' },
-    { name: 'refused_client', label: 'Over their rate', color: '--c-requests', dash: [6, 3], says: 'clients that sent more than their rate allows: 429, or ResourceExhausted' },
+    ...refusals.map((k) => ({ ...k, of: (s) => columnOf(s, k), fill: k.name === 'refused', dash: k.name === 'refused' ? undefined : [6, 3] })),
     { name: 'failed', label: 'Calls failed', color: '--c-failed', dash: [6, 3], says: 'of the source, including timeouts and panics' },
     { name: 'stale_on_error', label: 'Stale on error', color: '--c-stale', dash: [2, 3], width: 2, says: 'stale responses instead of errors or long waits' },
   ],

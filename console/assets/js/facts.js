@@ -1,7 +1,7 @@
 // The facts of a unit next to its charts: its counters, its entries, its limit.
 import { h, panel, text, attr, each } from './dom.js';
 import { bars } from './parts.js';
-import { kinds, share, difference, costSince } from './rates.js';
+import { kinds, refusals, share, difference, costSince } from './rates.js';
 import { count, percent, nanos, si, rate, none, money } from './format.js';
 
 // Names and values. items are [name, value, note, key].
@@ -110,8 +110,7 @@ export class Counts {
       ['of these, panics', count(u.panics), '', 'panics'],
       ['Abandoned', count(u.abandoned), 'no request was waiting', 'abandoned'],
       ['Stale on error', count(u.stale_on_error), '', 'stale_on_error'],
-      ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
-      ['Refused by client', count(u.refused.client), of(u.refused.client, u.requests), 'refused_client'],
+      ...refusals.filter((k) => !k.rare || u.refused[k.key] > 0).map((k) => [k.label, count(u.refused[k.key]), of(u.refused[k.key], u.requests), 'refused_' + k.key]),
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
       ...costs(u),
       ...this.now(u),
@@ -127,5 +126,45 @@ export class Counts {
       ['Stuck now', count(u.stuck), '', 'stuck'],
       ...(u.kind === 'guard' ? [['Entries now', count(u.entries), '', 'entries'], ['Evicted', count(u.evicted), '', 'evicted']] : []),
     ];
+  }
+}
+
+// What observe mode has found out about a route.
+export class Observing {
+  constructor() {
+    this.list = h('dl.facts');
+    this.el = panel('Observe mode', 'what would have happened without it, since the start', this.list);
+    this.el.classList.add('live');
+  }
+
+  draw(u) {
+    const o = u.observed;
+    attr(this.el, 'hidden', !o);
+    if (!o) return;
+    const of = (n) => (u.requests > 0 ? percent(n / u.requests) : '');
+    facts(this.list, [
+      ['Hits', count(o.hits), of(o.hits), 'hits'], ['Joined', count(o.joined), of(o.joined), 'joined'],
+      ['Responses compared', count(o.compared), '', 'compared'], ['of these, differed', count(o.differed), o.differed > 0 ? 'the log has each of them' : '', 'differed'],
+      ['Queued', count(o.queued), of(o.queued), 'queued'], ['Refused, 503', count(o.refused), of(o.refused), 'refused'], ['Refused, 429', count(o.refused_client), of(o.refused_client), 'refused_client'],
+    ]);
+  }
+}
+
+// Why requests of a route share nothing. The server writes the sentences.
+export class Alone {
+  constructor() {
+    this.list = h('ul.reasons');
+    this.el = panel('Why requests share nothing', 'since the start', this.list);
+    this.el.classList.add('live');
+  }
+
+  draw(u) {
+    const all = u.alone || [];
+    attr(this.el, 'hidden', !all.length);
+    each(this.list, all, (a) => a.reason, (a) => h('li', null, h('p', null, h('b', null, a.reason), ': ', h('span')), h('p.next')), (li, a) => {
+      text(li.firstChild.lastChild, a.text);
+      text(li.lastChild, a.next ? 'Next: ' + a.next : '');
+      attr(li.lastChild, 'hidden', !a.next);
+    });
   }
 }

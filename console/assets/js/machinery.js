@@ -3,7 +3,7 @@ import { h, panel, text, attr } from './dom.js';
 import { Table } from './table.js';
 import { badges, meter } from './parts.js';
 import { difference, share } from './rates.js';
-import { si, rate, count, many, percent, bytes, none } from './format.js';
+import { si, rate, count, clock, many, percent, bytes, none } from './format.js';
 
 export class Limits {
   constructor() {
@@ -34,6 +34,43 @@ export class Limits {
   }
 }
 
+// Budgets of cost. A client's is one for each client, so it has no number that is left.
+export class Budgets {
+  constructor() {
+    this.table = new Table({ caption: 'Budgets', key: (r) => r.b.kind + ' ' + r.b.name, columns: [
+      { name: 'name', head: 'Name', make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
+        draw: (td, r) => { text(td.a, r.b.name); text(td.kind, r.b.kind === 'client' ? 'each client' : r.b.kind); } },
+      { name: 'left', head: 'Left', num: true, says: 'units that can be spent; negative if some are owed', cell: (r) => (r.b.kind === 'client' ? none : `${count(r.b.left)} of ${count(r.b.burst)}`), tone: (r) => (r.b.kind !== 'client' && r.b.left < 1 ? 'hurts' : '') },
+      { name: 'meter', head: h('span.unseen', null, 'Share left'), roomy: true, draw: (td, r) => meter(td, r.b.kind === 'client' ? 0 : share(Math.max(0, r.b.left), r.b.burst)) },
+      { name: 'refill', head: 'Refill', num: true, says: 'units that come back', cell: (r) => refill(r.b.per_second) },
+      { name: 'queued', head: 'Queued', num: true, roomy: true, says: 'calls that wait for units', cell: (r) => count(r.b.queued), tone: (r) => (r.b.queued ? 'minds' : 'zero') },
+      { name: 'refused', head: 'Refused/s', num: true, cell: (r) => rate(r.d.refused), tone: (r) => (r.d.refused > 0 ? 'minds' : 'zero') },
+      { name: 'spender', head: 'Most used by', says: 'the client that has used most of its budget', cell: (r) => { const s = (r.b.spenders || [])[0]; return s ? `${s.name}: ${count(s.used)} of ${count(r.b.burst)}` : none; } },
+    ] });
+    this.el = panel('Budgets', 'units of cost', this.table.el);
+  }
+
+  // wanted selects budgets.
+  draw(store, wanted = () => true) {
+    const all = (store.snapshot.budgets || []).filter(wanted);
+    this.el.hidden = !all.length;
+    const { snapshot, seconds } = store.before();
+    this.table.draw(all.map((b) => {
+      const then = (snapshot.budgets || []).find((x) => x.name === b.name && x.kind === b.kind);
+      return { b, d: then ? difference(b, then, seconds) : {} };
+    }));
+  }
+}
+
+// How fast units come back, in the shortest period for which that is a whole number.
+function refill(perSecond) {
+  for (const [seconds, unit] of [[1, 's'], [60, 'min'], [3600, 'h']]) {
+    const n = perSecond * seconds;
+    if (n >= 1 && Math.abs(n - Math.round(n)) < 1e-6 * n) return `${count(n)}/${unit}`;
+  }
+  return `${si(perSecond * 86400)}/d`;
+}
+
 export class Servers {
   constructor() {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
@@ -42,6 +79,7 @@ export class Servers {
       { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
       { name: 'failed', head: 'No response', num: true, says: 'share of its calls that failed without a complete response in time; one with status 500 or more is a response', cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
+      { name: 'out', head: 'Last out', num: true, roomy: true, says: 'when it last got no calls; point at it for the reason', draw: (td, r) => { text(td, lastOut(r.s)); attr(td, 'title', r.s.reason || null); } },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
     ] });
     this.el = panel('Upstream servers', ' ', this.table.el);
@@ -64,6 +102,12 @@ export class Servers {
     const out = rows.filter((r) => r.wrongs.length).length;
     text(this.hint, out ? `${out} of ${many(all.length, 'server')} ${out === 1 ? 'has' : 'have'} trouble` : `${many(all.length, 'server')}, all in use`);
   }
+}
+
+function lastOut(s) {
+  if (!s.left) return none;
+  const at = (t) => clock(Date.parse(t) / 1000);
+  return `${at(s.left)}–${s.returned ? at(s.returned) : ''}`;
 }
 
 function wrongs(s, failing, down) {

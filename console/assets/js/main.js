@@ -15,7 +15,6 @@ import { Purge } from './purge.js';
 import { Nowhere } from './nowhere.js';
 import { Foot } from './foot.js';
 import { parse } from './router.js';
-import { attention } from './attention.js';
 import { shortcuts, help } from './shortcuts.js';
 import { read, write } from './memory.js';
 import { ask, toLogin } from './api.js';
@@ -106,7 +105,7 @@ class App {
   }
 
   draw() {
-    this.found = attention(this.store);
+    this.found = this.store.incidents;
     document.body.classList.toggle('is-outage', this.found.some((f) => f.level === 'bad')); // then nothing is green
     this.bar.draw(this.store.hello, this.at);
     this.page.draw();

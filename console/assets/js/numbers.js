@@ -1,7 +1,7 @@
 // What weir saves, and the calls of the source: the big numbers of all units, or of one.
 import { h, panel, text, attr } from './dom.js';
 import { Tile, bars } from './parts.js';
-import { kinds, rest, avoidedSince, endedSince, costSince, share, difference } from './rates.js';
+import { kinds, rest, refusals, avoidedSince, endedSince, costSince, share, difference } from './rates.js';
 import { percent, rate, duration, count, si, perSecond, money } from './format.js';
 
 export class Numbers {
@@ -16,7 +16,7 @@ export class Numbers {
       requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
       calls: new Tile('Calls of the source', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
-      refused: new Tile('Refused', 'refused', { says: 'by a limit, or because calls are stuck: 503, or Unavailable' }),
+      refused: new Tile('Refused', 'refused', { says: 'by a limit or a budget, or because calls are stuck: 503, or Unavailable' }),
       cost: new Tile('Cost', 'calls', { says: 'units that calls of the source cost, mean of the last 10 seconds; below, since the start' }),
       times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls of the source' }),
     };
@@ -35,7 +35,7 @@ export class Numbers {
     t.calls.draw(rate(r.calls), '/s', r.refreshes > 0 ? rate(r.refreshes) + '/s refreshes' : count(sum((u) => u.calls)) + ' since the start', line('calls'));
     t.failed.draw(rate(r.failed), '/s', r.failed > 0 ? percent(r.failing) + ' of calls' : count(sum((u) => u.failed)) + ' since the start',
       line('failed'), r.failing >= 0.5 ? 'bad' : r.failed > 0 ? 'warn' : null);
-    t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => u.refused.limit + u.refused.stuck)) + ' since the start',
+    t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => ours.reduce((n, k) => n + (u.refused[k] || 0), 0))) + ' since the start',
       line('refused'), r.refusing >= 0.1 ? 'bad' : r.refused > 0 ? 'warn' : null);
     const cost = costSince(units(store.snapshot));
     attr(t.cost.el, 'hidden', !cost);
@@ -47,7 +47,8 @@ export class Numbers {
 
   drawSaved(r, since) {
     text(this.big, percent(r.saved));
-    text(this.note, inWords(r) + (Number.isFinite(since) ? ` ${percent(since)} since the start.` : ''));
+    const observing = r.wouldSave > 0 ? ` Without observe mode it would be ${percent(r.saved + r.wouldSave)}.` : '';
+    text(this.note, inWords(r) + observing + (Number.isFinite(since) ? ` ${percent(since)} since the start.` : ''));
     const all = [...kinds, ...rest].map((k) => ({ ...k, value: r.kinds[k.name] }));
     bars(this.bar, this.key, all.filter((k) => k.value > r.ended / 5000), r.ended, (k) => percent(share(k.value, r.ended)), (k) => `${k.says}, ${perSecond(k.value)}`);
   }
@@ -65,18 +66,19 @@ function costInWords(c) {
 function inWords(r) {
   if (r.calls < 0.01) return r.requests > 0 ? 'No calls of the source now.' : 'No requests now.';
   if (r.saved < 0.03) return 'Each request makes a call now.';
-  const each = si((r.requests - r.refused - r.refusedClient) / r.calls);
+  const each = si((r.requests - r.refused - r.refusedClient - r.tooLarge) / r.calls);
   return each === '1' ? 'About one call per request now.' : `One call per ${each} requests now.`;
 }
 
-const names = { limit: 'by limits', stuck: 'as stuck' };
+const names = { ...Object.fromEntries(refusals.filter((k) => k.status === 503).map((k) => [k.key, k.by])), stuck: 'as stuck' };
+const ours = Object.keys(names);
 
 // The recent refusals by kind.
 function reasons(store, units) {
   const { snapshot, seconds } = store.before();
   const sum = (s) => {
-    const out = { limit: 0, stuck: 0 };
-    for (const u of units(s)) for (const k of Object.keys(out)) out[k] += u.refused[k];
+    const out = Object.fromEntries(ours.map((k) => [k, 0]));
+    for (const u of units(s)) for (const k of ours) out[k] += u.refused[k] || 0;
     return out;
   };
   const d = difference(sum(store.snapshot), sum(snapshot), seconds);

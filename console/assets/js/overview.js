@@ -5,7 +5,7 @@ import { Received } from './received.js';
 import { Numbers } from './numbers.js';
 import { Hurting } from './hurting.js';
 import { Units } from './units.js';
-import { Limits, Servers, Stores } from './machinery.js';
+import { Budgets, Limits, Servers, Stores } from './machinery.js';
 import { received, answered, saved, troubles, times } from './charts.js';
 import { quiet } from './attention.js';
 import { now, pointsOf, timed, counted, classesOf, isRPC } from './rates.js';
@@ -22,11 +22,12 @@ export class Overview {
     this.servers = new Servers();
     this.units = new Units(app);
     this.limits = new Limits();
+    this.budgets = new Budgets();
     this.stores = new Stores();
     this.head = h('div.two.even');
     this.grid = h('div.two.even');
     this.body = h('div.stack', null, this.head, this.numbers.el, this.grid, this.units.el,
-      h('div.two', null, h('div.stack', null, this.limits.el), h('div.stack', null, this.stores.el)));
+      h('div.two', null, h('div.stack', null, this.limits.el, this.budgets.el), h('div.stack', null, this.stores.el)));
     this.el = h('div.stack', null, h('h1.unseen', { id: 'title' }, 'Overview'),
       h('div.stack', null, this.banners.el, this.waiting), this.body);
     this.charts = [];
@@ -46,6 +47,7 @@ export class Overview {
     for (const c of this.charts) c.draw(total, seconds, store.end());
     this.units.draw();
     this.limits.draw(store);
+    this.budgets.draw(store);
     this.servers.draw(store, this.app.found);
     this.stores.draw(store);
   }

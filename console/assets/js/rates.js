@@ -29,13 +29,25 @@ export const kinds = [
   { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the value' },
 ];
 
+// What has refused requests, and with which status. The columns refused and refused_client are
+// sums, so a limit and a rate have what the others leave of them.
+const sums = { refused: ['refused_budget', 'refused_paused', 'refused_unreachable'], refused_client: ['refused_client_budget'] };
+export const refusals = [
+  { name: 'refused', key: 'limit', status: 503, label: 'Refused by a limit', by: 'by a limit', color: '--c-refused', says: 'by a limit on concurrent calls: 503, or Unavailable' },
+  { name: 'refused_budget', key: 'budget', status: 503, label: 'Over budget', by: 'by a budget', color: '--c-budget', rare: true, says: 'the budget of the upstream or the route is used up: 503' },
+  { name: 'refused_paused', key: 'paused', status: 503, label: 'Paused by the source', by: 'because the source asked for a pause', color: '--c-stale', rare: true, says: 'the source has stated a limit or a pause, which weir obeys: 503' },
+  { name: 'refused_unreachable', key: 'unreachable', status: 503, label: 'Limit unreachable', by: 'because a limit of the fleet is unreachable', color: '--c-broken', rare: true, says: 'a limit of the fleet could not be reached: 503' },
+  { name: 'refused_client', key: 'client', status: 429, label: 'Over their rate', by: 'over their rate', color: '--c-requests', says: 'the client sent more than its rate allows: 429, or ResourceExhausted' },
+  { name: 'refused_client_budget', key: 'client_budget', status: 429, label: 'Over their budget', by: 'over their budget', color: '--c-4xx', rare: true, says: 'the client has used up its own budget: 429' },
+  { name: 'too_large', key: 'too_large', status: 413, label: 'Too large', by: 'too large for a budget', color: '--c-negative', rare: true, says: 'the request costs more than a limit or a budget allows at all: 413' },
+].map((k) => ({ ...k, of: (s, i) => Math.max(0, (sums[k.name] || []).reduce((n, part) => n - at(s, part, i), at(s, k.name, i))) }));
+
 // The other ways, so that the parts add up to all requests that have ended, except those
 // whose clients had left.
 export const rest = [
   { name: 'own', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it, and succeeded', of: (s, i) => others(s, i).own },
   { name: 'errors', label: 'Errors', color: '--c-failed', says: 'its call failed, or was answered with 500 or more', of: (s, i) => others(s, i).errors },
-  { name: 'refused', label: 'Refused', color: '--c-refused', says: 'by a limit of weir: 503, or Unavailable' },
-  { name: 'refused_client', label: 'Over their rate', color: '--c-requests', says: 'the client sent more than its rate allows: 429, or ResourceExhausted' },
+  ...refusals,
 ];
 
 const at = (s, name, i) => (s[name] && s[name][i]) || 0;
@@ -84,7 +96,7 @@ export const pointsOf = (store) => Math.max(2, Math.round(present / (store.inter
 export function now(series, n, of) {
   const m = (name) => orZero(mean(series[name], n));
   const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
-    refused: m('refused'), refusedClient: m('refused_client'), staleOnError: m('stale_on_error'),
+    refused: m('refused'), refusedClient: m('refused_client'), tooLarge: m('too_large'), staleOnError: m('stale_on_error'),
     costSpent: m('cost_spent'), costAvoided: m('cost_avoided'), costRefused: m('cost_refused'),
     avoided: 0, ended: 0, kinds: {}, received: {}, responses: 0, left: m('http_left') };
   for (const c of classes) {
@@ -99,6 +111,7 @@ export function now(series, n, of) {
   }
   for (const k of kinds) if (!k.asked) r.avoided += r.kinds[k.name];
   r.saved = share(r.avoided, r.ended);
+  r.wouldSave = share(m('observed'), r.ended); // without observe mode
   r.failing = share(r.failed, r.calls);
   r.refusing = share(r.refused, Math.max(r.requests, r.refused));
   r.overRate = share(r.refusedClient, Math.max(r.requests, r.refusedClient));
@@ -122,7 +135,7 @@ export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (k.asked
 
 export function endedSince(u) {
   if (u.kind === 'guard') return u.requests;
-  return avoidedSince(u.avoided) + (u.avoided.validated || 0) + (u.missed || 0) + (u.unanswered || 0) + u.refused.limit + u.refused.client + u.refused.stuck;
+  return avoidedSince(u.avoided) + (u.avoided.validated || 0) + (u.missed || 0) + (u.unanswered || 0) + Object.values(u.refused).reduce((n, v) => n + v, 0);
 }
 
 // What units have cost since the start, nothing if none of them counts it. Money is known if

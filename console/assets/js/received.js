@@ -3,7 +3,7 @@
 import { h, panel, text, attr, swap } from './dom.js';
 import { shares } from './parts.js';
 import { spark } from './spark.js';
-import { classesOf, isRPC, share } from './rates.js';
+import { classesOf, isRPC, share, refusals } from './rates.js';
 import { rate, percent, duration, perSecond, count } from './format.js';
 
 export class Received {
@@ -29,7 +29,9 @@ export class Received {
     const level = r.erring >= 0.05 ? 'bad' : r.errors > 0 ? 'warn' : null;
     this.errors.draw(r.responses > 0 ? percent(r.erring) : percent(0), '', perSecond(r.errors), sum(line('http_5xx'), line('http_broken')), level);
     this.times.draw(duration(r.p50), ' / ' + duration(r.p99), 'to the end of the response', line('request_p99'));
-    const notes = { '4xx': r.refusedClient > 0 ? `${perSecond(r.refusedClient)} over their rate${code(429)}` : '', '5xx': r.refused > 0 ? `${perSecond(r.refused)} refused by a limit${code(503)}` : '' };
+    const refused = (...statuses) => refusals.filter((k) => statuses.includes(k.status) && r.kinds[k.name] > 0)
+      .map((k) => `${perSecond(r.kinds[k.name])} ${k.status === 503 ? 'refused ' : ''}${k.by}${code(k.status)}`).join(', ');
+    const notes = { '4xx': refused(429, 413), '5xx': refused(503) };
     const items = classes.filter((c) => !c.rare || r.received[c.name] > 0).map((c) => ({ ...c, value: r.received[c.name], note: notes[c.name] }));
     shares(this.bar, this.key, items, r.responses, (k) => perSecond(k.value), (k) => (r.responses > 0 ? percent(share(k.value, r.responses)) : percent(0)));
     attr(this.note, 'hidden', !(r.left > 0));

@@ -7,6 +7,7 @@ export class Store {
   constructor() {
     this.hello = null;
     this.snapshot = null;
+    this.incidents = []; // what needs attention, the worst first; the server decides that
     this.total = { t: [] };
     this.units = new Map();
     this.limits = new Map();
@@ -17,6 +18,7 @@ export class Store {
   open(hello) {
     this.hello = hello;
     this.snapshot = hello.snapshot;
+    this.incidents = hello.incidents || [];
     this.recent = [hello.snapshot];
     this.interval = (hello.interval_ns || 1e9) / 1e9;
     this.most = Math.max(2, Math.ceil((hello.history_ns || 600e9) / (hello.interval_ns || 1e9)));
@@ -28,6 +30,7 @@ export class Store {
   tick(tick) {
     this.setBack(tick.total && tick.total.t);
     this.snapshot = tick.snapshot;
+    this.incidents = tick.incidents || [];
     this.recent.push(tick.snapshot);
     if (this.recent.length > shortWindow) this.recent.shift();
     push(this.total, tick.total || {}, this.most);

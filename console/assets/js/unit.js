@@ -3,9 +3,9 @@ import { h, empty, text, attr } from './dom.js';
 import { Banners, badges } from './parts.js';
 import { Received } from './received.js';
 import { Numbers } from './numbers.js';
-import { Servers } from './machinery.js';
+import { Budgets, Servers } from './machinery.js';
 import { Flights } from './flights.js';
-import { Counts, Entries, LimitFacts } from './facts.js';
+import { Alone, Counts, Entries, LimitFacts, Observing } from './facts.js';
 import { received, answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
 import { attentionOf, calm } from './attention.js';
 import { now, pointsOf, timed, counted, classesOf } from './rates.js';
@@ -33,8 +33,11 @@ export class Unit {
     this.counts = new Counts();
     this.entries = new Entries();
     this.limit = new LimitFacts();
-    this.body = h('div.stack', null, this.banners.el, this.head, this.numbers.el, this.grid, this.flights.el,
-      h('div.two', null, this.entries.el, this.limit.el), this.counts.el);
+    this.observing = new Observing();
+    this.alone = new Alone();
+    this.budgets = new Budgets();
+    this.body = h('div.stack', null, this.banners.el, this.head, this.numbers.el, this.observing.el, this.alone.el, this.grid, this.flights.el,
+      h('div.two', null, this.entries.el, this.limit.el), this.budgets.el, this.counts.el);
     this.none = h('div', { hidden: true }, empty(`There is no unit “${name}” now.`, 'It may have been removed from the configuration. The overview lists all units.'));
     this.el = h('div', null, h('div.page-head', null, h('a', { href: link('overview') }, 'Overview'), h('span.sub', { 'aria-hidden': 'true' }, '/'),
       h('h1', null, name), this.kind, this.state, h('span.grow'),
@@ -73,8 +76,11 @@ export class Unit {
     this.received.draw(r, series, seconds, store, [u]);
     this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
     for (const c of this.charts) c.draw(c.ofLimit ? store.limits.get(u.limit) || { t: [] } : series, seconds, store.end());
+    this.observing.draw(u);
+    this.alone.draw(u);
     this.counts.draw(u);
     this.limit.draw(l, store, u.limit);
+    this.budgets.draw(store, (b) => (b.kind === 'upstream' ? b.name === u.upstream : b.name === u.name));
   }
 
   // What there is depends on the unit and its limit.

@@ -52,7 +52,7 @@ function columns() {
     { name: 'requests-line', head: h('span.unseen', null, 'Requests over time'), roomy: true, ...graph('requests', 'joined') },
     { name: 'errors', head: 'Errors', num: true, says: 'share of the responses to clients that were 5xx or broken', sort: (r) => (r.unit.responses ? r.r.erring : null),
       cell: (r) => (r.unit.responses ? percent(r.r.responses > 0 ? r.r.erring : 0) : none), tone: (r) => (!(r.r.errors > 0) ? 'zero' : r.r.erring >= 0.05 ? 'hurts' : 'minds') },
-    { name: 'saved', head: 'Saved', num: true, says: 'share of requests that were answered without a call of their own', sort: (r) => r.r.saved, cell: (r) => percent(r.r.saved) },
+    { name: 'saved', head: 'Saved', num: true, says: 'share of requests that were answered without a call of their own, or would be without observe mode', sort: (r) => (r.unit.observed ? r.r.wouldSave : r.r.saved), cell: (r) => (r.unit.observed ? `would be ${percent(r.r.wouldSave)}` : percent(r.r.saved)) },
     { name: 'calls', head: 'Calls/s', num: true, says: 'of the source, including refreshes', sort: (r) => r.r.calls, cell: (r) => rate(r.r.calls), tone: (r) => loud(r.r.calls) },
     { name: 'calls-line', head: h('span.unseen', null, 'Calls over time'), roomy: true, ...graph('calls', 'calls') },
     { name: 'failed', head: 'Failed/s', num: true, says: 'calls of the source that failed', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => bad(r.r.failed, r) },

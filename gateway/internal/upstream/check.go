@@ -20,11 +20,12 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 			return
 		}
 		p.mu.Lock()
-		was := s.ill
+		was, used := s.ill, s.usable()
 		if ctx.Err() == nil { // otherwise a later watch may have started
 			s.checkedLocked(why == nil, h)
 		}
 		now, bad := s.ill, s.bad
+		s.changedLocked(used, bad, "checks", why)
 		p.mu.Unlock()
 		switch {
 		case now && !was:

@@ -90,7 +90,7 @@ func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 	if probe {
 		s.probing = false
 	}
-	h, was := p.o.Health, s.ejected
+	h, was, used := p.o.Health, s.ejected, s.usable()
 	switch v {
 	case answered:
 		s.fails, s.ejected = 0, false
@@ -102,6 +102,7 @@ func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 		}
 	}
 	now, fails := s.ejected, s.fails
+	s.changedLocked(used, fails, "calls", why)
 	p.mu.Unlock()
 	switch {
 	case now && !was:

@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -29,6 +31,32 @@ type server struct {
 	ill       bool
 	good, bad int                // in a row
 	stop      context.CancelFunc // stops the checks, nil if there are none
+
+	// The last time that it could not be used.
+	left, returned time.Time // returned is zero until it is back
+	why            string    // it left
+}
+
+// mostWhy is how many bytes of the reason of a server that left are kept.
+const mostWhy = 300
+
+// usable reports whether s gets calls.
+func (s *server) usable() bool { return !s.ejected && !s.ill }
+
+// changedLocked records that s has left, or is back: was is whether it was usable before, n how many
+// of what failed in a row with err. The lock of its Pool must be held.
+func (s *server) changedLocked(was bool, n int, what string, err error) {
+	switch now := s.usable(); {
+	case was && !now:
+		s.left, s.returned = time.Now(), time.Time{}
+		s.why = fmt.Sprintf("%d %s in a row failed: %v", n, what, err)
+		if n == 1 {
+			s.why = fmt.Sprintf("a %s failed: %v", strings.TrimSuffix(what, "s"), err)
+		}
+		s.why = strings.ToValidUTF8(s.why[:min(len(s.why), mostWhy)], "")
+	case now && !was:
+		s.returned = time.Now()
+	}
 }
 
 // A key identifies a server: if it stays the same, the connections are kept.
@@ -95,6 +123,9 @@ type ServerStats struct {
 	InFlight int
 	Calls    uint64
 	Failures uint64
+	Left     time.Time
+	Returned time.Time
+	Reason   string
 }
 
 // Stats returns a snapshot of the servers, in the order of Options, the number of retries,
@@ -103,7 +134,7 @@ func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.servers {
-		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected, s.inFlight, s.calls, s.failures})
+		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected, s.inFlight, s.calls, s.failures, s.left, s.returned, s.why})
 	}
 	return servers, p.retries, p.noBudget
 }
