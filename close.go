@@ -12,8 +12,10 @@ import (
 // keep waiting. Fresh values are still served afterwards; every other call
 // returns ErrClosed.
 //
-// In a fleet it tries once more to send the invalidations that the Tier has not
-// acknowledged. Those that remain unacknowledged are lost: the error is a
+// In a fleet fresh values are served until the loads have ended. Then the Guard
+// leaves the fleet, no longer learns what others invalidate, and returns ErrClosed
+// for every key. Close tries once more to send the invalidations that the Tier has
+// not acknowledged. Those that remain unacknowledged are lost: the error is a
 // *fleet.PendingError.
 func (g *Guard[K, V]) Close(ctx context.Context) error {
 	g.flights.Lock()
@@ -47,6 +49,7 @@ func (g *Guard[K, V]) leaveFleet(ctx context.Context) error {
 	if g.fleet == nil {
 		return nil
 	}
+	g.demoteAll() // from here on pushes are missed, and a closed Guard serves nothing stale
 	return g.fleet.Close(ctx)
 }
 

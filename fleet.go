@@ -20,13 +20,15 @@ import (
 // all. The zero Fleet is off.
 //
 // A Set, Invalidate or the like that returns nil holds for all instances. A push
-// removes the old value from the memories and the running loads of the others,
-// about a millisecond later. If the push is lost unnoticed, their memory is
-// served for at most MemoryCap; an instance that is cut off from the Tier serves
-// it until the entry's windows end. Without the Tier each instance continues
-// alone.
+// tells the others, about a millisecond later: their running loads of the key are
+// overtaken, and an invalidated value is removed from their memories. A value that
+// was replaced or expired is no longer fresh there, and may only be served instead of an
+// error, within StaleIfError. An instance that misses the push, because it was lost
+// or because the instance is cut off from the Tier, serves its memory as fresh for at
+// most MemoryCap, and then only instead of an error. Without the Tier each instance
+// continues alone.
 //
-// A Guard with a Fleet watches the Tier until Close.
+// A Guard with a Fleet watches the Tier until Close, and serves nothing afterwards.
 type Fleet struct {
 	// Config says what is shared, and for how long. Its Namespace may be empty if
 	// Options.Name is given. Options.FailureMemo is independent of its Cooling, and
@@ -277,8 +279,9 @@ func (e *entry[V]) capped(until instant) {
 	}
 }
 
-// share returns e, made at now, in the form in which others get it.
-func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instant) (*fleet.Entry, error) {
+// share returns e in the form in which others get it. clock is read after the user's codec,
+// which may take long.
+func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, clock func() instant) (*fleet.Entry, error) {
 	v := fleet.Value{
 		TTL:    max(0, time.Duration(e.freshUntil-e.loadedAt)),
 		SWR:    time.Duration(e.staleUntil - e.freshUntil),
@@ -296,6 +299,7 @@ func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now
 		return nil, err
 	}
 	data, err := v.AppendBinary(nil)
+	now := clock()
 	// The Tier keeps it this long for callers elsewhere that wait for this
 	// load, fresh or not.
 	keep := max(time.Duration(e.errorUntil-now), t.o.Lease)

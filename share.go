@@ -414,7 +414,7 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	if a.noStore {
 		return t.unshared()
 	}
-	e, err := t.share(a.entry, a.tags, r.tagSeq, g.clock())
+	e, err := t.share(a.entry, a.tags, r.tagSeq, g.clock)
 	if err != nil {
 		g.count.unencoded.Add(1)
 		return t.unshared()

@@ -147,7 +147,7 @@ func atOnce(n int, do func(i int)) {
 func (g *Guard[K, V]) prepareInFleet(w *setting[K, V]) {
 	if (w.keep || w.heavy) && !w.none {
 		var err error
-		if w.order.Entry, err = g.fleet.share(w.entry, w.tags, g.fleet.TagSeq(), g.clock()); err != nil {
+		if w.order.Entry, err = g.fleet.share(w.entry, w.tags, g.fleet.TagSeq(), g.clock); err != nil {
 			g.count.unencoded.Add(1)
 			w.unshared = err
 		}

@@ -257,8 +257,13 @@ func (m *Memory) Settle(ctx context.Context, key Key, fence uint64, o Outcome) (
 	}
 	k.lease = 0
 	if o.Entry != nil {
-		k.store(o.Entry, now)
-		m.pushLocked(k, o.Entry, now)
+		e := *o.Entry
+		if e.Until > 0 {
+			left := int64(e.Until - m.micros(now)) //nolint:gosec // it may be over: then it is negative
+			e.Fresh = min(e.Fresh, time.Duration(min(max(left, math.MinInt64/1000), math.MaxInt64/1000))*time.Microsecond)
+		}
+		k.store(&e, now)
+		m.pushLocked(k, &e, now)
 		m.tellLocked(key.Namespace, event{kind: changed, name: k.key.Name, number: fence})
 		return true, nil
 	}

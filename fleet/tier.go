@@ -162,6 +162,11 @@ type Entry struct {
 	// Fresh is how much longer it is fresh; if negative, how long it has been stale.
 	Fresh time.Duration
 
+	// Until, if not 0, is the engine's time in µs at which its freshness ends at the
+	// latest, whatever Fresh is: Fresh counts from the moment in which the Tier receives
+	// the entry, which may be long after it was sent. Only Settle uses it.
+	Until uint64
+
 	// Keep is the maximum time from now that it is stored. Only Settle and Write use
 	// it.
 	Keep time.Duration

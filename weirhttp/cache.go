@@ -44,6 +44,9 @@ type Cache struct {
 	use cacheUse
 	// fleet is nil without a fleet. It is atomic because each hit reads it.
 	fleet atomic.Pointer[fleetClient]
+	// left is a time in ns: responses that were checked before it may have been purged
+	// by instances of a fleet that c has left. It is atomic because each hit reads it.
+	left atomic.Int64
 }
 
 // NewCache returns a Cache bounded by bytes. The bound covers everything that it

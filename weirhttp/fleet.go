@@ -125,12 +125,16 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 
 // Close leaves the fleet and closes the folder. It sends purges that the Tier has not acknowledged one last
 // time, and waits until ctx ends for that and for leases that are being released.
-// Stored responses stay, and are served. If purges are still not acknowledged, the
+// What is stored stays; responses from before a Close that left a fleet count as stale, because
+// others may have purged them. If purges are still not acknowledged, the
 // error is a *fleet.PendingError: they are lost, and other instances serve what was
 // purged until it expires. The queue of the folder is written until ctx
 // ends. Without a fleet and a folder Close does nothing. It may be called again.
 func (c *Cache) Close(ctx context.Context) error {
 	c.joining.Lock()
+	if c.fleet.Load() != nil {
+		c.left.Store(time.Now().UnixNano())
+	}
 	m, d := c.fleet.Swap(nil), c.folder.Load()
 	c.joining.Unlock()
 	var err error
@@ -230,14 +234,14 @@ func (c *fleetClient) pending(p fleetclient.Pending) {
 }
 
 // due reports whether s, which is stored, has to be checked with the fleet before it
-// is used: the fleet may have something newer. Responses that are too big, or whose
+// is used, or with the origin if the Cache has left the fleet: the fleet may have something newer. Responses that are too big, or whose
 // URL is too long, are not shared, so MemoryCap does not apply to them.
 func (h *Handler) due(s *responses.Stored, key responses.Key, now time.Time, capped bool) bool {
 	m := h.cache.fleet.Load()
-	if m == nil {
-		return false
-	}
 	checked := s.Checked.Load()
+	if m == nil {
+		return checked < h.cache.left.Load()
+	}
 	if checked < m.epoch.Load() {
 		return true
 	}

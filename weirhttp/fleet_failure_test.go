@@ -169,6 +169,25 @@ func TestFleetReset(t *testing.T) {
 	})
 }
 
+// A Cache that has left its fleet does not learn what others purge.
+func TestT10ClosedCacheServesNothingThatOthersMayHavePurged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openEnsemble(t, 2, nil, counting(0, "Cache-Control", "max-age=600"))
+		a, b := e.sites[0], e.sites[1]
+		has(t, a.get("/x"), "X-Call", "1")
+		has(t, a.get("/x"), "X-Call", "1")
+		time.Sleep(time.Second)
+		if err := a.handler.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.do(b.request(t.Context(), http.MethodPost, "/x"))
+		synctest.Wait()
+		if got := a.get("/x"); got.status != http.StatusServiceUnavailable {
+			t.Errorf("after Close and a purge elsewhere: %d, call %s; want 503", got.status, got.header.Get("X-Call"))
+		}
+	})
+}
+
 func TestFleetLargeBodiesStayOut(t *testing.T) {
 	for name, origin := range map[string]http.HandlerFunc{
 		"declared": func(w http.ResponseWriter, _ *http.Request) {

@@ -256,8 +256,8 @@ func (h *Handler) scheme(r *http.Request) string {
 }
 
 // Close cancels the calls in flight, including refreshes of stored responses, and
-// waits for them until ctx ends. After Close, fresh responses are still served, and
-// requests that need a call that could be shared get 503. If ctx ends first, Close
+// waits for them until ctx ends. After Close, fresh responses are still served (in a fleet only
+// until its Cache has left it), and requests that need a call that could be shared get 503. If ctx ends first, Close
 // returns its cause. It may be called again.
 func (h *Handler) Close(ctx context.Context) error {
 	h.cache.mu.Lock()

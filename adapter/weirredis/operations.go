@@ -134,6 +134,7 @@ func (e *engine) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.
 	args := []string{decimal(fence), n.push}
 	if o.Entry != nil {
 		args = append(append(args, "entry"), entryArgs(o.Entry)...)
+		args = append(args, decimal(o.Entry.Until))
 		return yes(e.script(ctx, "settle", settleScript, []string{n.state, n.entry}, args...))
 	}
 	came := "nothing"

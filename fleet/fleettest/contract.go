@@ -30,6 +30,7 @@ var contract = []sentence{
 	{"JoinedSharesWhatWasWaitedFor", (*suite).joined},
 	{"NewerThan", (*suite).newerThan},
 	{"EntriesGetOldAndGo", (*suite).entriesGetOld},
+	{"FreshnessEndsAtItsInstant", (*suite).freshUntil},
 	{"CoolingGrowsToItsCap", (*suite).coolingGrows},
 	{"CoolingEnds", (*suite).coolingEnds},
 	{"CooledLoadsAllTheSame", (*suite).cooled},
@@ -286,6 +287,28 @@ func (s *suite) newerThan() {
 	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantLease).Entry, "v", first)
 	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "v", first) // others may still use it
 	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantHeld).Entry, "v", first)
+}
+
+// freshUntil settles entries whose freshness has an end on the engine's clock.
+func (s *suite) freshUntil() {
+	for name, c := range map[string]struct{ fresh, until, want time.Duration }{
+		"sooner":       {time.Hour, time.Minute, time.Minute},
+		"later":        {time.Minute, time.Hour, time.Minute},
+		"already over": {time.Minute, -time.Minute, -time.Minute},
+	} {
+		t, k := s.f.Instance(), s.key(name)
+		granted := s.expect(t, k, fleet.Ask{}, fleet.GrantLease)
+		until := granted.Now + uint64(c.until.Microseconds()) //nolint:gosec // wraps to less
+		s.settle(t, k, granted.Fence, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("v"), Fresh: c.fresh, Keep: time.Hour, Until: until}}, true)
+		ans := s.acquire(t, k, fleet.Ask{})
+		s.wantEntry(ans.Entry, "v", granted.Fence)
+		if ans.Entry != nil && !s.near(ans.Entry.Fresh, c.want) {
+			s.Errorf("%s: fresh for %v; want %v", name, ans.Entry.Fresh, c.want)
+		}
+		if want := c.want > 0; (ans.Grant == fleet.GrantFresh) != want {
+			s.Errorf("%s: %v; want a fresh answer: %v", name, ans.Grant, want)
+		}
+	}
 }
 
 func (s *suite) entriesGetOld() {

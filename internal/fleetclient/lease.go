@@ -17,6 +17,7 @@ type Lease struct {
 	lost  func() // called if the lease is lost; may be nil
 	since time.Time
 	turn  uint64 // of the engine's history
+	grant grant  // the zero grant if the lease is not the Subscription's last one
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu
@@ -28,6 +29,9 @@ type Lease struct {
 // called once if a renewal is refused.
 func (s *Subscription) Hold(fence uint64, lost func()) *Lease {
 	l := &Lease{c: s.c, name: s.name, fence: fence, lost: lost, since: time.Now()}
+	if s.lease.fence == fence {
+		l.grant = s.lease
+	}
 	_, l.turn = s.c.numbers()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,6 +103,11 @@ func (l *Lease) Settle(o fleet.Outcome) (bool, error) {
 	}
 	if _, turn := l.c.numbers(); turn != l.turn { // the load's numbers belong to a lost history
 		o = fleet.Outcome{}
+	}
+	if o.Entry != nil { // the report may be long on its way
+		e := *o.Entry
+		e.Until = l.grant.until(e.Fresh)
+		o.Entry = &e
 	}
 	return l.c.settle(l.name, l.fence, o)
 }

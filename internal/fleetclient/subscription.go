@@ -23,10 +23,29 @@ type Subscription struct {
 	c    *Client
 	name string
 
+	lease grant // of the last answer that was one; the zero grant before
+
 	wake   chan struct{} // capacity 1: something was pushed since the last call to the Tier
 	pushed uint64        // guarded by c.mu: the highest pushed fence
 	missed bool          // guarded by c.mu: pushes may have been missed
 	gone   bool          // guarded by c.mu
+}
+
+// A grant records the engine's clock: when the answer with the lease arrived here, that
+// clock showed now (in µs) or later.
+type grant struct {
+	fence   uint64
+	now     uint64
+	arrived time.Time
+}
+
+// until returns the engine's time, in µs, in d from now, or a little less: by as long as the
+// answer took to arrive. It is 0 if the engine's clock is not known.
+func (g grant) until(d time.Duration) uint64 {
+	if g.now == 0 {
+		return 0
+	}
+	return max(1, g.now+uint64(max(0, (time.Since(g.arrived)+d).Microseconds()))) //nolint:gosec // not negative
 }
 
 // Subscribe returns a Subscription, which must be closed.
@@ -119,6 +138,9 @@ func (s *Subscription) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 			c.lose(known.turns)
 			s.giveBack(raw)
 			continue
+		}
+		if raw.Grant == fleet.GrantLease {
+			s.lease = grant{fence: raw.Fence, now: raw.Now, arrived: time.Now()}
 		}
 		s.want(raw, asked, known)
 		a := Answer{Answer: raw}

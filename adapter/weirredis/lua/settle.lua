@@ -2,7 +2,8 @@
 -- KEYS: state, entry.
 -- ARGV: fence; prefix of the names of pushes; the result of the load ('entry',
 -- 'failure', 'nothing'); then for an entry its bytes, microseconds of freshness,
--- milliseconds to keep it, 1 if it may be pushed; or otherwise 1 to remove the stored entry, and for a
+-- milliseconds to keep it, 1 if it may be pushed, and the time in microseconds at which it is no
+-- longer fresh, 0 for none; or otherwise 1 to remove the stored entry, and for a
 -- failure its kind, text, cooling and maximum cooling in microseconds.
 local now = clock()
 local last, row, cooling, heat = read(KEYS[1], 'f', 'r', 'c', 'h')
@@ -10,9 +11,11 @@ if last ~= ARGV[1] then
   return 0
 end
 if ARGV[3] == 'entry' then
-  store(KEYS[2], last, now, tonumber(ARGV[5]), ARGV[4], tonumber(ARGV[6]))
+  local fresh = tonumber(ARGV[5])
+  if ARGV[8] ~= '0' then fresh = math.min(fresh, tonumber(ARGV[8]) - now) end
+  store(KEYS[2], last, now, fresh, ARGV[4], tonumber(ARGV[6]))
   redis.call('HDEL', KEYS[1], 'l', 'g', 'c', 'w', 'k', 't', 'r')
-  push_value(KEYS[1], heat, ARGV[2], ARGV[7], last, now, tonumber(ARGV[5]), ARGV[4])
+  push_value(KEYS[1], heat, ARGV[2], ARGV[7], last, now, fresh, ARGV[4])
   remember(KEYS[1], KEYS[2], 0)
   tell(ARGV[2] .. 'c:' .. last)
   return 1
