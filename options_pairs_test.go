@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/internal/contract/rig"
 	"github.com/weir-go/weir/limit"
 )
@@ -28,7 +29,7 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 	}
 	one := weir.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1}))
 	perSecond := weir.Must(limit.NewRateLimiter(limit.RateOptions{PerSecond: 1}))
-	var budget limit.Limiter = weir.Must(fleet.NewBudget(tier, fleet.BudgetOptions{Rate: fleet.Rate{Permits: 1, Per: time.Second}, OnFailure: fleet.FailOpen}))
+	var budget limit.Limiter = weir.Must(quota.NewBudget(tier, quota.BudgetOptions{Rate: fleet.Rate{Permits: 1, Per: time.Second}, OnFailure: quota.FailOpen}))
 	rows := []struct {
 		pair string
 		o    weir.Options
