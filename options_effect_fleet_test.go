@@ -100,7 +100,7 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 			}
 		}
 		get(1, "kept")
-		failing = errDown // what is remembered for the fleet
+		failing = errors.New("down") // what is remembered for the fleet
 		for range 100 {
 			get(1, "f")
 			get(0, "f")

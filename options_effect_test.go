@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/contract/rig"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -78,9 +79,9 @@ func life(t *testing.T, o weir.Options, edit func(*weir.Source[string, int])) st
 		time.Sleep(20 * ms)
 		cancel()
 		time.Sleep(time.Second)
-		now.Store(&way{takes: 100 * ms, failure: weir.RetryAfter(errDry, 2*sec)})
+		now.Store(&way{takes: 100 * ms, failure: weir.RetryAfter(rig.ErrDown, 2*sec)})
 		during(5*time.Second, "a", "b", "c")
-		now.Store(&way{takes: 100 * ms, failure: errDry})
+		now.Store(&way{takes: 100 * ms, failure: rig.ErrDown})
 		during(15*time.Second, "a", "b")
 		now.Store(&way{takes: 100 * ms, failure: weir.ErrNotFound})
 		during(5*time.Second, "n")
@@ -103,7 +104,7 @@ func life(t *testing.T, o weir.Options, edit func(*weir.Source[string, int])) st
 func TestM4EachOptionHasAnEffect(t *testing.T) {
 	type edit = func(*weir.Source[string, int])
 	value := func(o *weir.Options) { o.TTL, o.LoadTimeout = 2*sec, 5*sec }
-	batched := func(src *weir.Source[string, int]) { src.LoadMany = singly(src.Load) }
+	batched := func(src *weir.Source[string, int]) { src.LoadMany = rig.Singly(src.Load) }
 	batch := func(o *weir.Options) {
 		value(o)
 		o.Batch = weir.Batching{MaxSize: 2, Linger: 30 * ms}
@@ -123,7 +124,7 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 		value(o)
 		o.StaleIfError = time.Hour
 	}
-	observed := func(o *weir.Options) { o.Observer = &recorder{} }
+	observed := func(o *weir.Options) { o.Observer = &rig.Recorder{} }
 	weighs := func(src *weir.Source[string, int]) { src.Weigh = func(string, int) uint32 { return 3 } }
 	covered := map[string]bool{}
 	for field, row := range map[string]struct {
@@ -162,8 +163,8 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 		"Limiter":                       {base: all(value), set: func(o *weir.Options) { o.Limiter = limit.PerCall(refuser{}) }},
 		"Classify":                      {base: all(value, func(o *weir.Options) { o.NegativeTTL = sec }), set: func(o *weir.Options) { o.Classify = func(error) weir.Class { return weir.ClassNotFound } }},
 		"HotKeys":                       {base: all(value), set: func(o *weir.Options) { o.HotKeys = 1 }},
-		"Source.LoadMany": {base: all(batch), set: func(*weir.Options) {}, src: func(src *weir.Source[string, int]) { src.LoadMany = singly(src.Load) }, with: func(src *weir.Source[string, int]) {
-			src.LoadMany = func(context.Context, []string) (map[string]int, error) { return nil, errDown }
+		"Source.LoadMany": {base: all(batch), set: func(*weir.Options) {}, src: func(src *weir.Source[string, int]) { src.LoadMany = rig.Singly(src.Load) }, with: func(src *weir.Source[string, int]) {
+			src.LoadMany = func(context.Context, []string) (map[string]int, error) { return nil, rig.ErrDown }
 		}},
 		"Source.BatchScope": {base: all(batch), set: func(*weir.Options) {}, src: batched, with: func(src *weir.Source[string, int]) {
 			batched(src)
@@ -176,7 +177,7 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 			src.LoadContext = func(context.Context) context.Context { panic("called") }
 		}},
 		"Source.Load": {base: all(value), set: func(*weir.Options) {}, with: func(src *weir.Source[string, int]) {
-			src.Load = func(context.Context, string) (int, error) { return 0, errDown }
+			src.Load = func(context.Context, string) (int, error) { return 0, rig.ErrDown }
 		}},
 		"Source.LoadEntry": {base: all(value), set: func(*weir.Options) {}, with: func(src *weir.Source[string, int]) {
 			src.Load = nil
@@ -186,7 +187,7 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 		}},
 		"Source.LoadEntries": {base: all(value), set: func(*weir.Options) {}, with: func(src *weir.Source[string, int]) {
 			src.Load, src.LoadEntries = nil, func(context.Context, []string, []weir.Previous[int]) (map[string]weir.Entry[int], error) {
-				return nil, errDown
+				return nil, rig.ErrDown
 			}
 		}},
 	} {
@@ -217,8 +218,8 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 		saw := func(set func(*weir.Options)) string {
 			o := all(observed, func(o *weir.Options) { o.TTL, o.MaxEntries = time.Minute, 1 }, set)
 			life(t, o, nil)
-			rec := o.Observer.(*recorder)
-			return fmt.Sprint(rec.ends, rec.events)
+			rec := o.Observer.(*rig.Recorder)
+			return fmt.Sprint(rec.Ends, rec.Events)
 		}
 		if without := saw(func(*weir.Options) {}); field == "Observer" && without == "[] []" || field != "Observer" && without == saw(set) {
 			t.Errorf("%s has no effect that can be seen", field)
@@ -264,12 +265,12 @@ func fieldsOf(s reflect.Type) func(func(reflect.StructField) bool) {
 // M4: MaxKeep bounds how long the Tier has a value.
 func TestM4FleetMaxKeepBoundsTheTier(t *testing.T) {
 	for _, keep := range []time.Duration{time.Minute, time.Hour} {
-		inFleet(t, func(s *site) {
-			s.takes = 0
-			gs := s.instances(2, func(o *weir.Options) { o.TTL, o.StaleIfError, o.Fleet.MaxKeep = sec, time.Hour, keep })
-			s.get(gs[0], "k", 0)
+		rig.InFleet(t, func(s *rig.Site) {
+			s.Takes = 0
+			gs := s.Instances(2, func(o *weir.Options) { o.TTL, o.StaleIfError, o.Fleet.MaxKeep = sec, time.Hour, keep })
+			s.Get(gs[0], "k", 0)
 			time.Sleep(10 * time.Minute)
-			s.fail(errDown)
+			s.Fail(rig.ErrDown)
 			if r := gs[1].GetResult(s.Context(), "k"); (r.Err == nil) != (keep == time.Hour) {
 				s.Errorf("MaxKeep %v: after ten minutes: %v", keep, r.Err)
 			}
@@ -279,12 +280,12 @@ func TestM4FleetMaxKeepBoundsTheTier(t *testing.T) {
 
 // M4: a Tier keeps values for their TTL, if no MaxKeep is set.
 func TestM4FleetKeepsValuesForTheirTTL(t *testing.T) {
-	inFleet(t, func(s *site) {
-		s.takes = 0
-		gs := s.instances(2, func(o *weir.Options) { o.TTL = 72 * time.Hour })
-		s.get(gs[0], "k", 0)
+	rig.InFleet(t, func(s *rig.Site) {
+		s.Takes = 0
+		gs := s.Instances(2, func(o *weir.Options) { o.TTL = 72 * time.Hour })
+		s.Get(gs[0], "k", 0)
 		time.Sleep(60 * time.Hour)
-		s.fail(errDown)
+		s.Fail(rig.ErrDown)
 		if r := gs[1].GetResult(s.Context(), "k"); r.Err != nil {
 			s.Errorf("after 60 hours: %v", r.Err)
 		}

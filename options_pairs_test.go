@@ -10,6 +10,8 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
+	"github.com/weir-go/weir/internal/contract/rig"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -27,7 +29,7 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 	}
 	one := weir.Must(limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1}))
 	perSecond := weir.Must(limit.NewRateLimiter(limit.RateOptions{PerSecond: 1}))
-	var budget limit.Limiter = weir.Must(fleet.NewBudget(tier, fleet.BudgetOptions{Rate: fleet.Rate{Permits: 1, Per: time.Second}, OnFailure: fleet.FailOpen}))
+	var budget limit.Limiter = weir.Must(quota.NewBudget(tier, quota.BudgetOptions{Rate: fleet.Rate{Permits: 1, Per: time.Second}, OnFailure: quota.FailOpen}))
 	rows := []struct {
 		pair string
 		o    weir.Options
@@ -37,7 +39,7 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 		{"`AbandonGrace` | a shorter `LoadTimeout`", weir.Options{AbandonGrace: 3 * sec, LoadTimeout: 2 * sec}, none},
 		{"`Batch` | no `LoadMany` or `LoadEntries`", weir.Options{Batch: weir.Batching{MaxSize: 2}}, none},
 		{"`Batch.Linger`, `Batch.MaxParallel` | no `Batch.MaxSize`", weir.Options{Batch: weir.Batching{Linger: sec}}, none},
-		{"`Batch.Linger` | a `SoftTimeout` that is not longer", weir.Options{TTL: time.Hour, StaleIfError: time.Hour, SoftTimeout: sec, Batch: weir.Batching{MaxSize: 2, Linger: sec}}, weir.Source[string, int]{LoadMany: singly(load)}},
+		{"`Batch.Linger` | a `SoftTimeout` that is not longer", weir.Options{TTL: time.Hour, StaleIfError: time.Hour, SoftTimeout: sec, Batch: weir.Batching{MaxSize: 2, Linger: sec}}, weir.Source[string, int]{LoadMany: rig.Singly(load)}},
 		{"a duration below 1 ms (`Linger`: 1 µs) | –", weir.Options{TTL: 60}, none},
 		{"a duration below 1 ms (`Linger`: 1 µs) | –", weir.Options{LoadTimeout: 30}, none},
 		{"a duration below 1 ms (`Linger`: 1 µs) | –", weir.Options{TTL: time.Hour, StaleIfError: 60}, none},
@@ -54,7 +56,7 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 		{"`HotKeys` | a smaller `MaxEntries`", weir.Options{TTL: time.Hour, HotKeys: 10, MaxEntries: 1}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Limiter: (*limit.RateLimiter)(nil)}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Limiter: limit.All(limit.PerCall(one), (*limit.Concurrency)(nil))}, none},
-		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Observer: (*recorder)(nil)}, none},
+		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Observer: (*rig.Recorder)(nil)}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Fleet: weir.Fleet{Config: fleet.Config{Tier: (*fleet.Memory)(nil), Namespace: "x"}}}, none},
 		{"`Limiter`, `Observer`, `Tier` or `Codec`: a nil pointer | –", weir.Options{Fleet: weir.Fleet{Config: fleet.Config{Tier: tier, Namespace: "x"}, Codec: (*codec)(nil)}}, none},
 		{"`Limiter`: `limit.All` | a limiter of rates after one of concurrency", weir.Options{Limiter: limit.All(one, perSecond)}, none},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/contract/rig"
 )
 
 func TestM1TheCommonCallSpellsNoType(t *testing.T) {
@@ -42,7 +43,7 @@ func TestM1MustPanics(t *testing.T) {
 // M2: the Guard's own errors have their class, whatever Classify returns, and
 // Classify gets all others, wrapped as they are.
 func TestM2Classify(t *testing.T) {
-	wrapped := fmt.Errorf("query: %w", errDry)
+	wrapped := fmt.Errorf("query: %w", rig.ErrDown)
 	for _, row := range []struct {
 		err   error
 		user  weir.Class
@@ -58,21 +59,21 @@ func TestM2Classify(t *testing.T) {
 		{wrapped, weir.ClassCanceled, weir.ClassCanceled},
 		{wrapped, weir.ClassTransient, weir.ClassTransient},
 	} {
-		rec := &recorder{}
+		rec := &rig.Recorder{}
 		o := weir.Options{Observer: rec, Classify: func(err error) weir.Class {
 			if err != row.err {
 				t.Errorf("Classify was called with %v; want %v", err, row.err)
 			}
 			return row.user
 		}}
-		play(t, o, func(s *scene) {
-			s.set(0, row.err)
-			r := s.get("k")
-			s.loads()
+		rig.Play(t, o, func(s *rig.Scene) {
+			s.Set(0, row.err)
+			r := s.Get("k")
+			s.Loads()
 			if !errors.Is(r.Err, row.err) || errors.Is(r.Err, weir.ErrNotFound) != (row.class == weir.ClassNotFound) {
 				s.Errorf("%v as %v: Get = %v", row.err, row.user, r.Err)
 			}
-			if got := rec.ends[0].Class; got != row.class {
+			if got := rec.Ends[0].Class; got != row.class {
 				s.Errorf("%v as %v: class %v; want %v", row.err, row.user, got, row.class)
 			}
 		})

@@ -148,3 +148,6 @@ func (c Config) Failed(f Failure) Outcome {
 	}
 	return Outcome{Failure: f, Cool: c.Cooling, MaxCool: c.MaxCooling}
 }
+
+// An OptionError is a fault in an options struct.
+type OptionError = option.Error

@@ -1,7 +1,8 @@
 // Package fleet lets the instances of a service share their work: one load of a
-// key for all of them, its value or its failure, invalidations, and rate limits.
-// It defines the interface to the engine that they share, a [Tier], and the parts
-// of the protocol. The Guards of package weir and the gateway use it.
+// key for all of them, its value or its failure, and invalidations. It defines the
+// interface to the engine that they share, a [Tier], and the parts of the protocol. The
+// Guards of package weir and the gateway use it. Package quota has the limits that the
+// engine counts: rates, and budgets of cost.
 //
 // # The protocol
 //

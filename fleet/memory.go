@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/fleet/internal/bucket"
 	"github.com/weir-go/weir/internal/wait"
 )
 
@@ -55,16 +56,16 @@ type Memory struct {
 	start   time.Time // the zero of instants, see setBack
 
 	mu        sync.Mutex
-	keys      map[Key]*list.Element // guarded by mu; of *memoryKey
-	used      list.List             // guarded by mu; least recently used first
-	floor     uint64                // guarded by mu: the highest fence of dropped keys
-	meters    meters                // guarded by mu
-	pots      map[Key]*pot          // guarded by mu
-	epochs    uint64                // guarded by mu: of pots
-	tags      map[string]*tagNotes  // guarded by mu; by namespace
-	instances map[string]announced  // guarded by mu; by ID
-	watchers  map[string][]*watch   // guarded by mu; by namespace
-	closed    bool                  // guarded by mu
+	keys      map[Key]*list.Element  // guarded by mu; of *memoryKey
+	used      list.List              // guarded by mu; least recently used first
+	floor     uint64                 // guarded by mu: the highest fence of dropped keys
+	meters    meters                 // guarded by mu
+	buckets   map[Key]*bucket.Bucket // guarded by mu
+	epochs    uint64                 // guarded by mu: of buckets
+	tags      map[string]*tagNotes   // guarded by mu; by namespace
+	instances map[string]announced   // guarded by mu; by ID
+	watchers  map[string][]*watch    // guarded by mu; by namespace
+	closed    bool                   // guarded by mu
 }
 
 var (
@@ -381,7 +382,7 @@ func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	all := m.watchers
-	m.watchers, m.keys, m.tags, m.meters, m.pots, m.instances = nil, nil, nil, meters{}, nil, nil
+	m.watchers, m.keys, m.tags, m.meters, m.buckets, m.instances = nil, nil, nil, meters{}, nil, nil
 	m.used.Init()
 	m.mu.Unlock()
 	return wait.For(ctx, func() {

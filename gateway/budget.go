@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -29,7 +30,7 @@ type Budget struct {
 	Queue     int
 	QueueWait time.Duration
 	// Fleet makes all gateways of Config.Fleet spend this Budget together; see
-	// fleet.Budget. The Tier must count units (fleet.Abilities), and Fleet.RateFailure says
+	// quota.Budget. The Tier must count units (fleet.Abilities), and Fleet.RateFailure says
 	// what happens without it. All gateways must have the same Budget, under the same name
 	// of the upstream or route.
 	Fleet bool
@@ -80,7 +81,7 @@ type purse struct {
 // A pot is the limiter of a Budget: one of these is not nil.
 type pot struct {
 	own    *limit.RateLimiter
-	shared *fleet.Budget
+	shared *quota.Budget
 }
 
 var _ limit.UnitLimiter = (*purse)(nil)
@@ -111,7 +112,7 @@ func (p *purse) set(kind, name string, b *Budget, f *Fleet) {
 	case b.Fleet && was != nil && was.shared != nil:
 		_ = was.shared.Update(b.shared(kind, name, f)) // it is valid, and has the same name
 	case b.Fleet:
-		p.now.Store(&pot{shared: limit.Must(fleet.NewBudget(f.Tier.Abilities().Ledger, b.shared(kind, name, f)))})
+		p.now.Store(&pot{shared: limit.Must(quota.NewBudget(f.Tier.Abilities().Ledger, b.shared(kind, name, f)))})
 	case was != nil && was.own != nil:
 		_ = was.own.Update(b.options(name))
 	default:
@@ -120,8 +121,8 @@ func (p *purse) set(kind, name string, b *Budget, f *Fleet) {
 }
 
 // shared returns the options of b's limit in f.
-func (b Budget) shared(kind, name string, f *Fleet) fleet.BudgetOptions {
-	return fleet.BudgetOptions{
+func (b Budget) shared(kind, name string, f *Fleet) quota.BudgetOptions {
+	return quota.BudgetOptions{
 		Name: name, Key: fleet.Key{Namespace: f.Namespace, Name: "budget/" + kind + "/" + name},
 		Rate:    fleet.Rate{Permits: b.Units, Per: cmp.Or(b.Per, time.Minute), Burst: b.Burst},
 		MaxDebt: b.MaxDebt, OnFailure: f.RateFailure, Instances: f.Instances, Queue: b.Queue, MaxWait: b.QueueWait,

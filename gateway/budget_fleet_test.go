@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -35,7 +36,7 @@ func TestH34_OneBudgetForAFleet(t *testing.T) {
 				Budget: &gateway.Budget{Units: 100, Per: 24 * time.Hour, Fleet: true},
 			}},
 			Routes: []gateway.Route{{Name: "all", Budget: &gateway.Budget{Units: 1000, Per: 24 * time.Hour, Fleet: true}}},
-			Fleet:  &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: fleet.FailClosed},
+			Fleet:  &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: quota.FailClosed},
 		}
 		sites, lines, configs = append(sites, open(t, c)), append(lines, line), append(configs, c)
 	}
@@ -109,7 +110,7 @@ func TestH34_AClientHasOneBudgetForAllGateways(t *testing.T) {
 			Routes: []gateway.Route{{
 				Name: "all", ClientBudget: &gateway.ClientBudget{Units: 100, Per: 24 * time.Hour, By: "header:Authorization", Fleet: true},
 			}},
-			Fleet: &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: fleet.FailClosed},
+			Fleet: &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: quota.FailClosed},
 		}
 		sites, lines, configs = append(sites, open(t, c)), append(lines, line), append(configs, c)
 	}
@@ -192,7 +193,7 @@ func TestH34_FaultsOfFleetBudgets(t *testing.T) {
 	}{
 		{nil, "Upstreams[0].Budget.Fleet"},
 		{&gateway.Fleet{}, "Fleet.RateFailure"},
-		{&gateway.Fleet{Config: fleet.Config{Tier: withoutLedger{fleet.NewMemory(fleet.MemoryOptions{})}}, RateFailure: fleet.FailOpen}, "Upstreams[0].Budget.Fleet"},
+		{&gateway.Fleet{Config: fleet.Config{Tier: withoutLedger{fleet.NewMemory(fleet.MemoryOptions{})}}, RateFailure: quota.FailOpen}, "Upstreams[0].Budget.Fleet"},
 	} {
 		err := gateway.Config{Upstreams: []gateway.Upstream{up}, Fleet: row.fleet}.Validate()
 		if err == nil || !strings.Contains(err.Error(), row.field) {
@@ -226,7 +227,7 @@ func TestH34_BucketsOfAFleet(t *testing.T) {
 			{Name: "model", Path: "/a", Budget: &gateway.Budget{Units: 2000, Per: time.Hour, Burst: 300, MaxDebt: 40, Fleet: true}},
 			{Name: "other", Budget: &gateway.Budget{Units: 4000, MaxDebt: -1, Fleet: true}, ClientBudget: &gateway.ClientBudget{Units: 5000, Per: time.Second, Burst: 60, MaxDebt: 7, Fleet: true}},
 		},
-		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: engine, Namespace: "shop"}, RateFailure: fleet.FailClosed},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: engine, Namespace: "shop"}, RateFailure: quota.FailClosed},
 	})
 	for _, path := range []string{"/a", "/b"} {
 		resp, err := s.client.Post(s.url+path, "application/json", strings.NewReader("{}"))

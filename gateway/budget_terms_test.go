@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -25,7 +26,7 @@ func TestH34_SharesOfAFleet(t *testing.T) {
 			{Name: "route", Path: "/route", Budget: &gateway.Budget{Units: 1000, Per: 1000 * time.Second, Fleet: true}},
 			{Name: "client", Path: "/client", ClientBudget: &gateway.ClientBudget{Units: 1000, Per: 1000 * time.Second, Fleet: true}},
 		},
-		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: fleet.FailLocalShare, Instances: 10},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: line}, RateFailure: quota.FailLocalShare, Instances: 10},
 	})
 	line.Cut()
 	for path, status := range map[string]int{"/route": http.StatusServiceUnavailable, "/client": http.StatusTooManyRequests} {
@@ -52,7 +53,7 @@ func TestH34_TheQueueOfABudgetOfAFleet(t *testing.T) {
 			Budget: &gateway.Budget{Units: 10, Per: time.Hour, Queue: 1, QueueWait: 2 * time.Hour, Fleet: true},
 		}},
 		Routes: []gateway.Route{{Name: "all"}},
-		Fleet:  &gateway.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}, RateFailure: fleet.FailClosed},
+		Fleet:  &gateway.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}, RateFailure: quota.FailClosed},
 	})
 	send := func(ctx context.Context) int {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader("x"))

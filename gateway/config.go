@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -78,8 +79,8 @@ type Fleet struct {
 	// RateFailure sets how Route.Rate, and budgets of the fleet, work while the Tier is
 	// unavailable. It is required if a route in the fleet has a Rate, or a budget is the
 	// fleet's.
-	RateFailure fleet.FailureMode
-	// Instances is the maximum number of gateways, for fleet.FailLocalShare.
+	RateFailure quota.FailureMode
+	// Instances is the maximum number of gateways, for quota.FailLocalShare.
 	Instances int
 	// Logger: see weirhttp.FleetOptions.
 	Logger *slog.Logger

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -34,7 +35,7 @@ func openFleet(t *testing.T, n int, calls *atomic.Int64) ([]*gateway.Gateway, ga
 			{Name: "all"}, {Name: "own", Path: "/own", NoFleet: true},
 			{Name: "scarce", Path: "/scarce", Rate: &weirhttp.ClientLimiterOptions{Rate: 10, Per: time.Hour}},
 		},
-		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier}, RateFailure: fleet.FailClosed},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier}, RateFailure: quota.FailClosed},
 	}
 	var all []*gateway.Gateway
 	for range n {
@@ -97,7 +98,7 @@ func TestFleetStaysAtAnUpdate(t *testing.T) {
 	g := all[0]
 	asked(g, "/x")
 	rates := *c.Fleet
-	rates.RateFailure = fleet.FailOpen
+	rates.RateFailure = quota.FailOpen
 	c.Fleet = &rates
 	if err := g.Update(c); err != nil {
 		t.Errorf("Update with another RateFailure = %v; want nil", err)
@@ -124,9 +125,9 @@ func TestFleetIsValidated(t *testing.T) {
 	}
 	for field, f := range map[string]gateway.Fleet{
 		"Fleet.RateFailure":    {},
-		"Fleet.Instances":      {RateFailure: fleet.FailLocalShare},
-		"Fleet.Lease":          {RateFailure: fleet.FailOpen, Config: fleet.Config{Lease: time.Millisecond}},
-		"Routes[0].Rate.Burst": {RateFailure: fleet.FailOpen},
+		"Fleet.Instances":      {RateFailure: quota.FailLocalShare},
+		"Fleet.Lease":          {RateFailure: quota.FailOpen, Config: fleet.Config{Lease: time.Millisecond}},
+		"Routes[0].Rate.Burst": {RateFailure: quota.FailOpen},
 	} {
 		c := base
 		c.Fleet = &f

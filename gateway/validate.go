@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
@@ -81,9 +82,9 @@ func (c Config) validateFleet(f *faults) {
 	}
 	f.adopt("", o.Validate())
 	mode := c.Fleet.RateFailure
-	f.Check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
+	f.Check(mode <= quota.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
 	f.Check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
-	f.Check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "the maximum number of gateways")
+	f.Check(mode != quota.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "the maximum number of gateways")
 	meter := o.Tier.Abilities().Meter
 	for i, r := range c.Routes {
 		if r.Rate == nil || r.NoFleet || meter == nil {

@@ -8,7 +8,7 @@ const MaxUnits = 1 << 30
 
 // A UnitLimiter is a Limiter that can count one call as several units: as many as the
 // call is expected to cost. The Permit of AcquireN can be settled. All limiters of
-// this package are UnitLimiters, and so is a fleet.Budget.
+// this package are UnitLimiters, and so is a quota.Budget.
 type UnitLimiter interface {
 	Limiter
 

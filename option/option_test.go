@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/batch"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
@@ -44,13 +45,14 @@ func TestFaultsOfAnEmbeddedStruct(t *testing.T) {
 // finds the faults of every package.
 func TestOneOptionErrorForAllPackages(t *testing.T) {
 	_, rate := limit.NewRateLimiter(limit.RateOptions{})
-	_, fleetwide := fleet.NewLimiter(nil, fleet.LimiterOptions{})
+	_, shared := quota.NewLimiter(nil, quota.LimiterOptions{})
 	_, batcher := batch.NewFrom(batch.Source[int, int]{}, batch.Options{})
 	_, clients := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{})
 	for pkg, err := range map[string]error{
 		"weir":     weir.Options{TTL: -1}.Validate(),
 		"limit":    rate,
-		"fleet":    fleetwide,
+		"fleet":    fleet.Config{Lease: -1}.Validate(),
+		"quota":    shared,
 		"batch":    batcher,
 		"weirhttp": clients,
 	} {

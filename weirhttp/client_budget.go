@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -109,7 +109,7 @@ type ClientBudget struct {
 	table  *clientTable
 	shares *clientTable                  // by address, for clients that do not fit into table
 	client [2]func(*http.Request) string // return an address; the first that is not empty counts
-	shared *fleet.KeyedBudget            // nil without a fleet
+	shared *quota.KeyedBudget            // nil without a fleet
 
 	refused, returned, owed, forgiven atomic.Uint64
 }
@@ -133,7 +133,7 @@ func NewClientBudget(o ClientBudgetOptions) (*ClientBudget, error) {
 		return b, nil
 	}
 	var err error
-	b.shared, err = fleet.NewKeyedBudget(o.Fleet.Ledger, keyed)
+	b.shared, err = quota.NewKeyedBudget(o.Fleet.Ledger, keyed)
 	return b, err
 }
 

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
 
 // ClientBudgetFleet makes the ClientBudgets of several instances one: a client has its
-// units once for all of them; see fleet.KeyedBudget. A call that a client pays for then
+// units once for all of them; see quota.KeyedBudget. A call that a client pays for then
 // costs two requests to the engine: one before it, and one after it if it did not cost what
 // was estimated.
 //
@@ -27,18 +28,18 @@ type ClientBudgetFleet struct {
 	// the same Name count together. Empty means "http".
 	Namespace string
 	// OnFailure decides what happens while the Ledger is unreachable. It is required.
-	// With fleet.FailClosed clients get 503.
-	OnFailure fleet.FailureMode
-	// Instances is the maximum number of instances, for fleet.FailLocalShare, where it is
+	// With quota.FailClosed clients get 503.
+	OnFailure quota.FailureMode
+	// Instances is the maximum number of instances, for quota.FailLocalShare, where it is
 	// required: from 1 to 10,000.
 	Instances int
 }
 
 // keyedOptions returns the options of the budget that the instances share.
-func (o ClientBudgetOptions) keyedOptions() fleet.KeyedBudgetOptions {
+func (o ClientBudgetOptions) keyedOptions() quota.KeyedBudgetOptions {
 	debt := o.MaxDebt
 	o = o.withDefaults()
-	return fleet.KeyedBudgetOptions{
+	return quota.KeyedBudgetOptions{
 		Name: o.Name, Namespace: cmp.Or(o.Fleet.Namespace, defaultNamespace) + "/client budget/" + o.Name,
 		Rate: fleet.Rate{Permits: o.Units, Per: o.Per, Burst: o.Burst}, MaxDebt: debt,
 		OnFailure: o.Fleet.OnFailure, Instances: o.Fleet.Instances,
@@ -51,7 +52,7 @@ func (o ClientBudgetOptions) adoptFleet(f *option.Faults) {
 	if o.Fleet.Ledger == nil {
 		return
 	}
-	_, err := fleet.NewKeyedBudget(o.Fleet.Ledger, o.keyedOptions())
+	_, err := quota.NewKeyedBudget(o.Fleet.Ledger, o.keyedOptions())
 	for _, err := range unjoined(err) {
 		var e *OptionError
 		if errors.As(err, &e) {
@@ -71,7 +72,7 @@ func (b *ClientBudget) payShared(ctx context.Context, from payer, n int) (*bill,
 		return p, nil
 	}
 	p.undo()
-	if errors.Is(err, fleet.ErrLimiterClosed) {
+	if errors.Is(err, quota.ErrLimiterClosed) {
 		err = ErrClosed
 	}
 	return nil, err

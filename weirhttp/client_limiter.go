@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -47,7 +48,7 @@ type ClientLimiterOptions struct {
 }
 
 // ClientLimiterFleet makes the ClientLimiters of several instances enforce one Rate
-// for each client; see fleet.KeyedLimiter.
+// for each client; see quota.KeyedLimiter.
 type ClientLimiterFleet struct {
 	// Meter is where they count, such as the fleet's Tier. nil means separate counts.
 	Meter fleet.Meter
@@ -55,9 +56,9 @@ type ClientLimiterFleet struct {
 	// and the same Name count together. Empty means "http".
 	Namespace string
 	// OnFailure decides what happens while the Meter is unreachable. It is required.
-	// With fleet.FailClosed clients get 503.
-	OnFailure fleet.FailureMode
-	// Instances is the maximum number of instances, for fleet.FailLocalShare, where
+	// With quota.FailClosed clients get 503.
+	OnFailure quota.FailureMode
+	// Instances is the maximum number of instances, for quota.FailLocalShare, where
 	// it is required: from 1 to 10,000.
 	Instances int
 }
@@ -84,7 +85,7 @@ func (o ClientLimiterOptions) validate() error {
 	f.Check(o.Keys >= 0 && o.Keys <= maxKeys, "Keys", o.Keys, "from 0 to 1073741824")
 	f.Check(printable(o.Name), "Name", strconv.Quote(o.Name), "printable ASCII")
 	if f.Err() == nil && o.Fleet.Meter != nil {
-		_, err := fleet.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions())
+		_, err := quota.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions())
 		addKeyed(&f, err)
 	}
 	if f.Err() == nil {
@@ -142,7 +143,7 @@ type ClientLimiter struct {
 	table  *clientTable                  // nil in a fleet
 	shares *clientTable                  // by address, for clients that do not fit into table
 	client [2]func(*http.Request) string // return an address; the first that is not empty counts
-	shared *fleet.KeyedLimiter           // nil without a fleet
+	shared *quota.KeyedLimiter           // nil without a fleet
 }
 
 // NewClientLimiter returns a ClientLimiter. The error joins an [*OptionError] for
@@ -160,7 +161,7 @@ func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 	}
 	if o.Fleet.Meter != nil {
 		var err error
-		if l.shared, err = fleet.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions()); err != nil {
+		if l.shared, err = quota.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions()); err != nil {
 			return nil, err
 		}
 	} else {
@@ -173,7 +174,7 @@ func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 }
 
 func (l *ClientLimiter) setPolicy(o ClientLimiterOptions) {
-	q, w := quota(o.Rate, o.Per)
+	q, w := rateWindow(o.Rate, o.Per)
 	policy := fmt.Sprintf("%s;q=%d;w=%d", l.quoted, q, w)
 	l.policy.Store(&policy)
 }
@@ -182,7 +183,7 @@ func (l *ClientLimiter) setPolicy(o ClientLimiterOptions) {
 // its Fleet, with the defaults and bounds of NewClientLimiter. The rest stays: Name
 // and Fleet.Namespace must be the same, Fleet.Meter must be nil if and only if it was
 // nil, and Key and Client are ignored. Tokens that a client has spent stay spent
-// under the new Burst; in a fleet see [fleet.KeyedLimiter.Update].
+// under the new Burst; in a fleet see [quota.KeyedLimiter.Update].
 func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 	f := option.Faults{Package: "weirhttp", Prefix: "ClientLimiterOptions."}
 	f.Check(o.withDefaults().Name == l.name, "Name", strconv.Quote(o.Name), "the one it was made with")
@@ -221,7 +222,7 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 //
 // In a fleet, the remaining tokens of a client are not known, so there is no
 // RateLimit, and RetryAfter is when it is worth trying again. While the Meter is
-// unreachable, the error with fleet.FailClosed matches fleet.ErrUnavailable.
+// unreachable, the error with quota.FailClosed matches fleet.ErrUnavailable.
 func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
 	key := l.key(r)
 	if key == "" {
@@ -294,9 +295,9 @@ func (l *ClientLimiter) left(left int64, wait time.Duration) string {
 	return string(b)
 }
 
-// quota returns the rate as requests in a window of whole seconds, rounded so that it
+// rateWindow returns the rate as requests in a window of whole seconds, rounded so that it
 // does not promise too many.
-func quota(rate int, per time.Duration) (q, w uint64) {
+func rateWindow(rate int, per time.Duration) (q, w uint64) {
 	w = uint64((per + time.Second - 1) / time.Second)
 	hi, lo := bits.Mul64(uint64(rate), w*uint64(time.Second))
 	q, _ = bits.Div64(hi, lo, uint64(per)) // at most rate seconds' worth: no overflow

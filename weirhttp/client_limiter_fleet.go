@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/option"
 )
 
 // keyedOptions returns the options of the limiter that the instances share.
-func (o ClientLimiterOptions) keyedOptions() fleet.KeyedLimiterOptions {
+func (o ClientLimiterOptions) keyedOptions() quota.KeyedLimiterOptions {
 	o = o.withDefaults()
-	return fleet.KeyedLimiterOptions{
-		Terms: fleet.Terms{
+	return quota.KeyedLimiterOptions{
+		Terms: quota.Terms{
 			Name:      o.Name,
 			Rate:      fleet.Rate{Permits: o.Rate, Per: o.Per, Burst: o.Burst},
 			OnFailure: o.Fleet.OnFailure, Instances: o.Fleet.Instances,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -31,7 +32,7 @@ func fleetLimiters(t *testing.T, n int, o weirhttp.ClientLimiterOptions) ([]*wei
 
 func TestFleetClientLimitersKeepToOneRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all, _ := fleetLimiters(t, 4, weirhttp.ClientLimiterOptions{Rate: 10, Burst: 20, Name: "shop", Fleet: weirhttp.ClientLimiterFleet{OnFailure: fleet.FailClosed}})
+		all, _ := fleetLimiters(t, 4, weirhttp.ClientLimiterOptions{Rate: 10, Burst: 20, Name: "shop", Fleet: weirhttp.ClientLimiterFleet{OnFailure: quota.FailClosed}})
 		in := map[string]int{}
 		for range 100 { // for 10 s
 			for _, d := range all {
@@ -61,9 +62,9 @@ func TestFleetClientLimiterWithoutItsMeter(t *testing.T) {
 			fleet  weirhttp.ClientLimiterFleet
 			status int
 		}{
-			{weirhttp.ClientLimiterFleet{OnFailure: fleet.FailOpen}, 200},
-			{weirhttp.ClientLimiterFleet{OnFailure: fleet.FailClosed}, 503},
-			{weirhttp.ClientLimiterFleet{OnFailure: fleet.FailLocalShare, Instances: 10}, 429},
+			{weirhttp.ClientLimiterFleet{OnFailure: quota.FailOpen}, 200},
+			{weirhttp.ClientLimiterFleet{OnFailure: quota.FailClosed}, 503},
+			{weirhttp.ClientLimiterFleet{OnFailure: quota.FailLocalShare, Instances: 10}, 429},
 		} {
 			all, lines := fleetLimiters(t, 1, weirhttp.ClientLimiterOptions{Rate: 10, Burst: 20, Fleet: tt.fleet})
 			h, err := weirhttp.New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), weirhttp.Options{ClientLimiter: all[0], NoStore: true})
@@ -90,8 +91,8 @@ func TestFleetClientLimiterOptions(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	for field, o := range map[string]weirhttp.ClientLimiterOptions{
 		"ClientLimiterOptions.Fleet.OnFailure": {Rate: 10, Fleet: weirhttp.ClientLimiterFleet{Meter: m}},
-		"ClientLimiterOptions.Fleet.Instances": {Rate: 10, Fleet: weirhttp.ClientLimiterFleet{Meter: m, OnFailure: fleet.FailLocalShare}},
-		"ClientLimiterOptions.Burst":           {Rate: 1, Fleet: weirhttp.ClientLimiterFleet{Meter: m, OnFailure: fleet.FailOpen}},
+		"ClientLimiterOptions.Fleet.Instances": {Rate: 10, Fleet: weirhttp.ClientLimiterFleet{Meter: m, OnFailure: quota.FailLocalShare}},
+		"ClientLimiterOptions.Burst":           {Rate: 1, Fleet: weirhttp.ClientLimiterFleet{Meter: m, OnFailure: quota.FailOpen}},
 	} {
 		if _, err := weirhttp.NewClientLimiter(o); err == nil || !strings.Contains(err.Error(), field) || !errors.As(err, new(*weirhttp.OptionError)) {
 			t.Errorf("NewClientLimiter = %v; want a fault in %s", err, field)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/internal/histories"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
@@ -472,14 +473,14 @@ func TestClientLimiterUpdateRefusesWhatItCannotChange(t *testing.T) {
 	alone := weirhttp.ClientLimiterOptions{Name: "api", Rate: 1}
 	joint := alone
 	joint.Burst = 100
-	joint.Fleet = weirhttp.ClientLimiterFleet{Meter: m, OnFailure: fleet.FailClosed}
+	joint.Fleet = weirhttp.ClientLimiterFleet{Meter: m, OnFailure: quota.FailClosed}
 	for _, row := range []struct {
 		field     string
 		made, now weirhttp.ClientLimiterOptions
 		change    func(*weirhttp.ClientLimiterOptions)
 	}{
 		{"", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Keys = 7 }},
-		{"", joint, joint, func(o *weirhttp.ClientLimiterOptions) { o.Fleet.OnFailure = fleet.FailOpen }},
+		{"", joint, joint, func(o *weirhttp.ClientLimiterOptions) { o.Fleet.OnFailure = quota.FailOpen }},
 		{"Name", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Name = "other" }},
 		{"Rate", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Rate = 0 }},
 		{"Fleet.Meter", alone, joint, nil},

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -47,7 +47,7 @@ func TestH13_AClientLimiterWrapsAnyHandler(t *testing.T) {
 // H13: without the Meter of the fleet, Wrap responds as a Handler does.
 func TestH13_AWrappedHandlerWithoutTheMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all, lines := fleetLimiters(t, 1, weirhttp.ClientLimiterOptions{Rate: 10, Fleet: weirhttp.ClientLimiterFleet{OnFailure: fleet.FailClosed}})
+		all, lines := fleetLimiters(t, 1, weirhttp.ClientLimiterOptions{Rate: 10, Fleet: weirhttp.ClientLimiterFleet{OnFailure: quota.FailClosed}})
 		lines[0].Cut()
 		w := httptest.NewRecorder()
 		all[0].Wrap(http.NotFoundHandler()).ServeHTTP(w, from("192.0.2.1:1"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/fleettest"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -54,7 +55,7 @@ func openPaying(t *testing.T, n int, o weirhttp.ClientBudgetOptions, set func(*w
 func onLedger(o weirhttp.ClientBudgetOptions, l fleet.Ledger) weirhttp.ClientBudgetOptions {
 	o.Fleet.Ledger = l
 	if o.Fleet.OnFailure == 0 {
-		o.Fleet.OnFailure = fleet.FailClosed
+		o.Fleet.OnFailure = quota.FailClosed
 	}
 	return o
 }
@@ -231,11 +232,11 @@ func TestH34_AResponseOfTheFleetCostsNothing(t *testing.T) {
 // Without the engine OnFailure decides.
 func TestH34_ClientsWithoutTheEngine(t *testing.T) {
 	for _, row := range []struct {
-		mode   fleet.FailureMode
+		mode   quota.FailureMode
 		status int
 		retry  string
 	}{
-		{fleet.FailOpen, 200, ""}, {fleet.FailClosed, 503, "1"}, {fleet.FailLocalShare, 429, "20"},
+		{quota.FailOpen, 200, ""}, {quota.FailClosed, 503, "1"}, {quota.FailLocalShare, 429, "20"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := weirhttp.ClientBudgetOptions{Fleet: weirhttp.ClientBudgetFleet{OnFailure: row.mode, Instances: 2}}
@@ -248,7 +249,7 @@ func TestH34_ClientsWithoutTheEngine(t *testing.T) {
 			if post.status != row.status || post.header.Get("Retry-After") != row.retry || get.status != row.status {
 				t.Errorf("%v: got %d with Retry-After %q, and %d for GET; want %d and %q", row.mode, post.status, post.header.Get("Retry-After"), get.status, row.status, row.retry)
 			}
-			if row.mode == fleet.FailClosed && (!strings.Contains(get.body, "unreachable") || !strings.Contains(post.body, "unreachable")) {
+			if row.mode == quota.FailClosed && (!strings.Contains(get.body, "unreachable") || !strings.Contains(post.body, "unreachable")) {
 				t.Errorf("got %q and %q; want that the limit is unreachable", get.body, post.body)
 			}
 			if got := f.budgets[0].Stats(); !got.Outage || f.budgets[1].Stats().Outage {
@@ -333,7 +334,7 @@ func TestH34_UpdateAndCloseOfAFleetsClientBudget(t *testing.T) {
 			"Name":            func(o *weirhttp.ClientBudgetOptions) { o.Name = "other" },
 			"Fleet.Ledger":    func(o *weirhttp.ClientBudgetOptions) { o.Fleet.Ledger = nil },
 			"Fleet.OnFailure": func(o *weirhttp.ClientBudgetOptions) { o.Fleet.OnFailure = 9 },
-			"Fleet.Instances": func(o *weirhttp.ClientBudgetOptions) { o.Fleet.OnFailure = fleet.FailLocalShare },
+			"Fleet.Instances": func(o *weirhttp.ClientBudgetOptions) { o.Fleet.OnFailure = quota.FailLocalShare },
 			"Fleet.Namespace": func(o *weirhttp.ClientBudgetOptions) { o.Fleet.Namespace = strings.Repeat("x", 5000) },
 		} {
 			o := o

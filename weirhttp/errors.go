@@ -351,7 +351,7 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 func ErrorResponseTo(err error) ErrorResponse { return answerTo(err, false, false).response(err, "") }
 
 // ClientError is Error for errors of a limit on this client: a *limit.Error is 429,
-// with Retry-After. If such a limit is unreachable (a *fleet.OutageError), it is 503.
+// with Retry-After. If such a limit is unreachable (a *quota.OutageError), it is 503.
 func ClientError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
 		answerTo(err, true, false).response(err, "").Write(w, r)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -40,7 +41,7 @@ import (
 func Error(err error) error { return statusOf(err, false) }
 
 // ClientError is Error for the error of a limit on one client: a *limit.Error is
-// ResourceExhausted, unless the limit could not be reached (a *fleet.OutageError).
+// ResourceExhausted, unless the limit could not be reached (a *quota.OutageError).
 func ClientError(err error) error { return statusOf(err, true) }
 
 // statusOf is the only table from errors to codes.
@@ -64,7 +65,7 @@ func statusOf(err error, client bool) error {
 		return retryLater(codes.Unavailable, "the service is not available at the moment", max(stated.After(), time.Second))
 	case errors.As(err, &refused):
 		return retryLater(codes.Unavailable, "the service is at its limit", refused.RetryAfter)
-	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed), errors.Is(err, fleet.ErrLimiterClosed):
+	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed), errors.Is(err, quota.ErrLimiterClosed):
 		return retryLater(codes.Unavailable, "the service is not available at the moment", time.Second)
 	case errors.As(err, &remote):
 		return statusFrom(remote)

@@ -52,7 +52,7 @@ type Options struct {
 
 	// ClientLimiter admits the calls and streams of one client, before anything else.
 	// It is called on the goroutine of the call. An error that is a *limit.Error is
-	// ResourceExhausted; see also [ClientError]. fleet.KeyedLimiter.Allow fits. Nil:
+	// ResourceExhausted; see also [ClientError]. quota.KeyedLimiter.Allow fits. Nil:
 	// all are admitted.
 	ClientLimiter func(ctx context.Context, method string) error
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 )
 
 // A Product is a value of the service in the examples.
@@ -68,12 +69,12 @@ func ExampleTier_limit() {
 	}
 	defer tier.Close(context.Background())
 
-	calls, err := fleet.NewLimiter(tier, fleet.LimiterOptions{
+	calls, err := quota.NewLimiter(tier, quota.LimiterOptions{
 		Key: fleet.Key{Namespace: "limits", Name: "products"},
-		Terms: fleet.Terms{
+		Terms: quota.Terms{
 			Name:      "products",
 			Rate:      fleet.Rate{Permits: 500, Per: time.Second, Burst: 100},
-			OnFailure: fleet.FailLocalShare, Instances: 3, // while Redis is unreachable, a third for each
+			OnFailure: quota.FailLocalShare, Instances: 3, // while Redis is unreachable, a third for each
 		},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -17,12 +18,12 @@ import (
 // have come back.
 func TestT15_KeysOfABudgetInTheEngine(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
-	o := fleet.KeyedBudgetOptions{
-		Name: "clients", Namespace: "shop", Rate: fleet.Rate{Permits: 1000, Per: time.Hour, Burst: 1000}, OnFailure: fleet.FailClosed,
+	o := quota.KeyedBudgetOptions{
+		Name: "clients", Namespace: "shop", Rate: fleet.Rate{Permits: 1000, Per: time.Hour, Burst: 1000}, OnFailure: quota.FailClosed,
 	}
-	var both []*fleet.KeyedBudget
+	var both []*quota.KeyedBudget
 	for range 2 {
-		b, err := fleet.NewKeyedBudget(open(t, s), o)
+		b, err := quota.NewKeyedBudget(open(t, s), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,8 +167,8 @@ func TestT15_WhatIsOwedIsNotForgotten(t *testing.T) {
 // The memory of 200 clients that have one call each: see decision 0084.
 func TestT15_MemoryOfManyKeys(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
-	b, err := fleet.NewKeyedBudget(open(t, s), fleet.KeyedBudgetOptions{
-		Namespace: "shop", Rate: fleet.Rate{Permits: 1000, Per: time.Hour}, OnFailure: fleet.FailClosed,
+	b, err := quota.NewKeyedBudget(open(t, s), quota.KeyedBudgetOptions{
+		Namespace: "shop", Rate: fleet.Rate{Permits: 1000, Per: time.Hour}, OnFailure: quota.FailClosed,
 	})
 	if err != nil {
 		t.Fatal(err)

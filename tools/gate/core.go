@@ -24,8 +24,8 @@ func coreAlone(ctx context.Context) (string, error) {
 
 // core runs the core's tests without the race detector. Under it, those that count
 // allocations skip themselves, and the others play a part of the random histories. The
-// root's tests run a second time with a fleet behind each Guard. They use the workspace,
-// because staticcheck has compiled the tests there; compiling the root's takes two minutes.
+// contract's tests run a second time with a fleet behind each Guard. They use the workspace,
+// because staticcheck has compiled the tests there.
 func core(ctx context.Context) (string, error) {
 	t := testRun{flags: []string{"-timeout", testTimeout}, packages: []string{"./..."}}
 	if err := t.run(ctx); err != nil {
@@ -36,8 +36,16 @@ func core(ctx context.Context) (string, error) {
 
 // inFleets returns a run of the contract's tests with a fleet behind each Guard.
 func inFleets(t testRun) testRun {
-	t.packages, t.args = []string{"."}, []string{"-fleet"}
+	t.packages, t.args = []string{contractTests}, []string{"-fleet"}
 	return t
+}
+
+// contractTests are the packages of the contract's tests of a Guard.
+const contractTests = "./internal/contract/..."
+
+// inContract reports whether a package is one of contractTests.
+func inContract(importPath string) bool {
+	return strings.HasPrefix(importPath, modulePath+"/internal/contract/")
 }
 
 // racePart is the part of the random histories that make test plays under the race

@@ -122,7 +122,8 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 // touch finds the packages that files belong to, and those that use them. A file that is
 // in no package's folder, such as testdata, belongs to the nearest package above it; a
-// page or a Makefile in a folder without Go code above it belongs to none.
+// page or a Makefile in a folder without Go code above it belongs to none. With the root,
+// the packages change that have its tests of the contract.
 func touch(files []string, packages []goPackage) touched {
 	byDir := map[string]goPackage{}
 	for _, p := range packages {
@@ -141,6 +142,11 @@ func touch(files []string, packages []goPackage) touched {
 		}
 		if p := byDir[dir]; p.ImportPath != "" && (dir != "." || path.Ext(f) == ".go") {
 			changed[p.ImportPath] = true
+			for _, p := range packages {
+				if dir == "." && inContract(p.ImportPath) {
+					changed[p.ImportPath] = true
+				}
+			}
 		}
 	}
 	c := touched{files: files}

@@ -14,14 +14,15 @@ func TestAChangeTouchesItsPackageAndWhatUsesIt(t *testing.T) {
 		{ImportPath: w + "/weirhttp", Imports: []string{w}},
 		{ImportPath: w + "/tests", TestImports: []string{w + "/weirhttp"}},
 		{ImportPath: w + "/apart", Imports: []string{w + "/batch"}},
+		{ImportPath: w + "/internal/contract/loads", XTestImports: []string{w}},
 	}
 	for _, tt := range []struct {
 		files           []string
 		packages, users []string
 	}{
-		{[]string{"limit/a.go"}, []string{"./limit"}, []string{".", "./batch", "./weirhttp", "./tests"}},
-		{[]string{"limit/testdata/x/y.txt"}, []string{"./limit"}, []string{".", "./batch", "./weirhttp", "./tests"}},
-		{[]string{"get.go"}, []string{"."}, []string{"./weirhttp", "./tests"}},
+		{[]string{"limit/a.go"}, []string{"./limit"}, []string{".", "./batch", "./weirhttp", "./tests", "./internal/contract/loads"}},
+		{[]string{"limit/testdata/x/y.txt"}, []string{"./limit"}, []string{".", "./batch", "./weirhttp", "./tests", "./internal/contract/loads"}},
+		{[]string{"get.go"}, []string{".", "./internal/contract/loads"}, []string{"./weirhttp", "./tests"}},
 		{[]string{"README.md", "docs/howto/start.md"}, nil, nil},
 		{[]string{"batch/b_test.go", "apart/c.go"}, []string{"./batch", "./apart"}, nil},
 	} {

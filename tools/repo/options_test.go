@@ -86,29 +86,38 @@ func optionFields(files []goFile) map[string]bool {
 			}
 		}
 	}
-	all := map[string]bool{}
+	byName := map[string]map[string]structType{} // by the package's name
 	for _, structs := range dirs {
-		seen := map[string]bool{}
-		var visit func(name string)
-		visit = func(name string) {
-			st, ok := structs[name]
-			if !ok || seen[name] {
-				return
-			}
-			seen[name] = true
-			for _, field := range st.fields.List {
-				kind := typeName(field.Type)
-				visit(kind)
-				for _, n := range field.Names {
-					if n.IsExported() && numeric.MatchString(kind) {
-						all[st.pkg+"."+name+"."+n.Name] = strings.HasPrefix(kind, "uint")
-					}
+		for _, st := range structs {
+			byName[st.pkg] = structs
+		}
+	}
+	all := map[string]bool{}
+	seen := map[string]bool{}
+	var visit func(structs map[string]structType, name string)
+	visit = func(structs map[string]structType, name string) {
+		if pkg, other, ok := strings.Cut(name, "."); ok { // a struct of another package
+			structs, name = byName[pkg], other
+		}
+		st, ok := structs[name]
+		if !ok || seen[st.pkg+"."+name] {
+			return
+		}
+		seen[st.pkg+"."+name] = true
+		for _, field := range st.fields.List {
+			kind := typeName(field.Type)
+			visit(structs, kind)
+			for _, n := range field.Names {
+				if n.IsExported() && numeric.MatchString(kind) {
+					all[st.pkg+"."+name+"."+n.Name] = strings.HasPrefix(kind, "uint")
 				}
 			}
 		}
-		for name := range structs {
-			if optionStruct.MatchString(name) || name == "Entry" && structs[name].pkg == "weir" {
-				visit(name)
+	}
+	for _, structs := range dirs {
+		for name, st := range structs {
+			if optionStruct.MatchString(name) || name == "Entry" && st.pkg == "weir" {
+				visit(structs, name)
 			}
 		}
 	}

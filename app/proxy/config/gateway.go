@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
@@ -121,8 +121,8 @@ func convert(fields []*field, from, to reflect.Value) {
 	}
 }
 
-var failureModes = map[string]fleet.FailureMode{
-	"open": fleet.FailOpen, "closed": fleet.FailClosed, "local_share": fleet.FailLocalShare,
+var failureModes = map[string]quota.FailureMode{
+	"open": quota.FailOpen, "closed": quota.FailClosed, "local_share": quota.FailLocalShare,
 }
 
 var pathMatches = map[string]gateway.PathMatch{
@@ -170,7 +170,7 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		if t == reflect.TypeFor[weirhttp.Compare]() {
 			return reflect.ValueOf(comparisons[value])
 		}
-		if t == reflect.TypeFor[fleet.FailureMode]() {
+		if t == reflect.TypeFor[quota.FailureMode]() {
 			return reflect.ValueOf(failureModes[value])
 		}
 	case Choice:

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/config"
-	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -36,7 +36,7 @@ func TestHowtoOfTheFleetLoads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.Fleet == nil || g.Fleet.RateFailure != fleet.FailLocalShare || g.Fleet.Instances != 3 || g.Routes[0].NoFleet || !g.Routes[1].NoFleet {
+		if g.Fleet == nil || g.Fleet.RateFailure != quota.FailLocalShare || g.Fleet.Instances != 3 || g.Routes[0].NoFleet || !g.Routes[1].NoFleet {
 			t.Errorf("Fleet = %+v, routes %+v", g.Fleet, g.Routes)
 		}
 		r, err := c.Redis()

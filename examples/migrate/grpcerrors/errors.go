@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -46,7 +46,7 @@ func Of(err error) error {
 // OfClient is Of for the error of a limit of this client.
 func OfClient(err error) error {
 	var refused *limit.Error
-	var outage *fleet.OutageError
+	var outage *quota.OutageError
 	if errors.As(err, &refused) && !errors.As(err, &outage) {
 		return retryLater(codes.ResourceExhausted, refused.RetryAfter)
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/examples/migrate/grpcerrors"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 )
 
 func TestCodes(t *testing.T) {
 	refused := &limit.Error{Limiter: "db", Reason: limit.QueueFull, RetryAfter: 2 * time.Second}
-	outage := &fleet.OutageError{Refusal: limit.Error{RetryAfter: time.Second}, Cause: fleet.ErrUnavailable}
+	outage := &quota.OutageError{Refusal: limit.Error{RetryAfter: time.Second}, Cause: fleet.ErrUnavailable}
 	for _, tt := range []struct {
 		err            error
 		code, ofClient codes.Code

@@ -1,0 +1,7 @@
+package bulk_test
+
+import "time"
+
+const (
+	ms = time.Millisecond
+)

@@ -1,0 +1,7 @@
+package fleets_test
+
+import "time"
+
+const (
+	ms = time.Millisecond
+)

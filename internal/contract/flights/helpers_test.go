@@ -1,0 +1,7 @@
+package flights_test
+
+import "time"
+
+const (
+	ms = time.Millisecond
+)

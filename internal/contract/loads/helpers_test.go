@@ -1,0 +1,7 @@
+package loads_test
+
+import "time"
+
+const (
+	ms = time.Millisecond
+)

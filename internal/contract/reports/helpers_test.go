@@ -1,0 +1,8 @@
+package reports_test
+
+import "time"
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
