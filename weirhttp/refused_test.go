@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -15,7 +16,7 @@ import (
 type unreachable struct{}
 
 func (unreachable) Acquire(context.Context) (limit.Permit, error) {
-	return limit.Permit{}, &fleet.OutageError{Refusal: limit.Error{Reason: limit.RateExceeded, RetryAfter: time.Second}, Cause: fleet.ErrUnavailable}
+	return limit.Permit{}, &quota.OutageError{Refusal: limit.Error{Reason: limit.RateExceeded, RetryAfter: time.Second}, Cause: fleet.ErrUnavailable}
 }
 
 // Each rejected request is counted in one field, by what has rejected it, with the status that its
