@@ -123,7 +123,7 @@ func (v *view) clients() []Incident {
 			"Nothing, unless the rate is too low for your clients.")
 	}
 	if over, n := v.over("refused_client_budget"); len(over) > 0 {
-		say("budget", "clients over budget", over, fmt.Sprintf("clients that have used up their budget get %s, %s%s%s. Others are not affected.", code, perSecond(n), on(over), v.spenders(over)),
+		say("budget", "clients over budget", over, fmt.Sprintf("clients that have used up their budget get %s, %s%s%s. Others are not affected.", code, perSecond(n), on(over), v.overNames(over)),
 			"Nothing, unless client_budget is too small for your clients: "+v.termsOf("client", over)+".")
 	}
 	if over, n := v.over("too_large"); len(over) > 0 {

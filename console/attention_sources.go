@@ -437,23 +437,23 @@ func (v *view) termsOf(kind string, units []string) string {
 	return "each has what the configuration gives it"
 }
 
-// spenders names the clients that have used most of their budget, "" if that is not known.
-func (v *view) spenders(units []string) string {
+// overNames names the clients that are refused most, "" if that is not known.
+func (v *view) overNames(units []string) string {
 	var names []string
 	for _, b := range v.now.Budgets {
 		if b.Kind != "client" || !slices.Contains(units, b.Name) {
 			continue
 		}
-		for _, c := range b.Spenders {
-			if len(names) < mostNamed {
-				names = append(names, fmt.Sprintf("%s (%s of %s units used)", c.Name, count(int(c.Used)), count(b.Burst)))
+		for _, c := range b.Over {
+			if len(names) < mostNamed && c.Share >= .05 {
+				names = append(names, fmt.Sprintf("%s (%s)", c.Address, percent(c.Share)))
 			}
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "; most is used by " + words(names)
+	return ", most to " + words(names)
 }
 
 // whyOut says why the first of servers is out, "" if that is not known.

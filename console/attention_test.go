@@ -111,7 +111,7 @@ func TestC12_Incidents(t *testing.T) {
 		s.now.Limits, s.limits = []console.Limit{{Name: "llm", Kind: "fixed", Limit: 8}}, map[string]point{"llm": {}}
 		s.now.Budgets = []console.Budget{
 			{Kind: "upstream", Name: "llm", PerSecond: 2000.0 / 60, Burst: 2000, Left: -3.5},
-			{Kind: "client", Name: "checkout", PerSecond: 50.0 / 3600, Burst: 500, Spenders: []console.Spender{{Name: "10.0.0.7", Used: 500}}},
+			{Kind: "client", Name: "checkout", PerSecond: 50.0 / 3600, Burst: 500, Over: []console.ClientShare{{Address: "10.0.0.7", Share: .9}, {Address: "10.0.0.8", Share: .01}}},
 		}
 		s.budget = map[string]point{"upstream llm": {"refused": 30}}
 	}
@@ -139,7 +139,7 @@ func TestC12_Incidents(t *testing.T) {
 			"bad llm: 20 % of requests are refused with 503 because the budget is used up, 20/s; that of the upstream llm owes 3 units, of 2,000, and refills at 2,000 per minute; checkout has spent most, 75 %.",
 		}},
 		{"client over budget", one(point{"requests": 95, "refused_client": 30, "refused_client_budget": 30}, upstream),
-			[]string{"note checkout: clients that have used up their budget get 429, 30/s; most is used by 10.0.0.7 (500 of 500 units used). Others are not affected."}},
+			[]string{"note checkout: clients that have used up their budget get 429, 30/s, most to 10.0.0.7 (90.0 %). Others are not affected."}},
 		{"too large", one(point{"requests": 95, "too_large": 3}, upstream),
 			[]string{"note checkout: requests that cost more than a budget ever allows get 413, 3/s. They fail however long their client waits."}},
 		{"paused", one(point{"requests": 100, "refused": 30, "refused_paused": 30}),

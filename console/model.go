@@ -262,14 +262,14 @@ type Budget struct {
 	Fleet     bool    `json:"fleet,omitempty"`
 	Outage    bool    `json:"outage,omitempty"`  // the fleet cannot be reached
 	Clients   int     `json:"clients,omitempty"` // that are remembered; of kind client
-	// Spenders are the clients that have used most of their budget, the first first.
-	Spenders []Spender `json:"spenders,omitempty"`
+	// Over are the clients that were lately refused most, the first first; of kind client.
+	Over []ClientShare `json:"over,omitempty"`
 }
 
-// A Spender is a client with a budget.
-type Spender struct {
-	Name string  `json:"name"` // its address, or a digest of the field that identifies it
-	Used float64 `json:"used"` // units that have not come back yet
+// A ClientShare is a client's part of the refusals of a budget.
+type ClientShare struct {
+	Address string  `json:"address"`
+	Share   float64 `json:"share"` // from 0 to 1
 }
 
 func (b Budget) key() string { return b.Kind + " " + b.Name }

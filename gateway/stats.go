@@ -19,6 +19,8 @@ type Stats struct {
 	Budgets map[string]BudgetStats    `json:"budgets,omitempty"` // of routes that have one
 	// ClientBudgets are of routes that have a ClientBudget.
 	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
+	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
+	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
 
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
@@ -28,6 +30,9 @@ type Stats struct {
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
 	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
 }
+
+// mostOver is how many clients of a route are in Stats.OverBudget.
+const mostOver = 5
 
 // RouteDurations holds a route's durations, see [weirhttp.Handler].
 type RouteDurations struct {
@@ -82,6 +87,10 @@ func (g *Gateway) Stats() Stats {
 		if b := h.clientBudget; b != nil {
 			if s.ClientBudgets == nil {
 				s.ClientBudgets = make(map[string]weirhttp.ClientBudgetStats)
+				s.OverBudget = make(map[string][]weirhttp.ClientShare)
+			}
+			if over := b.Refused(mostOver); len(over) > 0 {
+				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
 		}

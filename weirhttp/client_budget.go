@@ -112,6 +112,7 @@ type ClientBudget struct {
 	shared *quota.KeyedBudget            // nil without a fleet
 
 	refused, returned, owed, forgiven atomic.Uint64
+	over                              over
 }
 
 // NewClientBudget returns a ClientBudget. The error joins an [*OptionError] for every
@@ -279,6 +280,7 @@ func (i invoice) pay(ctx context.Context) (*bill, error) {
 		if !errors.Is(err, limit.ErrLimited) {
 			return nil, err
 		}
+		i.budget.over.add(i.from.address)
 		return nil, &overBudget{error: err, units: i.units, client: true}
 	}
 	return p, nil

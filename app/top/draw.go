@@ -276,14 +276,14 @@ func (s Style) limits(o Overview) []line {
 
 func (s Style) budgets(o Overview) []line {
 	used := false
-	rows := [][]string{{"budget", "left", "of", "refill", "queued", "refused", "most used by"}}
+	rows := [][]string{{"budget", "left", "of", "refill", "queued", "refused", "mostly"}}
 	paint := []string{bold}
 	for _, b := range o.Budgets {
 		left, spender := figures.Count(int64(math.Floor(b.Left))), ""
 		if b.Kind == "client" {
 			left = "-"
-			if len(b.Spenders) > 0 {
-				used, spender = true, fmt.Sprintf("%s (%s)", plain.Line(b.Spenders[0].Name), figures.Count(int64(b.Spenders[0].Used)))
+			if len(b.Over) > 0 {
+				used, spender = true, fmt.Sprintf("%s (%s)", plain.Line(b.Over[0].Address), percent(number(b.Over[0].Share)))
 			}
 		}
 		rows = append(rows, []string{plain.Line(b.Kind + " " + b.Name), left, figures.Count(int64(b.Burst)), words(b.Pace()), figures.Count(int64(b.Queued)), figures.Count(int64(min(b.Refused, math.MaxInt64))), spender}) //nolint:gosec // bounded

@@ -1,18 +1,22 @@
 package jobshttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/plain"
+	"github.com/weir-go/weir/weirhttp/accept"
 )
 
 var (
@@ -102,14 +106,48 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// writeProblem writes a problem document.
+// writeProblem writes a problem document, or a page for a client that prefers HTML, as after a 202.
 func writeProblem(w http.ResponseWriter, r *http.Request, v verdict) {
+	h := w.Header()
 	if v.retryAfter > 0 {
-		w.Header().Set("Retry-After", seconds(v.retryAfter))
+		h.Set("Retry-After", seconds(v.retryAfter))
+	}
+	if !slices.Contains(h["Vary"], "Accept") {
+		h["Vary"] = append(slices.Clip(h["Vary"]), "Accept")
+	}
+	if accept.Choose(r.Header["Accept"], "application/problem+json", "application/json", "text/html") == 2 {
+		writeFailure(w, r, v)
+		return
 	}
 	writeJSON(w, r, v.status, "application/problem+json", map[string]any{
 		"type": "about:blank", "title": http.StatusText(v.status), "status": v.status, "detail": v.detail,
 	})
+}
+
+// failure is the response to a browser that gets no result: the status in words, what is wrong, and a
+// link to the job if there is one. Like the page of a 202, it has no script.
+const failure = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>%[1]s</title>
+<h1>%[1]s</h1>
+<p>%[2]s</p>
+%[3]s</html>
+`
+
+// writeFailure writes the page about v.
+func writeFailure(w http.ResponseWriter, r *http.Request, v verdict) {
+	h, link := w.Header(), ""
+	if at := h.Get("Location"); at != "" {
+		link = "<p><a href=\"" + html.EscapeString(at) + "\">Status of the job</a></p>\n"
+	}
+	if h.Get("Retry-After") != "" {
+		v.detail += " Try again in " + h.Get("Retry-After") + " s."
+	}
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	title := cmp.Or(http.StatusText(v.status), "Error")
+	write(w, r, v.status, "text/html; charset=utf-8", fmt.Appendf(nil, failure, html.EscapeString(title), html.EscapeString(v.detail), link))
 }
 
 // writeJSON writes a response for this client only, which caches must not store.

@@ -436,7 +436,9 @@ func (p *probe) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (p *probe) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
+	if !p.decided { // a status that is written twice is a complaint in the server's log
+		p.WriteHeader(http.StatusOK)
+	}
 	if !p.hit {
 		return len(b), nil
 	}

@@ -137,7 +137,7 @@ func (s *Source) Snapshot() console.Snapshot {
 		out.Budgets = append(out.Budgets, budget("route", name, st.Budgets[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.ClientBudgets)) {
-		out.Budgets = append(out.Budgets, s.clientBudget(name, st.ClientBudgets[name]))
+		out.Budgets = append(out.Budgets, s.clientBudget(name, st.ClientBudgets[name], st.OverBudget[name]))
 	}
 	return out
 }
@@ -272,11 +272,15 @@ func budget(kind, name string, st gateway.BudgetStats) console.Budget {
 }
 
 // clientBudget returns the budget of each client of a route.
-func (s *Source) clientBudget(route string, st weirhttp.ClientBudgetStats) console.Budget {
+func (s *Source) clientBudget(route string, st weirhttp.ClientBudgetStats, over []weirhttp.ClientShare) console.Budget {
+	var clients []console.ClientShare
+	for _, c := range over {
+		clients = append(clients, console.ClientShare(c))
+	}
 	b := (*s.budgets.Load())[route]
 	return console.Budget{
 		Name: route, Kind: "client", PerSecond: float64(b.Units) / cmp.Or(b.Per, time.Minute).Seconds(), Burst: cmp.Or(b.Burst, b.Units),
-		Refused: st.Refused, Clients: st.Clients, Fleet: st.Fleet, Outage: st.Outage,
+		Refused: st.Refused, Clients: st.Clients, Fleet: st.Fleet, Outage: st.Outage, Over: clients,
 	}
 }
 

@@ -76,6 +76,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Cache: cache, Routes: map[string]weirhttp.Stats{"b": route, "a": {}}, Durations: map[string]gateway.RouteDurations{"b": took},
 		Upstreams: map[string]gateway.UpstreamStats{"shop": up, "unlimited": {}},
 		Budgets:   map[string]gateway.BudgetStats{"b": all}, ClientBudgets: map[string]weirhttp.ClientBudgetStats{"b": {Clients: 3, Refused: 4, Outage: true}},
+		OverBudget: map[string][]weirhttp.ClientShare{"b": {{Address: "10.0.0.7", Share: .5}}},
 	}}
 	s := show.New(show.Options{
 		Gateway: g,
@@ -132,7 +133,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	}
 	if want := []console.Budget{
 		budget("upstream", "shop"), budget("route", "b"),
-		{Kind: "client", Name: "b", PerSecond: 2, Burst: 600, Clients: 3, Refused: 4, Outage: true},
+		{Kind: "client", Name: "b", PerSecond: 2, Burst: 600, Clients: 3, Refused: 4, Outage: true, Over: []console.ClientShare{{Address: "10.0.0.7", Share: .5}}},
 	}; !reflect.DeepEqual(got.Budgets, want) {
 		t.Errorf("budgets = %+v; want %+v", got.Budgets, want)
 	}

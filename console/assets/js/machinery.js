@@ -45,7 +45,7 @@ export class Budgets {
       { name: 'refill', head: 'Refill', num: true, says: 'units that come back', cell: (r) => refill(r.b.per_second) },
       { name: 'queued', head: 'Queued', num: true, roomy: true, says: 'calls that wait for units', cell: (r) => count(r.b.queued), tone: (r) => (r.b.queued ? 'minds' : 'zero') },
       { name: 'refused', head: 'Refused/s', num: true, cell: (r) => rate(r.d.refused), tone: (r) => (r.d.refused > 0 ? 'minds' : 'zero') },
-      { name: 'spender', head: 'Most used by', says: 'the client that has used most of its budget', cell: (r) => { const s = (r.b.spenders || [])[0]; return s ? `${s.name}: ${count(s.used)} of ${count(r.b.burst)}` : none; } },
+      { name: 'over', head: 'Mostly', says: 'the client that was lately refused most', cell: (r) => { const c = (r.b.over || [])[0]; return c ? `${c.address}, ${percent(c.share)}` : none; } },
     ] });
     this.el = panel('Budgets', 'units of cost', this.table.el);
   }
@@ -74,12 +74,11 @@ function refill(perSecond) {
 export class Servers {
   constructor() {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
-      { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
-        draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
+      { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.out = h('span.last-out'); td.append(td.a, td.kind, td.out); },
+        draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); text(td.out, lastOut(r.s)); attr(td.out, 'hidden', !r.s.left); attr(td.out, 'title', r.s.reason || null); } },
       { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
       { name: 'failed', head: 'No response', num: true, says: 'share of its calls that failed without a complete response in time; one with status 500 or more is a response', cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
-      { name: 'out', head: 'Last out', num: true, roomy: true, says: 'when it last got no calls; point at it for the reason', draw: (td, r) => { text(td, lastOut(r.s)); attr(td, 'title', r.s.reason || null); } },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
     ] });
     this.el = panel('Upstream servers', ' ', this.table.el);
@@ -104,10 +103,11 @@ export class Servers {
   }
 }
 
+// When the server last got no calls; its title has the reason.
 function lastOut(s) {
-  if (!s.left) return none;
+  if (!s.left) return '';
   const at = (t) => clock(Date.parse(t) / 1000);
-  return `${at(s.left)}–${s.returned ? at(s.returned) : ''}`;
+  return s.returned ? `last out ${at(s.left)}–${at(s.returned)}` : `out since ${at(s.left)}`;
 }
 
 function wrongs(s, failing, down) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	stdlog "log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,6 +126,29 @@ type setup struct {
 	next    http.Handler
 }
 
+// complaints is the log of an http.Server.
+type complaints struct {
+	mu    sync.Mutex
+	lines []string // guarded by mu; those about handlers that write a status twice
+}
+
+func (c *complaints) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if strings.Contains(string(p), "superfluous") {
+		c.lines = append(c.lines, string(p))
+	}
+	return len(p), nil
+}
+
+func (c *complaints) check(t testing.TB) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.lines) > 0 {
+		t.Errorf("the server complained %d times: %s", len(c.lines), c.lines[0])
+	}
+}
+
 func newSite(t testing.TB, s setup) *site {
 	t.Helper()
 	x := &site{t: t, origin: newOrigin(t), store: newStore(t)}
@@ -144,8 +168,14 @@ func newSite(t testing.TB, s setup) *site {
 	mux := http.NewServeMux()
 	mux.Handle(x.service.Path(), x.service)
 	mux.Handle("/", x.route)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
+	server := httptest.NewUnstartedServer(mux)
+	log := new(complaints)
+	server.Config.ErrorLog = stdlog.New(log, "", 0)
+	server.Start()
+	t.Cleanup(func() {
+		server.Close()
+		log.check(t)
+	})
 	t.Cleanup(func() { _ = x.service.Drain(context.Background()) })
 	x.url = server.URL
 	if !s.idle {
