@@ -78,7 +78,7 @@ type gate struct {
 	// moves it by an interval (GCRA: ITU-T I.371).
 	Full time.Time `json:"full,omitzero"`
 	// At is when Full was set, by the same clock. If it is in the future, the clock was
-	// set back since. Zero: a program from before At has set Full.
+	// set back since.
 	At time.Time `json:"at,omitzero"`
 }
 

@@ -10,7 +10,7 @@ import (
 
 // J29: a record that is too long loses lines of its log before failed attempts.
 func TestJ29_ALogGivesWayToFailedAttempts(t *testing.T) {
-	r := goldenLogged
+	r := goldenRecord
 	r.Log, r.History = nil, nil
 	for range MaxLogLines {
 		r.Log = append(r.Log, LogLine{At: goldenTime, Attempt: 1, Text: strings.Repeat(`"`, MaxLogBytes/MaxLogLines)})

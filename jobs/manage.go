@@ -275,7 +275,7 @@ func (s *Store) Drop(ctx context.Context, queue, id string) error {
 		if !l.State.Terminal() {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
 		}
-		r := record{item: item{Form: formFirst, Lease: l.Lease}, State: forgotten, Of: l.Of}
+		r := record{item: item{Form: formVersion, Lease: l.Lease}, State: forgotten, Of: l.Of}
 		return &journal.Write{Kind: journal.State, Meta: meta(r), TTL: l.kept(0)}, nil
 	}, func(l *life) error { return s.removeItem(ctx, l) })
 }

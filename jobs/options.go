@@ -186,8 +186,7 @@ type SubmitOptions struct {
 	Serial string
 
 	// LimitKey, if not empty, counts the job for the QueueOptions.KeyLimit of that key,
-	// for example a tenant. At most MaxKey bytes of UTF-8. Programs from before LimitKey
-	// leave such jobs where they are.
+	// for example a tenant. At most MaxKey bytes of UTF-8.
 	LimitKey string
 
 	// Fingerprint, with a Key, decides which inputs are the same: a job with the same
@@ -201,8 +200,7 @@ type SubmitOptions struct {
 
 	// Label says in a few words what the job does, for lists of jobs: "POST /reports".
 	// It identifies nothing, and it must not be secret. At most MaxLabel bytes of UTF-8
-	// without control characters. Programs from before Label show none, and a job that
-	// they retry has lost it.
+	// without control characters.
 	Label string
 
 	// Headers are metadata for the handler and for operators, such as a trace context
@@ -211,7 +209,7 @@ type SubmitOptions struct {
 	// read them, so they must not hold secrets. At most MaxHeaders; a name is 1 to
 	// MaxHeader letters, digits, - . and _, and distinguishes upper and lower case; a
 	// value is UTF-8 without control characters; all together have at most
-	// MaxHeadersBytes. Programs from before Headers leave such jobs where they are.
+	// MaxHeadersBytes.
 	Headers map[string]string
 }
 

@@ -188,7 +188,7 @@ func (q *queue) item(data []byte, o SubmitOptions) item {
 		Version: q.o.Version, Delay: o.Delay, Deadline: o.Deadline, Keep: q.o.ResultTTL, Lease: q.o.Lease,
 		LimitKey: o.LimitKey, Headers: o.Headers,
 	}
-	it.Form = it.form()
+	it.Form = formVersion
 	if o.Key != "" && it.Fingerprint == "" {
 		it.Fingerprint = fingerprint(data)
 	}

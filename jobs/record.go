@@ -14,15 +14,10 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// The versions of the two formats below. A program refuses to read any other.
-//
-// Version 2 has fields that a program without them must not drop when it rewrites a
-// record. A record without such fields has version 1, so programs that know only that
-// one refuse no other job.
-const (
-	formFirst   = 1
-	formVersion = 2
-)
+// formVersion is the version of the two formats below. A program refuses to read any
+// other. A field that a program without it must not drop when it rewrites a record needs
+// a new version.
+const formVersion = 1
 
 // An item is the metadata of a work item, beside the input. It contains only
 // durations: the server records when the job was accepted.
@@ -38,16 +33,8 @@ type item struct {
 	Deadline    time.Duration `json:"deadline,omitempty"`
 	Keep        time.Duration `json:"keep,omitempty"` // QueueOptions.ResultTTL
 	Lease       time.Duration `json:"lease"`
-	LimitKey    string        `json:"limit,omitempty"`   // of version 2
-	Headers     headers       `json:"headers,omitempty"` // of version 2
-}
-
-// form returns the version of the format that it needs.
-func (it *item) form() int {
-	if len(it.Headers) > 0 || it.LimitKey != "" {
-		return 2
-	}
-	return formFirst
+	LimitKey    string        `json:"limit,omitempty"`
+	Headers     headers       `json:"headers,omitempty"`
 }
 
 // A record is the metadata of a state, beside the result, or the input of a job that
@@ -125,21 +112,12 @@ func read(v journal.View) (*life, bool, error) {
 }
 
 // crashes returns how many attempts have lost their worker, including the one that l
-// is still marked as running with. A record of a program that did not count them has
-// them in its history.
+// is still marked as running with.
 func (l *life) crashes() int {
-	n := l.Crashes
-	if n == 0 {
-		for _, a := range l.History {
-			if a.Error == errWorkerLost.Error() {
-				n++
-			}
-		}
-	}
 	if l.State == StateRunning && !l.Unsecured {
-		n++
+		return l.Crashes + 1
 	}
-	return n
+	return l.Crashes
 }
 
 // since is when l reached its current state, by the server's clock.
@@ -167,8 +145,8 @@ func decodeMeta(m *journal.Message, into any) error {
 	case *record:
 		form = v.Form
 	}
-	if form < formFirst || form > formVersion {
-		return fmt.Errorf("jobs: job %s of queue %q has format %d; this program reads %d to %d", m.ID, m.Queue, form, formFirst, formVersion)
+	if form != formVersion {
+		return fmt.Errorf("jobs: job %s of queue %q has format %d; this program reads %d", m.ID, m.Queue, form, formVersion)
 	}
 	return nil
 }
@@ -194,7 +172,7 @@ func (l *life) status(queue, id string, d Durability) Status {
 // next returns the record that follows l, with the given state.
 func (l *life) next(s State) record {
 	r := l.record
-	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = r.item.form(), s, 0, "", 0, false
+	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = formVersion, s, 0, "", 0, false
 	return r
 }
 

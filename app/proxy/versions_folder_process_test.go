@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -41,26 +40,6 @@ func TestH28_VersionsShareACacheFolder(t *testing.T) {
 			})
 		}
 	})
-}
-
-// A version without cache.dir does not start with it, and changes nothing in the folder.
-func TestH28_VersionsWithoutACacheFolder(t *testing.T) {
-	before := previous(t)
-	s := newShelf(t)
-	s.start(os.Args[0])
-	s.work(0)
-	s.stop(syscall.SIGTERM)
-	was := s.files()
-	p := runProgram(t, before, nil, "proxy", "--config", s.file)
-	p.ends(2)
-	if text := p.stderr(); !strings.Contains(text, "dir") {
-		t.Errorf("the earlier version says %s; want the name of the setting", text)
-	}
-	if is := s.files(); !maps.Equal(was, is) {
-		t.Errorf("the earlier version has changed the folder from %v to %v", slices.Sorted(maps.Keys(was)), slices.Sorted(maps.Keys(is)))
-	}
-	s.start(os.Args[0])
-	s.check(true)
 }
 
 // A shelf is a cache folder that several programs use, one after the other, and what
@@ -252,20 +231,6 @@ func (s *shelf) purge(order, prefix string) {
 			s.gone[page] = n
 		}
 	}
-}
-
-// files returns a hash of each file in the folder.
-func (s *shelf) files() map[string][32]byte {
-	s.t.Helper()
-	found := map[string][32]byte{}
-	for _, name := range s.names("*") {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		found[filepath.Base(name)] = sha256.Sum256(b)
-	}
-	return found
 }
 
 func (s *shelf) names(pattern string) []string {

@@ -63,7 +63,6 @@ func (t testRun) run(ctx context.Context) error {
 	m.mu.Lock()
 	m.tests = m.tests.plus(r.total)
 	m.failures = append(m.failures, r.failures...)
-	m.skipped = append(m.skipped, r.skipped...)
 	m.without = append(m.without, r.without...)
 	m.took = append(m.took, r.took...)
 	m.mu.Unlock()
@@ -95,8 +94,7 @@ type reading struct {
 	builds   map[string]*bytes.Buffer // what the compiler printed, by ImportPath
 	total    counts
 	failures []failure
-	skipped  []string
-	without  []string // those of the skipped tests that name what the machine lacks
+	without  []string // skipped tests, with what they say that the machine lacks
 	took     []packageTime
 }
 
@@ -167,7 +165,6 @@ func (r *reading) add(e event) {
 			r.total.passed++
 		} else {
 			r.total.skipped++
-			r.skipped = append(r.skipped, relative(e.Package)+" "+e.Test)
 			if lacks := lack(p.output[e.Test]); lacks != "" {
 				r.without = append(r.without, relative(e.Package)+" "+e.Test+": without "+lacks)
 			}

@@ -142,7 +142,6 @@ func (w workshop) fullSteps() []step {
 		{name: "race detector, every module", after: []string{"tests of all modules"}, run: w.raceAll},
 		{name: "vet for other platforms", after: []string{"vet"}, run: vetPlatforms},
 		{name: "vulnerabilities", run: vulns},
-		{name: "two versions", after: []string{"tests of all modules"}, run: w.versions},
 		{name: "new user, every module", after: []string{"new user"}, run: newUserOfAll},
 		{name: "release, short form", after: []string{"vet"}, run: release},
 		{name: "core in fleets, race detector", after: []string{"core, race detector"}, run: fleetsWithRaceDetector},

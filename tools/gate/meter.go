@@ -22,7 +22,6 @@ type meter struct {
 	compile  time.Duration // guarded by mu; the part of cpu that compiled and linked
 	tests    counts        // guarded by mu
 	failures []failure     // guarded by mu
-	skipped  []string      // guarded by mu; packages and tests
 	without  []string      // guarded by mu; those of them that name what the machine lacks
 	took     []packageTime // guarded by mu
 	doing    string        // guarded by mu; for progress
@@ -103,13 +102,6 @@ func (m *meter) compiled(file string) {
 	for _, a := range actions {
 		m.compile += a.CmdUser + a.CmdSys
 	}
-}
-
-// skippedTests returns the tests that were skipped so far.
-func (m *meter) skippedTests() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.skipped)
 }
 
 // notRun describes the tests that the machine cannot run.

@@ -81,7 +81,6 @@ func (w workshop) modulesTests(ctx context.Context) (string, error) {
 	t := w.tests(packages, "-p", strconv.Itoa(runtime.NumCPU()+1), "-timeout", testTimeout)
 	if _, err := os.Stat(w.earlier()); err == nil {
 		t.env = append(t.env, "WEIR_TEST_PREVIOUS="+w.earlier())
-		t.flags = append(t.flags, "-skip", before)
 	}
 	err = t.run(ctx)
 	note := meterOf(ctx).notRun()

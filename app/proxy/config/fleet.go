@@ -15,7 +15,7 @@ type Fleet struct {
 	Deadline    Duration `yaml:"deadline" default:"75ms" min:"5ms" max:"10s" help:"Limit on the time for each command to Redis. After several timeouts the proxy stops using Redis and retries periodically."`
 	Lease       Duration `yaml:"lease" default:"3s" min:"100ms" max:"1h" gw:"Lease" help:"How long other proxies wait for a call of a proxy that has died."`
 	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"100ms" max:"8784h" gw:"MemoryCap" help:"How long a proxy uses its own copy before it checks Redis for a newer one. This is the longest delay of a purge whose notification was lost."`
-	MaxKeep     Duration `yaml:"max_keep" formerly:"keep" default:"24h" min:"1s" max:"8784h" gw:"MaxKeep" help:"Limit on how long Redis stores a response."`
+	MaxKeep     Duration `yaml:"max_keep" default:"24h" min:"1s" max:"8784h" gw:"MaxKeep" help:"Limit on how long Redis stores a response."`
 	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"After a failed call, how long no proxy calls the origin for the same URL if it can serve a stale response. The time doubles with each failure in a row, up to max_cooling. none disables it. routes.cache.cooling is the same for each proxy separately."`
 	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"Upper bound of cooling; at least cooling."`
 	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Largest body that is stored in Redis. Each proxy fetches larger ones itself."`

@@ -22,7 +22,6 @@ type field struct {
 	enum   []string
 	form   string
 	gw     string
-	was    string // its name in older files
 	least  int
 	empty  bool // an empty list is not the same as none
 
@@ -53,7 +52,7 @@ func describe(t reflect.Type) []*field {
 		f := &field{
 			name: name, index: i, typ: sf.Type,
 			help: sf.Tag.Get("help"), min: sf.Tag.Get("min"), max: sf.Tag.Get("max"),
-			form: sf.Tag.Get("form"), gw: sf.Tag.Get("gw"), was: sf.Tag.Get("formerly"),
+			form: sf.Tag.Get("form"), gw: sf.Tag.Get("gw"),
 			required: sf.Tag.Get("required") == "true", secret: sf.Tag.Get("secret") == "true",
 		}
 		f.def, f.hasDef = sf.Tag.Lookup("default")

@@ -171,7 +171,7 @@ func unknownField(path, name string, fields []*field) *mistake {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
-		if plainName(f.name) == plainName(name) || f.was != "" && f.was == name {
+		if plainName(f.name) == plainName(name) {
 			return &mistake{"unknown field", f.name}
 		}
 	}

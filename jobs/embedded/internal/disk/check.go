@@ -248,7 +248,7 @@ func unopened(err error) bool {
 }
 
 // formKnown is the newest format of items and states that this program reads.
-const formKnown = 2
+const formKnown = 1
 
 // holes adds the parts of block files that are not records. A hole at the end of the
 // last block may be a write that a killed process left incomplete: nothing after the
