@@ -4,31 +4,43 @@ import (
 	"context"
 	"crypto/tls"
 	"net/url"
+	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
-// A server belongs to a Pool. All fields except the first group are guarded by
-// the Pool's mutex.
+// A server belongs to a Pool. The atomics change with each call, which takes no lock for
+// them.
 type server struct {
 	key       key
 	url       *url.URL
 	scheme    string // of a request's URL
 	transport Transport
+	known     choose.Server
 
-	inFlight        int
-	calls, failures uint64
-	gone            bool // no call may leave an idle connection behind
+	inFlight        atomic.Int64
+	calls, failures atomic.Uint64
+	gone            atomic.Bool // no call may leave an idle connection behind; set with the Pool's mu held
 
-	// Learned from calls.
-	fails   int       // consecutive
-	ejected bool      // no calls before until; after that only a probe
-	until   time.Time // end of the ejection
-	probing bool      // a probe is in flight
+	// Learned from calls. Written with the Pool's mu held; atomic because a call that was
+	// answered looks whether there is anything to write.
+	fails   atomic.Int64 // consecutive
+	ejected atomic.Bool  // no calls before until; after that only a probe
 
-	// Learned from checks.
-	ill       bool
-	good, bad int                // in a row
+	// Guarded by the Pool's mu.
+	until     time.Time // end of the ejection
+	probing   bool      // a probe of the only server is in flight
+	barred    choose.Instant
+	ill       bool               // learned from checks
+	good, bad int                // checks in a row
 	stop      context.CancelFunc // stops the checks, nil if there are none
+}
+
+// count counts a call of s.
+func (s *server) count() {
+	s.inFlight.Add(1)
+	s.calls.Add(1)
 }
 
 // A key identifies a server: if it stays the same, the connections are kept.
@@ -49,7 +61,9 @@ func keyOf(u *url.URL, o Options) key {
 }
 
 func newServer(u *url.URL, o Options, t Transport) *server {
-	return &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+	s.known.Of = s
+	return s
 }
 
 // schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c.
@@ -58,18 +72,6 @@ func schemeOf(u *url.URL) string {
 		return "http"
 	}
 	return u.Scheme
-}
-
-// wellLocked reports whether s may be called if there are other servers. The
-// Pool's mu must be held.
-func (s *server) wellLocked(now time.Time) bool {
-	return !s.ill && (!s.ejected || s.probeLocked(now))
-}
-
-// probeLocked reports whether the next call of s probes whether it has recovered. The
-// Pool's mu must be held.
-func (s *server) probeLocked(now time.Time) bool {
-	return s.ejected && !s.probing && !now.Before(s.until)
 }
 
 // checkedLocked records the result of a check. The Pool's mu must be held.
@@ -81,10 +83,17 @@ func (s *server) checkedLocked(ok bool, h Health) {
 	}
 	switch {
 	case s.ill && s.good >= h.Healthy:
-		s.ill, s.ejected, s.fails = false, false, 0
+		s.ill = false
+		s.readmitLocked()
 	case s.bad >= h.Unhealthy:
 		s.ill = true
 	}
+}
+
+// readmitLocked ends an ejection. The Pool's mu must be held.
+func (s *server) readmitLocked() {
+	s.ejected.Store(false)
+	s.fails.Store(0)
 }
 
 // ServerStats has the same fields as gateway.ServerStats.
@@ -102,8 +111,8 @@ type ServerStats struct {
 func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.servers {
-		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected, s.inFlight, s.calls, s.failures})
+	for _, s := range p.now.Load().servers {
+		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected.Load(), int(s.inFlight.Load()), s.calls.Load(), s.failures.Load()})
 	}
 	return servers, p.retries, p.noBudget
 }
