@@ -159,11 +159,13 @@ const (
 	ServerReadmitted                        // an ejected server has responded
 	ServerUnhealthy                         // Health.Unhealthy checks in a row have failed
 	ServerHealthy                           // Health.Healthy of them have passed again
+	ServerPenalized                         // it fails where the other servers do not
+	ServerReturned                          // three calls in a row have shown that it does not any more
 )
 
-// String returns "ejected", "readmitted", "unhealthy" or "healthy".
+// String returns "ejected", "readmitted", "unhealthy", "healthy", "penalized" or "returned".
 func (s ServerState) String() string {
-	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy"}
+	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy", "penalized", "returned"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -176,8 +178,8 @@ type ServerChange struct {
 	Server   string // the URL of the server
 	State    ServerState
 	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
-	For      time.Duration // until a call may probe the server; of ServerEjected
-	Err      error         // the latest failure; of ServerEjected and ServerUnhealthy
+	For      time.Duration // until a call may probe the server; of ServerEjected and ServerPenalized
+	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy and ServerPenalized
 }
 
 // serverChanged reports a change to the current Config.

@@ -245,7 +245,15 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		}
 		value := reflect.New(f.typ.Elem()).Elem()
 		setDefaults(f.fields, value)
-		d.section(at, f.fields, value)
+		if short := f.short(); short != nil && resolve(item).Kind == yaml.ScalarNode {
+			text, ok := d.scalar(at, short)
+			if !ok {
+				continue
+			}
+			short.set(value.Field(short.index), text)
+		} else {
+			d.section(at, f.fields, value)
+		}
 		list = reflect.Append(list, value)
 	}
 	if f.fields == nil && len(kept) < len(n.Content) {
