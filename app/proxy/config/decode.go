@@ -246,7 +246,9 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		value := reflect.New(f.typ.Elem()).Elem()
 		setDefaults(f.fields, value)
 		if short := f.short(); short != nil && resolve(item).Kind == yaml.ScalarNode {
-			text, ok := d.scalar(at, short)
+			own := *short
+			own.name = f.name
+			text, ok := d.scalar(at, &own)
 			if !ok {
 				continue
 			}
@@ -254,9 +256,9 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		} else {
 			d.section(at, f.fields, value)
 		}
-		list = reflect.Append(list, value)
+		list, kept = reflect.Append(list, value), append(kept, i)
 	}
-	if f.fields == nil && len(kept) < len(n.Content) {
+	if (f.fields == nil || f.short() != nil) && len(kept) < len(n.Content) {
 		d.kept[p.path] = kept
 	}
 	if list.Len() == 0 && f.def == "" && !f.empty {

@@ -128,6 +128,7 @@ var rightForms = map[string]string{
 	"telemetry": "telemetry: {otlp: {endpoint: http://127.0.0.1:4318}}", "otlp": "otlp: {endpoint: http://127.0.0.1:4318}",
 	"tls": "tls: {cert: server.pem, key: server.key}", "health": "health: {path: /healthz}", "retry": "retry: {attempts: 2}",
 	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
+	"servers": "servers: [http://127.0.0.1:3000]",
 	"query": "query: {drop: [utm_*]}",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
