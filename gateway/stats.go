@@ -56,6 +56,16 @@ type ServerStats struct {
 	InFlight int    `json:"in_flight"`
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
+	Weight   int    `json:"weight"`
+	// State says which calls it gets: "working" its share, "starting" a share that grows,
+	// "trying" one call at a time after a penalty, and "penalized", "ejected", "unhealthy"
+	// and "draining" none while others can take them.
+	State string `json:"state"`
+	// Head is the usual time to the head of its responses, and Failing the share of failures
+	// among its latest calls. Both are 0 for the only server of an upstream, which is not
+	// compared with others.
+	Head    time.Duration `json:"head_ns"`
+	Failing float64       `json:"failing"`
 }
 
 // Stats returns a snapshot. Each part is consistent in itself, but the parts are taken at

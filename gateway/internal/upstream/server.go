@@ -104,6 +104,10 @@ type ServerStats struct {
 	InFlight int
 	Calls    uint64
 	Failures uint64
+	Weight   int
+	State    string
+	Head     time.Duration
+	Failing  float64
 }
 
 // Stats returns a snapshot of the servers, in the order of Options, the number of retries,
@@ -111,8 +115,24 @@ type ServerStats struct {
 func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.now.Load().servers {
-		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected.Load(), int(s.inFlight.Load()), s.calls.Load(), s.failures.Load()})
+	now := p.now.Load()
+	for i, s := range now.servers {
+		known := p.book.State(&s.known)
+		one := ServerStats{
+			URL: s.url.String(), Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
+			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.o.Servers[i].Weight, Head: known.Head, Failing: known.Failing,
+		}
+		switch {
+		case one.Weight == 0:
+			one.State = "draining"
+		case s.ill:
+			one.State = "unhealthy"
+		case one.Ejected:
+			one.State = "ejected"
+		default:
+			one.State = known.Condition.String()
+		}
+		servers = append(servers, one)
 	}
 	return servers, p.retries, p.noBudget
 }

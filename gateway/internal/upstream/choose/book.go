@@ -26,7 +26,7 @@ const (
 	refreshEvery   = 50 * time.Millisecond
 )
 
-// MaxRoutes is the number of routes that are told apart.
+// MaxRoutes is the number of routes that are compared separately.
 const MaxRoutes = 32
 
 // An Instant is a time in nanoseconds since an arbitrary one.
@@ -78,7 +78,7 @@ type Cause struct {
 // A choice reads an immutable view and the atomics of two servers. The mutex serializes
 // changes of the view, which are rare.
 type Book struct {
-	told   func(Change) // called without mu, may be nil
+	report func(Change) // called without mu, may be nil
 	random random
 	view   atomic.Pointer[view]
 
@@ -91,14 +91,14 @@ type Book struct {
 	slowStart time.Duration // guarded by mu
 }
 
-// New returns a Book without servers, to be filled with Set. told receives changes of
+// New returns a Book without servers, to be filled with Set. report receives changes of
 // conditions, from several goroutines; it may be nil. numbers are random ones; nil means those
 // of package rand.
-func New(told func(Change), numbers func() uint64) *Book {
+func New(report func(Change), numbers func() uint64) *Book {
 	if numbers == nil {
 		numbers = rand.Uint64
 	}
-	b := &Book{told: told, random: numbers}
+	b := &Book{report: report, random: numbers}
 	b.view.Store(&view{})
 	return b
 }
@@ -116,6 +116,24 @@ func (b *Book) Set(now Instant, members []Member, slowStart time.Duration) {
 		}
 	}
 	b.buildLocked(now)
+}
+
+// A State is what the Book knows of a server.
+type State struct {
+	Condition Condition
+	Head      time.Duration // the usual time to the head of good responses, 0 if unknown
+	Failing   float64       // the share of failures among the latest calls
+}
+
+// State returns what is known of s.
+func (b *Book) State(s *Server) State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st := State{Condition: s.condition, Failing: loadFloat(&s.failed)}
+	if took := loadFloat(&s.took); took > 0 {
+		st.Head = time.Duration(timeOf(took))
+	}
+	return st
 }
 
 // Bar tells the Book that a server gets no calls for a reason of the caller's: barred until

@@ -16,7 +16,7 @@ const (
 // proves nothing about servers: one that guesses passwords would otherwise make server after
 // server look bad.
 //
-// A client for which there is no room is taken for a new one.
+// A client for which there is no room counts as a new one.
 type clients [maxClients]struct {
 	client atomic.Uint64 // 0 for none; written under mu
 	mu     sync.Mutex

@@ -120,7 +120,7 @@ func medianWithout(sorted []float64, x float64) float64 {
 	return (at((n-1)/2) + at(n/2)) / 2
 }
 
-// Judge records what the response was. retryAfter is what a 503 has asked for.
+// Judge records what the response was. retryAfter is the pause that a 503 requests.
 func (c *Call) Judge(now Instant, class Class, retryAfter time.Duration) {
 	defer c.release()
 	if class == Unknown {
@@ -284,8 +284,8 @@ func (b *Book) penalize(now Instant, s *Server, why Cause) {
 
 // tell reports a change. b.mu must not be held.
 func (b *Book) tell(c Change) {
-	if b.told != nil {
-		b.told(c)
+	if b.report != nil {
+		b.report(c)
 	}
 }
 

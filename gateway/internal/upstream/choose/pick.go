@@ -163,7 +163,7 @@ func (v *view) full(now Instant, e *entry) bool {
 	// The calls in flight leave one after another (Little's law). What a call has waited, or
 	// the oldest one waits, would say too late that too many were sent.
 	// A burst alone is harmless.
-	return float64(n)*loadFloat(&e.gap) > strain*math.Exp(e.took) && loadFloat(&e.Server.took) > e.took+logBurdened
+	return float64(n)*loadFloat(&e.gap) > strain*timeOf(e.took) && loadFloat(&e.Server.took) > e.took+logBurdened
 }
 
 // mean estimates the calls in flight of the working servers for each unit of weight.

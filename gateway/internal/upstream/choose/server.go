@@ -163,7 +163,7 @@ func (c *Call) Head(now Instant, good, stream bool) {
 	gap := loadFloat(&s.gap)
 	storeFloat(&s.gap, gap+(float64(int64(now)-s.heard.Load())-gap)*sampleWeight)
 	s.heard.Store(int64(now))
-	took := math.Log(float64(max(now-c.began, 1)))
+	took := logOf(now - c.began)
 	r := s.recordLocked(c.route)
 	if good {
 		r.tookLocked(now, took)
@@ -188,7 +188,7 @@ func (c *Call) End(now Instant) {
 		// It was given up, or has failed: it would have taken at least this long.
 		s.mu.Lock()
 		s.unlistLocked(c)
-		s.sampleLocked(now, s.recordLocked(c.route), math.Log(float64(max(now-c.began, 1))), false)
+		s.sampleLocked(now, s.recordLocked(c.route), logOf(now-c.began), false)
 		s.mu.Unlock()
 	}
 	c.release()
@@ -227,6 +227,16 @@ func (s *Server) sampleLocked(now Instant, r *record, took float64, good bool) {
 	s.seen.Store(int64(now))
 }
 
+// grain is a difference between times that means nothing: connections are opened, and the
+// machine is busy.
+const grain = 2 * time.Millisecond
+
+// logOf returns the logarithm of a time for comparisons.
+func logOf(d Instant) float64 { return math.Log(float64(max(d, 0)) + float64(grain)) }
+
+// timeOf returns the time, in nanoseconds, of which logOf is x.
+func timeOf(x float64) float64 { return math.Exp(x) - float64(grain) }
+
 // fade returns how much of a sample is forgotten after d.
 func fade(d time.Duration) float64 { return 1 - math.Exp(-float64(max(d, 0))/float64(forget)) }
 
@@ -234,19 +244,19 @@ func fade(d time.Duration) float64 { return 1 - math.Exp(-float64(max(d, 0))/flo
 func weigh(d time.Duration) float64 { return max(sampleWeight, fade(d)) }
 
 // lateness returns by how much s is slower than the others, a logarithm and never negative: to
-// be faster than others earns nothing. Without samples s is taken for one like the others.
+// be faster than others earns nothing. Without samples s counts as one like the others.
 func (s *Server) lateness(now Instant) float64 {
 	x := loadFloat(&s.slow) * (1 - fade(time.Duration(now-Instant(s.seen.Load()))))
 	oldest, expect := s.oldest.Load(), loadFloat(&s.expect)
 	if oldest == 0 || expect == 0 {
 		return x
 	}
-	if age := math.Log(float64(max(int64(now)-oldest, 1))) - expect; age > x {
+	if age := logOf(now-Instant(oldest)) - expect; age > x {
 		x += (age - x) * ageWeight
 	}
 	if second := s.second.Load(); second != 0 {
 		// Nothing was heard since two calls have been waiting.
-		silent := math.Log(float64(max(int64(now)-max(second, s.heard.Load()), 1))) - expect
+		silent := logOf(now-Instant(max(second, s.heard.Load()))) - expect
 		if silent > math.Log(4) {
 			x = max(x, silent)
 		}

@@ -28,8 +28,8 @@ type world struct {
 
 // A chooser is what a gateway does with its calls.
 type chooser interface {
-	// pick returns a server, and what to call at its response and its end. It returns -1 to be
-	// asked again.
+	// pick returns a server, and what to call at its response and its end. It returns -1
+	// if the call must wait.
 	pick(w *world, r work, tried []int) (server int, done func(status int))
 }
 
