@@ -113,7 +113,7 @@ type Upstream struct {
 	// 504. A server that fails where the others, on the same route, do not, is penalized: it
 	// gets no calls for 5 s, doubled by each relapse within 10 min up to 5 min, and then one
 	// at a time until three in a row are no failures. The last usable server is never
-	// penalized. Statuses of other classes count likewise where the others do not send them.
+	// penalized. Statuses of other classes count as well where the others do not send them.
 	Failures []int
 
 	// Host is the Host of the requests to the servers: PreserveHost, ServerHost, or a host,

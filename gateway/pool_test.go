@@ -173,8 +173,7 @@ func fails(w http.ResponseWriter, fail bool, status int) {
 	}
 }
 
-// A route can say that its 500 is an answer, and that its 404 is a failure; statuses that the
-// others do not send count anyway.
+// A route can say that its 500 is normal, and that its 404 is a failure.
 func TestH35_ARouteHasItsOwnFailures(t *testing.T) {
 	p := newPool(t, func(c *gateway.Config) { c.Routes[0].Failures = []int{404} })
 	p.send(10, 200, p.gets)

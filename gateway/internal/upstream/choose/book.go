@@ -103,7 +103,7 @@ func New(report func(Change), numbers func() uint64) *Book {
 	return b
 }
 
-// Set replaces the servers and their settings. What is known of a server that stays is kept.
+// Set replaces the servers and their settings. Servers that stay keep what is known of them.
 func (b *Book) Set(now Instant, members []Member, slowStart time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,7 @@ func (b *Book) State(s *Server) State {
 }
 
 // Bar tells the Book that a server gets no calls for a reason of the caller's: barred until
-// then, and tried with one call after that. 0 ends it, and Forever never does by itself.
+// then, and tried with one call after that. 0 ends it; Forever lasts until then.
 func (b *Book) Bar(now Instant, s *Server, until Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,7 +172,7 @@ type view struct {
 	desolate bool          // no server is usable, so open is all of them
 	strained bool          // some servers are not open
 	floor    float64       // the least part of its share that a starting server gets
-	next     Instant       // when a condition ends by itself
+	next     Instant       // when time ends a condition
 	slow     time.Duration // of the slow start
 	random   random
 }

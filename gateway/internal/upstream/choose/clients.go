@@ -21,7 +21,7 @@ type clients [maxClients]struct {
 	client atomic.Uint64 // 0 for none; written under mu
 	mu     sync.Mutex
 	server *Server // guarded by mu: where it has failed
-	spread bool    // guarded by mu: at another one, too
+	spread bool    // guarded by mu: also at another one
 	at     Instant // guarded by mu
 }
 

@@ -70,7 +70,7 @@ func (r *record) tookLocked(now Instant, took float64) {
 	r.tookAt = now
 }
 
-// refresh computes the usual times of a route, for each server from those of the others.
+// refresh computes the usual times of a route, for each server from what the others take.
 func (b *Book) refresh(now Instant, route Route) {
 	slot := route.Slot % MaxRoutes
 	last := b.refreshed[slot].Load()
@@ -299,7 +299,7 @@ func (b *Book) prolong(now Instant, s *Server, d time.Duration) {
 	}
 }
 
-// tried records the outcome of a trial. What the others answer as well proves nothing.
+// tried records the outcome of a trial. Failures that the other servers share prove nothing.
 func (b *Book) tried(now Instant, c *Call, class Class) {
 	s := c.Server
 	b.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// How much worse than a second draw the first must be to be given up: in its time alone, and
+	// How much worse than another draw the first must be to be given up: in its time alone, and
 	// with its calls in flight.
 	slower   = 1.05
 	clearly  = 1.25
@@ -81,7 +81,7 @@ func (v *view) try(now Instant, r Request) *Server {
 	return nil
 }
 
-// draw draws a server by weight, and keeps it unless it is clearly worse than a second one. It
+// draw draws a server by weight, and keeps it unless another draw is clearly better. It
 // returns nil if there is none that is not in tried and not full.
 func (v *view) draw(now Instant, tried []*Server, stream bool) *Server {
 	n := len(v.open)
@@ -92,7 +92,7 @@ func (v *view) draw(now Instant, tried []*Server, stream bool) *Server {
 	if one < 0 {
 		return nil
 	}
-	v.open[one].drawn()
+	v.open[one].drawn(now)
 	if n == 1 {
 		return v.open[one].Server
 	}
@@ -183,7 +183,7 @@ func (v *view) mean() float64 {
 
 // worse reports whether a call had better go to b than to a.
 //
-// That is so if a is slower by itself. If a only has more calls than usual, the calls that
+// That is so if a is slower. If a only has more calls than usual, the calls that
 // move from a to b for that reason must be as many as those from b to a, or a light server
 // would get more than its share: so the heavier one gives up fewer (Metropolis-Hastings).
 func (v *view) worse(now Instant, a, b *entry) bool {

@@ -28,17 +28,18 @@ type Server struct {
 	parted atomic.Int64 // event streams and upgrades
 	trial  atomic.Bool  // the one call of a server that is tried
 
-	slow   atomic.Uint64 // a logarithm: its time to the head in relation to the others', at seen
-	seen   atomic.Int64
-	took   atomic.Uint64 // a logarithm: its time to the head
-	usual  atomic.Uint64 // calls in flight, in the mean
-	draws  atomic.Uint32 // that usual is the mean of, at most 32
-	failed atomic.Uint64 // the share of failures among the latest calls
-	oldest atomic.Int64  // start of the oldest call without a head, 0 for none
-	second atomic.Int64  // start of the next one
-	heard  atomic.Int64  // the latest head
-	gap    atomic.Uint64 // nanoseconds between two heads, in the mean
-	expect atomic.Uint64 // the usual time, a logarithm, of the oldest call; 0 if unknown
+	slow    atomic.Uint64 // a logarithm: its time to the head in relation to the others', at seen
+	seen    atomic.Int64
+	took    atomic.Uint64 // a logarithm: its time to the head
+	usual   atomic.Uint64 // calls in flight, in the mean
+	drawnAt atomic.Int64  // the latest draw
+	draws   atomic.Uint32 // that usual is the mean of, at most 32
+	failed  atomic.Uint64 // the share of failures among the latest calls
+	oldest  atomic.Int64  // start of the oldest call without a head, 0 for none
+	second  atomic.Int64  // start of the next one
+	heard   atomic.Int64  // the latest head
+	gap     atomic.Uint64 // nanoseconds between two heads, in the mean
+	expect  atomic.Uint64 // the usual time, a logarithm, of the oldest call; 0 if unknown
 
 	mu          sync.Mutex
 	first, last *Call              // guarded by mu: calls without a head, by their start
@@ -103,14 +104,15 @@ func (s *Server) start(c *Call) {
 }
 
 // drawn records how many calls s has whenever it is drawn, whether or not it is chosen then:
-// those of the choices alone would be too few. An update that another one overtakes is lost.
-func (s *Server) drawn() {
+// choices alone would show too few. An update that another one overtakes is lost.
+func (s *Server) drawn(now Instant) {
+	passed := time.Duration(now - Instant(s.drawnAt.Swap(int64(now))))
 	n := s.draws.Load()
 	if n < steady {
 		s.draws.Store(n + 1)
 	}
 	u := loadFloat(&s.usual)
-	storeFloat(&s.usual, u+(float64(s.flying.Load())-u)/float64(n+1))
+	storeFloat(&s.usual, u+(float64(s.flying.Load())-u)*max(1/float64(n+1), fade(passed)))
 }
 
 // lookLocked publishes the oldest calls. s.mu must be held.
