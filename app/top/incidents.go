@@ -94,7 +94,7 @@ func groups(o Overview) []*group {
 	for _, s := range o.Servers {
 		g := get(s.Upstream)
 		g.servers++
-		if s.State != "healthy" {
+		if s.State == "ejected" || s.State == "unhealthy" {
 			g.out++
 		}
 	}

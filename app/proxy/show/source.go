@@ -113,6 +113,7 @@ func (s *Source) Snapshot() console.Snapshot {
 			out.Servers = append(out.Servers, console.Server{
 				Upstream: name, URL: one.URL, Healthy: one.Healthy, Ejected: one.Ejected,
 				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures,
+				Weight: one.Weight, State: one.State, Head: one.Head, Failing: one.Failing,
 			})
 		}
 	}

@@ -62,7 +62,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	route.Cost.Currency = "EUR"
 	route.FleetStale = 1 // of those in the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
-	server.URL, server.Healthy = "http://10.0.0.1", true
+	server.URL, server.Healthy, server.State = "http://10.0.0.1", true, "penalized"
 	up.Servers = []gateway.ServerStats{server}
 	cache.Fleet = &tier
 	var h inspect.Histogram
@@ -115,6 +115,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	}
 	if want := []console.Server{{
 		Upstream: "shop", URL: server.URL, Healthy: true, InFlight: server.InFlight, Calls: server.Calls, Failures: server.Failures,
+		Weight: server.Weight, State: "penalized", Head: server.Head, Failing: server.Failing,
 	}}; !reflect.DeepEqual(got.Servers, want) {
 		t.Errorf("servers = %+v; want %+v", got.Servers, want)
 	}

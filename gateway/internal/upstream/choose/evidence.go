@@ -137,7 +137,13 @@ func (c *Call) Judge(now Instant, class Class, retryAfter time.Duration) {
 	} else {
 		proves = b.clients.failed(now, c.client, s)
 	}
-	others := b.latest(s, c.route)
+	s.mu.Lock()
+	clean := class == Good && s.recordLocked(c.route).excess == [classes]float64{}
+	s.mu.Unlock()
+	var others comparison
+	if !clean { // or nothing would be compared
+		others = b.latest(s, c.route)
+	}
 	s.mu.Lock()
 	r := s.recordLocked(c.route)
 	suspect := r.addLocked(now, c.began, class, others, proves)
