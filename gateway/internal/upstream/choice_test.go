@@ -351,3 +351,23 @@ func TestH38_WeightsChange(t *testing.T) {
 		}
 	})
 }
+
+// A server that is tried has one call at a time, however many clients there are.
+func TestH35_OneTrialAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := retrying(2, "a", "b")
+		o.Failures, o.Retry.On = []int{500}, []int{599}
+		p := w.pool(o)
+		w.on("b", after(20*time.Millisecond, status(200)))
+		w.on("a", after(100*time.Millisecond, status(500)))
+		for stats(t, p, "a").State != "penalized" {
+			load(t, p, 10, 20*time.Millisecond)
+		}
+		load(t, p, 10, time.Second) // so that earlier calls have ended
+		calls := stats(t, p, "a").Calls
+		load(t, p, 40, 10*time.Second)
+		if n := stats(t, p, "a").Calls - calls; n == 0 || n > 2 {
+			t.Errorf("%d trials in 10 s; want one after 5 s, and perhaps one more", n)
+		}
+	})
+}

@@ -356,3 +356,20 @@ func TestH35_AServerComesBack(t *testing.T) {
 		}
 	}
 }
+
+// The heavier server gives up few calls for being crowded. That it is silent must be enough.
+func TestH38_AHeavyServerThatHangsGetsLittle(t *testing.T) {
+	for _, seed := range seeds {
+		w := newWorld(seed, 3)
+		w.books(1, 0, 9, 1, 1)
+		w.openLoop(400, plain)
+		w.run(5 * time.Second)
+		w.servers[0].fault = fails(0, 30*time.Second, 1)
+		w.run(2 * time.Second)
+		w.measure()
+		w.run(20 * time.Second)
+		if s := w.share(0); s > 0.01 {
+			t.Errorf("seed %d: it gets %.2f %%; want at most 1", seed, s*100)
+		}
+	}
+}
