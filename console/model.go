@@ -313,6 +313,12 @@ type Server struct {
 	Left     time.Time `json:"left,omitzero"`
 	Returned time.Time `json:"returned,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
+	// Weight, State, Head (in nanoseconds) and Failing are as in gateway.ServerStats. An empty
+	// State means that they are not known.
+	Weight  int           `json:"weight,omitempty"`
+	State   string        `json:"state,omitempty"`
+	Head    time.Duration `json:"head_ns,omitempty"`
+	Failing float64       `json:"failing,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.

@@ -36,6 +36,8 @@ func (c Config) clone() Config {
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		u.Servers = slices.Clone(u.Servers)
+		u.ServerSettings = slices.Clone(u.ServerSettings)
+		u.Failures = slices.Clone(u.Failures)
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -70,6 +72,7 @@ func (r Route) clone() Route {
 	} {
 		*list = slices.Clone(*list)
 	}
+	r.Failures = slices.Clone(r.Failures)
 	r.Reads = cloneReads(r.Reads)
 	r.SetRequest, r.SetResponse = r.SetRequest.Clone(), r.SetResponse.Clone()
 	return r
@@ -90,13 +93,15 @@ func cloneReads(rules []weirhttp.ReadRule) []weirhttp.ReadRule {
 	return rules
 }
 
-// observed is the RoundTrip of an upstream whose statements are obeyed.
-func (s *source) observed(r *http.Request) (*http.Response, error) {
-	resp, err := s.pool.RoundTrip(r)
-	if err == nil {
-		s.stated.Observe(resp.StatusCode, resp.Header)
+// observed returns the RoundTrip of an upstream whose statements are obeyed.
+func (s *source) observed(roundTrip func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		resp, err := roundTrip(r)
+		if err == nil {
+			s.stated.Observe(resp.StatusCode, resp.Header)
+		}
+		return resp, err
 	}
-	return resp, err
 }
 
 // stated returns the options of what u obeys.
@@ -169,9 +174,9 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		o.Budget = limit.All(h.budget, &up.budget)
 	}
 	o.ReleaseAbandoned = c.upstream(r).ReleaseAbandoned
-	roundTrip := up.pool.RoundTrip
+	roundTrip := up.pool.Route(upstream.RouteOptions{Name: r.Name, Failures: r.Failures, Client: trusted.client}).RoundTrip
 	if h.obeys {
-		roundTrip = up.observed
+		roundTrip = up.observed(roundTrip)
 		if o.Budget != nil {
 			o.Budget = limit.All(up.stated, o.Budget)
 		} else {
@@ -268,6 +273,8 @@ func (u Upstream) poolOptions() upstream.Options {
 		IdleConn:       cmp.Or(u.IdleConn, 2*time.Second),
 		MaxIdleConns:   cmp.Or(u.MaxIdleConns, 256),
 		TLS:            u.TLS,
+		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
+		Failures:       u.Failures,
 		Health: upstream.Health{
 			Path:      h.Path,
 			Interval:  cmp.Or(h.Interval, 2*time.Second),
@@ -301,12 +308,24 @@ func (u Upstream) poolOptions() upstream.Options {
 	if r.Methods == nil {
 		o.Retry.Methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 	}
-	for _, s := range u.Servers {
+	if u.Failures == nil {
+		o.Failures = []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	}
+	for i, s := range u.Servers {
 		if base, _, ok := parseServer(s); ok { // or the Config is not valid
-			o.Servers = append(o.Servers, base)
+			set := u.settings(i)
+			o.Servers = append(o.Servers, upstream.Target{URL: base, Weight: max(cmp.Or(set.Weight, 1), 0), MaxInFlight: set.MaxInFlight})
 		}
 	}
 	return o
+}
+
+// settings returns the settings of the ith server.
+func (u Upstream) settings(i int) ServerSettings {
+	if i < len(u.ServerSettings) {
+		return u.ServerSettings[i]
+	}
+	return ServerSettings{}
 }
 
 // openTransport is upstream.Surroundings.Open.

@@ -102,6 +102,20 @@ type Upstream struct {
 	// Servers are base URLs without a path: http://host:port, https://…, and
 	// h2c://… for HTTP/2 without TLS.
 	Servers []string
+	// ServerSettings are the settings of single servers, by their index in Servers. It may be
+	// shorter than Servers; the others have the zero value.
+	ServerSettings []ServerSettings
+	// SlowStart is the time in which a new or recovered server reaches its share of the calls
+	// (H36). It begins with one call in flight. 0 means 10 s, negative no such time. A pool
+	// that is new as a whole has none.
+	SlowStart time.Duration
+	// Failures are the statuses that count as failures of a server, along with calls without
+	// a response, and the gRPC statuses INTERNAL and UNAVAILABLE. nil means 500, 502, 503 and
+	// 504. A server that fails where the others, on the same route, do not, is penalized: it
+	// gets no calls for 5 s, doubled by each relapse within 10 min up to 5 min, and then one
+	// at a time until three in a row are no failures. The last usable server is never
+	// penalized. Statuses of other classes count as well where the others do not send them.
+	Failures []int
 
 	// Host is the Host of the requests to the servers: PreserveHost, ServerHost, or a host,
 	// perhaps with a port. Empty means PreserveHost. Such a host is also the name sent to
@@ -159,6 +173,16 @@ type Upstream struct {
 	Health Health
 	// Retry configures retries; the zero value makes none.
 	Retry Retry
+}
+
+// ServerSettings are the settings of one server. The zero value is safe.
+type ServerSettings struct {
+	// Weight is the server's share of the calls in relation to the others (H38), at most
+	// 1000. 0 means 1; negative drains the server, which then gets no new calls.
+	Weight int
+	// MaxInFlight is the maximum number of calls in flight, without event streams and
+	// upgrades. Calls wait while all servers have as many. 0 means no maximum.
+	MaxInFlight int
 }
 
 // Health configures how unhealthy servers are detected. The zero value makes no active
@@ -273,6 +297,8 @@ type Route struct {
 	Methods []string
 	// Upstream is the name of an Upstream. It may be empty if there is only one.
 	Upstream string
+	// Failures replaces the upstream's Failures for this route, unless it is nil.
+	Failures []int
 
 	// StripPrefix is removed from the path of forwarded requests, by whole segments: with
 	// "/api", /api/x becomes /x, and /api becomes /. It must be Path or a parent of it, and

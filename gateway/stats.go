@@ -67,6 +67,16 @@ type ServerStats struct {
 	Left     time.Time `json:"left,omitzero"`
 	Returned time.Time `json:"returned,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
+	Weight   int       `json:"weight"`
+	// State says which calls it gets: "working" its share, "starting" a share that grows,
+	// "trying" one call at a time after a penalty, and "penalized", "ejected", "unhealthy"
+	// and "draining" none while others can take them.
+	State string `json:"state"`
+	// Head is the usual time to the head of its responses, and Failing the share of failures
+	// among its latest calls. Both are 0 for the only server of an upstream, which is not
+	// compared with others.
+	Head    time.Duration `json:"head_ns"`
+	Failing float64       `json:"failing"`
 }
 
 // Stats returns a snapshot. Each part is consistent in itself, but the parts are taken at
@@ -174,11 +184,13 @@ const (
 	ServerReadmitted                        // an ejected server has responded
 	ServerUnhealthy                         // Health.Unhealthy checks in a row have failed
 	ServerHealthy                           // Health.Healthy of them have passed again
+	ServerPenalized                         // it fails where the other servers do not
+	ServerReturned                          // three calls in a row have shown that it does not any more
 )
 
-// String returns "ejected", "readmitted", "unhealthy" or "healthy".
+// String returns "ejected", "readmitted", "unhealthy", "healthy", "penalized" or "returned".
 func (s ServerState) String() string {
-	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy"}
+	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy", "penalized", "returned"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -191,8 +203,8 @@ type ServerChange struct {
 	Server   string // the URL of the server
 	State    ServerState
 	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
-	For      time.Duration // until a call may probe the server; of ServerEjected
-	Err      error         // the latest failure; of ServerEjected and ServerUnhealthy
+	For      time.Duration // until a call may probe the server; of ServerEjected and ServerPenalized
+	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy and ServerPenalized
 }
 
 // serverChanged reports a change to the current Config.

@@ -115,6 +115,7 @@ func (u Upstream) validate(f *faults, at string) {
 			seen[address] = true
 		}
 	}
+	u.validateServers(f, at)
 	u.validateTarget(f, at)
 	u.Budget.validate(f, at+".Budget")
 	f.span(at+".MaxPause", u.MaxPause, 0, time.Hour)
@@ -135,6 +136,30 @@ func (u Upstream) validate(f *faults, at string) {
 	u.Retry.validate(f, at+".Retry")
 }
 
+// validateServers checks what decides about the choice of a server.
+func (u Upstream) validateServers(f *faults, at string) {
+	f.Check(len(u.ServerSettings) <= len(u.Servers), at+".ServerSettings", len(u.ServerSettings), fmt.Sprintf("at most %d, one for each server", len(u.Servers)))
+	drained := 0
+	for i, s := range u.ServerSettings {
+		field := index(at+".ServerSettings", i)
+		f.count(field+".Weight", s.Weight, math.MinInt, 1000)
+		f.count(field+".MaxInFlight", s.MaxInFlight, 0, most)
+		if s.Weight < 0 {
+			drained++
+		}
+	}
+	f.Check(drained == 0 || drained < len(u.Servers), at+".ServerSettings", "all drained", "at least one server that is not drained")
+	f.span(at+".SlowStart", u.SlowStart, math.MinInt64, longest)
+	f.statuses(at+".Failures", u.Failures)
+}
+
+// statuses checks statuses of failures.
+func (f *faults) statuses(at string, list []int) {
+	for i, s := range list {
+		f.count(index(at, i), s, 400, 599)
+	}
+}
+
 func (h Health) validate(f *faults, at string) {
 	if h.Path != "" {
 		_, err := url.ParseRequestURI(h.Path)
@@ -153,9 +178,7 @@ func (h Health) validate(f *faults, at string) {
 
 func (r Retry) validate(f *faults, at string) {
 	f.count(at+".Attempts", r.Attempts, 0, 10)
-	for i, s := range r.On {
-		f.count(index(at+".On", i), s, 400, 599)
-	}
+	f.statuses(at+".On", r.On)
 	f.methods(at+".Methods", r.Methods)
 	f.count(at+".Budget", r.Budget, 0, 100)
 	f.span(at+".Backoff", r.Backoff, 0, time.Minute)
@@ -173,6 +196,7 @@ func (r Route) validate(f *faults, at string) {
 	f.Check(r.PathMatch >= MatchSent && r.PathMatch <= MatchCaseless, at+".PathMatch", int(r.PathMatch), "MatchSent, MatchNormalized or MatchCaseless")
 	r.validateTarget(f, at)
 	f.methods(at+".Methods", r.Methods)
+	f.statuses(at+".Failures", r.Failures)
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)

@@ -99,6 +99,10 @@ weir_limit_waited_total limit
 weir_limit_refused_total limit reason=rate_exceeded|queue_full|queue_timeout|wait_too_long|displaced|no_spare|too_many
 weir_server_healthy upstream server
 weir_server_ejected upstream server
+weir_server_penalized upstream server
+weir_server_weight upstream server
+weir_server_head_seconds upstream server
+weir_server_failing upstream server
 weir_server_in_flight upstream server
 weir_server_calls_total upstream server
 weir_server_failures_total upstream server

@@ -95,5 +95,9 @@ func (p *proxy) logServer(c gateway.ServerChange) {
 		l.Warn("a server fails its health checks and gets no calls", "failures", c.Failures, "error", c.Err)
 	case gateway.ServerHealthy:
 		l.Info("a server passes its health checks and gets calls again")
+	case gateway.ServerPenalized:
+		l.Warn("a server is penalized: it fails where others do not", "for", c.For, "error", c.Err)
+	case gateway.ServerReturned:
+		l.Info("a penalized server has responded well and gets calls again")
 	}
 }

@@ -116,7 +116,7 @@ type Route struct {
 type Server struct {
 	Upstream string `json:"upstream"`
 	URL      string `json:"url"`
-	State    string `json:"state"` // "healthy", "ejected" or "unhealthy"
+	State    string `json:"state"` // "healthy", "ejected", "unhealthy" or "penalized"
 	InFlight int    `json:"in_flight"`
 }
 
@@ -245,6 +245,8 @@ func (m *Model) Overview() Overview {
 			state = "ejected"
 		case !one.Healthy:
 			state = "unhealthy"
+		case one.State == "penalized" || one.State == "trying":
+			state = "penalized"
 		}
 		o.Servers = append(o.Servers, Server{one.Upstream, one.URL, state, one.InFlight})
 	}

@@ -18,11 +18,15 @@ var (
 	upstreamRetries        = declare(Counter, "upstream.retries", "{call}", "Calls that were retried.", "upstream")
 	upstreamRetriesRefused = declare(Counter, "upstream.retries_refused", "{call}", "Calls that were not retried because of the budget.", "upstream")
 
-	serverHealthy  = declare(Gauge, "server.healthy", "1", "1 while the checks find the server healthy, else 0.", "upstream", "server")
-	serverEjected  = declare(Gauge, "server.ejected", "1", "1 while the server is ejected because its calls failed, else 0.", "upstream", "server")
-	serverInFlight = declare(Amount, "server.in_flight", "{call}", "Calls of the server in flight.", "upstream", "server")
-	serverCalls    = declare(Counter, "server.calls", "{call}", "Calls of the server.", "upstream", "server")
-	serverFailures = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")
+	serverHealthy   = declare(Gauge, "server.healthy", "1", "1 while the checks find the server healthy, else 0.", "upstream", "server")
+	serverEjected   = declare(Gauge, "server.ejected", "1", "1 while the server is ejected because its calls failed, else 0.", "upstream", "server")
+	serverPenalized = declare(Gauge, "server.penalized", "1", "1 while the server gets no calls, or one at a time, because it fails where the others do not, else 0.", "upstream", "server")
+	serverWeight    = declare(Gauge, "server.weight", "1", "Weight of the server; 0 while it is drained.", "upstream", "server")
+	serverHead      = declare(Gauge, "server.head", "s", "Usual time to the head of the server's responses; 0 for the only server of an upstream.", "upstream", "server")
+	serverFailing   = declare(Gauge, "server.failing", "1", "Share of failures among the server's latest responses; 0 for the only server of an upstream.", "upstream", "server")
+	serverInFlight  = declare(Amount, "server.in_flight", "{call}", "Calls of the server in flight.", "upstream", "server")
+	serverCalls     = declare(Counter, "server.calls", "{call}", "Calls of the server.", "upstream", "server")
+	serverFailures  = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")
 )
 
 // Budgets of upstreams, of routes and of the clients of routes. The label kind is upstream,

@@ -59,6 +59,10 @@ func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
 	for _, one := range u.Servers {
 		put(w, serverHealthy, truth(one.Healthy), name, one.URL)
 		put(w, serverEjected, truth(one.Ejected), name, one.URL)
+		put(w, serverPenalized, truth(one.State == "penalized" || one.State == "trying"), name, one.URL)
+		put(w, serverWeight, one.Weight, name, one.URL)
+		put(w, serverHead, one.Head.Seconds(), name, one.URL)
+		put(w, serverFailing, one.Failing, name, one.URL)
 		put(w, serverInFlight, one.InFlight, name, one.URL)
 		put(w, serverCalls, one.Calls, name, one.URL)
 		put(w, serverFailures, one.Failures, name, one.URL)

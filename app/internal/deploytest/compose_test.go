@@ -104,9 +104,9 @@ func TestComposeFits(t *testing.T) {
 	}
 	for _, u := range c.Upstreams {
 		for _, server := range u.Servers {
-			name, _, _ := strings.Cut(strings.TrimPrefix(server, "http://"), ":")
+			name, _, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
 			if _, ok := f.Services[name]; !ok {
-				t.Errorf("the upstream %s is not a service", server)
+				t.Errorf("the upstream %s is not a service", server.URL)
 			}
 		}
 	}

@@ -39,7 +39,8 @@ func (d *decoder) checkAddresses(c *Config) {
 		check("jobs.listen", "jobs.listen", c.Jobs.Listen, "; workers need a separate listener")
 	}
 	for i, u := range c.Upstreams {
-		for j, s := range u.Servers {
+		for j, server := range u.Servers {
+			s := server.URL
 			switch own := owner(ports, s); {
 			case own == "" || strings.HasPrefix(own, "listen[") && c.Loops.Allow > 1:
 			case own == "admin" || own == "jobs.listen":

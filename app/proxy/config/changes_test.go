@@ -26,7 +26,7 @@ routes:
 		{"upstream: a,", "upstream: a, cache: {ttl: 1m, vary: [Accept]}, rate: {requests: 5},", "[routes[r].rate] [] [routes[r].cache.ttl routes[r].cache.vary]"},
 		{"name: s,", "name: t,", "[routes[t]] [routes[s]] []"},
 		{`"127.0.0.1:2"}]` + "\nlog", `"127.0.0.1:3"}]` + "\nlog", "[listen[127.0.0.1:3]] [listen[127.0.0.1:2]] []"},
-		{`["http://127.0.0.1:2"]`, `["http://127.0.0.1:2", "http://127.0.0.1:4"]`, "[] [] [upstreams[b].servers]"},
+		{`["http://127.0.0.1:2"]`, `["http://127.0.0.1:2", "http://127.0.0.1:4"]`, "[upstreams[b].servers[http://127.0.0.1:4]] [] []"},
 		{`{address: "127.0.0.1:1"}, {address: "127.0.0.1:2"}`, `{address: "127.0.0.1:2"}, {address: "127.0.0.1:1"}`, "[] [] [listen (order)]"},
 		{"log:", "drain: {timeout: 5s}\nname: other\nlog:", "[] [] [drain.timeout name]"},
 	} {

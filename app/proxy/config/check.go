@@ -182,7 +182,8 @@ func (d *decoder) checkUpstreams(c *Config) {
 		path := fmt.Sprintf("upstreams[%d]", i)
 		d.unique(first, path, "upstreams", u.Name, i)
 		servers := map[string]string{}
-		for j, s := range u.Servers {
+		for j, server := range u.Servers {
+			s := server.URL
 			at := d.item(fmt.Sprintf("%s.servers[%d]", path, j))
 			if before, taken := servers[s]; taken {
 				d.wrong(at, s, "is a duplicate of "+strings.TrimPrefix(before, path+"."), "")

@@ -245,10 +245,20 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		}
 		value := reflect.New(f.typ.Elem()).Elem()
 		setDefaults(f.fields, value)
-		d.section(at, f.fields, value)
-		list = reflect.Append(list, value)
+		if short := f.short(); short != nil && resolve(item).Kind == yaml.ScalarNode {
+			own := *short
+			own.name = f.name
+			text, ok := d.scalar(at, &own)
+			if !ok {
+				continue
+			}
+			short.set(value.Field(short.index), text)
+		} else {
+			d.section(at, f.fields, value)
+		}
+		list, kept = reflect.Append(list, value), append(kept, i)
 	}
-	if f.fields == nil && len(kept) < len(n.Content) {
+	if (f.fields == nil || f.short() != nil) && len(kept) < len(n.Content) {
 		d.kept[p.path] = kept
 	}
 	if list.Len() == 0 && f.def == "" && !f.empty {

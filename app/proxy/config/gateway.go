@@ -38,6 +38,12 @@ func (c *Config) gateway() (gateway.Config, error) {
 			errs = append(errs, fmt.Errorf("upstreams[%d].tls: %w", i, err))
 		}
 		g.Upstreams[i].TLS = t
+		for j, server := range c.Upstreams[i].Servers {
+			g.Upstreams[i].Servers = append(g.Upstreams[i].Servers, server.URL)
+			if server.Weight == 0 {
+				g.Upstreams[i].ServerSettings[j].Weight = -1 // the gateway's value for a drained server
+			}
+		}
 	}
 	for i := range c.Routes {
 		r := &c.Routes[i]
@@ -204,6 +210,11 @@ func gatewayAddresses(fields []*field) map[string]string {
 		}
 	}
 	add(fields, "", "")
+	for _, in := range []string{"", "Upstreams[]."} {
+		if ours, ok := out[in+"ServerSettings"]; ok {
+			out[in+"Servers"] = ours
+		}
+	}
 	for _, in := range []string{"", "Routes[]."} {
 		if ours, ok := out[in+"Rate"]; ok {
 			out[in+"RateBy"] = ours + ".by"

@@ -72,7 +72,7 @@ func TestFlagsWinOverVariablesOverFile(t *testing.T) {
 		{"a variable over the file", c.Drain.Timeout.String(), "2s"},
 		{"the file", c.Log.Level, "warn"},
 		{"a list", strings.Join(c.TrustedProxies, " "), "10.0.0.2 10.0.0.3"},
-		{"servers", strings.Join(c.Upstreams[0].Servers, " "), "http://127.0.0.1:2 http://127.0.0.1:3"},
+		{"servers", c.Upstreams[0].Servers[0].URL + " " + c.Upstreams[0].Servers[1].URL, "http://127.0.0.1:2 http://127.0.0.1:3"},
 		{"the upstream's name", c.Upstreams[0].Name, "a"},
 		{"its cap", c.Upstreams[0].Concurrency.String(), "7"},
 		{"an empty variable", c.Admin.Address, ""},

@@ -8,6 +8,7 @@ type Route struct {
 	Match    string   `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters (also as %3B), dots and spaces at the end of a segment, a slash at the end, a second decoding, and what follows %00, %0A, %0D, %3F or %23. /limited.json is another path. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
 	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
 	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
+	Failures []int    `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
 
 	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
 

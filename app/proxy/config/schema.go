@@ -66,6 +66,9 @@ func (f *field) schema() map[string]any {
 		s := map[string]any{"type": []string{"array", "null"}}
 		if f.fields != nil {
 			s["items"] = objectSchema(f.fields)
+			if short := f.short(); short != nil {
+				s["items"] = map[string]any{"anyOf": []any{short.valueSchema(short.valueType()), s["items"]}}
+			}
 		} else {
 			s["items"] = f.valueSchema(f.valueType())
 		}
@@ -190,6 +193,8 @@ func (f *field) label() string {
 		list = "list of "
 	}
 	switch {
+	case f.short() != nil:
+		return "list of " + f.short().label() + " or sections"
 	case f.fields != nil && f.isList():
 		return "list of sections"
 	case f.fields != nil:

@@ -91,6 +91,15 @@ func structOf(t reflect.Type) reflect.Type {
 
 func (f *field) isList() bool { return f.typ.Kind() == reflect.Slice }
 
+// short returns the setting that an item of a list of sections stands for if it is written as
+// text, or nil.
+func (f *field) short() *field {
+	if f.isList() && f.valueType() == reflect.TypeFor[UpstreamServer]() {
+		return fieldNamed(f.fields, "url")
+	}
+	return nil
+}
+
 // valueType returns the type of one value: of a list's item, or of a pointer's target. A
 // nil pointer means that nothing was written.
 func (f *field) valueType() reflect.Type {

@@ -2,26 +2,35 @@ package config
 
 // Upstream is a pool of equivalent servers.
 type Upstream struct {
-	Name        string       `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name that routes use."`
-	Servers     []string     `yaml:"servers" required:"true" least:"1" form:"server" gw:"Servers" help:"Base URLs without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS."`
-	Host        string       `yaml:"host" default:"preserve" form:"hostfield" gw:"Host" help:"Host field of requests to the servers. preserve: as the client sent it. server: host and port of the server's URL. Or a host, perhaps with a port, which is then also the name sent to https servers (SNI), and their certificates must match it, unless tls.server_name is set. It is not part of the cache key. Location and other response fields are not rewritten."`
-	BasePath    string       `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
-	Concurrency Count        `yaml:"concurrency" default:"256" min:"1" max:"1000000" none:"-1" gw:"Concurrency" help:"Limit on concurrent calls over all servers. With adaptive it is the upper bound, at most 10000."`
-	Adaptive    bool         `yaml:"adaptive" default:"false" gw:"Adaptive" help:"Finds the limit from the measured latency."`
-	Queue       Count        `yaml:"queue,omitempty" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. By default as many as are served within queue_wait, at most 16384, and 4096 while no call has ended. With none, requests beyond the limit get 503 at once."`
-	QueueWait   Duration     `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
-	Overload    Duration     `yaml:"overload_after,omitempty" min:"1ms" max:"1h" none:"-1" gw:"OverloadAfter" help:"How long the oldest request may wait before the newest are served first. Without it they are only while waiting does not end in time: after queue_wait, after the deadline, or when clients leave. With none, they never are."`
-	Release     bool         `yaml:"release_abandoned" default:"false" gw:"ReleaseAbandoned" help:"Gives back the permit of a call as soon as its last client has left. Without it, the permit is held until the server has responded or closed its side of the connection (HTTP/1.1), or for as long as such calls take (HTTP/2), at most the route's timeout. Set it if the servers stop working for a client that has left."`
-	Streams     int          `yaml:"streams" default:"1024" min:"1" max:"1000000" gw:"Streams" help:"Limit on concurrent upgrades (WebSocket) and event streams, which are counted separately from calls."`
-	Cost        Cost         `yaml:"cost" gw:"Cost" help:"What a call costs, in units such as tokens: an estimate, and where the response states the cost. The estimate is units, the body and field together, at least 1."`
-	Budget      *Budget      `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what calls cost together. Without it, cost is counted and not limited."`
-	MaxPause    Duration     `yaml:"max_pause" default:"none" min:"1ms" max:"1h" none:"0" gw:"MaxPause" help:"Obeys the limits that the servers state, before they refuse: calls wait as Retry-After of a 429 or 503, RateLimit, RateLimit-Remaining, and x-ratelimit-remaining-requests and -tokens say, but not longer than this after the response. They wait up to queue_wait. It suits servers that have one limit together, such as an API."`
-	Connect     Duration     `yaml:"connect_timeout" default:"5s" min:"1ms" max:"10m" gw:"ConnectTimeout" help:"Limit on the time for connecting and the TLS handshake."`
-	IdleConn    Duration     `yaml:"idle_timeout" default:"2s" min:"1ms" max:"1h" gw:"IdleConn" help:"How long an unused connection is kept. If the server's Keep-Alive states less, 1s less than that."`
-	MaxIdle     int          `yaml:"max_idle_connections" default:"256" min:"1" max:"100000" gw:"MaxIdleConns" help:"Unused connections that are kept for each server."`
-	TLS         *UpstreamTLS `yaml:"tls,omitempty" gw:"TLS" help:"TLS for https servers. By default, certificates are checked against the system's roots and the host in the URL."`
-	Health      Health       `yaml:"health" gw:"Health" help:"How unhealthy servers are detected. If all servers are unhealthy, all are used."`
-	Retry       Retry        `yaml:"retry" gw:"Retry" help:"Which calls are retried. By default none: a request runs once at the origin."`
+	Name        string           `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name that routes use."`
+	Servers     []UpstreamServer `yaml:"servers" required:"true" least:"1" gw:"ServerSettings" help:"The servers. One without other settings is written as its URL."`
+	Failures    []int            `yaml:"failures" default:"500,502,503,504" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server where the other servers of the upstream do not send them. A server with such failures is penalized: it is not used for 5s, and longer after each relapse. Routes can have their own."`
+	SlowStart   Duration         `yaml:"slow_start" default:"10s" min:"100ms" max:"1h" none:"-1" gw:"SlowStart" help:"Time in which a new or recovered server reaches its share of the calls. none gives it its share immediately."`
+	Host        string           `yaml:"host" default:"preserve" form:"hostfield" gw:"Host" help:"Host field of requests to the servers. preserve: as the client sent it. server: host and port of the server's URL. Or a host, perhaps with a port, which is then also the name sent to https servers (SNI), and their certificates must match it, unless tls.server_name is set. It is not part of the cache key. Location and other response fields are not rewritten."`
+	BasePath    string           `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
+	Concurrency Count            `yaml:"concurrency" default:"256" min:"1" max:"1000000" none:"-1" gw:"Concurrency" help:"Limit on concurrent calls over all servers. With adaptive it is the upper bound, at most 10000."`
+	Adaptive    bool             `yaml:"adaptive" default:"false" gw:"Adaptive" help:"Finds the limit from the measured latency."`
+	Queue       Count            `yaml:"queue,omitempty" min:"1" max:"1000000" none:"-1" gw:"Queue" help:"Requests that may wait for a permit. By default as many as are served within queue_wait, at most 16384, and 4096 while no call has ended. With none, requests beyond the limit get 503 at once."`
+	QueueWait   Duration         `yaml:"queue_wait" default:"10s" min:"1ms" max:"1h" gw:"QueueWait" help:"Maximum time they wait; then 503 with Retry-After."`
+	Overload    Duration         `yaml:"overload_after,omitempty" min:"1ms" max:"1h" none:"-1" gw:"OverloadAfter" help:"How long the oldest request may wait before the newest are served first. Without it they are only while waiting does not end in time: after queue_wait, after the deadline, or when clients leave. With none, they never are."`
+	Release     bool             `yaml:"release_abandoned" default:"false" gw:"ReleaseAbandoned" help:"Gives back the permit of a call as soon as its last client has left. Without it, the permit is held until the server has responded or closed its side of the connection (HTTP/1.1), or for as long as such calls take (HTTP/2), at most the route's timeout. Set it if the servers stop working for a client that has left."`
+	Streams     int              `yaml:"streams" default:"1024" min:"1" max:"1000000" gw:"Streams" help:"Limit on concurrent upgrades (WebSocket) and event streams, which are counted separately from calls."`
+	Cost        Cost             `yaml:"cost" gw:"Cost" help:"What a call costs, in units such as tokens: an estimate, and where the response states the cost. The estimate is units, the body and field together, at least 1."`
+	Budget      *Budget          `yaml:"budget,omitempty" gw:"Budget" help:"Limit on what calls cost together. Without it, cost is counted and not limited."`
+	MaxPause    Duration         `yaml:"max_pause" default:"none" min:"1ms" max:"1h" none:"0" gw:"MaxPause" help:"Obeys the limits that the servers state, before they refuse: calls wait as Retry-After of a 429 or 503, RateLimit, RateLimit-Remaining, and x-ratelimit-remaining-requests and -tokens say, but not longer than this after the response. They wait up to queue_wait. It suits servers that have one limit together, such as an API."`
+	Connect     Duration         `yaml:"connect_timeout" default:"5s" min:"1ms" max:"10m" gw:"ConnectTimeout" help:"Limit on the time for connecting and the TLS handshake."`
+	IdleConn    Duration         `yaml:"idle_timeout" default:"2s" min:"1ms" max:"1h" gw:"IdleConn" help:"How long an unused connection is kept. If the server's Keep-Alive states less, 1s less than that."`
+	MaxIdle     int              `yaml:"max_idle_connections" default:"256" min:"1" max:"100000" gw:"MaxIdleConns" help:"Unused connections that are kept for each server."`
+	TLS         *UpstreamTLS     `yaml:"tls,omitempty" gw:"TLS" help:"TLS for https servers. By default, certificates are checked against the system's roots and the host in the URL."`
+	Health      Health           `yaml:"health" gw:"Health" help:"How unhealthy servers are detected. If all servers are unhealthy, all are used."`
+	Retry       Retry            `yaml:"retry" gw:"Retry" help:"Which calls are retried. By default none: a request runs once at the origin."`
+}
+
+// UpstreamServer is one server. As text it is its URL.
+type UpstreamServer struct {
+	URL         string `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS."`
+	Weight      int    `yaml:"weight" default:"1" min:"0" max:"1000" gw:"Weight" help:"Share of the calls in relation to the other servers. 0 drains the server: it gets no new calls. A reload with another weight keeps what is known of the server."`
+	MaxInFlight int    `yaml:"max_in_flight" default:"0" min:"0" max:"1000000" gw:"MaxInFlight" help:"Limit on concurrent calls to this server, without event streams and upgrades. Calls wait while all servers are at their limits. 0 means no limit."`
 }
 
 // Cost says what a call costs.

@@ -64,7 +64,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	route.Cost.Currency = "EUR"
 	route.FleetStale = 1 // of those in the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
-	server.URL, server.Healthy = "http://10.0.0.1", true
+	server.URL, server.Healthy, server.State = "http://10.0.0.1", true, "penalized"
 	server.Left, server.Returned, server.Reason = time.Unix(1, 0), time.Unix(2, 0), "its calls failed"
 	up.Budget = &all
 	up.Servers = []gateway.ServerStats{server}
@@ -125,6 +125,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	if want := []console.Server{{
 		Upstream: "shop", URL: server.URL, Healthy: true, InFlight: server.InFlight, Calls: server.Calls, Failures: server.Failures,
 		Left: time.Unix(1, 0), Returned: time.Unix(2, 0), Reason: "its calls failed",
+		Weight: server.Weight, State: "penalized", Head: server.Head, Failing: server.Failing,
 	}}; !reflect.DeepEqual(got.Servers, want) {
 		t.Errorf("servers = %+v; want %+v", got.Servers, want)
 	}

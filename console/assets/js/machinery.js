@@ -3,7 +3,7 @@ import { h, panel, text, attr } from './dom.js';
 import { Table } from './table.js';
 import { badges, meter } from './parts.js';
 import { difference, share } from './rates.js';
-import { si, rate, count, clock, many, percent, bytes, none } from './format.js';
+import { si, rate, count, clock, many, percent, bytes, nanos, none } from './format.js';
 
 export class Limits {
   constructor() {
@@ -76,7 +76,11 @@ export class Servers {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
       { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.out = h('span.last-out'); td.append(td.a, td.kind, td.out); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); text(td.out, lastOut(r.s)); attr(td.out, 'hidden', !r.s.left); attr(td.out, 'title', r.s.reason || null); } },
-      { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'healthy' } : { level: 'plain', badge: 'idle' }) },
+      { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: conditions[r.s.state] || 'healthy' } : { level: 'plain', badge: conditions[r.s.state] || 'idle' }) },
+      { name: 'share', head: 'Share', num: true, says: 'of the calls of its upstream', cell: (r) => percent(r.share) },
+      { name: 'weight', head: 'Weight', num: true, cell: (r) => (r.s.weight === undefined ? none : count(r.s.weight)) },
+      { name: 'head', head: 'First byte', num: true, says: 'usual time to the head of its responses; measured if its upstream has several servers', cell: (r) => (r.s.head_ns ? nanos(r.s.head_ns) : none) },
+      { name: 'failures', head: 'Failures', num: true, says: 'share of failures among its latest responses: no response, or a status that the upstream counts as a failure', cell: (r) => (r.s.head_ns || r.s.failing ? percent(r.s.failing || 0) : none), tone: (r) => (r.s.failing >= 0.5 ? 'hurts' : r.s.failing > 0.005 ? 'minds' : 'zero') },
       { name: 'failed', head: 'No response', num: true, says: 'share of its calls that failed without a complete response in time; one with status 500 or more is a response', cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },
@@ -97,6 +101,10 @@ export class Servers {
       const failing = share(d.failures, d.calls);
       return { s, d, failing, wrongs: wrongs(s, failing, down(s)) };
     });
+    for (const r of rows) {
+      const calls = rows.reduce((sum, o) => sum + (o.s.upstream === r.s.upstream ? o.d.calls || 0 : 0), 0);
+      r.share = share(r.d.calls, calls);
+    }
     this.table.draw(rows);
     const out = rows.filter((r) => r.wrongs.length).length;
     text(this.hint, out ? `${out} of ${many(all.length, 'server')} ${out === 1 ? 'has' : 'have'} trouble` : `${many(all.length, 'server')}, all in use`);
@@ -109,10 +117,14 @@ function lastOut(s) {
   const at = (t) => clock(Date.parse(t) / 1000);
   return s.returned ? `last out ${at(s.left)}–${at(s.returned)}` : `out since ${at(s.left)}`;
 }
+// The conditions of a server that gets calls, as its badge shows them.
+const conditions = { starting: 'starting', draining: 'draining' };
 
 function wrongs(s, failing, down) {
   const out = [];
   if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
+  if (s.state === 'penalized') out.push({ level: 'bad', badge: 'penalized', text: 'It fails where the other servers do not, and gets no calls for a while.' });
+  if (s.state === 'trying') out.push({ level: 'bad', badge: 'tried', text: 'It failed where the other servers did not, and gets one call at a time until three in a row are no failures.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
   if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no response.' });
   else if (!out.length && down) out.push({ level: 'bad', badge: 'calls fail', text: 'It is not ejected, but most calls of this upstream fail: it answers with errors.' });

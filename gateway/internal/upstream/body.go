@@ -110,12 +110,12 @@ func (b *held) release() {
 type followed struct {
 	io.ReadCloser
 	ended atomic.Bool // set once; there is nothing else for a mutex to guard
-	done  func()
+	done  func(complete bool)
 }
 
-// follow returns body wrapped so that done is called at its end. A body that is writable,
+// follow returns body wrapped so that done is called at its end, with whether it was read to there. A body that is writable,
 // as after a 101, stays writable.
-func follow(body io.ReadCloser, done func()) io.ReadCloser {
+func follow(body io.ReadCloser, done func(complete bool)) io.ReadCloser {
 	f := &followed{ReadCloser: body, done: done}
 	if w, ok := body.(io.Writer); ok {
 		return &upgraded{f, w}
@@ -126,7 +126,7 @@ func follow(body io.ReadCloser, done func()) io.ReadCloser {
 func (f *followed) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
 	if err != nil {
-		f.end()
+		f.end(err == io.EOF)
 	}
 	return n, err
 }
@@ -141,13 +141,13 @@ func (f *followed) Buffered() int {
 
 func (f *followed) Close() error {
 	err := f.ReadCloser.Close()
-	f.end()
+	f.end(false)
 	return err
 }
 
-func (f *followed) end() {
+func (f *followed) end(complete bool) {
 	if f.ended.CompareAndSwap(false, true) {
-		f.done()
+		f.done(complete)
 	}
 }
 

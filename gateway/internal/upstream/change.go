@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
 // A Change prepares a Pool for new Options. It has no effect before Commit. Call Commit or
@@ -20,10 +22,9 @@ type Change struct {
 // keeps its connections, calls and health.
 func (p *Pool) Prepare(o Options) (*Change, error) {
 	c := &Change{pool: p, o: o}
-	p.mu.Lock()
-	now := p.servers
-	p.mu.Unlock()
-	for _, u := range o.Servers {
+	now := p.now.Load().servers
+	for _, target := range o.Servers {
+		u := target.URL
 		s := find(now, keyOf(u, o))
 		if s == nil {
 			t, err := p.env.Open(u, o)
@@ -60,21 +61,29 @@ func (c *Change) Drop() {
 func (c *Change) Commit() {
 	p := c.pool
 	p.mu.Lock()
-	before, health := p.servers, p.o.Health
-	p.servers, p.o = c.servers, c.o
+	was := p.now.Load()
+	next := &settings{o: c.o, servers: c.servers}
+	var members []choose.Member
+	for i, t := range c.o.Servers {
+		members = append(members, choose.Member{Server: &c.servers[i].known, Weight: t.Weight, Limit: t.MaxInFlight})
+		next.limits = next.limits || t.MaxInFlight > 0
+	}
+	p.book.Set(p.instant(time.Now()), members, c.o.SlowStart)
+	p.now.Store(next)
 	var idle []*server
-	for _, s := range before {
-		if find(p.servers, s.key) == nil {
+	for _, s := range was.servers {
+		if find(c.servers, s.key) == nil {
 			idle = p.goneLocked(s, idle)
 		}
 	}
-	for _, s := range p.servers {
+	for _, s := range c.servers {
 		if c.o.Health.Failures < 0 {
-			s.ejected, s.fails = false, 0
+			s.readmitLocked()
 		}
-		if s.stop == nil || c.o.Health != health {
+		if s.stop == nil || c.o.Health != was.o.Health {
 			p.watchLocked(s)
 		}
+		p.barLocked(s)
 	}
 	p.mu.Unlock()
 	for _, s := range idle {
@@ -87,7 +96,7 @@ func (c *Change) Commit() {
 func (p *Pool) Retire() {
 	p.mu.Lock()
 	var idle []*server
-	for _, s := range p.servers {
+	for _, s := range p.now.Load().servers {
 		idle = p.goneLocked(s, idle)
 	}
 	p.mu.Unlock()
@@ -99,7 +108,7 @@ func (p *Pool) Retire() {
 // goneLocked marks s as gone and adds it to idle, the servers whose connections
 // are to be closed. p.mu must be held.
 func (p *Pool) goneLocked(s *server, idle []*server) []*server {
-	s.gone = true
+	s.gone.Store(true)
 	if s.stop != nil {
 		s.stop()
 		s.stop = nil
@@ -114,7 +123,7 @@ func (p *Pool) watchLocked(s *server) {
 		s.stop()
 	}
 	s.stop, s.good, s.bad = nil, 0, 0
-	h := p.o.Health
+	h := p.now.Load().o.Health
 	if h.Path == "" {
 		s.ill = false
 		return

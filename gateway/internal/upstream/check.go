@@ -23,6 +23,7 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 		was, used := s.ill, s.usable()
 		if ctx.Err() == nil { // otherwise a later watch may have started
 			s.checkedLocked(why == nil, h)
+			p.barLocked(s)
 		}
 		now, bad := s.ill, s.bad
 		s.changedLocked(used, bad, "checks", why)
@@ -49,8 +50,6 @@ func (s *server) check(ctx context.Context, h Health) error {
 	}
 	return err
 }
-
-func healthy(status int) bool { return status >= 200 && status < 400 }
 
 // ask sends a health check to a server and returns the head of the response. host is the
 // Host of the request; empty means the server's.

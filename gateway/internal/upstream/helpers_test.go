@@ -87,7 +87,7 @@ func (t *transport) Close() {
 func options(hosts ...string) upstream.Options {
 	o := upstream.Options{Health: upstream.Health{Failures: -1}, Retry: upstream.Retry{Attempts: 1}}
 	for _, h := range hosts {
-		o.Servers = append(o.Servers, &url.URL{Scheme: "http", Host: h})
+		o.Servers = append(o.Servers, upstream.Target{URL: &url.URL{Scheme: "http", Host: h}, Weight: 1})
 	}
 	return o
 }

@@ -1,5 +1,5 @@
-// Package upstream is a pool of equivalent servers (H16): it spreads calls by load, ejects
-// unhealthy servers, and retries calls that may be retried (H15).
+// Package upstream is a pool of equivalent servers: it spreads calls by what the servers do
+// (H35), ejects unhealthy servers (H16), and retries calls that may be retried (H15).
 package upstream
 
 import (
@@ -7,18 +7,20 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/gateway/internal/fault"
+	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
 // Options holds the options of gateway.Upstream, with defaults applied.
 type Options struct {
-	Servers        []*url.URL // scheme and host; at least one, no duplicates
+	Servers        []Target // at least one, no duplicates, not all of weight 0
 	ConnectTimeout time.Duration
 	IdleConn       time.Duration
 	MaxIdleConns   int
@@ -28,6 +30,17 @@ type Options struct {
 	OwnHost bool
 	Health  Health
 	Retry   Retry
+	// SlowStart is how long a new or recovered server takes to its share; 0 means no time.
+	SlowStart time.Duration
+	// Failures are the statuses that count most against a server.
+	Failures []int
+}
+
+// A Target is a server with its settings.
+type Target struct {
+	URL         *url.URL // scheme and host
+	Weight      int      // its share; 0 drains it
+	MaxInFlight int      // calls, 0 for no limit
 }
 
 // Health is gateway.Health, with defaults applied.
@@ -81,6 +94,8 @@ const (
 	Readmitted                        // an ejected server has responded
 	Unhealthy                         // too many health checks in a row have failed
 	Healthy                           // enough of them have passed again
+	Penalized                         // it fails where the other servers do not
+	Returned                          // it was tried after that, and works
 )
 
 // A ServerChange is one change of a server.
@@ -88,29 +103,42 @@ type ServerChange struct {
 	Server   string // its URL
 	State    ServerState
 	Failures int           // in a row, of Ejected and Unhealthy
-	For      time.Duration // of Ejected
-	Err      error         // the latest failure, of Ejected and Unhealthy
+	For      time.Duration // of Ejected and Penalized
+	Err      error         // why, of Ejected, Unhealthy and Penalized
 }
 
 // A Pool is a RoundTripper over several servers. Create one with [New], and
 // Retire it. It is safe for concurrent use.
 //
-// One mutex guards everything that the choice of a server depends on. The longest
-// work under it is a loop over the servers.
+// The choice of a server takes no lock that all calls share. The mutex guards the health of
+// the servers, which changes rarely, and the budget of retries.
 type Pool struct {
-	env Surroundings
+	env   Surroundings
+	began time.Time
+	book  *choose.Book
+	all   *Route                   // for calls of no particular route
+	now   atomic.Pointer[settings] // replaced with mu held; calls read it without
+	freed chan struct{}            // receives when a call has ended, if there are limits
 
 	mu       sync.Mutex
-	o        Options   // guarded by mu
-	servers  []*server // guarded by mu
-	budget   budget    // guarded by mu
-	retries  uint64    // guarded by mu
-	noBudget uint64    // guarded by mu
+	budget   budget // guarded by mu
+	retries  uint64 // guarded by mu
+	noBudget uint64 // guarded by mu
+}
+
+// settings are what a Change replaces. They are not changed.
+type settings struct {
+	o       Options
+	servers []*server
+	limits  bool // some servers have a MaxInFlight
 }
 
 // New returns a Pool.
 func New(o Options, env Surroundings) (*Pool, error) {
-	p := &Pool{env: env}
+	p := &Pool{env: env, began: time.Now(), freed: make(chan struct{}, 1)}
+	p.now.Store(&settings{})
+	p.book = choose.New(p.changed, nil)
+	p.all = p.Route(RouteOptions{})
 	c, err := p.Prepare(o)
 	if err != nil {
 		return nil, err
@@ -119,51 +147,67 @@ func New(o Options, env Surroundings) (*Pool, error) {
 	return p, nil
 }
 
-// RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
-// Host, and the body.
-// A call that cannot connect moves on to the next server at once, until each has
-// been tried. No server has seen any of it, so that is not a retry. Options.Retry
-// decides about all other retries.
-func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := hold(r)
-	defer body.release()
-	retry := p.arrived(r)
-	var few [4]*server
-	tried := few[:0]
-	for n := 1; ; n++ {
-		var resp *http.Response
-		var err error
-		resp, tried, err = p.send(r, tried, body)
-		wait, again := p.again(r.Context(), retry, n, resp, err)
-		if !again {
-			return resp, err
-		}
-		if resp != nil {
-			resp.Body.Close()
-		}
-		if err := pause(r.Context(), wait); err != nil {
-			return nil, err
+// RoundTrip is RoundTrip of a Route without a name.
+func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.all.RoundTrip(r) }
+
+// instant returns t for the book. It is never 0.
+func (p *Pool) instant(t time.Time) choose.Instant {
+	return choose.Instant(t.Sub(p.began) + time.Hour)
+}
+
+// changed reports a change that the book has made.
+func (p *Pool) changed(c choose.Change) {
+	s := c.Server.Of.(*server) //nolint:forcetypeassert // always
+	if c.Condition != choose.Penalized {
+		p.tell(ServerChange{Server: s.url.String(), State: Returned})
+		return
+	}
+	err := fmt.Errorf("%.0f %% of its latest responses on route %q are of the class %s, but %.0f %% of those of the other servers", c.Cause.Share*100, c.Cause.Route, c.Cause.Class, c.Cause.Others*100)
+	if c.Cause.Relapse {
+		err = fmt.Errorf("it was tried again on route %q, and the response was of the class %s", c.Cause.Route, c.Cause.Class)
+	}
+	p.tell(ServerChange{Server: s.url.String(), State: Penalized, For: c.For, Err: err})
+}
+
+// probes reports whether the next call of s, the only server, probes whether it has recovered.
+func (p *Pool) probes(s *server) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	probe := s.ejected.Load() && !s.probing && !time.Now().Before(s.until)
+	s.probing = s.probing || probe
+	return probe
+}
+
+// leave records that a call has ended, including its body.
+func (p *Pool) leave(k taken) {
+	if k.c != nil {
+		k.c.End(p.instant(time.Now()))
+	}
+	if n := k.s.inFlight.Add(-1); n == 0 && k.s.gone.Load() {
+		k.s.transport.Close()
+	}
+	if p.now.Load().limits {
+		select {
+		case p.freed <- struct{}{}:
+		default:
 		}
 	}
 }
 
-// send makes one call, and tries other servers while it cannot reach one. It returns tried
-// with these servers added.
-func (p *Pool) send(r *http.Request, tried []*server, body *held) (*http.Response, []*server, error) {
-	s, probe := p.take(tried, false)
-	for {
-		if len(tried) > 0 { // the previous call may still read r
-			r = another(r)
-		}
-		tried = append(tried, s)
-		resp, err := p.call(s, probe, r)
-		if !unreachable(err) || body.touched() || r.Context().Err() != nil {
-			return resp, tried, err
-		}
-		if s, probe = p.take(tried, true); s == nil {
-			return resp, tried, err
-		}
+// freedEvery bounds the wait for an end that another call has seen first.
+const freedEvery = 20 * time.Millisecond
+
+// someEnd waits until a call may have ended.
+func (p *Pool) someEnd(ctx context.Context) error {
+	t := time.NewTimer(freedEvery)
+	defer t.Stop()
+	select {
+	case <-p.freed:
+	case <-t.C:
+	case <-ctx.Done():
+		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
+	return nil
 }
 
 // another returns a copy of r for another call.
@@ -180,58 +224,6 @@ func unreachable(err error) bool {
 	}
 	var u *fault.UnreachableError
 	return errors.As(err, &u)
-}
-
-// call makes one call to s. probe is as returned by take.
-func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, error) {
-	end := unknown // the verdict if the Transport panics
-	var err error
-	defer func() {
-		p.judge(s, probe, end, err)
-		if end != answered {
-			p.leave(s)
-		}
-	}()
-	r.URL.Scheme, r.URL.Host = s.scheme, s.url.Host
-	if s.key.as != "" {
-		r.Host = s.key.as
-	}
-	resp, failed := s.transport.RoundTrip(r)
-	if err = failed; err != nil {
-		end = blame(r.Context(), err, r.Body)
-		return nil, err
-	}
-	end = answered
-	if resp.Body == nil || resp.Body == http.NoBody {
-		p.leave(s)
-	} else {
-		resp.Body = follow(resp.Body, func() { p.leave(s) })
-	}
-	return resp, nil
-}
-
-// blame returns the verdict on a call without a response. It counts against the
-// server only if the fault is certainly the server's: the error says so, or the
-// server took too long although it had the complete request. A client could cause
-// anything else, and must not be able to eject a server for others.
-func blame(ctx context.Context, err error, body io.Reader) verdict {
-	if ctx.Err() == nil {
-		if fault.Upstreams(err) {
-			return failed
-		}
-		return unknown
-	}
-	if b, ok := body.(*held); ok && !b.ended() {
-		return unknown // the client may have been slow
-	}
-	var timeout interface{ Timeout() bool }
-	if errors.As(context.Cause(ctx), &timeout) && timeout.Timeout() {
-		return failed
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return failed
-	}
-	return unknown
 }
 
 // pause waits for d, or returns the cause of ctx if ctx ends first.

@@ -5,16 +5,16 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// arrived counts r as a call, and returns how it may be retried.
-func (p *Pool) arrived(r *http.Request) Retry {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.budget.call(time.Now())
-	retry := p.o.Retry
+// arrived returns how r may be retried. If there are retries, it counts r as a call.
+func (p *Pool) arrived(o *Options, r *http.Request) Retry {
+	retry := o.Retry
+	if retry.Attempts > 1 {
+		p.mu.Lock()
+		p.budget.call(time.Now())
+		p.mu.Unlock()
+	}
 	if !bodyless(r) || !slices.Contains(retry.Methods, r.Method) {
 		retry.Attempts = 1
 	}
@@ -29,15 +29,12 @@ func bodyless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoB
 // The request holds its limiter's permit during all its calls, so retries do not
 // raise the number of concurrent calls. The budget limits the total number of
 // calls that they add.
-func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Response, err error) (wait time.Duration, ok bool) {
+func (p *Pool) again(ctx context.Context, retry *Retry, n int, resp *http.Response, err error) (wait time.Duration, ok bool) {
 	if n >= retry.Attempts || ctx.Err() != nil {
 		return 0, false
 	}
-	if err == nil && !slices.Contains(retry.On, resp.StatusCode) {
+	if !retry.repeats(resp, err) {
 		return 0, false
-	}
-	if err != nil && !fault.Upstreams(err) {
-		return 0, false // a faulty request stays faulty
 	}
 	wait = p.env.Jitter(retry.Backoff << (n - 1))
 	if t, ok := ctx.Deadline(); ok && time.Until(t) <= wait {

@@ -6,30 +6,36 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
-// A server belongs to a Pool. All fields except the first group are guarded by
-// the Pool's mutex.
+// A server belongs to a Pool. The atomics change with each call, which takes no lock for
+// them.
 type server struct {
 	key       key
 	url       *url.URL
 	scheme    string // of a request's URL
 	transport Transport
+	known     choose.Server
 
-	inFlight        int
-	calls, failures uint64
-	gone            bool // no call may leave an idle connection behind
+	inFlight        atomic.Int64
+	calls, failures atomic.Uint64
+	gone            atomic.Bool // no call may leave an idle connection behind; set with the Pool's mu held
 
-	// Learned from calls.
-	fails   int       // consecutive
-	ejected bool      // no calls before until; after that only a probe
-	until   time.Time // end of the ejection
-	probing bool      // a probe is in flight
+	// Learned from calls. Written with the Pool's mu held; atomic because a call that was
+	// answered looks whether there is anything to write.
+	fails   atomic.Int64 // consecutive
+	ejected atomic.Bool  // no calls before until; after that only a probe
 
-	// Learned from checks.
-	ill       bool
-	good, bad int                // in a row
+	// Guarded by the Pool's mu.
+	until     time.Time // end of the ejection
+	probing   bool      // a probe of the only server is in flight
+	barred    choose.Instant
+	ill       bool               // learned from checks
+	good, bad int                // checks in a row
 	stop      context.CancelFunc // stops the checks, nil if there are none
 
 	// The last time that it could not be used.
@@ -41,7 +47,7 @@ type server struct {
 const mostWhy = 300
 
 // usable reports whether s gets calls.
-func (s *server) usable() bool { return !s.ejected && !s.ill }
+func (s *server) usable() bool { return !s.ejected.Load() && !s.ill }
 
 // changedLocked records that s has left, or is back: was is whether it was usable before, n how many
 // of what failed in a row with err. The lock of its Pool must be held.
@@ -57,6 +63,12 @@ func (s *server) changedLocked(was bool, n int, what string, err error) {
 	case now && !was:
 		s.returned = time.Now()
 	}
+}
+
+// count counts a call of s.
+func (s *server) count() {
+	s.inFlight.Add(1)
+	s.calls.Add(1)
 }
 
 // A key identifies a server: if it stays the same, the connections are kept.
@@ -77,7 +89,9 @@ func keyOf(u *url.URL, o Options) key {
 }
 
 func newServer(u *url.URL, o Options, t Transport) *server {
-	return &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+	s.known.Of = s
+	return s
 }
 
 // schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c.
@@ -86,18 +100,6 @@ func schemeOf(u *url.URL) string {
 		return "http"
 	}
 	return u.Scheme
-}
-
-// wellLocked reports whether s may be called if there are other servers. The
-// Pool's mu must be held.
-func (s *server) wellLocked(now time.Time) bool {
-	return !s.ill && (!s.ejected || s.probeLocked(now))
-}
-
-// probeLocked reports whether the next call of s probes whether it has recovered. The
-// Pool's mu must be held.
-func (s *server) probeLocked(now time.Time) bool {
-	return s.ejected && !s.probing && !now.Before(s.until)
 }
 
 // checkedLocked records the result of a check. The Pool's mu must be held.
@@ -109,10 +111,17 @@ func (s *server) checkedLocked(ok bool, h Health) {
 	}
 	switch {
 	case s.ill && s.good >= h.Healthy:
-		s.ill, s.ejected, s.fails = false, false, 0
+		s.ill = false
+		s.readmitLocked()
 	case s.bad >= h.Unhealthy:
 		s.ill = true
 	}
+}
+
+// readmitLocked ends an ejection. The Pool's mu must be held.
+func (s *server) readmitLocked() {
+	s.ejected.Store(false)
+	s.fails.Store(0)
 }
 
 // ServerStats has the same fields as gateway.ServerStats.
@@ -126,6 +135,10 @@ type ServerStats struct {
 	Left     time.Time
 	Returned time.Time
 	Reason   string
+	Weight   int
+	State    string
+	Head     time.Duration
+	Failing  float64
 }
 
 // Stats returns a snapshot of the servers, in the order of Options, the number of retries,
@@ -133,8 +146,25 @@ type ServerStats struct {
 func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.servers {
-		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected, s.inFlight, s.calls, s.failures, s.left, s.returned, s.why})
+	now := p.now.Load()
+	for i, s := range now.servers {
+		known := p.book.State(&s.known)
+		one := ServerStats{
+			URL: s.url.String(), Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
+			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.o.Servers[i].Weight, Head: known.Head, Failing: known.Failing,
+			Left: s.left, Returned: s.returned, Reason: s.why,
+		}
+		switch {
+		case one.Weight == 0:
+			one.State = "draining"
+		case s.ill:
+			one.State = "unhealthy"
+		case one.Ejected:
+			one.State = "ejected"
+		default:
+			one.State = known.Condition.String()
+		}
+		servers = append(servers, one)
 	}
 	return servers, p.retries, p.noBudget
 }

@@ -1,0 +1,218 @@
+package upstream
+
+import (
+	"context"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream/choose"
+)
+
+// A RouteOptions says how the calls of one route are judged.
+type RouteOptions struct {
+	Name string
+	// Failures replaces that of Options, unless it is nil.
+	Failures []int
+	// Client returns the client of a request. nil means that clients are not told apart.
+	Client func(*http.Request) netip.Addr
+}
+
+// A Route is a RoundTripper over the servers of a Pool, for requests whose times and responses
+// are compared with each other.
+type Route struct {
+	pool     *Pool
+	place    choose.Route
+	failures []int
+	client   func(*http.Request) netip.Addr
+}
+
+var seed = maphash.MakeSeed()
+
+// Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
+func (p *Pool) Route(o RouteOptions) *Route {
+	slot := maphash.String(seed, o.Name) % choose.MaxRoutes
+	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client}
+}
+
+// RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
+// Host, and the body.
+// A call that cannot connect moves on to the next server at once, until each has
+// been tried. No server has seen any of it, so that is not a retry. Options.Retry
+// decides about all other retries.
+func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := t.pool
+	body := hold(r)
+	defer body.release()
+	now := p.now.Load()
+	retry := p.arrived(&now.o, r)
+	var few [4]*choose.Server
+	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1}}
+	if len(now.servers) > 1 {
+		a.request.Stream = wantsStream(r)
+		if t.client != nil {
+			a.request.Client = maphash.Comparable(seed, t.client(r))
+		}
+	}
+	for n := 1; ; n++ {
+		resp, err := a.send(r)
+		wait, again := time.Duration(0), a.repeat
+		if again {
+			n-- // the request only tried whether a server has recovered
+		} else {
+			wait, again = p.again(r.Context(), &retry, n, resp, err)
+		}
+		if !again {
+			return resp, err
+		}
+		if resp != nil {
+			resp.Body.Close()
+		}
+		if err := pause(r.Context(), wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempts are the calls made for one request.
+type attempts struct {
+	t       *Route
+	now     *settings
+	body    *held
+	tried   []*choose.Server
+	request choose.Request
+	repeat  bool // the latest call has failed, and must be made elsewhere
+}
+
+// send makes one call, and tries other servers while it cannot reach one.
+func (a *attempts) send(r *http.Request) (*http.Response, error) {
+	a.request.Other = false
+	k, err := a.take(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if len(a.tried) > 0 { // the previous call may still read r
+			r = another(r)
+		}
+		a.tried = append(a.tried, &k.s.known)
+		resp, err := a.call(k, r)
+		if !unreachable(err) || a.body.touched() || r.Context().Err() != nil {
+			return resp, err
+		}
+		a.request.Other = true
+		next, full := a.take(r.Context())
+		if full != nil || next.s == nil {
+			return resp, err
+		}
+		k = next
+	}
+}
+
+// A taken is a server that was chosen for a call.
+type taken struct {
+	s     *server
+	c     *choose.Call // nil for the only server of a pool
+	probe bool         // the call probes whether the server has recovered
+}
+
+// take chooses a server for a call and counts the call as in flight. It returns none if only
+// another server than those tried would do, and there is none. While each server has as many
+// calls as it may have, take waits.
+func (a *attempts) take(ctx context.Context) (taken, error) {
+	p := a.t.pool
+	if now := p.now.Load(); len(now.servers) == 1 {
+		s := now.servers[0]
+		if a.request.Other {
+			return taken{}, nil
+		}
+		s.count()
+		return taken{s: s, probe: s.ejected.Load() && p.probes(s)}, nil
+	}
+	a.request.Tried = a.tried
+	for {
+		c, full := p.book.Pick(p.instant(time.Now()), a.request)
+		if c != nil {
+			s := c.Server.Of.(*server) //nolint:forcetypeassert // always
+			s.count()
+			return taken{s: s, c: c, probe: c.Trial}, nil
+		}
+		if !full {
+			return taken{}, nil
+		}
+		if err := p.someEnd(ctx); err != nil {
+			return taken{}, err
+		}
+	}
+}
+
+// call makes one call to the server of k.
+func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
+	p := a.t.pool
+	end, class := unknown, choose.Unknown // what it means if the Transport panics
+	var err error
+	var pause time.Duration
+	defer func() {
+		p.judge(k.s, k.probe, end, err)
+		k.judge(p, class, pause)
+		if end != answered {
+			p.leave(k)
+		}
+	}()
+	r.URL.Scheme, r.URL.Host = k.s.scheme, k.s.url.Host
+	if k.s.key.as != "" {
+		r.Host = k.s.key.as
+	}
+	resp, broken := k.s.transport.RoundTrip(r)
+	if err = broken; err != nil {
+		end = blame(r.Context(), err, r.Body)
+	} else {
+		end = answered
+	}
+	if k.c == nil {
+		a.repeat = false
+		if err == nil {
+			resp.Body = p.followed(k, resp)
+		}
+		return resp, err
+	}
+	class = a.t.class(&p.now.Load().o, end, resp)
+	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && len(a.tried) == 1 && r.Context().Err() == nil
+	if err != nil {
+		return nil, err
+	}
+	pause = retryAfter(resp)
+	k.c.Head(p.instant(time.Now()), class == choose.Good, isStream(resp))
+	if class == choose.Good && isGRPC(resp) {
+		class = choose.Unknown // until its trailers
+	}
+	resp.Body = p.followed(k, resp)
+	return resp, nil
+}
+
+// judge tells the book what the response was.
+func (k taken) judge(p *Pool, class choose.Class, retryAfter time.Duration) {
+	if k.c != nil {
+		k.c.Judge(p.instant(time.Now()), class, retryAfter)
+	}
+}
+
+// followed returns the body of resp, with which the call ends.
+func (p *Pool) followed(k taken, resp *http.Response) io.ReadCloser {
+	grpc := k.c != nil && isGRPC(resp)
+	if resp.Body == nil || resp.Body == http.NoBody {
+		if grpc {
+			k.judge(p, grpcClass(resp), 0)
+		}
+		p.leave(k)
+		return resp.Body
+	}
+	return follow(resp.Body, func(complete bool) {
+		if grpc && complete {
+			k.judge(p, grpcClass(resp), 0)
+		}
+		p.leave(k)
+	})
+}
