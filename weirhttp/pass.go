@@ -371,7 +371,7 @@ func (p *passthroughWriter) end(err error) {
 	if err == nil {
 		err = p.err
 	}
-	if p.ctx.Err() != nil && (err != nil || !p.whole()) {
+	if p.ctx.Err() != nil && (err != nil || !p.whole()) && !ofRequest(err) {
 		err = context.Cause(p.ctx) // the handler may just have given up and returned
 	}
 	p.final = err
