@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/gateway"
 )
@@ -152,24 +151,32 @@ func TestH14_APermitEndsWithAnOriginThatNotices(t *testing.T) {
 }
 
 // Over HTTP/2 the end of the origin's work cannot be seen. The permit is held for as long
-// as calls of the route take.
+// as calls of the route take; here, where none has ended, that is the time-out. The
+// estimate is in TestH14_BehindATransportAPermitIsHeldForAsLongAsCallsTake.
 func TestH14_OverHTTP2APermitIsHeldForAsLongAsCallsTake(t *testing.T) {
 	o, u := newWorker(t, "h2c", false)
 	s := open(t, config(u))
-	first := make(chan reply)
-	go func() { first <- s.get("/first") }()
-	s.until("the first one is there", func() bool { return o.running.Load() == 1 })
-	time.Sleep(300 * time.Millisecond) // this is how long calls take
-	o.ends <- struct{}{}
-	<-first
 	s.leave(o, 2, http.MethodGet)
 	s.until("both count as running", func() bool { return s.abandoned() == 2 })
 	if n := s.g.Stats().Upstreams["main"].Limit.InUse; n != 2 {
 		t.Errorf("%d permits in use; want 2", n)
 	}
-	s.until("they count as ended", func() bool { return s.abandoned() == 0 && s.g.Stats().Upstreams["main"].Limit.InUse == 0 })
-	if n := o.running.Load(); n != 2 {
-		t.Errorf("%d run; want 2, for the test", n)
+}
+
+// Without a limit no permit waits for the origin, and no connection is kept for it: their
+// number would have no bound.
+func TestH14_WithoutALimitNothingIsKeptForTheOrigin(t *testing.T) {
+	for _, scheme := range []string{"http", "h2c"} {
+		t.Run(scheme, func(t *testing.T) {
+			o, u := newWorker(t, scheme, false)
+			u.Concurrency = -1
+			s := open(t, config(u))
+			s.leave(o, 2, http.MethodGet)
+			s.until("both calls have ended here", func() bool { return s.stats().InFlight == 0 && s.stats().Flights == 0 })
+			if n := s.abandoned(); n != 0 || o.running.Load() != 2 {
+				t.Errorf("%d count as running, and %d run; want 0 and 2", n, o.running.Load())
+			}
+		})
 	}
 }
 

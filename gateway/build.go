@@ -209,8 +209,8 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		o.ClientLimiter = h.clients
 	}
 	work := cmp.Or(r.Timeout, weirhttp.DefaultTimeout)
-	if o.ReleaseAbandoned {
-		work = 0
+	if o.ReleaseAbandoned || r.Concurrency <= 0 && c.upstream(r).Concurrency < 0 && !c.upstream(r).Adaptive {
+		work = 0 // no permit waits for the server, and nothing bounds how many connections would
 	}
 	var err error
 	h.http, err = weirhttp.New(&forward.Forwarder{

@@ -102,8 +102,9 @@ func TestField_ACutOffBodyIsBrokenForEverybody(t *testing.T) {
 				s.waiting(19)
 				g.letGo(1)
 				for i, got := range replies() {
-					if got.err == nil || len(got.body) > 500 {
-						t.Errorf("%s, client %d: %d with %d bytes, no error; want it broken", name, i, got.status, len(got.body))
+					// It is a 502 if the origin ends before the head has been sent.
+					if got.err == nil && got.status != http.StatusBadGateway || len(got.body) > 500 {
+						t.Errorf("%s, client %d: %d with %d bytes, no error; want it broken, or 502", name, i, got.status, len(got.body))
 					}
 				}
 				if n := g.calls.Load(); n != wave || s.g.Cache().Stats().Responses != 0 {

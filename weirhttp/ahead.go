@@ -27,7 +27,13 @@ func (e *bodyError) Unwrap() error { return e.err }
 // read a response. net/http ends the request's context not only when the client has
 // left, but also when the body could not be read.
 func readable(err error) bool {
-	return errors.Is(err, ErrSlowClient) || errors.As(err, new(*bodyError))
+	return errors.Is(err, ErrSlowClient) || errors.As(err, new(*bodyError)) || ofRequest(err)
+}
+
+// ofRequest reports whether the forwarder blames the request for err.
+func ofRequest(err error) bool {
+	var forward *ForwardError
+	return errors.As(err, &forward) && forward.Request
 }
 
 // A budget is the memory of bodies that are read ahead. It is a single number, so an

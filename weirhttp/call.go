@@ -225,7 +225,7 @@ func (c *call) shared() bool {
 		}
 		f = h.newFlightLocked(c, g)
 		f.ticket.bill, f.ticket.due = paid, due
-		w.leader, w.info = true, make(chan early, 8)
+		w.leader, w.told = true, make(chan struct{}, 1)
 	}
 	err := f.joinLocked(w, c.demand)
 	final := f.final()

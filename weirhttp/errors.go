@@ -189,12 +189,14 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it accepts only stored responses"}
 	case errors.Is(err, ErrSlowClient):
 		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request arrived too slowly"}
-	case errors.As(err, &body) && isTimeout(err):
+	case (errors.As(err, &body) || ofRequest(err)) && isTimeout(err):
 		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request did not arrive in time"}
 	case errors.As(err, new(*http.MaxBytesError)):
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
 	case errors.As(err, &body):
 		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request cannot be read"}
+	case ofRequest(err):
+		return answer{http.StatusBadRequest, 0, "http_request_error", "the request cannot be forwarded"}
 	}
 	a := originFailed(err, gateway)
 	if errors.As(err, &forward) && forward.ProxyStatus != "" {

@@ -173,10 +173,11 @@ func (t *fetch) early(status int, h http.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range f.waiting {
-		if w.leader {
+		if w.leader && len(w.info) < mostEarly {
+			w.info = append(w.info, early{status, h})
 			select {
-			case w.info <- early{status, h}:
-			default: // more than any server sends
+			case w.told <- struct{}{}:
+			default: // it has not looked since
 			}
 		}
 	}

@@ -233,9 +233,10 @@ func (c *fleetClient) pending(p fleetclient.Pending) {
 	}
 }
 
-// due reports whether s, which is stored, has to be checked with the fleet before it
-// is used, or with the origin if the Cache has left the fleet: the fleet may have something newer. Responses that are too big, or whose
-// URL is too long, are not shared, so MemoryCap does not apply to them.
+// due reports whether s, which is stored, has to be checked before it is used: with the
+// fleet, which may have something newer, or with the origin if the Cache has left the
+// fleet. Responses that are too big, or whose URL is too long, are not shared, so MemoryCap
+// does not apply to them.
 func (h *Handler) due(s *responses.Stored, key responses.Key, now time.Time, capped bool) bool {
 	m := h.cache.fleet.Load()
 	checked := s.Checked.Load()

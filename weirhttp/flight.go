@@ -91,8 +91,9 @@ type fleetResult struct {
 type joiner struct {
 	q       rfc9111.Request
 	leader  bool
-	info    chan early // for the leader: the 1xx responses
-	at      int        // its index in flight.waiting, guarded by Cache.mu
+	info    []early       // for the leader: 1xx responses that it has not passed on; guarded by Cache.mu
+	told    chan struct{} // for the leader: info has grown; capacity 1
+	at      int           // its index in flight.waiting, guarded by Cache.mu
 	inCrowd admit.Joiner
 	payer   string // its client's key, if it could lead a call
 
@@ -100,6 +101,10 @@ type joiner struct {
 	reader   *stream.Reader
 	released bool // it may not use the response
 }
+
+// mostEarly bounds the 1xx responses that a client can be behind. A Forwarder ends a call
+// that has as many.
+const mostEarly = 1000
 
 // An early is a 1xx response.
 type early struct {

@@ -58,20 +58,17 @@ func (c *call) follow(f *flight, w *joiner) {
 // awaitHead waits until f has headers, or has failed. It reports false if the client
 // left before that.
 func (c *call) awaitHead(f *flight, w *joiner) bool {
-	var info chan early
+	var told chan struct{}
 	if w != nil {
-		info = w.info
+		told = w.told
 	}
 	for {
 		select {
 		case <-f.headed:
-			for len(info) > 0 { // sent before the head, and so passed on before it
-				e := <-info
-				writeEarly(c.w, c.r, e.status, e.header)
-			}
+			c.passEarly(w) // sent before the head, and so passed on before it
 			return true
-		case e := <-info:
-			writeEarly(c.w, c.r, e.status, e.header)
+		case <-told:
+			c.passEarly(w)
 		case <-c.r.Context().Done():
 			if w != nil && f.quit(w) {
 				return false
@@ -83,6 +80,20 @@ func (c *call) awaitHead(f *flight, w *joiner) bool {
 			f.leave()
 			return false
 		}
+	}
+}
+
+// passEarly passes on the 1xx responses that w, which may be nil, has received since the last time.
+func (c *call) passEarly(w *joiner) {
+	if w == nil || !w.leader {
+		return
+	}
+	c.h.cache.mu.Lock()
+	info := w.info
+	w.info = nil
+	c.h.cache.mu.Unlock()
+	for _, e := range info {
+		writeEarly(c.w, c.r, e.status, e.header)
 	}
 }
 

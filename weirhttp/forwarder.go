@@ -59,6 +59,11 @@ type ForwardError struct {
 	// Unreachable means that there was no connection to the origin: refused, no
 	// route, no address, or a connect timeout.
 	Unreachable bool
+	// Request means that the request is at fault, and not the origin: it cannot be
+	// forwarded, or its body could not be read. The client gets 413 if Err is a
+	// *http.MaxBytesError, 408 if Err is a timeout or [ErrSlowClient], and otherwise 400. Its
+	// context may have ended, as net/http ends it when the body breaks.
+	Request bool
 	// ProxyStatus is an error type of RFC 9209, section 2.3, perhaps with parameters,
 	// for the Proxy-Status field: tls_protocol_error; details="no TLS". It must be
 	// valid there and contain nothing that the origin sent. If it is empty, the type

@@ -338,7 +338,7 @@ func (p *passthroughWriter) whole() bool {
 
 // end is called when the handler has returned, with the error of protect.
 func (p *passthroughWriter) end(err error) {
-	if p.ctx.Err() != nil && (err != nil || !p.whole()) {
+	if p.ctx.Err() != nil && (err != nil || !p.whole()) && !ofRequest(err) {
 		err = context.Cause(p.ctx) // the handler may just have given up and returned
 	}
 	p.final = err

@@ -24,7 +24,7 @@ func coreAlone(ctx context.Context) (string, error) {
 
 // core runs the core's tests without the race detector. Under it, those that count
 // allocations skip themselves, and the others play a part of the random histories. The
-// contract's tests run a second time with a fleet behind each Guard. They use the workspace,
+// contract's tests run again with a fleet behind each Guard. They use the workspace,
 // because staticcheck has compiled the tests there.
 func core(ctx context.Context) (string, error) {
 	t := testRun{flags: []string{"-timeout", testTimeout}, packages: []string{"./..."}}

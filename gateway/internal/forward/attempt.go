@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,6 +32,11 @@ type attempt struct {
 	reused  bool
 	start   int64       // bytes written to conn before
 	written atomic.Bool // the head was written, on HTTP/2
+	// interim counts the 1xx responses, and interimBytes the bytes of their fields. Only the
+	// goroutine that reads the response uses them.
+	interim      int
+	interimBytes int64
+	endless      error // net/http does not return it from HTTP/2
 	// on is conn, for the reader of the body. client is set if the body broke
 	// while the connection was fine. Both are atomic because the transport reads
 	// the body at any time.
@@ -48,9 +54,7 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser, two bool) *at
 		a.trace.GotConn = a.gotConn
 		a.trace.PutIdleConn = a.putIdleConn
 	}
-	if a.relay != nil {
-		a.trace.Got1xxResponse = a.got1xx
-	}
+	a.trace.Got1xxResponse = a.got1xx
 	a.req = r.WithContext(httptrace.WithClientTrace(r.Context(), &a.trace))
 	u := new(url.URL)
 	*u = *r.URL
@@ -120,8 +124,26 @@ func (a *attempt) putIdleConn(err error) {
 	}
 }
 
+// maxInterim bounds the 1xx responses to one request. A server that reports its progress with
+// a 102 every 20 s, as RFC 2518 advises, reaches it after five hours. All of them together have
+// Options.MaxHeader bytes of fields at most.
+const maxInterim = 1000
+
+// got1xx relays a 1xx response. Endless ones end the request.
 func (a *attempt) got1xx(code int, header textproto.MIMEHeader) error {
-	a.relay.inform(code, http.Header(header))
+	a.interim++
+	for name, values := range header {
+		for _, v := range values {
+			a.interimBytes += int64(len(name) + len(v))
+		}
+	}
+	if a.interim > maxInterim || a.interimBytes > a.t.o.MaxHeader {
+		a.endless = &fault.UpstreamError{Err: &ProtocolError{fmt.Sprintf("more than %d interim (1xx) responses, or %d bytes of them, and no final one", maxInterim, a.t.o.MaxHeader)}}
+		return a.endless
+	}
+	if a.relay != nil {
+		a.relay.inform(code, http.Header(header))
+	}
 	return nil
 }
 

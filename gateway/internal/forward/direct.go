@@ -119,8 +119,10 @@ func (c *directConn) exchange(a *attempt) (*http.Response, error) {
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, nil
 		}
-		if resp.StatusCode >= 100 && a.relay != nil {
-			_ = a.got1xx(resp.StatusCode, textproto.MIMEHeader(resp.Header)) // it never fails
+		if resp.StatusCode >= 100 {
+			if err := a.got1xx(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {
+				return nil, err
+			}
 		}
 		if resp.StatusCode < 100 {
 			return resp, nil // the Forwarder refuses it

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -29,7 +30,7 @@ func (x *relay) fail(err error) {
 			return
 		}
 		if errors.Is(context.Cause(x), errStalled) {
-			refuse(x.w, x.r, http.StatusRequestTimeout, "the request body did not arrive")
+			x.refuse(http.StatusRequestTimeout, "the request body did not arrive", errStalled)
 			return
 		}
 	}
@@ -65,16 +66,27 @@ func known(err error) error {
 
 // blame responds to a client whose body could not be read.
 func (x *relay) blame(err error) {
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		refuse(x.w, x.r, http.StatusRequestEntityTooLarge, "the request body is too large")
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		x.refuse(http.StatusRequestEntityTooLarge, "the request body is too large", err)
+	case isTimeout(err):
+		x.refuse(http.StatusRequestTimeout, "the request body did not arrive in time", err)
+	default:
+		x.refuse(http.StatusBadRequest, "the request body is broken", err)
+	}
+}
+
+// refuse responds to a client whose request is at fault, because of err. A Handler in front
+// responds itself, like to all that it refuses.
+func (x *relay) refuse(code int, text string, err error) {
+	if x.sink == nil {
+		refuse(x.w, x.r, code, text)
 		return
 	}
-	if isTimeout(err) {
-		refuse(x.w, x.r, http.StatusRequestTimeout, "the request body did not arrive in time")
-		return
+	if code == http.StatusRequestTimeout {
+		err = fmt.Errorf("%w: %w", weirhttp.ErrSlowClient, err)
 	}
-	refuse(x.w, x.r, http.StatusBadRequest, "the request body is broken")
+	x.sink.Fail(&weirhttp.ForwardError{Err: err, Request: true})
 }
 
 // Failure returns the status for a request that ended with err and no response,

@@ -69,6 +69,9 @@ var (
 	errOver    = errors.New("forward: the request is over")
 )
 
+// errUnsendable is why a request with such a path or field is not forwarded.
+var errUnsendable = errors.New("forward: the request cannot be forwarded")
+
 // A relay forwards one request. It is also the context of that request, through
 // which a Transport finds the receiver of 1xx responses.
 type relay struct {
@@ -113,11 +116,11 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	out, upgrade := x.request()
 	if out.URL == nil {
-		refuse(w, r, http.StatusBadRequest, UnmappedText)
+		x.refuse(http.StatusBadRequest, UnmappedText, errUnsendable)
 		return
 	}
 	if !sendable(out.Header) {
-		refuse(w, r, http.StatusBadRequest, "a field cannot be forwarded")
+		x.refuse(http.StatusBadRequest, "a field cannot be forwarded", errUnsendable)
 		return
 	}
 	resp, err := f.RoundTrip(out)
@@ -193,22 +196,37 @@ func (x *relay) answer(resp *http.Response) {
 	if x.up != nil {
 		x.up.hold()
 	}
-	x.head(resp)
-	if x.sink != nil && (closeDelimited(resp, x.r.Method) || untidy(resp)) {
-		x.sink.CloseDelimited()
-	}
-	x.w.WriteHeader(resp.StatusCode)
 	if !hasBody(resp, x.r.Method) {
+		x.head(resp)
+		x.begin(resp)
 		return
 	}
 	if endless(resp.Header) {
 		x.relax()
 	}
-	if err := x.copyBody(resp); err != nil {
+	before := maps.Clone(x.w.Header())
+	x.head(resp)
+	begun, err := x.copyBody(resp)
+	switch {
+	case err == nil:
+		x.trailers(resp)
+	case begun:
 		x.cancel(err)
 		x.abort()
+	default: // the client can still get another response
+		h := x.w.Header()
+		clear(h)
+		maps.Copy(h, before)
+		x.fail(err)
 	}
-	x.trailers(resp)
+}
+
+// begin writes the head that x.head has set.
+func (x *relay) begin(resp *http.Response) {
+	if x.sink != nil && (closeDelimited(resp, x.r.Method) || untidy(resp)) {
+		x.sink.CloseDelimited()
+	}
+	x.w.WriteHeader(resp.StatusCode)
 }
 
 // relax applies the idle timeout of streams to x.
@@ -299,38 +317,90 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 const headDelay = time.Millisecond
 
 // copyBody relays the body. It flushes after a read that did not fill the buffer.
-// The error is the server's or the client's.
-func (x *relay) copyBody(resp *http.Response) error {
+// heldBack is how much of a body is held back, for headDelay at most, until it is known whether
+// the server goes on: a server that dies after the head and some bytes is a 502 until then.
+const heldBack = 2 << 10
+
+// copyBody writes the head and relays the body. begun reports whether the head was written.
+func (x *relay) copyBody(resp *http.Response) (begun bool, err error) {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
 	if size := resp.ContentLength; x.sink != nil && size >= 0 && size <= int64(min(buffered(resp), len(buffer))) {
 		n, err := io.ReadFull(resp.Body, buffer[:size]) // the complete body is buffered
-		if err == nil {
-			_, err = x.w.Write(buffer[:n])
+		if err != nil {
+			return false, err
 		}
-		return err
+		x.begin(resp)
+		_, err = x.w.Write(buffer[:n])
+		return true, err
 	}
 	x.watch.begin()
 	defer x.watch.end()
-	n, err := x.firstRead(resp, buffer[:])
+	n, err := x.beginning(resp, buffer[:])
+	if n < 0 {
+		return false, err
+	}
 	for {
 		x.watch.moved()
 		if n > 0 {
 			if werr := x.write(buffer[:n]); werr != nil {
-				return werr
+				return true, werr
 			}
 		}
 		if err == io.EOF {
-			return nil
+			return true, nil
 		}
 		if err != nil {
-			return err
+			return true, err
 		}
 		if n < len(buffer) {
 			x.rc.Flush()
 		}
 		n, err = resp.Body.Read(buffer[:])
 	}
+}
+
+// beginning writes the head, and returns as Read does: how many bytes of p are still to be
+// written, and how reading ended. It waits for the first bytes, but not for long. If the body
+// breaks before the head is written, it returns -1.
+func (x *relay) beginning(resp *http.Response, p []byte) (n int, err error) {
+	if eventStream(resp.Header) {
+		x.begin(resp)
+		x.rc.Flush()
+		return resp.Body.Read(p)
+	}
+	for start := time.Now(); n < heldBack && err == nil; {
+		var m int
+		if n == 0 && buffered(resp) > 0 { // it does not block
+			n, err = resp.Body.Read(p)
+			continue
+		}
+		var panicked any
+		sent, held := make(chan struct{}), p[:n]
+		timer := time.AfterFunc(headDelay-time.Since(start), func() {
+			defer close(sent)
+			defer func() { panicked = recover() }() // it belongs to the request's goroutine
+			x.begin(resp)
+			if len(held) > 0 {
+				_, _ = x.w.Write(held) // the next Write reports it
+			}
+			x.rc.Flush()
+		})
+		m, err = resp.Body.Read(p[n:])
+		if !timer.Stop() {
+			if <-sent; panicked != nil {
+				panic(panicked)
+			}
+			copy(p, p[n:n+m])
+			return m, err
+		}
+		n += m
+	}
+	if err != nil && err != io.EOF {
+		return -1, err
+	}
+	x.begin(resp)
+	return n, err
 }
 
 // buffered returns how many bytes of a body of known length can be read without
@@ -352,28 +422,6 @@ func (x *relay) write(p []byte) error {
 	_, err := x.w.Write(p)
 	x.watch.moved()
 	return err
-}
-
-// firstRead reads the first bytes of the body. If that takes a while, it sends
-// the header first.
-func (x *relay) firstRead(resp *http.Response, p []byte) (int, error) {
-	if eventStream(resp.Header) {
-		x.rc.Flush()
-		return resp.Body.Read(p)
-	}
-	if buffered(resp) > 0 {
-		return resp.Body.Read(p)
-	}
-	sent := make(chan struct{})
-	timer := time.AfterFunc(headDelay, func() {
-		defer close(sent)
-		x.rc.Flush()
-	})
-	n, err := resp.Body.Read(p)
-	if !timer.Stop() {
-		<-sent
-	}
-	return n, err
 }
 
 // abort ends the response early.

@@ -260,6 +260,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return resp, nil
 		}
+		if a.endless != nil {
+			a.end()
+			return nil, a.endless
+		}
 		if err == errOldProtocol { //nolint:errorlint // it is returned unwrapped
 			continue
 		}
