@@ -61,8 +61,8 @@ type ServerStats struct {
 	InFlight int    `json:"in_flight"`
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
-	// Left is when it last was ejected, or its checks began to fail, and got no calls any more; Reason
-	// says why. Returned is when it got calls again, zero if it does not. All are zero if it has never
+	// Left is when it last was ejected or penalized, or its checks began to fail, and got no calls any
+	// more; Reason says why. Returned is when it got calls again, zero if it does not. All are zero if it has never
 	// left.
 	Left     time.Time `json:"left,omitzero"`
 	Returned time.Time `json:"returned,omitzero"`

@@ -66,6 +66,13 @@ func TestH35_AServerThatFailsFastIsPenalized(t *testing.T) {
 				if s := shareDuring(t, p, "a", clients, 10*time.Second); s > 0.03 {
 					t.Errorf("%d with %d clients: a gets %.1f %% after 2 s; want at most 3", status500, clients, s*100)
 				}
+				servers, _, _ := p.Stats()
+				if s := servers[0]; s.Left.IsZero() || !strings.Contains(s.Reason, "of its latest responses") && !strings.Contains(s.Reason, "tried again") {
+					t.Errorf("a left at %v because %q; want the time and the evidence", s.Left, s.Reason)
+				}
+				if s := servers[1]; !s.Left.IsZero() {
+					t.Errorf("b left at %v because %q; want never", s.Left, s.Reason)
+				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if len(w.told) == 0 || len(w.told) > 10 || !strings.HasPrefix(w.told[0], "http://a 5 0 5s ") {

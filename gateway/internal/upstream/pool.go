@@ -159,6 +159,9 @@ func (p *Pool) instant(t time.Time) choose.Instant {
 func (p *Pool) changed(c choose.Change) {
 	s := c.Server.Of.(*server) //nolint:forcetypeassert // always
 	if c.Condition != choose.Penalized {
+		p.mu.Lock()
+		s.returnsLocked()
+		p.mu.Unlock()
 		p.tell(ServerChange{Server: s.url.String(), State: Returned})
 		return
 	}
@@ -166,6 +169,9 @@ func (p *Pool) changed(c choose.Change) {
 	if c.Cause.Relapse {
 		err = fmt.Errorf("it was tried again on route %q, and the response was of the class %s", c.Cause.Route, c.Cause.Class)
 	}
+	p.mu.Lock()
+	s.leavesLocked(err.Error())
+	p.mu.Unlock()
 	p.tell(ServerChange{Server: s.url.String(), State: Penalized, For: c.For, Err: err})
 }
 

@@ -54,16 +54,24 @@ func (s *server) usable() bool { return !s.ejected.Load() && !s.ill }
 func (s *server) changedLocked(was bool, n int, what string, err error) {
 	switch now := s.usable(); {
 	case was && !now:
-		s.left, s.returned = time.Now(), time.Time{}
-		s.why = fmt.Sprintf("%d %s in a row failed: %v", n, what, err)
+		why := fmt.Sprintf("%d %s in a row failed: %v", n, what, err)
 		if n == 1 {
-			s.why = fmt.Sprintf("a %s failed: %v", strings.TrimSuffix(what, "s"), err)
+			why = fmt.Sprintf("a %s failed: %v", strings.TrimSuffix(what, "s"), err)
 		}
-		s.why = strings.ToValidUTF8(s.why[:min(len(s.why), mostWhy)], "")
+		s.leavesLocked(why)
 	case now && !was:
-		s.returned = time.Now()
+		s.returnsLocked()
 	}
 }
+
+// leavesLocked records that s gets no calls from now on, and why. The lock of its Pool must be held.
+func (s *server) leavesLocked(why string) {
+	s.left, s.returned = time.Now(), time.Time{}
+	s.why = strings.ToValidUTF8(why[:min(len(why), mostWhy)], "")
+}
+
+// returnsLocked records that s gets calls again. The lock of its Pool must be held.
+func (s *server) returnsLocked() { s.returned = time.Now() }
 
 // count counts a call of s.
 func (s *server) count() {
