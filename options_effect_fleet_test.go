@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,9 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		takes, failing := 10*ms, error(nil)
+		var takes atomic.Int64 // of a load, in ns
+		takes.Store(int64(10 * ms))
+		var fails atomic.Bool
 		line := fleettest.NewFaults(fleet.NewMemory(fleet.MemoryOptions{}))
 		var all [3]*weir.Guard[string, string]
 		for i := range all {
@@ -38,7 +41,7 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 			src := weir.Source[string, string]{Load: func(ctx context.Context, key string) (string, error) {
 				note("%v: load of %s by %d", time.Since(start), key, i)
 				select {
-				case <-time.After(takes):
+				case <-time.After(time.Duration(takes.Load())):
 				case <-ctx.Done():
 					return "", context.Cause(ctx)
 				}
@@ -46,7 +49,10 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 				if strings.HasPrefix(key, "big") {
 					v += strings.Repeat("x", 24<<10)
 				}
-				return v, failing
+				if fails.Load() {
+					return v, errors.New("down")
+				}
+				return v, nil
 			}}
 			if i == 0 {
 				if o = one; edit != nil {
@@ -79,12 +85,12 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 		}
 		synctest.Wait()
 		line.Deafen(false)
-		takes = 5 * time.Second // a lease is renewed, and lost
+		takes.Store(int64(5 * time.Second)) // a lease is renewed, and lost
 		go get(0, "long")
 		time.Sleep(2500 * ms)
 		_ = all[1].Set(context.Background(), "long", "set meanwhile")
 		time.Sleep(10 * time.Second)
-		takes = 10 * ms
+		takes.Store(int64(10 * ms))
 		for range 5 { // what is pushed
 			for k := range 16 {
 				for _, key := range []string{"p", fmt.Sprint("big", k)} {
@@ -100,7 +106,7 @@ func fleetLife(t *testing.T, one, rest weir.Options, edit func(*weir.Source[stri
 			}
 		}
 		get(1, "kept")
-		failing = errors.New("down") // what is remembered for the fleet
+		fails.Store(true) // what is remembered for the fleet
 		for range 100 {
 			get(1, "f")
 			get(0, "f")

@@ -160,6 +160,10 @@ func (e *simEngine) settleLocked(l *simLink, k fleet.Key, fence uint64, o fleet.
 	case o.Entry != nil:
 		e.storedLocked(l, k.Name, simIdOf(o.Entry.Data), fence)
 		r.id, r.fence, r.fresh, r.keep, r.cooling = simIdOf(o.Entry.Data), fence, now+o.Entry.Fresh, now+o.Entry.Keep, 0
+		if until := o.Entry.Until; until > 0 { // by the engine's clock, in µs
+			left := int64(until) - w.start.Add(now).UnixMicro() //nolint:gosec // long before the end of int64
+			r.fresh = min(r.fresh, now+time.Duration(left)*time.Microsecond)
+		}
 		r.failures = 0
 	case o.Cool > 0:
 		d := o.Cool

@@ -18,7 +18,7 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 	must(t, p.Until(head+`.includes("healthy") && !document.querySelector(".banner")`))
 	s.broken.Store(true)
 	must(t, p.Until(head+`.includes("source failing")`),
-		p.Until(`/calls of the source fail.*stale responses are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
+		p.Until(`/calls to the source fail.*stale responses are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
 	must(t, p.Goto(s.admin+"/console/#/"), p.Until(`document.querySelector(".banner[data-level=bad] b").innerText == "shop"`),
 		p.Until(`[...document.querySelectorAll("td .badge[data-level=bad]")].some(b => b.innerText == "source failing")`))
 	// One incident is one banner with the next step, what clients get comes first, and

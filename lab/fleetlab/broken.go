@@ -61,7 +61,7 @@ func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet
 func (b *broken) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	if b.how == WithoutEnd && o.Entry != nil {
 		e := *o.Entry
-		e.Fresh, e.Keep = time.Hour, time.Hour
+		e.Fresh, e.Keep, e.Until = time.Hour, time.Hour, 0
 		o.Entry = &e
 	}
 	ok, err := b.Tier.Settle(ctx, b.key(k), fence, o)
