@@ -55,6 +55,15 @@ func (e *UpstreamError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UpstreamError) Unwrap() error { return e.Err }
 
+// An UnresolvedError means that no server is known yet, because the lookups of their names have
+// failed. Nothing was sent.
+type UnresolvedError struct{ Err error }
+
+func (e *UnresolvedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnresolvedError) Unwrap() error { return e.Err }
+
 // Upstreams reports whether err means that the origin has failed.
 func Upstreams(err error) bool {
 	if err == nil {

@@ -4,49 +4,55 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"time"
-
-	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
 // A Change prepares a Pool for new Options. It has no effect before Commit. Call Commit or
 // Drop before preparing another Change of the Pool.
 type Change struct {
-	pool    *Pool
-	o       Options
-	servers []*server
-	opened  []*server // the new ones among servers
+	pool   *Pool
+	o      Options
+	places []place
+	opened []*server // the new ones
 }
 
 // Prepare returns a Change to o. A server that is kept with the same connection options
 // keeps its connections, calls and health.
 func (p *Pool) Prepare(o Options) (*Change, error) {
 	c := &Change{pool: p, o: o}
-	now := p.now.Load().servers
+	now := p.now.Load().places
 	for _, target := range o.Servers {
 		u := target.URL
-		s := find(now, keyOf(u, o))
-		if s == nil {
-			t, err := p.env.Open(u, o)
+		at := find(now, keyOf(u, o), target.Resolve > 0)
+		at.target = target
+		if target.Resolve > 0 {
+			if at.name == nil {
+				at.name = &name{key: keyOf(u, o), base: target, first: make(chan struct{})}
+			}
+		} else if at.server == nil {
+			t, err := p.env.Open(u, netip.AddrPort{}, o)
 			if err != nil {
 				c.Drop()
 				return nil, fmt.Errorf("server %s: %w", u, err)
 			}
-			s = newServer(u, o, t)
-			c.opened = append(c.opened, s)
+			at.server = newServer(u, netip.AddrPort{}, o, t)
+			c.opened = append(c.opened, at.server)
 		}
-		c.servers = append(c.servers, s)
+		c.places = append(c.places, at)
 	}
 	return c, nil
 }
 
-func find(servers []*server, k key) *server {
-	for _, s := range servers {
-		if s.key == k {
-			return s
+// find returns the place of a server or of a name with that key, or an empty one.
+func find(places []place, k key, named bool) place {
+	for _, at := range places {
+		if named && at.name != nil && at.name.key == k || !named && at.server != nil && at.server.key == k {
+			return at
 		}
 	}
-	return nil
+	return place{}
 }
 
 // Drop discards the Change.
@@ -62,21 +68,25 @@ func (c *Change) Commit() {
 	p := c.pool
 	p.mu.Lock()
 	was := p.now.Load()
-	next := &settings{o: c.o, servers: c.servers}
-	var members []choose.Member
-	for i, t := range c.o.Servers {
-		members = append(members, choose.Member{Server: &c.servers[i].known, Weight: t.Weight, Limit: t.MaxInFlight})
-		next.limits = next.limits || t.MaxInFlight > 0
-	}
-	p.book.Set(p.instant(time.Now()), members, c.o.SlowStart)
-	p.now.Store(next)
+	next := expandLocked(c.o, c.places)
+	p.useLocked(next)
 	var idle []*server
 	for _, s := range was.servers {
-		if find(c.servers, s.key) == nil {
+		if !slices.Contains(next.servers, s) {
 			idle = p.goneLocked(s, idle)
 		}
 	}
-	for _, s := range c.servers {
+	for _, at := range was.places {
+		if at.name != nil && find(c.places, at.name.key, true).name == nil {
+			p.forgetLocked(at.name)
+		}
+	}
+	for _, at := range c.places {
+		if at.name != nil {
+			p.followLocked(at.name, at.target.Resolve)
+		}
+	}
+	for _, s := range next.servers {
 		if c.o.Health.Failures < 0 {
 			s.readmitLocked()
 		}
@@ -86,12 +96,10 @@ func (c *Change) Commit() {
 		p.barLocked(s)
 	}
 	p.mu.Unlock()
-	for _, s := range idle {
-		s.transport.Close()
-	}
+	closeAll(idle)
 }
 
-// Retire stops the checks and keeps no idle connections from now on. Later calls
+// Retire stops the checks and lookups, and keeps no idle connections from now on. Later calls
 // still find their servers.
 func (p *Pool) Retire() {
 	p.mu.Lock()
@@ -99,10 +107,13 @@ func (p *Pool) Retire() {
 	for _, s := range p.now.Load().servers {
 		idle = p.goneLocked(s, idle)
 	}
-	p.mu.Unlock()
-	for _, s := range idle {
-		s.transport.Close()
+	for _, at := range p.now.Load().places {
+		if at.name != nil {
+			p.forgetLocked(at.name)
+		}
 	}
+	p.mu.Unlock()
+	closeAll(idle)
 }
 
 // goneLocked marks s as gone and adds it to idle, the servers whose connections

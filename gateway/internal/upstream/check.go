@@ -30,9 +30,9 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 		p.mu.Unlock()
 		switch {
 		case now && !was:
-			p.tell(ServerChange{Server: s.url.String(), State: Unhealthy, Failures: bad, Err: why})
+			p.tell(ServerChange{Server: s.text, State: Unhealthy, Failures: bad, Err: why})
 		case was && !now:
-			p.tell(ServerChange{Server: s.url.String(), State: Healthy})
+			p.tell(ServerChange{Server: s.text, State: Healthy})
 		}
 		if pause(ctx, p.env.Jitter(h.Interval)-time.Since(start)) != nil {
 			return

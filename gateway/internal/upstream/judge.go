@@ -174,12 +174,17 @@ func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 		p.barLocked(s)
 	}
 	s.changedLocked(used, fails, "calls", why)
+	departed := v == failed && p.departLocked(s)
 	p.mu.Unlock()
+	if departed {
+		s.transport.Close()
+		return
+	}
 	switch {
 	case now && !was:
-		p.tell(ServerChange{Server: s.url.String(), State: Ejected, Failures: fails, For: h.Eject, Err: why})
+		p.tell(ServerChange{Server: s.text, State: Ejected, Failures: fails, For: h.Eject, Err: why})
 	case was && !now:
-		p.tell(ServerChange{Server: s.url.String(), State: Readmitted})
+		p.tell(ServerChange{Server: s.text, State: Readmitted})
 	}
 }
 

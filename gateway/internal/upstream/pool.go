@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,9 @@ type Target struct {
 	URL         *url.URL // scheme and host, or the scheme unix and a path
 	Weight      int      // its share; 0 drains it
 	MaxInFlight int      // calls, 0 for no limit
+	// Resolve makes each address of the host a server, and is how often it is looked up. 0 means
+	// that the host is one server.
+	Resolve time.Duration
 }
 
 // Health is gateway.Health, with defaults applied.
@@ -76,11 +80,16 @@ type Transport interface {
 	Close()
 }
 
-// Surroundings holds a Pool's dependencies. All fields but Changed are required.
+// Surroundings holds a Pool's dependencies. All fields but Changed are required, unless they say otherwise.
 type Surroundings struct {
-	// Open returns the Transport of one server.
-	Open func(base *url.URL, o Options) (Transport, error)
-	// Background counts the goroutines of the health checks.
+	// Open returns the Transport of one server. at is its address, the zero value for one that
+	// is not resolved.
+	Open func(base *url.URL, at netip.AddrPort, o Options) (Transport, error)
+	// Lookup returns the addresses of a host, and Connects reports whether one accepts
+	// connections. Both are required for targets with Resolve.
+	Lookup   func(ctx context.Context, o Options, host string) ([]netip.Addr, error)
+	Connects func(ctx context.Context, at netip.AddrPort) bool
+	// Background counts the goroutines of the health checks and lookups.
 	Background *sync.WaitGroup
 	// Jitter returns a random duration with mean d.
 	Jitter func(d time.Duration) time.Duration
@@ -99,6 +108,8 @@ const (
 	Healthy                           // enough of them have passed again
 	Penalized                         // it fails where the other servers do not
 	Returned                          // it was tried after that, and works
+	Unresolved                        // a lookup of the name has failed
+	Resolved                          // the name has other addresses, or a lookup has succeeded again
 )
 
 // A ServerChange is one change of a server.
@@ -107,7 +118,9 @@ type ServerChange struct {
 	State    ServerState
 	Failures int           // in a row, of Ejected and Unhealthy
 	For      time.Duration // of Ejected and Penalized
-	Err      error         // why, of Ejected, Unhealthy and Penalized
+	Err      error         // why, of Ejected, Unhealthy, Penalized and Unresolved
+	// Addresses are all that the name has, of Resolved.
+	Addresses []netip.Addr
 }
 
 // A Pool is a RoundTripper over several servers. Create one with [New], and
@@ -132,8 +145,10 @@ type Pool struct {
 // settings are what a Change replaces. They are not changed.
 type settings struct {
 	o       Options
-	servers []*server
-	limits  bool // some servers have a MaxInFlight
+	places  []place   // one for each of o.Servers
+	servers []*server // of all places
+	targets []Target  // of the servers
+	limits  bool      // some servers have a MaxInFlight
 }
 
 // New returns a Pool.
@@ -165,7 +180,7 @@ func (p *Pool) changed(c choose.Change) {
 		p.mu.Lock()
 		s.returnsLocked()
 		p.mu.Unlock()
-		p.tell(ServerChange{Server: s.url.String(), State: Returned})
+		p.tell(ServerChange{Server: s.text, State: Returned})
 		return
 	}
 	err := fmt.Errorf("%.0f %% of its latest responses on route %q are of the class %s, but %.0f %% of those of the other servers", c.Cause.Share*100, c.Cause.Route, c.Cause.Class, c.Cause.Others*100)
@@ -175,7 +190,7 @@ func (p *Pool) changed(c choose.Change) {
 	p.mu.Lock()
 	s.leavesLocked(err.Error())
 	p.mu.Unlock()
-	p.tell(ServerChange{Server: s.url.String(), State: Penalized, For: c.For, Err: err})
+	p.tell(ServerChange{Server: s.text, State: Penalized, For: c.For, Err: err})
 }
 
 // probes reports whether the next call of s, the only server, probes whether it has recovered.

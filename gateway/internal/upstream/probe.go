@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -26,12 +27,12 @@ type Probe struct {
 // ProbeServer requests the health check's path from a server of o once, over a new
 // connection. Without a path it requests OPTIONS *, which has no effect (RFC 9110, section
 // 9.3.7) and to which any response counts as healthy.
-func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url.URL, Options) (Transport, error)) Probe {
+func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url.URL, netip.AddrPort, Options) (Transport, error)) Probe {
 	p := Probe{Method: http.MethodOptions, Target: "*"}
 	if o.Health.Path != "" {
 		p.Method, p.Target = http.MethodGet, o.Health.Path
 	}
-	t, err := open(server, o)
+	t, err := open(server, netip.AddrPort{}, o)
 	if err != nil {
 		p.Err = err
 		return p

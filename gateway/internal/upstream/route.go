@@ -1,13 +1,16 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"hash/maphash"
 	"io"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/upstream/choose"
 )
 
@@ -29,6 +32,8 @@ type Route struct {
 	client   func(*http.Request) netip.Addr
 }
 
+var errMoved = errors.New("no server is left for the request")
+
 var seed = maphash.MakeSeed()
 
 // Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
@@ -47,6 +52,12 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := hold(r)
 	defer body.release()
 	now := p.now.Load()
+	if len(now.servers) == 0 {
+		var err error
+		if now, err = p.resolved(r.Context()); err != nil {
+			return nil, err
+		}
+	}
 	retry := p.arrived(&now.o, r)
 	var few [4]*choose.Server
 	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1}}
@@ -92,6 +103,10 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 	k, err := a.take(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	if k.s == nil { // a reload has left only names without addresses
+		_, err := a.t.pool.resolved(r.Context())
+		return nil, cmp.Or(err, error(&fault.UnresolvedError{Err: errMoved}))
 	}
 	for {
 		if len(a.tried) > 0 { // the previous call may still read r

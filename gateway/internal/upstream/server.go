@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ type server struct {
 	url       *url.URL
 	scheme    string // of a request's URL
 	host      string // as scheme
+	text      string // in statistics and logs: the URL, with the address if it is resolved
 	transport Transport
 	known     choose.Server
 
@@ -38,6 +41,7 @@ type server struct {
 	barred    choose.Instant
 	ill       bool               // learned from checks
 	good, bad int                // checks in a row
+	missing   int                // answers in a row without its address
 	stop      context.CancelFunc // stops the checks, nil if there are none
 
 	// The last time that it could not be used.
@@ -89,6 +93,7 @@ type key struct {
 	maxIdle            int
 	tls                *tls.Config
 	resolver           *net.Resolver
+	at                 netip.AddrPort // of a server that is resolved
 }
 
 func keyOf(u *url.URL, o Options) key {
@@ -96,11 +101,14 @@ func keyOf(u *url.URL, o Options) key {
 	if o.OwnHost {
 		as = hostOf(u)
 	}
-	return key{u.Scheme, u.Host + u.Path, as, o.ConnectTimeout, o.IdleConn, o.MaxConnAge, o.MaxIdleConns, o.TLS, o.Resolver}
+	return key{u.Scheme, u.Host + u.Path, as, o.ConnectTimeout, o.IdleConn, o.MaxConnAge, o.MaxIdleConns, o.TLS, o.Resolver, netip.AddrPort{}}
 }
 
-func newServer(u *url.URL, o Options, t Transport) *server {
-	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), host: hostOf(u), transport: t}
+func newServer(u *url.URL, at netip.AddrPort, o Options, t Transport) *server {
+	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), host: hostOf(u), text: u.String(), transport: t}
+	if s.key.at = at; at.IsValid() {
+		s.text = (&url.URL{Scheme: u.Scheme, Host: at.String()}).String()
+	}
 	s.known.Of = s
 	return s
 }
@@ -111,6 +119,17 @@ func schemeOf(u *url.URL) string {
 		return "http"
 	}
 	return u.Scheme
+}
+
+// portOf returns the port of a server with a host.
+func portOf(u *url.URL) uint16 {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(n)
+	}
+	if u.Scheme == "https" {
+		return 443
+	}
+	return 80
 }
 
 // hostOf returns the host of a request's URL.
@@ -158,6 +177,7 @@ type ServerStats struct {
 	State    string
 	Head     time.Duration
 	Failing  float64
+	Name     string
 }
 
 // Stats returns a snapshot of the servers, in the order of Options, the number of retries,
@@ -169,9 +189,12 @@ func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	for i, s := range now.servers {
 		known := p.book.State(&s.known)
 		one := ServerStats{
-			URL: s.url.String(), Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
-			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.o.Servers[i].Weight, Head: known.Head, Failing: known.Failing,
+			URL: s.text, Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
+			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.targets[i].Weight, Head: known.Head, Failing: known.Failing,
 			Left: s.left, Returned: s.returned, Reason: s.why,
+		}
+		if s.key.at.IsValid() {
+			one.Name = s.url.Host
 		}
 		switch {
 		case one.Weight == 0:
