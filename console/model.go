@@ -319,6 +319,8 @@ type Server struct {
 	State   string        `json:"state,omitempty"`
 	Head    time.Duration `json:"head_ns,omitempty"`
 	Failing float64       `json:"failing,omitempty"`
+	// Name is the host that its address was resolved from.
+	Name string `json:"name,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.

@@ -2,8 +2,11 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"maps"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"net/url"
 	"slices"
@@ -272,6 +275,7 @@ func (u Upstream) poolOptions() upstream.Options {
 		ConnectTimeout: cmp.Or(u.ConnectTimeout, 5*time.Second),
 		IdleConn:       cmp.Or(u.IdleConn, 2*time.Second),
 		MaxIdleConns:   cmp.Or(u.MaxIdleConns, 256),
+		Resolver:       u.Resolver,
 		MaxConnAge:     max(cmp.Or(u.MaxConnAge, 5*time.Minute), 0),
 		TLS:            u.TLS,
 		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
@@ -315,7 +319,7 @@ func (u Upstream) poolOptions() upstream.Options {
 	for i, s := range u.Servers {
 		if base, _, ok := parseServer(s); ok { // or the Config is not valid
 			set := u.settings(i)
-			o.Servers = append(o.Servers, upstream.Target{URL: base, Weight: max(cmp.Or(set.Weight, 1), 0), MaxInFlight: set.MaxInFlight})
+			o.Servers = append(o.Servers, upstream.Target{URL: base, Weight: max(cmp.Or(set.Weight, 1), 0), MaxInFlight: set.MaxInFlight, Resolve: set.Resolve})
 		}
 	}
 	return o
@@ -329,10 +333,25 @@ func (u Upstream) settings(i int) ServerSettings {
 	return ServerSettings{}
 }
 
+// lookup is upstream.Surroundings.Lookup.
+func lookup(ctx context.Context, o upstream.Options, host string) ([]netip.Addr, error) {
+	return cmp.Or(o.Resolver, net.DefaultResolver).LookupNetIP(ctx, "ip", host)
+}
+
+// connects is upstream.Surroundings.Connects.
+func connects(ctx context.Context, at netip.AddrPort) bool {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return false
+	}
+	nc.Close()
+	return true
+}
+
 // openTransport is upstream.Surroundings.Open.
-func openTransport(base *url.URL, o upstream.Options) (upstream.Transport, error) {
+func openTransport(base *url.URL, at netip.AddrPort, o upstream.Options) (upstream.Transport, error) {
 	t, err := forward.NewTransport(forward.Options{
-		BaseURL: base, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
+		BaseURL: base, Address: at, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
 		MaxConnAge: o.MaxConnAge, Resolver: o.Resolver,
 		ServerName: hostname(o.Host),
 	})

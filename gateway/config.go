@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -54,7 +55,8 @@ type Config struct {
 	// Observer receives events. nil costs nothing.
 	Observer weirhttp.Observer
 	// ServerChanged is called after a server was ejected or readmitted, or has begun or ceased
-	// to fail its health checks. It must return soon, and be safe for concurrent use. nil
+	// to fail its health checks, and after the lookups of a name have begun or ceased to fail, or have
+	// found other addresses. It must return soon, and be safe for concurrent use. nil
 	// costs nothing.
 	ServerChanged func(ServerChange)
 	// ErrorHandler writes the responses that the Gateway and its routes generate:
@@ -173,6 +175,9 @@ type Upstream struct {
 	// that a name that has moved is followed (H37). It ends no call. 0 means 5 min, negative no
 	// such bound.
 	MaxConnAge time.Duration
+	// Resolver looks up the hosts of Servers. nil means net.DefaultResolver. It counts as
+	// unchanged in an Update if the pointer is the same.
+	Resolver *net.Resolver
 	// TLS configures connections to https servers. nil means the system's roots.
 	TLS *tls.Config
 	// Health configures checks.
@@ -189,6 +194,14 @@ type ServerSettings struct {
 	// MaxInFlight is the maximum number of calls in flight, without event streams and
 	// upgrades. Calls wait while all servers have as many. 0 means no maximum.
 	MaxInFlight int
+	// Resolve makes each address of the server's host a server, with its own health, times and
+	// statistics, and these settings (H37). The host is looked up this often, in the background
+	// and for at most 5 s; at most 64 addresses are used. An address that three answers in a row do
+	// not have any more, or one if it also fails, gets no new calls. A failed lookup changes
+	// nothing. Before the first one that succeeds, requests get 503, and wait for the first one to
+	// end. Of a host with IPv4 and IPv6 addresses, one family is used: the first that connects, IPv6
+	// first. 0 means that the host is one server; from 10 ms to 1 h.
+	Resolve time.Duration
 }
 
 // Health configures how unhealthy servers are detected. The zero value makes no active

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/weir-go/weir/gateway/internal/upstream"
@@ -47,6 +48,8 @@ type UpstreamStats struct {
 	Servers  []ServerStats `json:"servers"`
 	Retries  uint64        `json:"retries"`
 	NoBudget uint64        `json:"retries_refused"` // by the budget of retries
+	// Names are those whose addresses are servers.
+	Names []NameStats `json:"names,omitempty"`
 	// Budget is nil without one.
 	Budget *BudgetStats `json:"budget,omitempty"`
 	// Stated is what its servers have stated, if that is obeyed.
@@ -77,6 +80,18 @@ type ServerStats struct {
 	// compared with others.
 	Head    time.Duration `json:"head_ns"`
 	Failing float64       `json:"failing"`
+	// Name is the host, perhaps with a port, that its address was resolved from; empty if it is
+	// not resolved.
+	Name string `json:"name,omitempty"`
+}
+
+// NameStats holds the statistics of a name whose addresses are servers.
+type NameStats struct {
+	Name      string `json:"name"` // the server's URL in the configuration
+	Addresses int    `json:"addresses"`
+	Failures  uint64 `json:"failures"` // lookups that have failed, or had no address
+	// Error is why the latest lookup has failed; empty if it has not.
+	Error string `json:"error,omitempty"`
 }
 
 // Stats returns a snapshot. Each part is consistent in itself, but the parts are taken at
@@ -122,6 +137,9 @@ func (g *Gateway) Stats() Stats {
 		}
 		for _, one := range servers {
 			u.Servers = append(u.Servers, ServerStats(one))
+		}
+		for _, one := range src.pool.Names() {
+			u.Names = append(u.Names, NameStats(one))
 		}
 		s.Upstreams[name] = u
 	}
@@ -186,11 +204,14 @@ const (
 	ServerHealthy                           // Health.Healthy of them have passed again
 	ServerPenalized                         // it fails where the other servers do not
 	ServerReturned                          // three calls in a row have shown that it does not any more
+	ServerUnresolved                        // a lookup of the name has failed; its addresses stay
+	ServerResolved                          // the name has other addresses, or a lookup has succeeded again
 )
 
-// String returns "ejected", "readmitted", "unhealthy", "healthy", "penalized" or "returned".
+// String returns "ejected", "readmitted", "unhealthy", "healthy", "penalized", "returned",
+// "unresolved" or "resolved".
 func (s ServerState) String() string {
-	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy", "penalized", "returned"}
+	names := [...]string{"none", "ejected", "readmitted", "unhealthy", "healthy", "penalized", "returned", "unresolved", "resolved"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -204,16 +225,23 @@ type ServerChange struct {
 	State    ServerState
 	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
 	For      time.Duration // until a call may probe the server; of ServerEjected and ServerPenalized
-	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy and ServerPenalized
+	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy, ServerPenalized and ServerUnresolved
+	// Addresses are all that the name has now; of ServerResolved.
+	Addresses []netip.Addr
 }
 
 // serverChanged reports a change to the current Config.
 func (g *Gateway) serverChanged(name string, c upstream.ServerChange) {
 	st := g.now.Load()
+	if st == nil { // New is still at work, and a lookup has already ended
+		g.mu.Lock()
+		st = g.now.Load()
+		g.mu.Unlock()
+	}
 	if st == nil || st.config.ServerChanged == nil {
 		return
 	}
 	st.config.ServerChanged(ServerChange{
-		Upstream: name, Server: c.Server, State: ServerState(c.State), Failures: c.Failures, For: c.For, Err: c.Err,
+		Upstream: name, Server: c.Server, State: ServerState(c.State), Failures: c.Failures, For: c.For, Err: c.Err, Addresses: c.Addresses,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"net/url"
 	gopath "path"
@@ -146,6 +147,10 @@ func (u Upstream) validateServers(f *faults, at string) {
 		field := index(at+".ServerSettings", i)
 		f.count(field+".Weight", s.Weight, math.MinInt, 1000)
 		f.count(field+".MaxInFlight", s.MaxInFlight, 0, most)
+		if s.Resolve != 0 {
+			f.span(field+".Resolve", s.Resolve, soonest, time.Hour)
+			f.Check(i >= len(u.Servers) || IsName(u.Servers[i]), field+".Resolve", s.Resolve, "0 for a server whose host is no name")
+		}
 		if s.Weight < 0 {
 			drained++
 		}
@@ -272,6 +277,16 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 		return nil, "", false
 	}
 	return base, net.JoinHostPort(strings.ToLower(u.Hostname()), port), true
+}
+
+// IsName reports whether the host of a server's URL is a name that can be looked up.
+func IsName(server string) bool {
+	u, _, ok := parseServer(server)
+	if !ok || u.Scheme == "unix" {
+		return !ok // it has another fault
+	}
+	_, err := netip.ParseAddr(u.Hostname())
+	return err != nil
 }
 
 // maxSocket is how long the path of a Unix socket may be: the least of the systems' limits.

@@ -71,6 +71,13 @@ func TestValidate(t *testing.T) {
 			"Upstreams[0].Servers[1]", "Upstreams[0].Servers[2]", "Upstreams[0].Servers[3]", "Upstreams[0].Servers[4]", "Upstreams[0].Servers[5]",
 			"Upstreams[0].Servers[6]", "Upstreams[0].Servers[7]", "Upstreams[0].Servers[8]", "Upstreams[0].Servers[9]",
 		}},
+		{"names", func(c *gateway.Config) {
+			c.Upstreams[0].Servers = []string{"http://a", "http://b", "http://10.0.0.1", "http://[::1]", "unix:/run/a"}
+			c.Upstreams[0].ServerSettings = []gateway.ServerSettings{{Resolve: time.Millisecond}, {Resolve: 2 * time.Hour}, {Resolve: time.Second}, {Resolve: time.Second}, {Resolve: time.Second}}
+		}, []string{
+			"Upstreams[0].ServerSettings[0].Resolve", "Upstreams[0].ServerSettings[1].Resolve", "Upstreams[0].ServerSettings[2].Resolve",
+			"Upstreams[0].ServerSettings[3].Resolve", "Upstreams[0].ServerSettings[4].Resolve",
+		}},
 		{"numbers of an upstream", func(c *gateway.Config) {
 			u := &c.Upstreams[0]
 			u.Concurrency, u.Queue, u.QueueWait, u.Streams = 1_000_001, 1_000_001, 25*time.Hour, -1

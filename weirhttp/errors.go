@@ -247,6 +247,8 @@ func refusalOf(err error, client bool) refusal {
 // originFailed is the end of the table: the failures of the service.
 func originFailed(err error, gateway bool) answer {
 	switch {
+	case unavailable(err):
+		return answer{http.StatusServiceUnavailable, time.Second, "destination_unavailable", "the service is not available at the moment"}
 	case unreachable(err) && isTimeout(err):
 		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service could not be reached in time"}
 	case isTimeout(err):
@@ -280,6 +282,11 @@ func isPanic(err error) bool {
 func unreachable(err error) bool {
 	var forward *ForwardError
 	return errors.As(err, &forward) && forward.Unreachable
+}
+
+func unavailable(err error) bool {
+	var forward *ForwardError
+	return errors.As(err, &forward) && forward.Unavailable
 }
 
 // response returns a as a response of the gateway called name, or of no gateway if

@@ -59,6 +59,9 @@ type ForwardError struct {
 	// Unreachable means that there was no connection to the origin: refused, no
 	// route, no address, or a connect timeout.
 	Unreachable bool
+	// Unavailable means that there is no origin to send the request to at the moment. The client
+	// gets 503.
+	Unavailable bool
 	// Request means that the request is at fault, and not the origin: it cannot be
 	// forwarded, or its body could not be read. The client gets 413 if Err is a
 	// *http.MaxBytesError, 408 if Err is a timeout or [ErrSlowClient], and otherwise 400. Its

@@ -427,6 +427,7 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 		},
 		"weir.upstream.retries":         {"weir.upstream=free 0", "weir.upstream=main 0"},
 		"weir.upstream.retries_refused": {"weir.upstream=free 0", "weir.upstream=main 0"},
+		"weir.upstream.lookup_failures": {"weir.upstream=free 0", "weir.upstream=main 0"},
 		"weir.server.healthy":           {at + "free 1", at + "main 1"},
 		"weir.server.ejected":           {at + "free 0", at + "main 0"},
 		"weir.server.penalized":         {at + "free 0", at + "main 0"},

@@ -116,6 +116,7 @@ weir_budget_owed_total kind=upstream budget
 weir_budget_forgiven_total kind=upstream budget
 weir_upstream_retries_total upstream
 weir_upstream_retries_refused_total upstream
+weir_upstream_lookup_failures_total upstream
 weir_fleet_open guard
 weir_fleet_acquires_total guard result=fresh|granted|held|cooling
 weir_fleet_unavailable_total guard

@@ -97,6 +97,10 @@ func (p *proxy) logServer(c gateway.ServerChange) {
 		l.Info("a server passes its health checks and gets calls again")
 	case gateway.ServerPenalized:
 		l.Warn("a server is penalized: it fails where others do not", "for", c.For, "error", c.Err)
+	case gateway.ServerUnresolved:
+		l.Warn("looking up a name failed; its addresses stay", "error", c.Err)
+	case gateway.ServerResolved:
+		l.Info("the addresses of a name are servers", "addresses", c.Addresses)
 	case gateway.ServerReturned:
 		l.Info("a penalized server has responded well and gets calls again")
 	}

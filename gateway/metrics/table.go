@@ -18,6 +18,8 @@ var (
 	upstreamRetries        = declare(Counter, "upstream.retries", "{call}", "Calls that were retried.", "upstream")
 	upstreamRetriesRefused = declare(Counter, "upstream.retries_refused", "{call}", "Calls that were not retried because of the budget.", "upstream")
 
+	upstreamLookupFailures = declare(Counter, "upstream.lookup_failures", "{lookup}", "Lookups of the names whose addresses are servers that failed or had no address.", "upstream")
+
 	serverHealthy   = declare(Gauge, "server.healthy", "1", "1 while the checks find the server healthy, else 0.", "upstream", "server")
 	serverEjected   = declare(Gauge, "server.ejected", "1", "1 while the server is ejected because its calls failed, else 0.", "upstream", "server")
 	serverPenalized = declare(Gauge, "server.penalized", "1", "1 while the server gets no calls, or one at a time, because it fails where the others do not, else 0.", "upstream", "server")

@@ -56,6 +56,11 @@ func (w *Walk) Gateway(st gateway.Stats) {
 func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
 	put(w, upstreamRetries, u.Retries, name)
 	put(w, upstreamRetriesRefused, u.NoBudget, name)
+	failed := uint64(0)
+	for _, one := range u.Names {
+		failed += one.Failures
+	}
+	put(w, upstreamLookupFailures, failed, name)
 	for _, one := range u.Servers {
 		put(w, serverHealthy, truth(one.Healthy), name, one.URL)
 		put(w, serverEjected, truth(one.Ejected), name, one.URL)

@@ -247,6 +247,7 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		setDefaults(f.fields, value)
 		if short := f.short(); short != nil && resolve(item).Kind == yaml.ScalarNode {
 			own := *short
+			own.item = true
 			own.name = f.name
 			text, ok := d.scalar(at, &own)
 			if !ok {

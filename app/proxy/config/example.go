@@ -21,7 +21,7 @@ func (f *field) example() string {
 		value = "{X-Site: shop}"
 	case f.fields == nil && !f.isList() && value == "":
 		value = "{X-Site: file}"
-	case f.isList():
+	case f.isList() || f.item:
 		value = "[" + value + "]"
 	}
 	return f.name + ": " + value

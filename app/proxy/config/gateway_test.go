@@ -24,7 +24,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		not      []string // functions, and fields that the program creates or takes from other settings
 	}{
 		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "ServerChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
-		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
+		{reflect.TypeFor[gateway.Upstream](), upstream, []string{"Resolver"}},
 		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped", "Cache.AnyClient"}},
 	} {
 		for _, path := range paths(tt.of, "") {

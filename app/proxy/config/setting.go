@@ -10,6 +10,7 @@ import (
 
 // A field is one setting, described by the tags of its struct.
 type field struct {
+	item   bool   // it stands for an item of a list
 	name   string // in the file
 	index  int    // in the struct
 	typ    reflect.Type

@@ -29,9 +29,10 @@ type Upstream struct {
 
 // UpstreamServer is one server. As text it is its URL.
 type UpstreamServer struct {
-	URL         string `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS, or unix:/run/app.sock for HTTP/1.1 over a Unix socket."`
-	Weight      int    `yaml:"weight" default:"1" min:"0" max:"1000" gw:"Weight" help:"Share of the calls in relation to the other servers. 0 drains the server: it gets no new calls. A reload with another weight keeps what is known of the server."`
-	MaxInFlight int    `yaml:"max_in_flight" default:"0" min:"0" max:"1000000" gw:"MaxInFlight" help:"Limit on concurrent calls to this server, without event streams and upgrades. Calls wait while all servers are at their limits. 0 means no limit."`
+	URL         string   `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS, or unix:/run/app.sock for HTTP/1.1 over a Unix socket."`
+	Weight      int      `yaml:"weight" default:"1" min:"0" max:"1000" gw:"Weight" help:"Share of the calls in relation to the other servers. 0 drains the server: it gets no new calls. A reload with another weight keeps what is known of the server."`
+	Resolve     Duration `yaml:"resolve" default:"none" min:"1s" max:"1h" none:"0" gw:"Resolve" help:"Makes each address of the host a server, with its own health, times and statistics. The host is looked up this often, in the background. An address that is missing in three answers in a row, or in one if it also fails, gets no new calls. A failed lookup changes nothing. At most 64 addresses are used, of one family."`
+	MaxInFlight int      `yaml:"max_in_flight" default:"0" min:"0" max:"1000000" gw:"MaxInFlight" help:"Limit on concurrent calls to this server, without event streams and upgrades. Calls wait while all servers are at their limits. 0 means no limit."`
 }
 
 // Cost says what a call costs.

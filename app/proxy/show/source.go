@@ -130,7 +130,7 @@ func (s *Source) Snapshot() console.Snapshot {
 			out.Servers = append(out.Servers, console.Server{
 				Upstream: name, URL: one.URL, Healthy: one.Healthy, Ejected: one.Ejected,
 				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures, Left: one.Left, Returned: one.Returned, Reason: one.Reason,
-				Weight: one.Weight, State: one.State, Head: one.Head, Failing: one.Failing,
+				Weight: one.Weight, State: one.State, Head: one.Head, Failing: one.Failing, Name: one.Name,
 			})
 		}
 	}

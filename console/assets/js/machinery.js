@@ -75,7 +75,7 @@ export class Servers {
   constructor() {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
       { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.out = h('span.last-out'); td.append(td.a, td.kind, td.out); },
-        draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); text(td.out, lastOut(r.s)); attr(td.out, 'hidden', !r.s.left); attr(td.out, 'title', r.s.reason || null); } },
+        draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.name ? `${r.s.upstream}, resolved from ${r.s.name}` : r.s.upstream); text(td.out, lastOut(r.s)); attr(td.out, 'hidden', !r.s.left); attr(td.out, 'title', r.s.reason || null); } },
       { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: conditions[r.s.state] || 'healthy' } : { level: 'plain', badge: conditions[r.s.state] || 'idle' }) },
       { name: 'share', head: 'Share', num: true, says: 'of the calls of its upstream', cell: (r) => percent(r.share) },
       { name: 'weight', head: 'Weight', num: true, cell: (r) => (r.s.weight === undefined ? none : count(r.s.weight)) },

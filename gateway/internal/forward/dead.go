@@ -52,6 +52,9 @@ func (t *Transport) open(ctx context.Context, network, address string) (net.Conn
 	if err := t.dead.fails(time.Now()); err != nil {
 		return nil, &fault.UnreachableError{Err: err}
 	}
+	if t.o.Address.IsValid() {
+		address = t.o.Address.String()
+	}
 	nc, err := t.o.Dial(ctx, network, address)
 	switch {
 	case err == nil:

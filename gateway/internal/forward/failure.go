@@ -61,7 +61,9 @@ func (x *relay) fail(err error) {
 // known returns err with the details that the cache needs.
 func known(err error) error {
 	_, kind := Failure(err)
-	return &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), ProxyStatus: kind}
+	return &weirhttp.ForwardError{
+		Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), Unavailable: errors.As(err, new(*fault.UnresolvedError)), ProxyStatus: kind,
+	}
 }
 
 // blame responds to a client whose body could not be read.
@@ -98,6 +100,8 @@ func Failure(err error) (code int, kind string) {
 	}
 	var unreachable *fault.UnreachableError
 	switch timeout := isTimeout(err); {
+	case errors.As(err, new(*fault.UnresolvedError)):
+		return http.StatusServiceUnavailable, "dns_error"
 	case errors.As(err, &unreachable):
 		switch {
 		case timeout && errors.As(err, new(*net.DNSError)):

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ type Options struct {
 	// BaseURL is the server: the scheme http, https, or h2c for HTTP/2 without
 	// TLS, and a host, whose path is ignored. Or the scheme unix and the path of a socket.
 	BaseURL *url.URL
+	// Address is the address that connections are opened to, instead of BaseURL's. TLS still
+	// expects BaseURL's host. The zero value changes nothing.
+	Address netip.AddrPort
 	// ConnectTimeout bounds dialling and the TLS handshake together. 0 means 5 s.
 	ConnectTimeout time.Duration
 	// IdleConn is how long an unused connection is kept, unless the server states

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (w *world) surroundings() upstream.Surroundings {
 		Background: &w.background,
 		Jitter:     func(d time.Duration) time.Duration { return d },
 		Changed:    w.changed,
-		Open: func(base *url.URL, _ upstream.Options) (upstream.Transport, error) {
+		Open: func(base *url.URL, _ netip.AddrPort, _ upstream.Options) (upstream.Transport, error) {
 			if base.Host == "unopenable" {
 				return nil, errors.New("no")
 			}

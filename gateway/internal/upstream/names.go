@@ -257,7 +257,7 @@ func (p *Pool) reaches(ctx context.Context, o Options, n *name, addresses []neti
 // faultyLocked reports whether the latest calls or checks of s have failed. The Pool's mu must be held.
 func (s *server) faultyLocked() bool { return s.fails.Load() > 0 || !s.usable() }
 
-// answeredLocked applies an answer. Its error is that of the only addresses there are. It returns the servers
+// answeredLocked applies a lookup. Its error is that of the only addresses there are. It returns the servers
 // that have left. p.mu must be held.
 func (p *Pool) answeredLocked(n *name, found []netip.Addr, six bool) (idle []*server, err error) {
 	o := p.now.Load().o

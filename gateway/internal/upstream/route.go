@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/gateway/internal/fault"
@@ -140,7 +141,7 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 	p := a.t.pool
 	if now := p.now.Load(); len(now.servers) == 1 {
 		s := now.servers[0]
-		if a.request.Other {
+		if a.request.Other && slices.Contains(a.tried, &s.known) { // or it has just become the only one
 			return taken{}, nil
 		}
 		s.count()
