@@ -144,6 +144,57 @@ func TestB7TimeIsDividedInRandomCrowds(t *testing.T) {
 	}
 }
 
+// B7: a call is charged while it is held, so calls that turn out to be long do not take all
+// permits before the first of them is over.
+func TestB7CallsThatTurnLongTakeOnlyTheirShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const permits = 4
+		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: permits, MaxWait: -1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		running, served, hangs := map[string]int{}, map[string]int{}, false
+		var group sync.WaitGroup
+		for _, name := range []string{"A", "B"} {
+			for range 3 * permits {
+				group.Go(func() {
+					for {
+						p, err := c.Acquire(limit.ContextWithTenant(ctx, limit.Tenant{Name: name}))
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						served[name]++
+						running[name]++
+						took := 10 * time.Millisecond
+						if hangs && name == "A" {
+							took = time.Hour
+						}
+						mu.Unlock()
+						time.Sleep(took)
+						mu.Lock()
+						running[name]--
+						mu.Unlock()
+						p.Release(limit.Success)
+					}
+				})
+			}
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		mu.Lock()
+		hangs = true
+		before := served["B"]
+		mu.Unlock()
+		time.Sleep(time.Minute)
+		mu.Lock()
+		if n := running["A"]; n > permits/2+1 || served["B"]-before < 6000 {
+			t.Errorf("A has %d of %d permits for an hour, and B had %d calls in a minute; want half, one more at most, and 6000", n, permits, served["B"]-before)
+		}
+		mu.Unlock()
+		cancel()
+		group.Wait()
+	})
+}
+
 // B7: a tenant within its share waits for the calls that run, whatever another has queued.
 func TestB7AFewCallersPassACrowd(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 4, MaxWait: time.Hour}, func(t *testing.T, l queued) {
