@@ -321,6 +321,9 @@ type Server struct {
 	Failing float64       `json:"failing,omitempty"`
 	// Name is the host that its address was resolved from.
 	Name string `json:"name,omitempty"`
+	// Kept and Moved are as in gateway.ServerStats, 0 without affinity.
+	Kept  uint64 `json:"kept,omitempty"`
+	Moved uint64 `json:"moved,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.

@@ -80,6 +80,10 @@ type ServerStats struct {
 	// compared with others.
 	Head    time.Duration `json:"head_ns"`
 	Failing float64       `json:"failing"`
+	// Kept counts the calls of the server's own keys, with Upstream.Affinity, and Moved those of
+	// other servers' keys that it got because those servers had no room or were tried before.
+	Kept  uint64 `json:"kept"`
+	Moved uint64 `json:"moved"`
 	// Name is the host, perhaps with a port, that its address was resolved from; empty if it is
 	// not resolved.
 	Name string `json:"name,omitempty"`

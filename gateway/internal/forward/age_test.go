@@ -52,8 +52,8 @@ func TestH37_AnOldConnectionIsNotUsedAgain(t *testing.T) {
 					}
 					resp.Body.Close()
 				}
-				if n := opened.Load(); age < time.Second && n != 10 || age > time.Second && n > 3 {
-					t.Errorf("with an age of %v, 10 requests over %d connections; want one each with the short one, and few with the long one", age, n)
+				if n := opened.Load(); age < time.Second && n < 5 || age > time.Second && n > 3 {
+					t.Errorf("with an age of %v, 10 requests over %d connections; want many with the short one (through net/http, one can serve one more), and few with the long one", age, n)
 				}
 			}
 		})
@@ -85,6 +85,7 @@ func TestH37_TheAgeEndsNoCall(t *testing.T) {
 				t.Fatalf("a response that takes longer than the age = %q, %v; want ok", got, err)
 			}
 			time.Sleep(time.Second)
+			synctest.Wait()
 			if opened != i+1 || closed != i+1 {
 				t.Errorf("%d connections opened, %d closed; want %d", opened, closed, i+1)
 			}
@@ -107,6 +108,7 @@ func TestH37_AnIdleConnectionEndsAtItsAge(t *testing.T) {
 			t.Fatalf("GET = %q, %v", got, err)
 		}
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if ended < 3*time.Minute || ended > 4*time.Minute {
 			t.Errorf("the connection was closed after %v; want 3 to 4 minutes", ended)
 		}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -82,6 +83,35 @@ func TestH15_LatePutIsIgnored(t *testing.T) {
 		}
 		theirs.Close()
 	})
+}
+
+// net/http may take a connection that is too old before it can be closed. The request is then the last one on it,
+// unless it is an upgrade, which is the last one anyway.
+func TestH37_TheLastRequestOfAnOldConnection(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		until   time.Time
+		upgrade bool
+		want    bool
+	}{
+		{"old", time.Now().Add(-time.Second), false, true},
+		{"old, an upgrade", time.Now().Add(-time.Second), true, false},
+		{"young", time.Now().Add(time.Hour), false, false},
+		{"without an age", time.Time{}, false, false},
+	} {
+		ours, theirs := net.Pipe()
+		c := &conn{Conn: ours, over: make(chan struct{}), until: tt.until}
+		r := &http.Request{Method: "GET", Header: http.Header{}}
+		if tt.upgrade {
+			r.Header.Set("Upgrade", "websocket")
+		}
+		a := &attempt{req: r}
+		a.gotConn(httptrace.GotConnInfo{Conn: newFramed(c, c), Reused: true})
+		if r.Close != tt.want {
+			t.Errorf("%s: Close = %t; want %t", tt.name, r.Close, tt.want)
+		}
+		theirs.Close()
+	}
 }
 
 // For any Keep-Alive, a connection is kept for less time than the server waits.

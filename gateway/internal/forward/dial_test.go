@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,7 +40,8 @@ func TestH37_DiallingTriesAllAddresses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var tried []string
+				var mu sync.Mutex
+				var tried []string // guarded by mu
 				d := &dialer{
 					lookup: func(context.Context, string, string) ([]netip.Addr, error) { return tt.addresses, nil },
 					one: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -47,7 +49,9 @@ func TestH37_DiallingTriesAllAddresses(t *testing.T) {
 						if port != "3000" {
 							t.Errorf("port %s; want 3000", port)
 						}
+						mu.Lock()
 						tried = append(tried, host)
+						mu.Unlock()
 						if err, ok := tt.dials[host]; ok {
 							c, _ := net.Pipe()
 							return addressed{c, host}, err
@@ -65,13 +69,14 @@ func TestH37_DiallingTriesAllAddresses(t *testing.T) {
 					got = nc.(addressed).host
 					nc.Close()
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				if got != tt.want || time.Since(began) != tt.took || !slices.Equal(tried, tt.tried) {
 					t.Errorf("dial = %q, %v after %v, tried %v; want %q after %v, tried %v", got, err, time.Since(began), tried, tt.want, tt.took, tt.tried)
 				}
 				if tt.name == "all refuse" && !errors.Is(err, refused) {
 					t.Errorf("error %v; want that of the first address", err)
 				}
-				synctest.Wait()
 			})
 		})
 	}

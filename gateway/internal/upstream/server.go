@@ -28,7 +28,8 @@ type server struct {
 
 	inFlight        atomic.Int64
 	calls, failures atomic.Uint64
-	gone            atomic.Bool // no call may leave an idle connection behind; set with the Pool's mu held
+	kept, moved     atomic.Uint64 // calls with a key that is its, and with one of another server
+	gone            atomic.Bool   // no call may leave an idle connection behind; set with the Pool's mu held
 
 	// Learned from calls. Written with the Pool's mu held; atomic because a call that was
 	// answered looks whether there is anything to write.
@@ -109,7 +110,7 @@ func newServer(u *url.URL, at netip.AddrPort, o Options, t Transport) *server {
 	if s.key.at = at; at.IsValid() {
 		s.text = (&url.URL{Scheme: u.Scheme, Host: at.String()}).String()
 	}
-	s.known.Of = s
+	s.known.Of, s.known.ID = s, uint64(hash(offset).text(s.text))
 	return s
 }
 
@@ -177,6 +178,8 @@ type ServerStats struct {
 	State    string
 	Head     time.Duration
 	Failing  float64
+	Kept     uint64
+	Moved    uint64
 	Name     string
 }
 
@@ -191,7 +194,7 @@ func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 		one := ServerStats{
 			URL: s.text, Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
 			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.targets[i].Weight, Head: known.Head, Failing: known.Failing,
-			Left: s.left, Returned: s.returned, Reason: s.why,
+			Kept: s.kept.Load(), Moved: s.moved.Load(), Left: s.left, Returned: s.returned, Reason: s.why,
 		}
 		if s.key.at.IsValid() {
 			one.Name = s.url.Host
