@@ -144,6 +144,7 @@ type Observed struct {
 	Queued        uint64 `json:"queued"`
 	Refused       uint64 `json:"refused"`
 	RefusedClient uint64 `json:"refused_client"`
+	RefusedBudget uint64 `json:"refused_budget"`
 	Text          string `json:"text"`
 	Next          string `json:"next,omitempty"`
 }
@@ -320,6 +321,10 @@ type Server struct {
 	Head    time.Duration `json:"head_ns,omitempty"`
 	Failing float64       `json:"failing,omitempty"`
 }
+
+// Penalized reports whether s gets no calls because it fails where the other servers do not, or
+// one at a time after that.
+func (s Server) Penalized() bool { return s.State == "penalized" || s.State == "trying" }
 
 // A Tier is the fleet's engine, as seen by this instance.
 type Tier struct {
