@@ -38,6 +38,11 @@ func (c Config) clone() Config {
 		u.Servers = slices.Clone(u.Servers)
 		u.ServerSettings = slices.Clone(u.ServerSettings)
 		u.Failures = slices.Clone(u.Failures)
+		if u.Affinity != nil {
+			affinity := *u.Affinity
+			affinity.By = slices.Clone(affinity.By)
+			u.Affinity = &affinity
+		}
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -272,9 +277,11 @@ func (u Upstream) poolOptions() upstream.Options {
 		ConnectTimeout: cmp.Or(u.ConnectTimeout, 5*time.Second),
 		IdleConn:       cmp.Or(u.IdleConn, 2*time.Second),
 		MaxIdleConns:   cmp.Or(u.MaxIdleConns, 256),
+		MaxConnAge:     max(cmp.Or(u.MaxConnAge, 5*time.Minute), 0),
 		TLS:            u.TLS,
 		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
 		Failures:       u.Failures,
+		Affinity:       u.Affinity.options(),
 		Health: upstream.Health{
 			Path:      h.Path,
 			Interval:  cmp.Or(h.Interval, 2*time.Second),
@@ -332,6 +339,7 @@ func (u Upstream) settings(i int) ServerSettings {
 func openTransport(base *url.URL, o upstream.Options) (upstream.Transport, error) {
 	t, err := forward.NewTransport(forward.Options{
 		BaseURL: base, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
+		MaxConnAge: o.MaxConnAge, Resolver: o.Resolver,
 		ServerName: hostname(o.Host),
 	})
 	if err != nil {
