@@ -324,28 +324,30 @@ func TestH35_NoPauseOfTheLastServer(t *testing.T) {
 
 // What gRPC says stands in the trailers.
 func TestH35_FailuresInTrailers(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		p := w.pool(choosing("a", "b", "c"))
-		answer := func(code string) func(*http.Request) (*http.Response, error) {
-			return after(5*time.Millisecond, func(*http.Request) (*http.Response, error) {
-				resp := response(200, io.NopCloser(strings.NewReader("message")))
-				resp.Header.Set("Content-Type", "application/grpc")
-				resp.Trailer = http.Header{"Grpc-Status": {code}}
-				return resp, nil
-			})
-		}
-		w.on("a", answer("14"))
-		w.on("b", answer("0"))
-		w.on("c", answer("0"))
-		for range 200 {
-			resp := begin(t, p)
-			io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		if s := stats(t, p, "a"); s.State != "penalized" || s.InFlight != 0 {
-			t.Errorf("stats = %+v; want it penalized", s)
-		}
-	})
+	for code, failure := range map[string]bool{"13": true, "14": true, "5": false} {
+		inBubble(t, func(t *testing.T, w *world) {
+			p := w.pool(choosing("a", "b", "c"))
+			answer := func(code string) func(*http.Request) (*http.Response, error) {
+				return after(5*time.Millisecond, func(*http.Request) (*http.Response, error) {
+					resp := response(200, io.NopCloser(strings.NewReader("message")))
+					resp.Header.Set("Content-Type", "application/grpc")
+					resp.Trailer = http.Header{"Grpc-Status": {code}}
+					return resp, nil
+				})
+			}
+			w.on("a", answer(code))
+			w.on("b", answer("0"))
+			w.on("c", answer("0"))
+			for range 200 {
+				resp := begin(t, p)
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if s := stats(t, p, "a"); s.State != "penalized" || s.InFlight != 0 || (s.Failing > 0.3) != failure {
+				t.Errorf("%s: stats = %+v; want it penalized, and a failure: %v", code, s, failure)
+			}
+		})
+	}
 }
 
 func TestH35_AServerHasALimit(t *testing.T) {
