@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// H22, H31: observe mode counts what the budgets would have refused, and refuses nothing. What
-// a response states to have cost is settled as without it, so that the count is right.
+// H22, H31: observe mode counts the refusals of budgets, and refuses nothing. The cost that a
+// response states is settled as without it, so that the count is right.
 func TestH22_ObserveModeCountsRefusalsByBudgets(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {

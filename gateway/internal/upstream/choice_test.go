@@ -216,8 +216,8 @@ func pausing(code int) func(*http.Request) (*http.Response, error) {
 	}
 }
 
-// A 429 is meant for its client, and a 304 is what a client with a copy wants: a server that
-// answers nothing else is no worse for it.
+// A 429 is meant for its client, and a 304 confirms the copy that a client has: a server that
+// sends nothing else is no worse for it.
 func TestH35_WhatIsNoEvidence(t *testing.T) {
 	for _, code := range []int{429, 304} {
 		inBubble(t, func(t *testing.T, w *world) {
@@ -322,7 +322,7 @@ func TestH35_NoPauseOfTheLastServer(t *testing.T) {
 	})
 }
 
-// What gRPC says stands in the trailers.
+// The status of gRPC stands in the trailers.
 func TestH35_FailuresInTrailers(t *testing.T) {
 	for code, failure := range map[string]bool{"13": true, "14": true, "5": false} {
 		inBubble(t, func(t *testing.T, w *world) {
