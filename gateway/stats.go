@@ -47,7 +47,7 @@ type UpstreamStats struct {
 	Servers  []ServerStats `json:"servers"`
 	Retries  uint64        `json:"retries"`
 	NoBudget uint64        `json:"retries_refused"` // by the budget of retries
-	// Budget is nil without one.
+	// Budget is the state of the upstream's budget. It is nil if none is configured.
 	Budget *BudgetStats `json:"budget,omitempty"`
 	// Stated is what its servers have stated, if that is obeyed.
 	Stated *weirhttp.StatedStats `json:"stated,omitempty"`
@@ -144,8 +144,8 @@ type LimitStats struct {
 	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
 	Blocked    int           `json:"blocked"`    // calls in InUse that wait for their clients
 	Admitted   uint64        `json:"admitted"`
-	Waited     uint64        `json:"waited"` // of these
-	Left       uint64        `json:"left"`   // the queue, before their turn
+	Waited     uint64        `json:"waited"` // how many of Admitted had waited in the queue
+	Left       uint64        `json:"left"`   // callers that left the queue before they were admitted
 	Refused    uint64        `json:"refused"`
 	// RefusedBy counts refusals by reason, such as "queue full": see limit.Reason. It is
 	// nil if there are none.
