@@ -451,7 +451,7 @@ type Features struct {
 	Jobs    bool `json:"jobs"`
 	Explain bool `json:"explain"`
 	Purge   bool `json:"purge"`
-	// Routes: purge and explain are a gateway's, and take URLs.
+	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }
 
