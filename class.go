@@ -9,7 +9,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Class is the meaning of a source's error for the Guard.
+// A Class says what an error of the source means for the Guard: whether a retry can
+// help, the key does not exist, the source is overloaded, or the load was canceled.
 type Class uint8
 
 const (

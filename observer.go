@@ -88,7 +88,7 @@ type Event struct {
 	Tags []string // read-only
 }
 
-// An EventKind is the kind of an Event.
+// An EventKind says what happened: a load, a refresh, an invalidation and so on.
 type EventKind uint8
 
 const (

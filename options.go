@@ -18,15 +18,15 @@ const None time.Duration = -1
 
 // The defaults of Options.
 const (
-	DefaultLoadTimeout     = 30 * time.Second
-	DefaultRefreshRetry    = time.Second
-	DefaultRefreshRetryMax = 30 * time.Second
-	DefaultRefreshJitter   = 0.1
-	DefaultMaxRetryAfter   = time.Minute
-	DefaultMaxEntries      = 100_000
-	DefaultMaxRefreshes    = 64
-	DefaultMaxStuck        = 64
-	DefaultBatchParallel   = 4
+	DefaultLoadTimeout     = 30 * time.Second // of Options.LoadTimeout
+	DefaultRefreshRetry    = time.Second      // of Options.RefreshRetry
+	DefaultRefreshRetryMax = 30 * time.Second // of Options.RefreshRetryMax
+	DefaultRefreshJitter   = 0.1              // of Options.RefreshJitter, with RefreshAhead
+	DefaultMaxRetryAfter   = time.Minute      // of Options.MaxRetryAfter
+	DefaultMaxEntries      = 100_000          // of Options.MaxEntries, without MaxWeight
+	DefaultMaxRefreshes    = 64               // of Options.MaxRefreshes
+	DefaultMaxStuck        = 64               // of Options.MaxStuck
+	DefaultBatchParallel   = 4                // of Batching.MaxParallel
 )
 
 // MaxRefreshAhead is the maximum of Options.RefreshAhead.

@@ -38,8 +38,8 @@ type Result[V any] struct {
 	extra *extra // of the entry: its version and tags; nil for most
 }
 
-// Version returns the version of the value, as Entry.Version was; "" if it has
-// none.
+// Version returns the Version that the loader gave the value in its Entry. It is
+// empty if the loader gave none.
 func (r Result[V]) Version() string {
 	if r.extra == nil {
 		return ""
@@ -56,7 +56,7 @@ func (r Result[V]) Tags() []string {
 	return tagNames(r.extra.tags)
 }
 
-// A State is the kind of an answer.
+// A State says whether a Result was fresh, stale, negative or just loaded.
 type State uint8
 
 const (
@@ -94,7 +94,7 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// An Origin is where an answer came from.
+// An Origin says where a Result came from: memory, a load, or the fleet.
 type Origin uint8
 
 const (

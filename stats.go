@@ -88,7 +88,7 @@ type FleetStats struct {
 	Waits  uint64 // for another instance's load
 	Pushes uint64 // changes that the Tier has reported
 	Pushed uint64 // requests for which the Tier had pushed the value, so that it was not called
-	Resets uint64 // times that some may have been missed
+	Resets uint64 // times that pushes may have been missed
 
 	// Pending is the number of invalidations that the Tier has not acknowledged yet.
 	// Blocked means that one of them is of everything, or that there were too many,

@@ -47,7 +47,7 @@ func (g *Guard[K, V]) invalidateTags(tags ...string) error {
 }
 
 // ExpireTags ends the freshness of all entries that carry one of the tags, as
-// [Guard.Expire] does for keys, and beats loads that are running, as
+// [Guard.Expire] does for keys, and takes precedence over running loads, as
 // [Guard.InvalidateTags] does. Unlike InvalidateTags it looks at every entry in
 // memory.
 func (g *Guard[K, V]) ExpireTags(ctx context.Context, tags ...string) error {

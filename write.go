@@ -235,8 +235,8 @@ func (g *Guard[K, V]) settlesLocked(w *setting[K, V]) bool {
 // Tier has not acknowledged it, the error is a *fleet.PendingError (it matches
 // fleet.ErrUnavailable): it is done here, and queued for the others until the Tier
 // acknowledges it. Until then this Guard takes no affected value from the Tier, and
-// the others may serve the old value, or until its entry expires. There is no need
-// to call it again. ctx is used for the Tier.
+// the others may serve the old value until its entry expires. There is no need to
+// call it again. ctx is used for the Tier.
 func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err

@@ -10,10 +10,10 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultMaxSize     = 100
-	DefaultMaxParallel = 4
-	DefaultMaxPending  = 10_000
-	DefaultTimeout     = 30 * time.Second
+	DefaultMaxSize     = 100              // of Options.MaxSize
+	DefaultMaxParallel = 4                // of Options.MaxParallel
+	DefaultMaxPending  = 10_000           // of Options.MaxPending
+	DefaultTimeout     = 30 * time.Second // of Options.Timeout
 )
 
 // Options configure a Batcher. The Batcher copies them and does not modify them.

@@ -76,7 +76,8 @@ type state struct {
 	refusing                       bool     // more than a few
 	when                           string   // "fail", or since when they failed
 	since                          float64  // for how many seconds most calls have failed; NaN if that is not known
-	out                            []Server
+	out                            []Server // ejected, or failing their checks
+	penalized                      []Server // others that get no more than one call at a time
 	down                           bool
 	queue                          *Limit // does not drain
 	queued                         int    // its mean length
@@ -134,8 +135,11 @@ func (v *view) look(g *group) state {
 	}
 	s.limit = max(0, s.refused-s.budget-s.paused-s.fleet)
 	for _, one := range g.servers {
-		if one.Ejected || !one.Healthy {
+		switch {
+		case one.Ejected || !one.Healthy:
 			s.out = append(s.out, one)
+		case one.Penalized():
+			s.penalized = append(s.penalized, one)
 		}
 	}
 	if s.calls > 0 {
@@ -319,6 +323,10 @@ func (v *view) troubles(g *group, s state) []Incident {
 	case s.stale > 0 && len(found) == 0:
 		say(levelWarn, "stale", "stale on error", fmt.Sprintf("stale responses are served instead of errors or long waits, %s.", perSecond(s.stale)), "Look at the failures and the latency of the source.")
 	}
+	if n := len(s.penalized); n > 0 {
+		say(levelWarn, "penalized", "server penalized", fmt.Sprintf("%d of %d servers %s penalized%s; the others take the calls.", n, len(g.servers), verb(n), whyOut(s.penalized)),
+			"It responds, but worse than the others do on the same route: compare its version, its configuration and its log with theirs. weir tries it with one call at a time.")
+	}
 	return append(found, v.returned(g)...)
 }
 
@@ -470,7 +478,7 @@ func whyOut(out []Server) string {
 func (v *view) returned(g *group) []Incident {
 	var found []Incident
 	for _, s := range g.servers {
-		if s.Ejected || !s.Healthy || s.Returned.IsZero() || v.now.At.Sub(s.Returned) > mentioned {
+		if s.Ejected || !s.Healthy || s.Penalized() || s.Returned.IsZero() || v.now.At.Sub(s.Returned) > mentioned {
 			continue
 		}
 		found = append(found, Incident{

@@ -92,6 +92,9 @@ func TestC12_Incidents(t *testing.T) {
 	why.Left, why.Reason = time.Date(2026, 11, 29, 2, 31, 5, 0, time.Local), "5 calls in a row failed: connection refused"
 	back := why
 	back.Ejected, back.Returned = false, why.Left.Add(time.Minute)
+	bad := console.Server{URL: "c", Healthy: true, State: "penalized", Left: why.Left, Reason: "500 where the others answer"}
+	trying := bad
+	trying.State, trying.URL, trying.Reason = "trying", "d", ""
 	queues := func(all ...console.Queue) func(*scene) { return now(func(s *console.Snapshot) { s.Queues = all }) }
 	queue := func(name string, dead int) console.Queue {
 		return console.Queue{Name: name, Waiting: 3, Dead: dead, Age: 5 * time.Minute}
@@ -156,6 +159,11 @@ func TestC12_Incidents(t *testing.T) {
 		{"a server that is back", one(point{}, servers(back, b), now(func(s *console.Snapshot) { s.At = back.Returned.Add(9 * time.Minute) })),
 			[]string{"note shop: a got no calls from 02:31:05 to 02:32:05, because 5 calls in a row failed: connection refused."}},
 		{"a server that has long been back", one(point{}, servers(back, b), now(func(s *console.Snapshot) { s.At = back.Returned.Add(11 * time.Minute) })), nil},
+		{"a penalized server", one(point{}, servers(bad, b)), []string{"warn shop: 1 of 2 servers is penalized: c since 02:31:05, because 500 where the others answer; the others take the calls."}},
+		{"a penalty and a trial", one(point{}, servers(trying, bad, a, b)), []string{
+			"warn shop: 1 of 4 servers is ejected or fails its checks; the others take its calls.",
+			"warn shop: 2 of 4 servers are penalized: c since 02:31:05, because 500 where the others answer; the others take the calls.",
+		}},
 		{"two of two", one(point{}, servers(a, sick)), []string{"bad shop: all 2 servers are ejected or fail their checks; there is no stale response to serve instead."}},
 		{"the only one", one(point{}, servers(a)), []string{"bad shop: its only server is ejected or fails its checks; there is no stale response to serve instead."}},
 		{"the fleet", one(point{}, now(func(s *console.Snapshot) { s.Tier = &console.Tier{Open: true, Pending: 2} })),

@@ -144,6 +144,7 @@ type Observed struct {
 	Queued        uint64 `json:"queued"`
 	Refused       uint64 `json:"refused"`
 	RefusedClient uint64 `json:"refused_client"`
+	RefusedBudget uint64 `json:"refused_budget"`
 	Text          string `json:"text"`
 	Next          string `json:"next,omitempty"`
 }
@@ -326,6 +327,10 @@ type Server struct {
 	Moved uint64 `json:"moved,omitempty"`
 }
 
+// Penalized reports whether s gets no calls because it fails where the other servers do not, or
+// one at a time after that.
+func (s Server) Penalized() bool { return s.State == "penalized" || s.State == "trying" }
+
 // A Tier is the fleet's engine, as seen by this instance.
 type Tier struct {
 	Open        bool   `json:"open"` // the breaker: this instance works alone
@@ -448,7 +453,7 @@ type Features struct {
 	Jobs    bool `json:"jobs"`
 	Explain bool `json:"explain"`
 	Purge   bool `json:"purge"`
-	// Routes: purge and explain are a gateway's, and take URLs.
+	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }
 

@@ -14,8 +14,8 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultInterval = time.Second
-	DefaultHistory  = 10 * time.Minute
+	DefaultInterval = time.Second      // Options.Interval
+	DefaultHistory  = 10 * time.Minute // Options.History
 )
 
 // The bounds of Options.
@@ -26,7 +26,7 @@ const (
 
 // Options configure a Console.
 type Options struct {
-	// Title is the title of the pages. Empty means "weir".
+	// Title is shown in the page header and the browser tab. Default: "weir".
 	Title string
 	// Source provides what is shown, such as the result of Guards. It is required.
 	Source Source

@@ -13,11 +13,11 @@ import (
 
 // Defaults of BreakerOptions.
 const (
-	DefaultDeadline = 75 * time.Millisecond
-	DefaultFailures = 3
-	DefaultProbe    = 250 * time.Millisecond
-	DefaultMaxProbe = 2 * time.Second
-	DefaultMaxCalls = 4096
+	DefaultDeadline = 75 * time.Millisecond  // of BreakerOptions.Deadline
+	DefaultFailures = 3                      // of BreakerOptions.Failures
+	DefaultProbe    = 250 * time.Millisecond // of BreakerOptions.Probe
+	DefaultMaxProbe = 2 * time.Second        // of BreakerOptions.MaxProbe
+	DefaultMaxCalls = 4096                   // of BreakerOptions.MaxCalls
 )
 
 // BreakerOptions configure a [Breaker]. Zero and negative values mean the

@@ -66,20 +66,20 @@ type Config struct {
 
 // Defaults and bounds of a [Config].
 const (
-	DefaultLease      = 3 * time.Second
-	DefaultMemoryCap  = time.Minute
-	DefaultMaxKeep    = 24 * time.Hour
-	DefaultCooling    = 250 * time.Millisecond
-	DefaultMaxCooling = 10 * time.Second
+	DefaultLease      = 3 * time.Second        // of Config.Lease
+	DefaultMemoryCap  = time.Minute            // of Config.MemoryCap
+	DefaultMaxKeep    = 24 * time.Hour         // of Config.MaxKeep
+	DefaultCooling    = 250 * time.Millisecond // of Config.Cooling
+	DefaultMaxCooling = 10 * time.Second       // of Config.MaxCooling
 
 	// MinLease leaves the renewals time for a slow call of the engine that stays
 	// within a [Breaker]'s DefaultDeadline.
 	MinLease     = 100 * time.Millisecond
 	MinMemoryCap = 100 * time.Millisecond
 
-	DefaultMaxPush    = 1 << 10
+	DefaultMaxPush    = 1 << 10 // Config.MaxPush
 	LargestPush       = 64 << 10
-	DefaultPushMemory = 32 << 20
+	DefaultPushMemory = 32 << 20 // Config.PushMemory
 	MinPushMemory     = 256 << 10
 
 	mostPushMemory = 1 << 40

@@ -50,7 +50,7 @@ type UpstreamStats struct {
 	NoBudget uint64        `json:"retries_refused"` // by the budget of retries
 	// Names are those whose addresses are servers.
 	Names []NameStats `json:"names,omitempty"`
-	// Budget is nil without one.
+	// Budget is the state of the upstream's budget. It is nil if none is configured.
 	Budget *BudgetStats `json:"budget,omitempty"`
 	// Stated is what its servers have stated, if that is obeyed.
 	Stated *weirhttp.StatedStats `json:"stated,omitempty"`
@@ -157,13 +157,14 @@ type LimitStats struct {
 	Limit      int           `json:"limit"` // calls at once, 0 for no cap
 	InUse      int           `json:"in_use"`
 	Queued     int           `json:"queued"`
+	Tenants    int           `json:"tenants"`    // that have queued calls, see Fair
 	Overloaded bool          `json:"overloaded"` // the queue never empties: the newest are served first
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
 	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
 	Blocked    int           `json:"blocked"`    // calls in InUse that wait for their clients
 	Admitted   uint64        `json:"admitted"`
-	Waited     uint64        `json:"waited"` // of these
-	Left       uint64        `json:"left"`   // the queue, before their turn
+	Waited     uint64        `json:"waited"` // how many of Admitted had waited in the queue
+	Left       uint64        `json:"left"`   // callers that left the queue before they were admitted
 	Refused    uint64        `json:"refused"`
 	// RefusedBy counts refusals by reason, such as "queue full": see limit.Reason. It is
 	// nil if there are none.
@@ -178,7 +179,7 @@ type LimitStats struct {
 func (g *gate) look() LimitStats {
 	s := g.stats()
 	return LimitStats{
-		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
+		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Tenants: s.Tenants, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
 		Admitted: s.Admitted, Waited: s.Waited, Left: s.Left, Refused: s.Refused.Total(),
 		RefusedBy: byReason(s.Refused), Baseline: s.Baseline, Latency: s.Latency,
 	}

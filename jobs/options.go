@@ -10,23 +10,23 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultNamespace      = "default"
-	DefaultMaxBytes       = 8 << 30
-	DefaultTimeout        = 5 * time.Second
-	DefaultLease          = 10 * time.Second
-	DefaultMaxAttempts    = 25
-	DefaultMaxCrashes     = 5
-	DefaultMaxSnoozes     = 1000
-	DefaultAttemptTimeout = time.Hour
-	DefaultRetryInitial   = time.Second
-	DefaultRetryMax       = time.Hour
-	DefaultResultTTL      = 24 * time.Hour
-	DefaultDeadTTL        = 7 * 24 * time.Hour
-	DefaultMaxQueued      = 100_000
-	DefaultMaxAge         = 24 * time.Hour
-	DefaultMaxInput       = 512 << 10
-	DefaultMaxResult      = 512 << 10
-	DefaultConcurrency    = 16
+	DefaultNamespace      = "default"          // of StoreOptions.Namespace
+	DefaultMaxBytes       = 8 << 30            // of StoreOptions.MaxBytes
+	DefaultTimeout        = 5 * time.Second    // of StoreOptions.Timeout
+	DefaultLease          = 10 * time.Second   // of QueueOptions.Lease
+	DefaultMaxAttempts    = 25                 // of QueueOptions.MaxAttempts
+	DefaultMaxCrashes     = 5                  // of QueueOptions.MaxCrashes
+	DefaultMaxSnoozes     = 1000               // of QueueOptions.MaxSnoozes
+	DefaultAttemptTimeout = time.Hour          // of QueueOptions.AttemptTimeout
+	DefaultRetryInitial   = time.Second        // of QueueOptions.RetryInitial
+	DefaultRetryMax       = time.Hour          // of QueueOptions.RetryMax
+	DefaultResultTTL      = 24 * time.Hour     // of QueueOptions.ResultTTL
+	DefaultDeadTTL        = 7 * 24 * time.Hour // of QueueOptions.DeadTTL
+	DefaultMaxQueued      = 100_000            // of QueueOptions.MaxQueued
+	DefaultMaxAge         = 24 * time.Hour     // of QueueOptions.MaxAge
+	DefaultMaxInput       = 512 << 10          // of QueueOptions.MaxInput, in bytes
+	DefaultMaxResult      = 512 << 10          // of QueueOptions.MaxResult, in bytes
+	DefaultConcurrency    = 16                 // of WorkerOptions.Concurrency
 
 	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, LimitKey, Fingerprint and Owner, and of WorkerOptions.Name
 	MaxLabel        = 256                  // bytes of SubmitOptions.Label

@@ -21,7 +21,7 @@ import (
 // shared, unless Policy.IgnoreHeaders removes it. A request that accepts
 // text/event-stream shares only with others that do.
 type EventPolicy struct {
-	// Share turns it on.
+	// Share lets requests for the same event stream share one call. Default: off.
 	Share bool
 	// TTL is the freshness lifetime of a complete stream, counted from its end. It
 	// replaces the lifetime that the origin states, and overrides no-cache, which

@@ -39,7 +39,7 @@ type FleetOptions struct {
 
 // Defaults and bounds of FleetOptions.
 const (
-	DefaultFleetObject = 256 << 10
+	DefaultFleetObject = 256 << 10 // of FleetOptions.MaxObject, in bytes
 	maxFleetObject     = 64 << 20
 	defaultNamespace   = "http"
 )

@@ -45,7 +45,7 @@ type shadow struct {
 	mu    sync.Mutex
 	calls map[responses.Key][]*observed // guarded by mu; the calls that a later request would join
 
-	hits, joined, compared, differed, queued, refused, refusedClient atomic.Uint64
+	hits, joined, compared, differed, queued, refused, refusedClient, refusedBudget atomic.Uint64
 }
 
 // observed is a response that would be shared, and the digest to compare.
@@ -75,7 +75,7 @@ func newShadow() *shadow {
 func (s *shadow) stats() ObserveStats {
 	return ObserveStats{
 		Hits: s.hits.Load(), Joined: s.joined.Load(), Compared: s.compared.Load(), Differed: s.differed.Load(),
-		Queued: s.queued.Load(), Refused: s.refused.Load(), RefusedClient: s.refusedClient.Load(),
+		Queued: s.queued.Load(), Refused: s.refused.Load(), RefusedClient: s.refusedClient.Load(), RefusedBudget: s.refusedBudget.Load(),
 	}
 }
 
@@ -108,6 +108,8 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 		o.place()
 	}
 	if o.hit == nil && o.joins == nil {
+		o.charge = h.wouldPay(r)
+		defer func() { o.charge.finish(o.status, o.err) }()
 		defer h.wouldAdmit(r)()
 	}
 	h.count.calls.Add(1)
@@ -146,6 +148,33 @@ func (h *Handler) wouldAdmit(r *http.Request) func() {
 	return func() { s.over.Add(-1) }
 }
 
+// wouldPay takes the estimated cost of a call from the budgets, as a background call that
+// never waits, and counts what they would not have given. Such a call is made all the same,
+// and costs nothing there. The charge counts what the call has cost.
+func (h *Handler) wouldPay(r *http.Request) *charge {
+	if h.costs == nil {
+		return nil
+	}
+	c := &charge{h: h, units: h.costs.estimate(r)}
+	ctx := limit.ContextWithPriority(context.WithoutCancel(r.Context()), limit.Background)
+	if due := h.invoice(r); due.budget != nil {
+		var err error
+		if c.bill, err = due.budget.pay(ctx, due.from, due.units); err != nil {
+			h.shadow.refusedClient.Add(1)
+			return c
+		}
+	}
+	if h.o.Budget != nil {
+		var err error
+		if c.permit, err = limit.AcquireN(ctx, h.o.Budget, c.units); err != nil {
+			h.shadow.refusedBudget.Add(1)
+			c.bill.undo()
+			c.bill = nil
+		}
+	}
+	return c
+}
+
 // An observation is one request in observe mode, and the ResponseWriter that inspects
 // its response.
 type observation struct {
@@ -170,6 +199,7 @@ type observation struct {
 	sum    maphash.Hash
 	failed error // of Fail
 
+	charge  *charge
 	trace   callTrace
 	err     error // the error that ended the response
 	endless bool
@@ -224,6 +254,7 @@ func (o *observation) WriteHeader(status int) {
 		o.counts(&o.h.count.missed)
 		o.h.alone.add(o.why.token(), &o.q)
 		o.trace.head(status)
+		o.charge.head(status, o.Header())
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
 		o.headed()
@@ -285,6 +316,7 @@ func (o *observation) Write(p []byte) (int, error) {
 	}
 	_, _ = o.sum.Write(p)
 	o.events.takes(p)
+	o.charge.data(p)
 	o.size += int64(len(p))
 	n, err := o.ResponseWriter.Write(p)
 	o.lost = o.lost || isLost(err)

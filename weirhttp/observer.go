@@ -68,7 +68,7 @@ type Wait struct {
 	Call context.Context
 }
 
-// An Event is something that happened.
+// An Event reports one thing that happened in a Handler, such as a call that ended.
 type Event struct {
 	Route   string // Options.Route
 	Kind    EventKind

@@ -95,6 +95,10 @@ type Options struct {
 	// Priority returns the class of a request in Limiter's queue. nil means the
 	// priority in the request's context, by default Normal.
 	Priority func(*http.Request) limit.Priority
+	// Tenant returns the tenant of a request in Limiter's queue, such as TenantByAddress. A
+	// call belongs to the request that started it. It is not called for hits. nil means the
+	// tenant in the request's context, by default none.
+	Tenant func(*http.Request) limit.Tenant
 
 	// MaxObject is the size up to which a body is stored, and kept from its first
 	// byte for clients that join. 0 means 8 MiB. It is at most half of the Cache.
@@ -185,15 +189,15 @@ type Client func(*http.Request) netip.Addr
 
 // Defaults and bounds of Options.
 const (
-	DefaultConcurrency = 256
-	DefaultStreams     = 1024
-	DefaultMaxObject   = 8 << 20
-	DefaultWindow      = 4 << 20
-	DefaultRelearn     = 10 * time.Second
-	DefaultCooling     = time.Second
-	DefaultMaxCooling  = 30 * time.Second
-	DefaultTimeout     = 60 * time.Second
-	DefaultStreamIdle  = 10 * time.Minute
+	DefaultConcurrency = 256              // of Options.Limiter: calls at the same time
+	DefaultStreams     = 1024             // of Options.Streams: streams at the same time
+	DefaultMaxObject   = 8 << 20          // of Options.MaxObject, in bytes
+	DefaultWindow      = 4 << 20          // of Options.Window, in bytes
+	DefaultRelearn     = 10 * time.Second // of Options.Relearn
+	DefaultCooling     = time.Second      // of Options.Cooling
+	DefaultMaxCooling  = 30 * time.Second // of Options.MaxCooling
+	DefaultTimeout     = 60 * time.Second // of Options.HeadTimeout and IdleTimeout
+	DefaultStreamIdle  = 10 * time.Minute // of Options.StreamIdleTimeout of a Transport
 	MaxHotKeys         = hotkeys.Max
 	MaxRefreshAhead    = 0.5
 	MostVariants       = 256

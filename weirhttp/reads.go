@@ -94,7 +94,7 @@ func (c Compare) String() string {
 
 // Defaults and bounds of a ReadRule.
 const (
-	DefaultReadBody   = 64 << 10
+	DefaultReadBody   = 64 << 10 // ReadRule.MaxBody, in bytes
 	MaxReadBody       = maxReadAhead
 	maxReadRules      = 100
 	maxReadConditions = 32

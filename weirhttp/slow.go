@@ -53,11 +53,11 @@ type ClientLimits struct {
 
 // Defaults and bounds of ClientLimits.
 const (
-	DefaultReadAhead       = 64 << 10
-	DefaultReadAheadMemory = 32 << 20
-	DefaultMinRate         = 512
-	DefaultGrace           = 10 * time.Second
-	DefaultBlockedShare    = 0.5
+	DefaultReadAhead       = 64 << 10         // of ClientLimits.ReadAhead, in bytes
+	DefaultReadAheadMemory = 32 << 20         // of ClientLimits.ReadAheadMemory, in bytes
+	DefaultMinRate         = 512              // of ClientLimits.MinRate, in bytes per second
+	DefaultGrace           = 10 * time.Second // of ClientLimits.Grace
+	DefaultBlockedShare    = 0.5              // of ClientLimits.BlockedShare
 	maxReadAhead           = 16 << 20
 	maxGrace               = 10 * time.Minute
 )

@@ -150,14 +150,16 @@ type ObserveStats struct {
 	Differed      uint64 `json:"differed"`       // of these, those that got a different response than they would have
 	Queued        uint64 `json:"queued"`         // calls that would have waited at Limiter
 	Refused       uint64 `json:"refused"`        // would have been rejected by Limiter
-	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter
+	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter or the ClientBudget
+	RefusedBudget uint64 `json:"refused_budget"` // calls that would have waited for the Budget, and been rejected after its MaxWait
 }
 
 // All yields the count of each field, by its name in metrics.
 func (s ObserveStats) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		_ = yield("hit", s.Hits) && yield("joined", s.Joined) && yield("compared", s.Compared) && yield("differed", s.Differed) &&
-			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient)
+			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient) &&
+			yield("refused_budget", s.RefusedBudget)
 	}
 }
 

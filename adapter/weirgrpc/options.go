@@ -18,7 +18,7 @@ import (
 
 // Defaults and bounds of Options.
 const (
-	DefaultName        = "grpc"
+	DefaultName        = "grpc"   // Options.Name
 	DefaultConcurrency = 256      // calls that run at once
 	DefaultStreams     = 1024     // streams that are open at once
 	DefaultMaxRequest  = 64 << 10 // bytes

@@ -13,10 +13,10 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultPrefix       = "weir"
-	DefaultClientName   = "weir"
-	DefaultPingInterval = time.Second
-	DefaultDialTimeout  = time.Second
+	DefaultPrefix       = "weir"      // Options.Prefix
+	DefaultClientName   = "weir"      // Options.ClientName
+	DefaultPingInterval = time.Second // Options.PingInterval
+	DefaultDialTimeout  = time.Second // Options.DialTimeout
 
 	minInterval = 10 * time.Millisecond
 	maxInterval = time.Minute

@@ -245,7 +245,7 @@ func (m *Model) Overview() Overview {
 			state = "ejected"
 		case !one.Healthy:
 			state = "unhealthy"
-		case one.State == "penalized" || one.State == "trying":
+		case one.Penalized():
 			state = "penalized"
 		}
 		o.Servers = append(o.Servers, Server{one.Upstream, one.URL, state, one.InFlight})

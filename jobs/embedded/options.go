@@ -17,7 +17,7 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultMinFree = 256 << 20
+	DefaultMinFree = 256 << 20 // Options.MinFree
 
 	// SyncInterval bounds how much of the latest writes a power cut can lose with
 	// jobs.DurabilityProcess.

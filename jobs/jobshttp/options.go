@@ -16,13 +16,13 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultPath           = "/.weir/jobs/"
-	DefaultMaxWait        = 30 * time.Second
-	DefaultAttempts       = jobs.DefaultMaxAttempts
-	DefaultUnsafeAttempts = 1
-	DefaultMaxBody        = 512 << 10
-	DefaultMaxResult      = 512 << 10
-	DefaultHeartbeat      = 15 * time.Second
+	DefaultPath           = "/.weir/jobs/"          // Options.Path
+	DefaultMaxWait        = 30 * time.Second        // RouteOptions.MaxWait
+	DefaultAttempts       = jobs.DefaultMaxAttempts // RouteOptions.Attempts
+	DefaultUnsafeAttempts = 1                       // RouteOptions.UnsafeAttempts
+	DefaultMaxBody        = 512 << 10               // RouteOptions.MaxBody
+	DefaultMaxResult      = 512 << 10               // RouteOptions.MaxResult
+	DefaultHeartbeat      = 15 * time.Second        // Options.Heartbeat
 
 	MaxWait = 10 * time.Minute             // of RouteOptions.MaxWait and Budget
 	MaxBody = jobs.MaxPayload - 2*headRoom // of RouteOptions.MaxBody and MaxResult

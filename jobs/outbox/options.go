@@ -9,16 +9,16 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultNotifyEvery   = 100 * time.Millisecond
-	DefaultBatch         = 100
-	DefaultMaxBatchBytes = 8 << 20
-	DefaultParallel      = 16
-	DefaultLease         = 10 * time.Second
-	DefaultPoll          = 5 * time.Second
-	DefaultMinPoll       = 100 * time.Millisecond
-	DefaultUnknownAfter  = 15 * time.Minute
-	DefaultMaxTries      = 10
-	DefaultListLimit     = 100
+	DefaultNotifyEvery   = 100 * time.Millisecond // QueueOptions.NotifyEvery
+	DefaultBatch         = 100                    // of RelayOptions.Batch
+	DefaultMaxBatchBytes = 8 << 20                // of RelayOptions.MaxBatchBytes
+	DefaultParallel      = 16                     // of RelayOptions.Parallel
+	DefaultLease         = 10 * time.Second       // of RelayOptions.Lease
+	DefaultPoll          = 5 * time.Second        // of RelayOptions.Poll
+	DefaultMinPoll       = 100 * time.Millisecond // of RelayOptions.MinPoll
+	DefaultUnknownAfter  = 15 * time.Minute       // of RelayOptions.UnknownAfter
+	DefaultMaxTries      = 10                     // of RelayOptions.MaxTries
+	DefaultListLimit     = 100                    // ParkedFilter.Limit
 
 	MaxQueues    = 64      // of RelayOptions.Queues
 	MaxBatch     = 1000    // of RelayOptions.Batch

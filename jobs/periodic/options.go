@@ -11,11 +11,11 @@ import (
 
 // Defaults and bounds of the options.
 const (
-	DefaultMaxSchedules = 100
-	DefaultMinInterval  = 10 * time.Second
-	DefaultConcurrency  = 8
-	DefaultCatchUp      = 100
-	DefaultGrace        = time.Minute
+	DefaultMaxSchedules = 100              // Options.MaxSchedules
+	DefaultMinInterval  = 10 * time.Second // Options.MinInterval
+	DefaultConcurrency  = 8                // Options.Concurrency
+	DefaultCatchUp      = 100              // Schedule.CatchUp
+	DefaultGrace        = time.Minute      // Schedule.Grace
 
 	MaxSchedules = 10_000 // of Options.MaxSchedules
 	MaxCatchUp   = 1000   // of Schedule.CatchUp

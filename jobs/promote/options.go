@@ -12,8 +12,8 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultBudget      = time.Second
-	DefaultMaxPromoted = 1024
+	DefaultBudget      = time.Second // Options.Budget
+	DefaultMaxPromoted = 1024        // Options.MaxPromoted
 )
 
 // ErrClosed is returned by Get after Close.

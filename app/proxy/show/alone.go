@@ -115,14 +115,14 @@ func apart(why weirhttp.AloneStats) remedy {
 func observed(st weirhttp.Stats, why []console.Alone) *console.Observed {
 	o := st.Observed
 	out := &console.Observed{
-		Hits: o.Hits, Joined: o.Joined, Compared: o.Compared, Differed: o.Differed, Queued: o.Queued, Refused: o.Refused, RefusedClient: o.RefusedClient,
+		Hits: o.Hits, Joined: o.Joined, Compared: o.Compared, Differed: o.Differed, Queued: o.Queued, Refused: o.Refused, RefusedClient: o.RefusedClient, RefusedBudget: o.RefusedBudget,
 	}
 	if st.Requests == 0 {
 		out.Text = "observe mode: no requests yet."
 		return out
 	}
 	saved := o.Hits + o.Joined
-	out.Text = fmt.Sprintf("observe mode: of %d requests, %d (%.0f %%) would need no upstream call, and %d would be refused.", st.Requests, saved, 100*float64(saved)/float64(st.Requests), o.Refused+o.RefusedClient)
+	out.Text = fmt.Sprintf("observe mode: of %d requests, %d (%.0f %%) would need no upstream call, and %d would be refused.", st.Requests, saved, 100*float64(saved)/float64(st.Requests), o.Refused+o.RefusedClient+o.RefusedBudget)
 	switch {
 	case o.Differed > 0:
 		out.Text += fmt.Sprintf(" %d of %d compared responses differed from the one that would have been shared.", o.Differed, o.Compared)

@@ -146,6 +146,7 @@ export class Observing {
       ['Hits', count(o.hits), of(o.hits), 'hits'], ['Joined', count(o.joined), of(o.joined), 'joined'],
       ['Responses compared', count(o.compared), '', 'compared'], ['of these, differed', count(o.differed), o.differed > 0 ? 'the log has each of them' : '', 'differed'],
       ['Queued', count(o.queued), of(o.queued), 'queued'], ['Refused, 503', count(o.refused), of(o.refused), 'refused'], ['Refused, 429', count(o.refused_client), of(o.refused_client), 'refused_client'],
+      ['Refused by a budget', count(o.refused_budget || 0), of(o.refused_budget || 0), 'refused_budget'],
     ]);
   }
 }

@@ -193,11 +193,7 @@ func TestH35_RetryAfterProlongsAPenalty(t *testing.T) {
 		o.Failures, o.Retry.On = []int{503}, []int{599}
 		p := w.pool(o)
 		w.on("b", after(20*time.Millisecond, status(200)))
-		w.on("a", after(time.Millisecond, func(*http.Request) (*http.Response, error) {
-			resp := response(503, http.NoBody)
-			resp.Header.Set("Retry-After", "3600")
-			return resp, nil
-		}))
+		w.on("a", after(time.Millisecond, pausing(503)))
 		for stats(t, p, "a").State != "penalized" {
 			get(t, p)
 		}
@@ -211,30 +207,147 @@ func TestH35_RetryAfterProlongsAPenalty(t *testing.T) {
 	})
 }
 
-// What gRPC says stands in the trailers.
-func TestH35_FailuresInTrailers(t *testing.T) {
+// pausing is a server that responds with a status and an hour of Retry-After.
+func pausing(code int) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) {
+		resp := response(code, http.NoBody)
+		resp.Header.Set("Retry-After", "3600")
+		return resp, nil
+	}
+}
+
+// A 429 is meant for its client, and a 304 confirms the copy that a client has: a server that
+// sends nothing else is no worse for it.
+func TestH35_WhatIsNoEvidence(t *testing.T) {
+	for _, code := range []int{429, 304} {
+		inBubble(t, func(t *testing.T, w *world) {
+			p := w.pool(choosing("a", "b", "c"))
+			for _, host := range []string{"b", "c"} {
+				w.on(host, after(20*time.Millisecond, status(200)))
+			}
+			w.on("a", after(20*time.Millisecond, pausing(code)))
+			share := shareDuring(t, p, "a", 20, 10*time.Second)
+			if s := stats(t, p, "a"); s.State != "working" || !s.Left.IsZero() || share < .2 {
+				t.Errorf("%d: %+v, and %.1f %% of the calls; want it working, with a third", code, s, 100*share)
+			}
+		})
+	}
+}
+
+// Only a 503 asks for a pause of its server.
+func TestH35_RetryAfterOfA500ProlongsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		p := w.pool(choosing("a", "b", "c"))
-		answer := func(code string) func(*http.Request) (*http.Response, error) {
-			return after(5*time.Millisecond, func(*http.Request) (*http.Response, error) {
-				resp := response(200, io.NopCloser(strings.NewReader("message")))
-				resp.Header.Set("Content-Type", "application/grpc")
-				resp.Trailer = http.Header{"Grpc-Status": {code}}
-				return resp, nil
-			})
+		o := retrying(2, "a", "b")
+		o.Failures, o.Retry.On = []int{500}, []int{599}
+		p := w.pool(o)
+		w.on("b", after(20*time.Millisecond, status(200)))
+		w.on("a", after(time.Millisecond, pausing(500)))
+		for stats(t, p, "a").State != "penalized" {
+			get(t, p)
 		}
-		w.on("a", answer("14"))
-		w.on("b", answer("0"))
-		w.on("c", answer("0"))
-		for range 200 {
-			resp := begin(t, p)
-			io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
+		calls, began := stats(t, p, "a").Calls, time.Now()
+		for stats(t, p, "a").Calls == calls {
+			get(t, p)
 		}
-		if s := stats(t, p, "a"); s.State != "penalized" || s.InFlight != 0 {
-			t.Errorf("stats = %+v; want it penalized", s)
+		if d := time.Since(began); d > 6*time.Second {
+			t.Errorf("the first trial was after %v; want 5 s", d)
 		}
 	})
+}
+
+// The probe of an ejected server finds that it responds, and asks for a pause.
+func TestH35_RetryAfterProlongsAnEjection(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := options("a", "b")
+		o.Health = upstream.Health{Failures: 1, Eject: 10 * time.Second}
+		p := w.pool(o)
+		w.on("b", after(20*time.Millisecond, status(200)))
+		w.on("a", broken)
+		fail(t, w, p, "a")
+		w.on("a", pausing(503))
+		for stats(t, p, "a").Calls < 2 {
+			get(t, p)
+		}
+		probed := time.Now()
+		if !stats(t, p, "a").Ejected {
+			t.Error("a server that asks for a pause is readmitted")
+		}
+		w.on("a", status(200))
+		for stats(t, p, "a").Calls < 3 {
+			get(t, p)
+		}
+		if d := time.Since(probed); d < 30*time.Second || d > 31*time.Second || stats(t, p, "a").Ejected {
+			t.Errorf("the next probe was after %v, Ejected = %v; want 30 s, the most that a server can ask for, and false", d, stats(t, p, "a").Ejected)
+		}
+	})
+}
+
+// The last server that responds gets the calls, whatever it asks for.
+func TestH35_NoPauseOfTheLastServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := options("a", "b", "drained")
+		o.Servers[2].Weight = 0
+		o.Health = upstream.Health{Failures: 1, Eject: 10 * time.Second}
+		p := w.pool(o)
+		w.on("a", broken)
+		w.on("b", broken)
+		fail(t, w, p, "a")
+		fail(t, w, p, "b")
+		w.on("a", pausing(503))
+		until(t, w, p, "a", 503)
+		if stats(t, p, "a").Ejected {
+			t.Error("the only server that responds stays ejected for its Retry-After")
+		}
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		o := choosing("a", "b")
+		o.Failures = []int{503}
+		o.Health = upstream.Health{Failures: 1, Eject: time.Hour}
+		p := w.pool(o)
+		w.on("b", after(20*time.Millisecond, status(200)))
+		w.on("a", after(time.Millisecond, status(503)))
+		for stats(t, p, "a").State != "penalized" {
+			get(t, p)
+		}
+		began := time.Now()
+		w.on("b", broken)
+		fail(t, w, p, "b")
+		w.on("a", after(time.Millisecond, pausing(503)))
+		for stats(t, p, "a").State == "penalized" {
+			get(t, p)
+		}
+		if d := time.Since(began); d > 6*time.Second {
+			t.Errorf("the penalty of the last server that responds lasted %v; want 5 s", d)
+		}
+	})
+}
+
+// The status of gRPC stands in the trailers.
+func TestH35_FailuresInTrailers(t *testing.T) {
+	for code, failure := range map[string]bool{"13": true, "14": true, "5": false} {
+		inBubble(t, func(t *testing.T, w *world) {
+			p := w.pool(choosing("a", "b", "c"))
+			answer := func(code string) func(*http.Request) (*http.Response, error) {
+				return after(5*time.Millisecond, func(*http.Request) (*http.Response, error) {
+					resp := response(200, io.NopCloser(strings.NewReader("message")))
+					resp.Header.Set("Content-Type", "application/grpc")
+					resp.Trailer = http.Header{"Grpc-Status": {code}}
+					return resp, nil
+				})
+			}
+			w.on("a", answer(code))
+			w.on("b", answer("0"))
+			w.on("c", answer("0"))
+			for range 200 {
+				resp := begin(t, p)
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if s := stats(t, p, "a"); s.State != "penalized" || s.InFlight != 0 || (s.Failing > 0.3) != failure {
+				t.Errorf("%s: stats = %+v; want it penalized, and a failure: %v", code, s, failure)
+			}
+		})
+	}
 }
 
 func TestH35_AServerHasALimit(t *testing.T) {

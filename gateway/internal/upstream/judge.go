@@ -145,10 +145,12 @@ func retryAfter(resp *http.Response) time.Duration {
 
 // judge records the outcome of a call of s. A server that fails too often in a row is
 // ejected for a while. After that one call probes it, and no other call is sent until it
-// has responded. Any response readmits a server.
+// has responded. Any response readmits a server, except a 503 with Retry-After, which is
+// pause: the server is back, and asks for no calls yet. It is obeyed for up to
+// choose.RetryAfterMost, and only while another server can take the calls.
 //
 // why is the error of a call that has failed.
-func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
+func (p *Pool) judge(s *server, probe bool, v verdict, pause time.Duration, why error) {
 	if v == answered && s.fails.Load() == 0 && !s.ejected.Load() {
 		return // nothing changes, so no lock is needed
 	}
@@ -160,6 +162,10 @@ func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 	switch v {
 	case answered:
 		s.fails.Store(0)
+		if was && pause > 0 && p.othersLocked(s) {
+			s.until = time.Now().Add(min(pause, choose.RetryAfterMost))
+			break
+		}
 		s.ejected.Store(false)
 	case failed:
 		s.failures.Add(1)
@@ -186,6 +192,17 @@ func (p *Pool) judge(s *server, probe bool, v verdict, why error) {
 	case was && !now:
 		p.tell(ServerChange{Server: s.text, State: Readmitted})
 	}
+}
+
+// othersLocked reports whether another server than s can take its calls. p.mu must be held.
+func (p *Pool) othersLocked(s *server) bool {
+	now := p.now.Load()
+	for i, o := range now.servers {
+		if o != s && o.usable() && now.o.Servers[i].Weight > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // barLocked tells the book whether s gets calls. p.mu must be held.

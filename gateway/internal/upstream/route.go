@@ -186,7 +186,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	var err error
 	var pause time.Duration
 	defer func() {
-		p.judge(k.s, k.probe, end, err)
+		p.judge(k.s, k.probe, end, pause, err)
 		k.judge(p, class, pause)
 		if end != answered {
 			p.leave(k)

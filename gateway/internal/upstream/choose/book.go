@@ -17,14 +17,16 @@ import (
 
 // The rules' constants.
 const (
-	penaltyFirst   = 5 * time.Second
-	penaltyMost    = 5 * time.Minute
-	relapseWithin  = 10 * time.Minute
-	retryAfterMost = 30 * time.Second
-	trialPatience  = 30 * time.Second // then a call that cannot be repeated may be the trial
-	trialsToPass   = 3
-	refreshEvery   = 50 * time.Millisecond
+	penaltyFirst  = 5 * time.Second
+	penaltyMost   = 5 * time.Minute
+	relapseWithin = 10 * time.Minute
+	trialPatience = 30 * time.Second // then a call that cannot be repeated may be the trial
+	trialsToPass  = 3
+	refreshEvery  = 50 * time.Millisecond
 )
+
+// RetryAfterMost is the longest time for which a Retry-After keeps calls from a server.
+const RetryAfterMost = 30 * time.Second
 
 // MaxRoutes is the number of routes that are compared separately.
 const MaxRoutes = 32

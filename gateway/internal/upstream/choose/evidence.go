@@ -329,11 +329,12 @@ func (b *Book) tell(c Change) {
 	}
 }
 
-// prolong makes a penalty last until the server wants calls again.
+// prolong makes a penalty last until the server wants calls again, unless no server is usable
+// and the penalized ones get all calls.
 func (b *Book) prolong(now Instant, s *Server, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until := now.add(min(d, retryAfterMost)); s.condition == Penalized && until > s.until {
+	if until := now.add(min(d, RetryAfterMost)); s.condition == Penalized && until > s.until && !b.view.Load().desolate {
 		s.until, s.ended = until, until
 		b.buildLocked(now)
 	}
