@@ -61,7 +61,9 @@ func (x *relay) fail(err error) {
 // known returns err with the details that the cache needs.
 func known(err error) error {
 	_, kind := Failure(err)
-	return &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), ProxyStatus: kind}
+	return &weirhttp.ForwardError{
+		Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), NotRun: errors.As(err, new(*fault.NotRunError)), ProxyStatus: kind,
+	}
 }
 
 // blame responds to a client whose body could not be read.
