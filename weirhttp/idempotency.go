@@ -427,3 +427,18 @@ func (h *Handler) credentialsOf(r *http.Request) once.Digest {
 	}
 	return once.Sum(parts...)
 }
+
+// explainOnce describes what the key of r does.
+func (h *Handler) explainOnce(e *Explanation, r *http.Request) {
+	key, err := once.Key(r.Header)
+	switch {
+	case err != nil:
+		e.say("Its Idempotency-Key is malformed: the response is 400.")
+	case key != "":
+		e.say("It has an Idempotency-Key: its call runs at most once in %v, a request that repeats it gets the kept response or joins the call, and one that differs from the first gets 409 or 422.", h.once.TTL)
+	case h.once.Required:
+		e.say("It has no Idempotency-Key, which the route requires: the response is 400.")
+	default:
+		e.say("It has no Idempotency-Key: its call can run several times.")
+	}
+}
