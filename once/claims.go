@@ -15,7 +15,7 @@ import (
 
 // Reasons of records.
 const (
-	// ReasonGone is that of a claim whose call nobody can finish any more.
+	// ReasonGone is that of a claim whose call cannot be finished any more.
 	ReasonGone = "the gateway ended while the call was running"
 	// ReasonSettled is that of a call that an operator has settled as done.
 	ReasonSettled = "an operator has settled it as done"
@@ -214,7 +214,7 @@ func (r *Run) Finish(reason string) error {
 	return r.settle(rec, Finished)
 }
 
-// Doubt records why nobody knows whether the call took effect.
+// Doubt records why it is unknown whether the call took effect.
 func (r *Run) Doubt(reason string) error {
 	rec := r.record(Unknown)
 	rec.Reason = reason
@@ -248,7 +248,7 @@ func (r *Run) settle(rec Record, as Outcome) error {
 	return nil
 }
 
-// End ends the run, with a value for those who wait for it. It may be called again.
+// End ends the run, with a value for the requests that wait for it. It may be called again.
 func (r *Run) End(value any) {
 	c := r.claims
 	c.mu.Lock()

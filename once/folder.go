@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/disk"
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/option"
 )
 
@@ -78,7 +79,7 @@ type batch struct {
 }
 
 // A position is where the frame of an entry is. While batch is set, the frame is not
-// durable, and nobody may act on it.
+// durable, and no caller may act on it.
 type position struct {
 	at    int64
 	size  int64
@@ -95,7 +96,7 @@ const (
 	slack = 16 << 20
 )
 
-// OpenFolder opens a folder. Claims in it belong to calls that nobody can finish any more.
+// OpenFolder opens a folder. Claims in it belong to calls that cannot be finished any more.
 func OpenFolder(o FolderOptions) (*Folder, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -418,7 +419,7 @@ func (f *Folder) rewrite() {
 			moves = append(moves, move{p, end})
 			end += int64(len(frame))
 		}
-		// Damage in it is never taken for a write that was cut off.
+		// Damage in it is never mistaken for a write that was cut off.
 		if _, err := next.WriteAt(appendMark(nil, end), end); err != nil {
 			return err
 		}
@@ -477,8 +478,17 @@ func (f *Folder) Usage() Usage {
 	return Usage{Keys: len(t.entries), MaxKeys: t.keys, Bytes: t.used.bytes, MaxBytes: t.bytes}
 }
 
-// Close waits for writes and closes the folder. Afterwards the Folder refuses everything.
-func (f *Folder) Close() error {
+// Close waits for writes until ctx ends, and closes the folder. Afterwards the Folder refuses
+// everything. If ctx ends first, the folder is closed once the writes have ended.
+func (f *Folder) Close(ctx context.Context) error {
+	closed := make(chan error, 1)
+	if err := wait.For(ctx, func() { closed <- f.close() }); err != nil {
+		return err
+	}
+	return <-closed
+}
+
+func (f *Folder) close() error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	f.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 // TestH45_HistoriesWithCrashes compares Claims over a Folder, whose machine crashes at any
 // step, with what a client may see (decision 0135): no call runs twice unless the server or
-// an operator has said that it was not done, and what was told once is told for ever.
+// an operator has said that it was not done, and what a client learns stays true.
 func TestH45_HistoriesWithCrashes(t *testing.T) {
 	for seed := range histories.Seeds(t, 60, 1000) {
 		h := &history{t: t, rand: rand.New(rand.NewPCG(seed, 2)), disk: newFaultyDisk(seed), model: map[string]*modelled{}}
@@ -27,9 +27,9 @@ func TestH45_HistoriesWithCrashes(t *testing.T) {
 // A modelled is what is known of a key.
 type modelled struct {
 	runs   int    // that may have been sent since the key was last free
-	answer string // that a client was told, "" for none
-	done   bool   // a client or operator was told that it is done
-	doubt  bool   // a client was told that it is unknown
+	answer string // that a client has learnt, "" for none
+	done   bool   // a client or operator has learnt that it is done
+	doubt  bool   // a client has learnt that it is unknown
 	maybe  bool   // an operation that frees it, or settles it, has failed: it may have happened or not
 }
 
@@ -55,7 +55,7 @@ func (h *history) run() {
 			h.act()
 		}
 		h.note("crash")
-		_ = h.folder.Close()
+		_ = h.folder.Close(h.t.Context())
 	}
 }
 

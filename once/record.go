@@ -45,7 +45,7 @@ const (
 	Claimed        // the call may have been sent; unknown unless it is still running
 	Answered       // the answer is kept
 	Done           // the call has run, and its answer is not kept
-	Unknown        // nobody knows whether the call took effect
+	Unknown        // whether the call took effect is unknown
 )
 
 var stateNames = [...]string{"absent", "claimed", "answered", "done", "unknown"}
@@ -65,8 +65,8 @@ type Record struct {
 	// request, without its query.
 	Route string `json:"route,omitempty"`
 	Call  string `json:"call,omitempty"`
-	// Fingerprint and Credentials must be those of each request with the key. Principal is who
-	// the room in the Store counts for.
+	// Fingerprint and Credentials must be those of each request with the key. Principal is the client for which
+	// room in the Store counts.
 	Fingerprint Digest `json:"fingerprint"`
 	Credentials Digest `json:"credentials"`
 	Principal   Digest `json:"principal"`

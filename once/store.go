@@ -9,7 +9,7 @@ import (
 // returned without an error is durable, and was so before they returned.
 //
 // A record is never evicted before it expires: if there is no room, Put refuses a new one
-// with ErrFull or ErrShare. An answer always has room, because its claim has reserved it.
+// with ErrFull or ErrShare. The answer of a call always has room, because its claim has reserved it.
 type Store interface {
 	// Get returns the record of id, with Version 0 if there is none, or it has expired.
 	Get(ctx context.Context, id Digest) (Stored, error)

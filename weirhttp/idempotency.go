@@ -22,7 +22,7 @@ import (
 // without those that are declared reads.
 //
 // A call belongs to no client: it is not canceled when all have left. One whose outcome
-// nobody saw is unknown, see Unknown. Clients get its status as a problem (RFC 9457).
+// was not seen is unknown, see Unknown. Clients get its status as a problem (RFC 9457).
 type IdempotencyPolicy struct {
 	// Claims has the keys. Required. Handlers with the same Route and Claims share keys.
 	Claims *once.Claims
@@ -160,7 +160,7 @@ func idempotencyAnswer(err error) (a answer, problem string, ok bool) {
 	case errors.Is(err, once.ErrCredentials):
 		problem, a.text = "idempotency-key-foreign", "the Idempotency-Key was used with other credentials"
 	case errors.Is(err, errUnknown):
-		problem, a.text = "idempotency-outcome-unknown", "nobody knows whether the request with this Idempotency-Key took effect, and it is not sent again"
+		problem, a.text = "idempotency-outcome-unknown", "it is unknown whether the request with this Idempotency-Key took effect, and it is not sent again"
 	case errors.Is(err, errDone):
 		problem, a.text = "idempotency-response-not-kept", "the request with this Idempotency-Key was executed, and its response is not kept"
 	case errors.Is(err, once.ErrShare), errors.Is(err, once.ErrFull):
@@ -268,7 +268,7 @@ func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool,
 		return false, c.stream(lead)
 	case <-c.r.Context().Done():
 		select {
-		case <-run.Done(): // an answer that is there wins
+		case <-run.Done(): // a response that is there wins
 		default:
 			if lead != nil {
 				lead.leave()

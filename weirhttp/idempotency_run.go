@@ -66,7 +66,7 @@ type recorder struct {
 	receipt  Receipt
 	answer   once.Record
 	returned bool
-	err      error // instead of an answer
+	err      error // instead of a response
 
 	spilled chan struct{} // closed once the response is streamed
 	pipe    *io.PipeReader
@@ -270,7 +270,7 @@ func (rec *recorder) end() {
 		err = run.Doubt(reasonStatus(status))
 	default:
 		if err = run.Answer(rec.answer); err != nil {
-			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim says so
+			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim tells it
 			rec.err = &unsureError{errUnknown, once.ReasonNotKept}
 		}
 	}

@@ -52,7 +52,9 @@ func (k *keyStore) drain(ctx context.Context) error {
 // close closes the folder. Calls that still run have an unknown outcome after that.
 func (k *keyStore) close() {
 	if k != nil {
-		_ = k.folder.Close() // all that was acknowledged is durable
+		ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+		defer cancel()
+		_ = k.folder.Close(ctx) // all that was acknowledged is durable
 	}
 }
 

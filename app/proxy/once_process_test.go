@@ -29,7 +29,7 @@ func (o *payOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.ran[string(b)]++
 	n := o.ran[string(b)]
 	o.mu.Unlock()
-	time.Sleep(5 * time.Millisecond)
+	<-time.After(5 * time.Millisecond)
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, "%s paid for the %d. time at %v", b, n, time.Now().UnixNano())
 }

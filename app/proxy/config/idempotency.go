@@ -57,8 +57,8 @@ func (d *decoder) checkIdempotency(c *Config) {
 		if r.Observe || c.Observe {
 			d.warn(c, at, "", "has no effect in observe mode")
 		}
-		if c.Fleet != nil {
-			d.warn(c, at, "", "is known to this proxy alone: another proxy of the fleet runs a call again that has the same key. Route all requests with a key to one proxy")
+		if c.Fleet != nil && r.Fleet {
+			d.warn(c, at, "", "is known to this proxy alone: another proxy of the fleet runs a call again that has the same key. Route all requests with a key to one proxy, and set fleet: false for the route")
 		}
 	}
 	if c.Idempotency == nil || d.faulty("idempotency") {
