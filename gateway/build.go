@@ -73,6 +73,11 @@ func (r Route) clone() Route {
 		rate := *r.Rate
 		r.Rate = &rate
 	}
+	if r.Idempotency != nil {
+		own := *r.Idempotency
+		own.Keep, own.Principal = slices.Clone(own.Keep), slices.Clone(own.Principal)
+		r.Idempotency = &own
+	}
 	for _, list := range []*[]string{
 		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
 		&r.Query.Keep, &r.Query.Drop, &r.Cache.IgnoreHeaders, &r.Cache.UnkeyedHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
@@ -152,6 +157,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	o.Name = cmp.Or(c.Name, defaultName)
 	o.Cache, o.StoredTargets = g.cache, g.storedTargets
 	o.Scheme = trusted.scheme
+	o.Idempotency = r.Idempotency.policy(g.claims, trusted)
 	o.Observer = c.Observer
 	o.ErrorHandler = g.writeError
 	if !r.NoFleet {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/quota"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -24,6 +25,9 @@ type Config struct {
 	Routes []Route
 	// Cache is shared by all routes. nil means one with 64 MiB.
 	Cache *weirhttp.Cache
+	// Claims has the Idempotency-Keys of routes with Idempotency, which need it. It cannot
+	// change: Update must be given the same, or nil. Close it after the Gateway.
+	Claims *once.Claims
 	// Fleet lets several gateways share their state. nil means that this one works alone.
 	Fleet *Fleet
 	// TrustedProxies are the networks whose X-Forwarded-For, -Proto and -Host are trusted
@@ -333,6 +337,9 @@ type Route struct {
 
 	// Reads declares requests with a body that only read; see weirhttp.ReadRule.
 	Reads []weirhttp.ReadRule
+	// Idempotency makes calls with an Idempotency-Key run at most once. nil means that they
+	// run as often as they are requested.
+	Idempotency *Idempotency
 	// Cache configures caching beyond what the origin's response fields ask for. Its Vary
 	// cannot have X-Forwarded-For, Forwarded, Via and X-Request-Id, which the Gateway writes
 	// itself; in the origin's Vary they count as a star.

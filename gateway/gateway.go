@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
@@ -28,6 +29,7 @@ var _ http.Handler = (*Gateway)(nil)
 // is safe for concurrent use.
 type Gateway struct {
 	cache      *weirhttp.Cache
+	claims     *once.Claims   // nil: no route has Idempotency
 	loopID     string         // its name in CDN-Loop; the same for all Updates
 	background sync.WaitGroup // the health checks of all pools
 
@@ -84,7 +86,7 @@ type source struct {
 
 // New returns a Gateway. Its error joins an [*OptionError] for every fault of c.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{cache: c.Cache, loopID: cdnloop.NewID()}
+	g := &Gateway{cache: c.Cache, claims: c.Claims, loopID: cdnloop.NewID()}
 	if g.cache == nil {
 		var err error
 		if g.cache, err = weirhttp.NewCache(weirhttp.DefaultCacheBytes); err != nil {

@@ -36,6 +36,10 @@ func (g *Gateway) Update(c Config) error {
 	c = c.clone()
 	f := option.Faults{Package: "gateway"}
 	f.Check(c.Cache == nil || c.Cache == g.cache, "Cache", "another", "nil, or the one that New was given")
+	f.Check(c.Claims == nil || c.Claims == g.claims, "Claims", "another", "nil, or those that New was given")
+	for i, r := range c.Routes {
+		f.Check(r.Idempotency == nil || g.claims != nil, index("Routes", i)+".Idempotency", "set", "nil without Claims, which New was not given")
+	}
 	if was := g.now.Load(); was != nil {
 		f.Check(c.Fleet.options() == was.config.Fleet.options(), "Fleet", "another", "the one that New was given")
 	}

@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,6 +101,9 @@ type ErrorResponse struct {
 	// ProxyStatus is the value of Proxy-Status (RFC 9209). Empty leaves the field
 	// out.
 	ProxyStatus string
+	// Type is the type of the problem (RFC 9457): if it is set, Write responds with
+	// application/problem+json instead of plain text. See IdempotencyPolicy.
+	Type string
 	// Text says in a few words what is wrong. Nothing in it comes from the request.
 	Text string
 	// Err is the reason, for errors.Is and for logs. It is not meant for clients.
@@ -113,14 +117,33 @@ func (e ErrorResponse) Write(w http.ResponseWriter, r *http.Request) {
 	if e.RetryAfter > 0 {
 		text += "; try again in " + retryAfter(e.RetryAfter) + " s"
 	}
-	text = fmt.Sprintf("%d %s: %s\n", e.Status, http.StatusText(e.Status), text)
+	kind := "text/plain; charset=utf-8"
+	if e.Type != "" {
+		kind, text = "application/problem+json", e.problem(text)
+	} else {
+		text = fmt.Sprintf("%d %s: %s\n", e.Status, http.StatusText(e.Status), text)
+	}
 	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, text) // if the client has gone, the server notices
 	}
+}
+
+// problem returns e as the JSON of RFC 9457.
+func (e ErrorResponse) problem(text string) string {
+	b, err := json.Marshal(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{e.Type, http.StatusText(e.Status), e.Status, text})
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	return string(b) + "\n"
 }
 
 // WriteWith responds to r with e through handler, or with Write if handler is nil.
@@ -166,6 +189,9 @@ func answerTo(err error, client, gateway bool) answer {
 	var body *bodyError
 	var forward *ForwardError
 	var stated *weir.RetryAfterError
+	if a, _, ok := idempotencyAnswer(err); ok {
+		return a
+	}
 	switch {
 	case isPanic(err):
 		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
@@ -293,6 +319,9 @@ func unavailable(err error) bool {
 // name is empty.
 func (a answer) response(err error, name string) ErrorResponse {
 	e := ErrorResponse{Status: a.status, RetryAfter: a.retryAfter, Text: a.text, Err: err}
+	if _, problem, ok := idempotencyAnswer(err); ok {
+		e.Type = problemPrefix + problem
+	}
 	if a.proxy != "" && name != "" {
 		e.ProxyStatus = name + "; error=" + a.proxy
 	}

@@ -64,6 +64,9 @@ func (h *Handler) Explain(r *http.Request) (e Explanation) {
 		}
 		why = h.bypassesAsked(r, q)
 	}
+	if h.once != nil && !q.Upgrade && !h.safe(r) {
+		h.explainOnce(&e, r)
+	}
 	if why != usesCache {
 		e.Answer = "pass"
 		e.say("It bypasses the cache and is forwarded under the limits: %v.", why)

@@ -72,6 +72,9 @@ type ForwardError struct {
 	// valid there and contain nothing that the origin sent. If it is empty, the type
 	// follows from Err and Unreachable.
 	ProxyStatus string
+	// NotRun means that the server has said that it has not begun with the request, so that
+	// it can be sent again, whatever its method. Unreachable means that as well.
+	NotRun bool
 	// Sent means that the request, or a part of it, was sent, and that there was no
 	// response when the client left: the origin may still work on it. The permit of
 	// the call is then held until Ended is closed, or, if that is nil, for as long as

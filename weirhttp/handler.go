@@ -32,6 +32,7 @@ type Handler struct {
 	policy     rfc9111.Policy
 	together   rfc9111.Policy // policy for a Cache with a fleet or a folder, see rulesNow
 	reads      readRules
+	once       *idempotency        // nil if any call may run any number of times
 	costs      *costs              // nil: cost is not counted
 	name       string              // as in Cache-Status
 	route      string              // as in Receipts
@@ -90,6 +91,7 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 	h := &Handler{
 		next: next, o: o, policy: o.Policy.rules(), cache: o.Cache, name: sfName(o.Name),
 		reads:   newReadRules(o.Reads),
+		once:    newIdempotency(o.Idempotency),
 		costs:   newCosts(o.Cost),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
 		query: o.Query.compile(),
@@ -171,6 +173,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 	}
 	r, q, why := h.read(r)
 	switch {
+	case h.once != nil && h.serveOnce(w, r, q, came, turn, why):
 	case why == usesCache:
 		h.lookUp(w, r, q, h.key(r), came, turn)
 	case !h.serveRead(w, r, q, came, turn):

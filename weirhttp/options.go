@@ -38,6 +38,11 @@ type Options struct {
 	// any rule; other methods are not.
 	Reads []ReadRule
 
+	// Idempotency makes calls with an Idempotency-Key run at most once. nil means that they
+	// run as often as they are requested. It cannot be used with a Transport, and has no
+	// effect in observe mode.
+	Idempotency *IdempotencyPolicy
+
 	// Events shares event streams. The zero value does not.
 	Events EventPolicy
 
@@ -232,6 +237,7 @@ func (o Options) Validate() error {
 	check(o.MaxVariants >= 0 && o.MaxVariants <= MostVariants, "MaxVariants", o.MaxVariants, "from 0 to 256")
 	o.Query.check(check)
 	o.checkReads(check)
+	o.Idempotency.check(check)
 	o.Events.check(check)
 	o.Clients.check(check)
 	o.Cost.check(check, o.Budget, o.ClientBudget)

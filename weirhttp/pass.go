@@ -59,6 +59,12 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		return
 	}
 	p.ctx = ctx
+	if h.once != nil {
+		if err := claimOnce(ctx, w); err != nil {
+			c.fail(err)
+			return
+		}
+	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)

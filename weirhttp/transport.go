@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/weir-go/weir/internal/wait"
+	"github.com/weir-go/weir/option"
 )
 
 // A Transport does for clients of a slow service what a Handler does for the service:
@@ -38,6 +39,10 @@ func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 func newTransport(base http.RoundTripper, o Options, private bool) (*Transport, error) {
 	if base == nil {
 		base = http.DefaultTransport
+	}
+	f := option.Faults{Package: "weirhttp", Prefix: "Options."}
+	if !f.Check(o.Idempotency == nil, "Idempotency", "set", "nil for a Transport") {
+		return nil, f.Err()
 	}
 	if o.Scheme == nil {
 		o.Scheme = func(r *http.Request) string { return r.URL.Scheme }

@@ -79,6 +79,7 @@ func (u *adminUI) handler(c Settings) http.Handler {
 		Process:  func() any { return u.p.process() },
 		Jobs:     u.p.jobs.jobsStore(),
 		JobsFail: u.p.jobs.jobsFailure,
+		Keys:     u.p.keys.claimed(),
 		Metrics:  u.metrics,
 		Logger:   u.p.logger,
 	}

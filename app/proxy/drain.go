@@ -68,6 +68,10 @@ func (p *proxy) drain() error {
 	p.retired.Wait()
 	p.public.wait(p.drainCtx) // upgraded connections, which the servers do not track
 
+	if err := p.keys.drain(p.drainCtx); err != nil {
+		p.logger.Warn("calls with an idempotency key are cut off; their outcome is unknown")
+	}
+
 	p.cut()
 	p.shutdown()
 	if n := upgrades.Load(); n > 0 {
@@ -102,6 +106,7 @@ func (p *proxy) shutdown() {
 			p.logger.Warn("the gateway did not close in time", "error", err)
 		}
 	}
+	p.keys.close()
 	p.jobs.close()
 	p.fleet.close()
 	p.telemetry.close()

@@ -69,6 +69,7 @@ type proxy struct {
 	settings Settings
 	gateway  Gateway
 	fleet    fleetClient
+	keys     *keyStore
 	jobs     *jobService
 	adminUI  *adminUI
 	presence *presence
@@ -234,6 +235,10 @@ func (p *proxy) buildGateway(ctx context.Context, s Settings) error {
 		return err
 	}
 	if err := p.openFolder(s); err != nil {
+		return &ConfigError{err}
+	}
+	if err := p.openKeys(&s); err != nil {
+		p.closeFolder(s)
 		return &ConfigError{err}
 	}
 	g, err := p.o.New(p.gatewayConfig(s))

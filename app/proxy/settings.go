@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -21,6 +22,8 @@ type Settings struct {
 	Gateway gateway.Config
 	// Folder has the second tier of Gateway.Cache. Its Folder is empty without one.
 	Folder weirhttp.FolderOptions
+	// Keys has the folder of Gateway.Claims. Its Folder is empty without one.
+	Keys once.FolderOptions
 	// Fleet configures the Tier of Gateway.Fleet, which is created from it. nil means
 	// no fleet.
 	Fleet *weirredis.Options

@@ -101,3 +101,6 @@ func (system) Lock(name string) (io.Closer, error) {
 	}
 	return f, nil
 }
+
+// System returns the file system of the operating system.
+func System() Files { return system{} }

@@ -478,3 +478,22 @@ func cutOfCounts(s string, kinds Kinds, q *Request) (rest string, ok bool) {
 func anyOrigin(h http.Header) bool {
 	return len(h["Access-Control-Allow-Origin"]) == 1 && trim(h["Access-Control-Allow-Origin"][0]) == "*" && len(h["Access-Control-Allow-Credentials"]) == 0
 }
+
+// Fingerprinted returns the lines of the field name, which is canonical, in which two
+// requests with one Idempotency-Key must be equal: those that count, and conditions, but for
+// what says who sends the request, and from where.
+func Fingerprinted(name string, lines []string) []string {
+	switch {
+	case name == "Idempotency-Key", IsCredential(name), slices.Contains(addresses, name), name == "Forwarded":
+		return nil
+	case strings.HasPrefix(name, "If-"):
+		return lines // a condition of an unsafe request is part of it
+	}
+	return new(Request).counts(^kindAddress, name, lines)
+}
+
+// IsCredential reports whether the field name, which is canonical, is known to carry a
+// credential or a user.
+func IsCredential(name string) bool {
+	return name == "Authorization" || name == "Cookie" || known[name]&kindIdentity != 0
+}

@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp/accept"
 )
 
 var (
-	// errMalformedKey: Idempotency-Key is not a string, or is sent twice.
-	errMalformedKey = errors.New("jobshttp: malformed Idempotency-Key")
-
 	// errUnread: the body of a request ended too early.
 	errUnread = errors.New("jobshttp: the body of the request could not be read")
 
@@ -72,7 +70,7 @@ func verdictOn(err error) verdict {
 		return verdict{http.StatusServiceUnavailable, full.RetryAfter, "No more jobs can be accepted at the moment."}
 	case errors.Is(err, jobs.ErrConflict):
 		return verdict{http.StatusUnprocessableEntity, 0, "This Idempotency-Key was used for another request."}
-	case errors.Is(err, errMalformedKey):
+	case errors.Is(err, once.ErrMalformedKey):
 		return verdict{http.StatusBadRequest, 0, "Idempotency-Key must be one string of 1 to 255 printable ASCII characters."}
 	case errors.Is(err, errUnread):
 		return verdict{http.StatusBadRequest, 0, "The body of the request ended too early."}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/weir-go/weir/once"
 )
 
 // ReadPrefer is readPrefer, for fuzzing.
@@ -12,9 +14,9 @@ func ReadPrefer(lines ...string) (async, waits bool, wait time.Duration) {
 	return p.async, p.waits, p.wait
 }
 
-// IdempotencyKey is idempotencyKey, for fuzzing.
+// IdempotencyKey is once.Key, for fuzzing.
 func IdempotencyKey(lines ...string) (string, error) {
-	return idempotencyKey(http.Header{"Idempotency-Key": lines})
+	return once.Key(http.Header{"Idempotency-Key": lines})
 }
 
 // VerdictOn is verdictOn.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -131,7 +132,7 @@ func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rt.next.ServeHTTP(&varying{ResponseWriter: w, add: http.Header{"Vary": {"Prefer"}}}, unmarked(r))
 		return
 	}
-	key, err := idempotencyKey(r.Header)
+	key, err := once.Key(r.Header)
 	if err != nil {
 		w.Header().Set("Vary", "Prefer")
 		refuse(w, r, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	// JobsFail says why there are no Jobs at the moment. nil, and nil from it, mean
 	// that the proxy keeps none.
 	JobsFail func() *jobsctl.Failure
+	// Keys are the Idempotency-Keys of the proxy's routes. nil means that it has none.
+	Keys *once.Claims
 	// HideKeys leaves keys and owners out of what is shown of jobs, and the queries
 	// of URLs out of their errors: for browsers.
 	HideKeys bool
@@ -103,6 +106,7 @@ func Endpoints(g Gateway, o Options) http.Handler {
 	mux.HandleFunc("POST /explain", s.explainBody)
 	mux.HandleFunc("POST /purge", s.purge)
 	s.handleJobs(mux)
+	s.handleKeys(mux)
 	// Not cmdline: flags are nobody else's business.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -144,6 +148,8 @@ GET  /jobs/queues        how many jobs each queue has that are not over
 POST /jobs/queues/QUEUE/pause   no job of the queue starts; resume ends that
 GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it
 POST /jobs/QUEUE/ID/VERB retry or cancel
+GET  /idempotency        idempotency keys: counts, and calls whose outcome is unknown
+POST /idempotency        {"id": "…", "settle": "done"} or "not_done": ends the doubt about a call
 GET  /debug/pprof/       profiles
 `
 )

@@ -61,6 +61,7 @@ func (d *decoder) check(c *Config) {
 	d.checkRoutes(c)
 	d.checkFleet(c)
 	d.checkJobs(c)
+	d.checkIdempotency(c)
 	d.checkAddresses(c)
 	d.checkTelemetry(c)
 	d.checkGateway(c)

@@ -3,22 +3,23 @@ package config
 // Config is the configuration of weir proxy. [Load] fills in every default, so the Config
 // that it returns is complete.
 type Config struct {
-	Listen         []Listener  `yaml:"listen" help:"Addresses for clients. The default is one listener on 127.0.0.1:8080."`
-	Admin          Admin       `yaml:"admin" help:"The listener for operators: console, health, statistics, metrics, explain, purge and profiles. It is separate because clients must not reach any of these."`
-	Log            Log         `yaml:"log" help:"The program's log, on standard error, and the access log, on standard output."`
-	Telemetry      *Telemetry  `yaml:"telemetry,omitempty" help:"Where metrics and traces are sent. Without this section nothing is sent; /metrics on the admin listener works either way."`
-	Drain          Drain       `yaml:"drain" help:"How the proxy shuts down."`
-	Server         Server      `yaml:"server" help:"Limits on clients, for all listeners."`
-	Cache          Memory      `yaml:"cache" help:"The cache that all routes share."`
-	Fleet          *Fleet      `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached responses, calls in flight, purges, and client rates. Without this section each proxy is independent."`
-	Jobs           *Jobs       `yaml:"jobs,omitempty" help:"Where jobs of routes with async are stored, and which processes run them."`
-	TrustedProxies []string    `yaml:"trusted_proxies,omitempty" form:"network" help:"Proxies whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are trusted. These, Forwarded and all other X-Forwarded fields are removed from requests of all other clients, before requests are compared."`
-	Name           string      `yaml:"name" default:"weir" form:"name" gw:"Name" help:"The name of this proxy in Via, Cache-Status and Proxy-Status."`
-	Loops          Loops       `yaml:"loops" help:"How forwarding loops end. Each proxy adds a random name to CDN-Loop (RFC 8586) of the requests it forwards, and rejects a request that contains its own name with 508."`
-	ErrorPages     []ErrorPage `yaml:"error_pages,omitempty" help:"Bodies of the proxy's own responses, such as 429, 502, 503 and 504. Their header fields stay as they are. Without a page for a status the body is one line of text."`
-	Observe        bool        `yaml:"observe" default:"false" help:"Observe mode for every route: nothing is shared, stored or rejected; weir counts what would have been."`
-	Upstreams      []Upstream  `yaml:"upstreams" required:"true" gw:"Upstreams" help:"The services behind the proxy. At least one is required, here or by --upstream."`
-	Routes         []Route     `yaml:"routes" gw:"Routes" help:"Which requests go to which upstream, and how they are treated. If several routes match, the most specific one wins: by host, path, method, then by order in this file. With a single upstream you may omit routes: one route then takes all requests."`
+	Listen         []Listener   `yaml:"listen" help:"Addresses for clients. The default is one listener on 127.0.0.1:8080."`
+	Admin          Admin        `yaml:"admin" help:"The listener for operators: console, health, statistics, metrics, explain, purge and profiles. It is separate because clients must not reach any of these."`
+	Log            Log          `yaml:"log" help:"The program's log, on standard error, and the access log, on standard output."`
+	Telemetry      *Telemetry   `yaml:"telemetry,omitempty" help:"Where metrics and traces are sent. Without this section nothing is sent; /metrics on the admin listener works either way."`
+	Drain          Drain        `yaml:"drain" help:"How the proxy shuts down."`
+	Server         Server       `yaml:"server" help:"Limits on clients, for all listeners."`
+	Cache          Memory       `yaml:"cache" help:"The cache that all routes share."`
+	Fleet          *Fleet       `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached responses, calls in flight, purges, and client rates. Without this section each proxy is independent."`
+	Jobs           *Jobs        `yaml:"jobs,omitempty" help:"Where jobs of routes with async are stored, and which processes run them."`
+	Idempotency    *Idempotency `yaml:"idempotency,omitempty" help:"Where the Idempotency-Keys of routes with idempotency are kept."`
+	TrustedProxies []string     `yaml:"trusted_proxies,omitempty" form:"network" help:"Proxies whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are trusted. These, Forwarded and all other X-Forwarded fields are removed from requests of all other clients, before requests are compared."`
+	Name           string       `yaml:"name" default:"weir" form:"name" gw:"Name" help:"The name of this proxy in Via, Cache-Status and Proxy-Status."`
+	Loops          Loops        `yaml:"loops" help:"How forwarding loops end. Each proxy adds a random name to CDN-Loop (RFC 8586) of the requests it forwards, and rejects a request that contains its own name with 508."`
+	ErrorPages     []ErrorPage  `yaml:"error_pages,omitempty" help:"Bodies of the proxy's own responses, such as 429, 502, 503 and 504. Their header fields stay as they are. Without a page for a status the body is one line of text."`
+	Observe        bool         `yaml:"observe" default:"false" help:"Observe mode for every route: nothing is shared, stored or rejected; weir counts what would have been."`
+	Upstreams      []Upstream   `yaml:"upstreams" required:"true" gw:"Upstreams" help:"The services behind the proxy. At least one is required, here or by --upstream."`
+	Routes         []Route      `yaml:"routes" gw:"Routes" help:"Which requests go to which upstream, and how they are treated. If several routes match, the most specific one wins: by host, path, method, then by order in this file. With a single upstream you may omit routes: one route then takes all requests."`
 
 	// Warnings lists settings that are allowed but look wrong.
 	Warnings Faults `yaml:"-"`

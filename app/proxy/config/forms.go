@@ -55,6 +55,8 @@ var forms = map[string]form{
 	"client":   {"address or header:NAME", checkClient},
 	"key part": {"path, client, query:NAME, header:NAME or body:/pointer", checkKeyPart},
 
+	"header principal": {"header:NAME", checkHeaderPrincipal},
+
 	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},
 	"event type": {"event type", checkEventText(256, "\r\n", "must be one line of at most 256 bytes")},
 
@@ -407,6 +409,18 @@ func checkPrincipal(text string) *mistake {
 		return checkField(text)
 	}
 	return &mistake{problem: "must be the name of a header field, or cookie:NAME"}
+}
+
+// checkHeaderPrincipal checks a field that says who a client is.
+func checkHeaderPrincipal(text string) *mistake {
+	if name, ok := strings.CutPrefix(text, "header:"); ok && token.MatchString(name) {
+		return nil
+	}
+	m := &mistake{problem: "must be header:NAME"}
+	if token.MatchString(text) {
+		m.suggestion = "header:" + text
+	}
+	return m
 }
 
 func checkClient(text string) *mistake {

@@ -172,6 +172,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		if t == reflect.TypeFor[gateway.PathMatch]() {
 			return reflect.ValueOf(pathMatches[value])
 		}
+		if t == reflect.TypeFor[weirhttp.UnknownOutcome]() {
+			return reflect.ValueOf(unknownOutcomes[value])
+		}
 		if t == reflect.TypeFor[weirhttp.Replay]() {
 			return reflect.ValueOf(replays[value])
 		}

@@ -55,6 +55,8 @@ var gatewayRules = []rule{
 	{field: ".Reads[].Ignore", bound: "GraphQL", problem: "is in the document of a GraphQL request, which cannot be ignored", needs: []string{"graphql"}},
 	{field: ".Only[].Field", bound: "one condition", problem: "is a second condition for the same field; write one with all its values, separated by or"},
 	{field: ".Only[].Values", bound: "JSON value", problem: `must have JSON values that every program reads alike, such as 0, true or "low"`},
+	{field: ".Idempotency.Principal", bound: "TrustedProxies", problem: "needs trusted_proxies, the peers that have verified these fields", needs: []string{"/trusted_proxies"}},
+	{field: ".Idempotency.Unknown", bound: "retries", problem: "must be forward, because retry.methods of the upstream has methods that are not safe, which are sent again without knowing what they did", needs: []string{"upstream"}},
 	{field: ".Events.Share", bound: "Events", problem: "must be true, because other settings of events are set"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -23,7 +24,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		settings map[string]string
 		not      []string // functions, and fields that the program creates or takes from other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "ServerChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "Claims", "TrustedProxies", "Observer", "ServerChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, []string{"Resolver"}},
 		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped", "Cache.AnyClient"}},
 	} {
@@ -48,7 +49,7 @@ func paths(t reflect.Type, prefix string) []string {
 			out = append(out, paths(ft, prefix)...)
 			continue
 		}
-		ours := strings.HasPrefix(ft.PkgPath(), "github.com/weir-go/weir/") && ft != reflect.TypeFor[weirhttp.Cache]()
+		ours := strings.HasPrefix(ft.PkgPath(), "github.com/weir-go/weir/") && ft != reflect.TypeFor[weirhttp.Cache]() && ft != reflect.TypeFor[once.Claims]()
 		if f.Name == "Cache" && ft != reflect.TypeFor[weirhttp.Cache]() || ft.Kind() == reflect.Struct && ours {
 			out = append(out, paths(ft, prefix+f.Name+".")...)
 			continue

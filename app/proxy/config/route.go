@@ -37,6 +37,8 @@ type Route struct {
 	StreamIdle  Duration `yaml:"stream_idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"StreamIdleTimeout" help:"Replaces idle_timeout for event streams, gRPC and upgrades, which may be silent for long; also their limit on the time to the response headers. If only idle_timeout is set, it applies to them too."`
 	MaxBody     Size     `yaml:"max_body" default:"none" min:"1B" max:"1TiB" none:"0" gw:"MaxBody" help:"Limit on the size of a request's body. Larger ones get 413."`
 
+	Idempotency *RouteIdempotency `yaml:"idempotency,omitempty" gw:"Idempotency" help:"Runs calls with an Idempotency-Key at most once: the response is kept, and requests that repeat it get that response, or wait for it. It applies to methods that are not safe, without reads. Needs the section idempotency."`
+
 	Async *Async `yaml:"async,omitempty" help:"Turns slow requests into jobs, under the section jobs: they get 202 and run later."`
 
 	Receipt    bool        `yaml:"receipt" default:"true" gw:"!NoReceipt" help:"Sends Cache-Status (RFC 9211), which reports how a request was answered."`

@@ -119,6 +119,7 @@ func related(from, to string) bool {
 
 // rightForms shows sections and lists in their most common form.
 var rightForms = map[string]string{
+	"idempotency": "idempotency: {dir: keys}", "routes.idempotency": "idempotency: {required: true, unknown: refuse}",
 	"events": "events: {share: true, ttl: 10m}",
 	"listen": "listen: [{address: 127.0.0.1:8080}]", "upstreams": "upstreams: [{name: shop, servers: [http://127.0.0.1:3000]}]",
 	"routes": "routes: [{name: all}]", "rate": "rate: {requests: 10, per: 1s}", "async": "async: {budget: 2s}",

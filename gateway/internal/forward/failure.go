@@ -62,7 +62,10 @@ func (x *relay) fail(err error) {
 func known(err error) error {
 	_, kind := Failure(err)
 	return &weirhttp.ForwardError{
-		Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError)), Unavailable: errors.As(err, new(*fault.UnresolvedError)), ProxyStatus: kind,
+		Err: err, ProxyStatus: kind,
+		Unreachable: errors.As(err, new(*fault.UnreachableError)),
+		Unavailable: errors.As(err, new(*fault.UnresolvedError)),
+		NotRun:      errors.As(err, new(*fault.NotRunError)),
 	}
 }
 

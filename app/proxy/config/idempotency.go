@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/weir-go/weir/once"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Idempotency configures where the keys of routes with idempotency are kept.
+type Idempotency struct {
+	Dir  string `yaml:"dir" required:"true" form:"dir" help:"Folder with the keys and the responses to their calls, which are there in clear. It belongs to this proxy alone, and is created if it does not exist."`
+	Size Size   `yaml:"size" default:"1GiB" min:"16MiB" max:"1TiB" help:"Limit on what is kept, with what running calls reserve for their responses (max_response). Nothing is evicted: without room, requests with a new key get 503. One principal can use a quarter. The file can have twice as much."`
+	Keys int    `yaml:"keys" default:"1000000" min:"4" max:"100000000" help:"Limit on the number of keys, about 300 bytes of memory each."`
+}
+
+// RouteIdempotency configures calls that run at most once.
+type RouteIdempotency struct {
+	TTL         Duration `yaml:"ttl" default:"24h" min:"1m" max:"720h" gw:"TTL" help:"How long a key is known, from the start of its call."`
+	Required    bool     `yaml:"required" default:"false" gw:"Required" help:"Refuses requests without Idempotency-Key, with 400, unless their method is safe."`
+	Unknown     string   `yaml:"unknown" required:"true" enum:"refuse,forward" gw:"Unknown" help:"What a request gets whose earlier call may have taken effect or not. refuse: 409, until an operator settles the call or ttl is over. forward: it is sent again, to an origin that knows keys itself."`
+	MaxBody     Size     `yaml:"max_body" default:"1MiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Limit on the body of a request with a key, which is read before the call. Larger ones get 413. Bodies in use count towards server.read_ahead_memory."`
+	MaxResponse Size     `yaml:"max_response" default:"256KiB" min:"1KiB" max:"16MiB" gw:"MaxResponse" help:"Largest response that is kept, with its fields. A larger one, and an event stream, goes to the first client alone; later requests with the key get 409."`
+	Store       []int    `yaml:"store,omitempty" min:"401" max:"503" least:"1" gw:"Keep" help:"Statuses whose responses are kept, although they free the key by default: 401, 403, 407, 408, 425, 429, and 503 with Retry-After."`
+	Principal   []string `yaml:"principal,omitempty" form:"header principal" gw:"Principal" help:"Fields that say who the client is, as header:NAME, in requests from trusted_proxies, which must have verified them. They replace the comparison of Authorization, Cookie and other credentials, so that a client can repeat a request with a renewed token."`
+}
+
+var unknownOutcomes = map[string]weirhttp.UnknownOutcome{"refuse": weirhttp.UnknownRefuse, "forward": weirhttp.UnknownForward}
+
+// IdempotencyFolder returns the options of the folder with the keys; its Folder is empty
+// without one.
+func (c *Config) IdempotencyFolder() once.FolderOptions {
+	if c.Idempotency == nil {
+		return once.FolderOptions{}
+	}
+	i := c.Idempotency
+	return once.FolderOptions{Folder: i.Dir, Bytes: int64(i.Size), Keys: i.Keys}
+}
+
+// checkIdempotency checks the routes whose calls run at most once, and their folder.
+func (d *decoder) checkIdempotency(c *Config) {
+	any := false
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		if r.Idempotency == nil {
+			continue
+		}
+		any = true
+		at := fmt.Sprintf("routes[%d].idempotency", i)
+		if c.Idempotency == nil && d.absent("idempotency") {
+			d.wrong(at, "", "needs the section idempotency, which configures where keys are kept, such as idempotency: {dir: keys}", "")
+		}
+		if r.Async != nil {
+			d.wrong(at, "", "cannot be combined with async, which has its own keys", "")
+		}
+		if r.Observe || c.Observe {
+			d.warn(c, at, "", "has no effect in observe mode")
+		}
+		if c.Fleet != nil && r.Fleet {
+			d.warn(c, at, "", "is known to this proxy alone: another proxy of the fleet runs a call again that has the same key. Route all requests with a key to one proxy, and set fleet: false for the route")
+		}
+	}
+	if c.Idempotency == nil || d.faulty("idempotency") {
+		return
+	}
+	if !any {
+		d.warn(c, "idempotency", "", "has no effect: no route has idempotency")
+	}
+	own := realPath(c.Idempotency.Dir)
+	for name, dir := range map[string]string{"cache.dir": c.Cache.Dir, "jobs.dir": c.jobsDir()} {
+		if dir == "" {
+			continue
+		}
+		if other := realPath(dir); filepath.Clean(own) == filepath.Clean(other) || within(own, other) || within(other, own) {
+			d.wrong("idempotency.dir", c.Idempotency.Dir, "overlaps "+name+"; each needs its own folder", "")
+			return
+		}
+	}
+}
+
+func (c *Config) jobsDir() string {
+	if c.Jobs == nil {
+		return ""
+	}
+	return c.Jobs.Dir
+}

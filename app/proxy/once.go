@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/weir-go/weir/once"
+)
+
+// A keyStore has the Idempotency-Keys of the routes. nil means that there is none.
+type keyStore struct {
+	folder *once.Folder
+	claims *once.Claims
+}
+
+// openKeys opens the folder with the Idempotency-Keys, if s has one, and sets the claims of
+// the gateway.
+func (p *proxy) openKeys(s *Settings) error {
+	if s.Keys.Folder == "" {
+		return nil
+	}
+	folder, err := once.OpenFolder(s.Keys)
+	switch {
+	case errors.Is(err, once.ErrInUse):
+		return fmt.Errorf("idempotency.dir: %s is in use by another process; each proxy needs its own folder", s.Keys.Folder)
+	case err != nil:
+		return fmt.Errorf("idempotency.dir: %w", err)
+	}
+	p.keys = &keyStore{folder, once.NewClaims(folder)}
+	s.Gateway.Claims = p.keys.claims
+	if u := folder.Usage(); u.Keys > 0 {
+		unknown, err := p.keys.claims.Unknown(context.Background(), mostUnknown)
+		p.logger.Info("the folder of idempotency keys is open", "folder", s.Keys.Folder, "keys", u.Keys, "bytes", u.Bytes, "unknown", len(unknown), "error", err)
+	}
+	return nil
+}
+
+// mostUnknown is how many unknown calls are counted and listed.
+const mostUnknown = 1000
+
+// drain lets no more calls begin, and waits until ctx ends for those that run, which no
+// client may wait for.
+func (k *keyStore) drain(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	return k.claims.Close(ctx)
+}
+
+// close closes the folder. Calls that still run have an unknown outcome after that.
+func (k *keyStore) close() {
+	if k != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+		defer cancel()
+		_ = k.folder.Close(ctx) // all that was acknowledged is durable
+	}
+}
+
+// fixedKeys returns what a reload cannot change.
+func fixedKeys(o once.FolderOptions) string {
+	if o.Folder == "" {
+		return ""
+	}
+	text, err := json.Marshal([]any{o.Folder, o.Bytes, o.Keys})
+	if err != nil {
+		return err.Error() // nothing in it can fail to marshal
+	}
+	return string(text)
+}
+
+// claimed returns the claims, nil if there are none.
+func (k *keyStore) claimed() *once.Claims {
+	if k == nil {
+		return nil
+	}
+	return k.claims
+}

@@ -1,0 +1,88 @@
+package once
+
+import (
+	"errors"
+	"iter"
+)
+
+// An Outcome is something that happens to a request with a key, or to its call.
+type Outcome uint8
+
+// The outcomes that are counted.
+const (
+	Made       Outcome = iota // claims
+	Kept                      // calls whose answer was kept
+	Finished                  // calls that have run, and whose answer was not kept
+	Freed                     // claims of calls that were certainly not done
+	Doubted                   // calls whose outcome is unknown
+	Joined                    // requests that waited for a running call
+	Replayed                  // requests that got a kept answer
+	ToldDone                  // requests for a call that has run, whose answer is not kept
+	ToldUnsure                // requests for a call whose outcome is unknown
+	Mismatched                // requests with the key of another request
+	Foreign                   // requests with the key of other credentials
+	Full                      // requests for which the store had no room
+	Unusable                  // requests for which the store did not work
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{
+	"claimed", "kept", "finished", "freed", "doubted", "joined", "replayed", "told_done", "told_unknown",
+	"other_request", "other_credentials", "full", "store_failed",
+}
+
+// Stats are the counts of Claims, and how full the Store is.
+type Stats struct {
+	Counts  map[string]uint64 `json:"counts"`
+	Running int               `json:"running"`
+	Usage   Usage             `json:"usage"`
+}
+
+// Stats returns a snapshot.
+func (c *Claims) Stats() Stats {
+	s := Stats{Counts: map[string]uint64{}, Running: c.running(), Usage: c.store.Usage()}
+	for name, n := range c.Counts() {
+		s.Counts[name] = n
+	}
+	return s
+}
+
+// Counts yields each Outcome, by its name, with its count.
+func (c *Claims) Counts() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for i, name := range outcomeNames {
+			if !yield(name, c.count[i].Load()) {
+				return
+			}
+		}
+	}
+}
+
+// refuses counts a request that is refused because of err, and returns err.
+func (c *Claims) refuses(err error) error {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrCredentials):
+		c.count[Foreign].Add(1)
+	case errors.Is(err, ErrFingerprint):
+		c.count[Mismatched].Add(1)
+	case errors.Is(err, ErrFull), errors.Is(err, ErrShare):
+		c.count[Full].Add(1)
+	default:
+		c.count[Unusable].Add(1)
+	}
+	return err
+}
+
+// replayed counts a request that gets what is stored, and returns that.
+func (c *Claims) replayed(r Record) Record {
+	switch r.State {
+	case Answered:
+		c.count[Replayed].Add(1)
+	case Done:
+		c.count[ToldDone].Add(1)
+	default:
+		c.count[ToldUnsure].Add(1)
+	}
+	return r
+}

@@ -1,0 +1,355 @@
+package weirhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A till is a Handler whose calls run at most once, in front of an origin that counts.
+type till struct {
+	*weirhttp.Handler
+	folder *once.Folder
+	claims *once.Claims
+	ran    atomic.Int64
+}
+
+// newTill opens a till with the folder dir.
+func newTill(t *testing.T, dir string, o weirhttp.Options, origin http.HandlerFunc) *till {
+	t.Helper()
+	folder, err := once.OpenFolder(once.FolderOptions{Folder: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &till{folder: folder, claims: once.NewClaims(folder)}
+	if o.Idempotency == nil {
+		o.Idempotency = &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse}
+	}
+	o.Idempotency.Claims = s.claims
+	if s.Handler, err = weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ran.Add(1)
+		origin(w, r)
+	}), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.shut)
+	return s
+}
+
+func (s *till) shut() {
+	_ = s.Close(context.Background())
+	_ = s.claims.Close(context.Background())
+	_ = s.folder.Close(context.Background())
+}
+
+// pay sends a payment.
+func (s *till) pay(key, body string, fields ...string) *httptest.ResponseRecorder {
+	return s.payWith(context.Background(), key, body, fields...)
+}
+
+func (s *till) payWith(ctx context.Context, key, body string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://shop.example/payments", strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// wants fails t unless w has the status, and text in its body.
+func wants(t *testing.T, w *httptest.ResponseRecorder, status int, text string) {
+	t.Helper()
+	if w.Code != status || !strings.Contains(w.Body.String(), text) {
+		t.Errorf("response = %d %q; want %d with %q", w.Code, w.Body, status, text)
+	}
+}
+
+func created(w http.ResponseWriter, r *http.Request) {
+	b, _ := io.ReadAll(r.Body)
+	w.Header().Set("Location", "/payments/1")
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "paid %s", b)
+}
+
+func TestH45_TheAnswerIsReplayed(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, created)
+	first := s.pay("a", "5")
+	wants(t, first, 201, "paid 5")
+	again := s.pay("a", "5")
+	wants(t, again, 201, "paid 5")
+	if s.ran.Load() != 1 || again.Header().Get("Idempotent-Replayed") != "true" || first.Header().Get("Idempotent-Replayed") != "" ||
+		again.Header().Get("Location") != "/payments/1" || again.Body.String() != first.Body.String() {
+		t.Errorf("ran %d times, fields %v; want one run, and a replay that is marked", s.ran.Load(), again.Header())
+	}
+	wants(t, s.pay("b", "5"), 201, "paid 5")
+	wants(t, s.pay("", "5"), 201, "paid 5")
+	if s.ran.Load() != 3 {
+		t.Errorf("ran %d times; want 3: another key and none are other calls", s.ran.Load())
+	}
+}
+
+func TestH45_TheAnswerSurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := newTill(t, dir, weirhttp.Options{}, created)
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	s.shut()
+	s = newTill(t, dir, weirhttp.Options{}, created)
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	if s.ran.Load() != 0 {
+		t.Errorf("ran %d times after the restart; want 0", s.ran.Load())
+	}
+}
+
+func TestH45_OtherRequestsAndOtherClients(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+		Unknown: weirhttp.UnknownRefuse, Required: true, MaxBody: 10,
+	}}, created)
+	wants(t, s.pay("a", "5", "Authorization", "Bearer x"), 201, "paid 5")
+	wants(t, s.pay("a", "6", "Authorization", "Bearer x"), 422, "urn:weir:problem:idempotency-key-reused")
+	wants(t, s.pay("a", "5", "Authorization", "Bearer x", "X-Mode", "test"), 422, "idempotency-key-reused")
+	wants(t, s.pay("a", "5", "Authorization", "Bearer y"), 409, "urn:weir:problem:idempotency-key-foreign")
+	wants(t, s.pay("a", "5"), 409, "idempotency-key-foreign")
+	wants(t, s.pay("", "5"), 400, "urn:weir:problem:idempotency-key-required")
+	wants(t, s.pay("a b", "5"), 400, "urn:weir:problem:idempotency-key-malformed")
+	wants(t, s.pay("c", "12345678901"), 413, "")
+	if w := s.pay("", "5"); w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("Content-Type = %q; want application/problem+json", w.Header().Get("Content-Type"))
+	}
+	for _, fields := range [][]string{{"User-Agent", "curl"}, {"X-Request-Id", "7"}, {"Traceparent", "00-1"}, {"X-Forwarded-For", "10.0.0.9"}} {
+		wants(t, s.pay("a", "5", append(fields, "Authorization", "Bearer x")...), 201, "paid 5")
+	}
+	if s.ran.Load() != 1 {
+		t.Errorf("ran %d times; want 1", s.ran.Load())
+	}
+}
+
+func TestH45_PrincipalInsteadOfCredentials(t *testing.T) {
+	trusted := true
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+		Unknown: weirhttp.UnknownRefuse, Principal: []string{"x-user"}, Trusted: func(*http.Request) bool { return trusted },
+	}}, created)
+	wants(t, s.pay("a", "5", "X-User", "eve", "Authorization", "Bearer 1"), 201, "paid 5")
+	wants(t, s.pay("a", "5", "X-User", "eve", "Authorization", "Bearer 2"), 201, "paid 5")
+	wants(t, s.pay("a", "5", "X-User", "bob", "Authorization", "Bearer 1"), 409, "idempotency-key-foreign")
+	trusted = false
+	wants(t, s.pay("a", "5", "X-User", "eve", "Authorization", "Bearer 1"), 409, "idempotency-key-foreign")
+	if s.ran.Load() != 1 {
+		t.Errorf("ran %d times; want 1", s.ran.Load())
+	}
+}
+
+func TestH45_WhatAServerHasNotDoneRunsAgain(t *testing.T) {
+	for _, status := range []int{401, 403, 407, 408, 425, 429, 503} {
+		s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(status)
+		})
+		wants(t, s.pay("a", "5"), status, "")
+		wants(t, s.pay("a", "5"), status, "")
+		if s.ran.Load() != 2 {
+			t.Errorf("%d: ran %d times; want 2", status, s.ran.Load())
+		}
+	}
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse, Keep: []int{403}}},
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) })
+	wants(t, s.pay("a", "5"), 403, "")
+	wants(t, s.pay("a", "5"), 403, "")
+	if s.ran.Load() != 1 {
+		t.Errorf("with Keep: ran %d times; want 1", s.ran.Load())
+	}
+}
+
+func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
+	for name, origin := range map[string]http.HandlerFunc{
+		"500":           func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"503 without":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+		"panic":         func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"a broken body": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")); panic(http.ErrAbortHandler) },
+		"a shorter body": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9")
+			_, _ = w.Write([]byte("x"))
+		},
+		"no response": func(w http.ResponseWriter, _ *http.Request) { weirhttp.SinkOf(w).Fail(io.ErrUnexpectedEOF) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
+			if w := s.pay("a", "5"); w.Code < 500 {
+				t.Errorf("first = %d; want a failure", w.Code)
+			}
+			for range 2 {
+				wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-outcome-unknown")
+			}
+			s.shut()
+			s = newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
+			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-outcome-unknown")
+			if s.ran.Load() != 0 {
+				t.Errorf("ran %d times after the restart; want 0", s.ran.Load())
+			}
+			all, err := s.claims.Unknown(t.Context(), 10)
+			if err != nil || len(all) != 1 || all[0].Call != "POST /payments" {
+				t.Fatalf("Unknown = %v, %v; want the call", all, err)
+			}
+			if err := s.claims.Settle(t.Context(), all[0].ID, true); err != nil {
+				t.Fatal(err)
+			}
+			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+		})
+	}
+}
+
+func TestH45_SettledAsNotDoneRunsAgain(t *testing.T) {
+	fails := true
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		if fails {
+			w.WriteHeader(500)
+			return
+		}
+		created(w, r)
+	})
+	wants(t, s.pay("a", "5"), 500, "")
+	all, err := s.claims.Unknown(t.Context(), 10)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("Unknown = %v, %v; want the call", all, err)
+	}
+	if err := s.claims.Settle(t.Context(), all[0].ID, false); err != nil {
+		t.Fatal(err)
+	}
+	fails = false
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	if err := s.claims.Settle(t.Context(), all[0].ID, false); err == nil {
+		t.Error("Settle of a call that was answered = nil; want an error")
+	}
+}
+
+func TestH45_ForwardSendsAnUnknownCallAgain(t *testing.T) {
+	fails := true
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownForward}},
+		func(w http.ResponseWriter, r *http.Request) {
+			if fails {
+				w.WriteHeader(502)
+				return
+			}
+			created(w, r)
+		})
+	wants(t, s.pay("a", "5"), 502, "")
+	fails = false
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	if s.ran.Load() != 2 {
+		t.Errorf("ran %d times; want 2", s.ran.Load())
+	}
+}
+
+func TestH45_RequestsJoinACallThatBelongsToNoClient(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, dir, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(10 * time.Second):
+			case <-r.Context().Done():
+				return // the wrong way
+			}
+			created(w, r)
+		})
+		left, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		got := make(chan *httptest.ResponseRecorder, 20)
+		go s.payWith(left, "a", "5")
+		synctest.Wait()
+		for range 10 {
+			go func() { got <- s.pay("a", "5") }()
+		}
+		time.Sleep(5 * time.Second)
+		wants(t, s.pay("a", "6"), 422, "idempotency-key-reused")
+		wants(t, s.pay("a", "5", "Authorization", "x"), 409, "idempotency-key-foreign")
+		for range 10 {
+			wants(t, <-got, 201, "paid 5")
+		}
+		wants(t, s.pay("a", "5"), 201, "paid 5")
+		if s.ran.Load() != 1 {
+			t.Errorf("ran %d times; want 1", s.ran.Load())
+		}
+	})
+}
+
+func TestH45_TooLargeToKeepIsRememberedAsDone(t *testing.T) {
+	for name, origin := range map[string]http.HandlerFunc{
+		"declared": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "3000")
+			_, _ = w.Write(make([]byte, 3000))
+		},
+		"in pieces": func(w http.ResponseWriter, _ *http.Request) {
+			for range 30 {
+				_, _ = w.Write(make([]byte, 100))
+			}
+		},
+		"a stream": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = w.Write(make([]byte, 3000))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := func() weirhttp.Options {
+				return weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse, MaxResponse: 1000}}
+			}
+			s := newTill(t, dir, o(), origin)
+			if w := s.pay("a", "5"); w.Code != 200 || w.Body.Len() != 3000 {
+				t.Errorf("first = %d, %d bytes; want all of it", w.Code, w.Body.Len())
+			}
+			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+			s.shut()
+			s = newTill(t, dir, o(), origin)
+			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+			left, leave := context.WithCancel(t.Context())
+			leave()
+			s.payWith(left, "b", "5")
+			wants(t, s.pay("b", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+			if s.ran.Load() != 1 {
+				t.Errorf("ran %d times; want 1", s.ran.Load())
+			}
+		})
+	}
+}
+
+func TestH45_RefusedByALimitHasNoClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := newTill(t, t.TempDir(), weirhttp.Options{Limiter: oneAtATime(t)}, func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			created(w, r)
+		})
+		done := make(chan *httptest.ResponseRecorder)
+		go func() { done <- s.pay("a", "5") }()
+		synctest.Wait()
+		wants(t, s.pay("b", "5"), 503, "")
+		close(release)
+		wants(t, <-done, 201, "paid 5")
+		wants(t, s.pay("b", "5"), 201, "paid 5")
+	})
+}
+
+func oneAtATime(t *testing.T) limit.Limiter {
+	t.Helper()
+	l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: "one", Limit: 1, Queue: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
