@@ -67,6 +67,9 @@ func (c *Change) Commit() {
 	for i, t := range c.o.Servers {
 		members = append(members, choose.Member{Server: &c.servers[i].known, Weight: t.Weight, Limit: t.MaxInFlight})
 		next.limits = next.limits || t.MaxInFlight > 0
+		if s := c.o.Sticky; s != nil {
+			next.tokens = append(next.tokens, s.token(c.servers[i].url.String()))
+		}
 	}
 	p.book.Set(p.instant(time.Now()), members, c.o.SlowStart)
 	p.now.Store(next)

@@ -37,6 +37,8 @@ type Options struct {
 	SlowStart time.Duration
 	// Affinity is nil without keys.
 	Affinity *Affinity
+	// Sticky is nil without sessions.
+	Sticky *Sticky
 	// Failures are the statuses that count most against a server.
 	Failures []int
 }
@@ -135,7 +137,8 @@ type Pool struct {
 type settings struct {
 	o       Options
 	servers []*server
-	limits  bool // some servers have a MaxInFlight
+	tokens  []string // of servers, with Sticky
+	limits  bool     // some servers have a MaxInFlight
 }
 
 // New returns a Pool.
