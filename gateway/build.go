@@ -46,6 +46,11 @@ func (c Config) clone() Config {
 			affinity.By = slices.Clone(affinity.By)
 			u.Affinity = &affinity
 		}
+		if u.Sticky != nil {
+			sticky := *u.Sticky
+			sticky.Key = slices.Clone(sticky.Key)
+			u.Sticky = &sticky
+		}
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -295,6 +300,7 @@ func (u Upstream) poolOptions() upstream.Options {
 		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
 		Failures:       u.Failures,
 		Affinity:       u.Affinity.options(),
+		Sticky:         u.Sticky.options(),
 		Health: upstream.Health{
 			Path:      h.Path,
 			Interval:  cmp.Or(h.Interval, 2*time.Second),

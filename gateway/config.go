@@ -119,6 +119,9 @@ type Upstream struct {
 	SlowStart time.Duration
 	// Affinity keeps requests with the same key at the same server. nil means no keys.
 	Affinity *Affinity
+	// Sticky sends a client with a session to the server that has begun it. nil means no
+	// sessions.
+	Sticky *Sticky
 	// Failures are the statuses that count as failures of a server, along with calls without
 	// a response, and the gRPC statuses INTERNAL and UNAVAILABLE. nil means 500, 502, 503 and
 	// 504. A server that fails where the others, on the same route, do not, is penalized: it

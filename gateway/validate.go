@@ -161,6 +161,7 @@ func (u Upstream) validateServers(f *faults, at string) {
 	f.span(at+".SlowStart", u.SlowStart, math.MinInt64, longest)
 	f.statuses(at+".Failures", u.Failures)
 	u.Affinity.validate(f, at+".Affinity")
+	u.Sticky.validate(f, at+".Sticky")
 }
 
 // statuses checks statuses of failures.

@@ -38,6 +38,16 @@ func (c *Config) gateway() (gateway.Config, error) {
 			errs = append(errs, fmt.Errorf("upstreams[%d].tls: %w", i, err))
 		}
 		g.Upstreams[i].TLS = t
+		if s := c.Upstreams[i].Sticky; s != nil && s.KeyFile != "" {
+			key, err := readSecret(s.KeyFile)
+			if err == nil && len(key) < 16 {
+				err = errors.New("must have a line of at least 16 bytes")
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("upstreams[%d].sticky.key_file: %s %w", i, s.KeyFile, err))
+			}
+			g.Upstreams[i].Sticky.Key = []byte(key)
+		}
 		for j, server := range c.Upstreams[i].Servers {
 			g.Upstreams[i].Servers = append(g.Upstreams[i].Servers, server.URL)
 			if server.Weight == 0 {

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -25,7 +26,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		not      []string // functions, and fields that the program creates or takes from other settings
 	}{
 		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "Claims", "TrustedProxies", "Observer", "ServerChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
-		{reflect.TypeFor[gateway.Upstream](), upstream, []string{"Resolver"}},
+		{reflect.TypeFor[gateway.Upstream](), upstream, []string{"Resolver", "Sticky.Key"}}, // the key is of key_file
 		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped", "Cache.AnyClient"}},
 	} {
 		for _, path := range paths(tt.of, "") {
@@ -215,5 +216,30 @@ func TestFaultsOfTheGatewayAreFoundInTheFile(t *testing.T) {
 	s := config.Source{File: "weir.yaml"}.Validated(func(gateway.Config) error { return errors.New("gateway: no") })
 	if _, faults := loadFrom(t, s); faults == nil || faults.Error() != "weir.yaml: gateway: no" {
 		t.Errorf("another error: Load = %v", faults)
+	}
+}
+
+func TestH39_TheKeyOfACookieIsInAFile(t *testing.T) {
+	folder(t)
+	write(t, "good.key", "0123456789abcdef\n")
+	write(t, "short.key", "secret\n")
+	c, faults := load(t, `upstreams: [{name: a, servers: ["http://127.0.0.1:1"], sticky: {cookie: srv, key_file: good.key}, affinity: {by: [path], bound: none}}]
+routes: [{name: all}]
+`)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	g, err := c.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := g.Upstreams[0]; string(u.Sticky.Key) != "0123456789abcdef" || u.Affinity.Bound != -1 {
+		t.Errorf("the gateway gets %+v and %+v; want the key and no bound", u.Sticky, u.Affinity)
+	}
+	_, faults = load(t, `upstreams: [{name: a, servers: ["http://127.0.0.1:1"], sticky: {cookie: srv, key_file: short.key}}]
+routes: [{name: all}]
+`)
+	if text := fmt.Sprint(faults); !strings.Contains(text, "upstreams[0].sticky.key_file: ") || !strings.Contains(text, "at least 16 bytes") || strings.Contains(text, "secret\"") {
+		t.Errorf("faults = %s; want one of the key, without it", text)
 	}
 }

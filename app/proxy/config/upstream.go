@@ -6,6 +6,7 @@ type Upstream struct {
 	Servers     []UpstreamServer `yaml:"servers" required:"true" least:"1" gw:"ServerSettings" help:"The servers. One without other settings is written as its URL."`
 	Failures    []int            `yaml:"failures" default:"500,502,503,504" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server where the other servers of the upstream do not send them. A server with such failures is penalized: it is not used for 5s, and longer after each relapse. Routes can have their own."`
 	Affinity    *Affinity        `yaml:"affinity,omitempty" gw:"Affinity" help:"Keeps requests with the same key at the same server, for servers that have caches. Without it, any server gets any request."`
+	Sticky      *Sticky          `yaml:"sticky,omitempty" gw:"Sticky" help:"Sends a client with a session to the server that has begun it, for servers that keep sessions in memory."`
 	SlowStart   Duration         `yaml:"slow_start" default:"10s" min:"100ms" max:"1h" none:"-1" gw:"SlowStart" help:"Time in which a new or recovered server reaches its share of the calls. none gives it its share immediately."`
 	Host        string           `yaml:"host" default:"preserve" form:"hostfield" gw:"Host" help:"Host field of requests to the servers. preserve: as the client sent it. server: host and port of the server's URL. Or a host, perhaps with a port, which is then also the name sent to https servers (SNI), and their certificates must match it, unless tls.server_name is set. It is not part of the cache key. Location and other response fields are not rewritten."`
 	BasePath    string           `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
@@ -42,6 +43,12 @@ type Affinity struct {
 	By     []string `yaml:"by" required:"true" least:"1" form:"key part" gw:"By" help:"Parts of the key, at most 8: path, query:NAME, header:NAME, client (its address), or body:/pointer, a JSON pointer into bodies that are read ahead (server.read_ahead, or a declared read). A part that a request does not have is left out; a request with none of them goes to any server."`
 	Bound  Factor   `yaml:"bound" default:"1.25" min:"1.01" max:"100" none:"-1" gw:"Bound" help:"How many times its share of the calls in flight a server may have of its keys, and at least 8, or half of its max_in_flight; other calls go to the next server in the key's order. With none, all go to their server."`
 	Prefix Size     `yaml:"prefix" default:"1KiB" min:"1B" max:"64KiB" gw:"Prefix" help:"Bytes that count of a part from a body, such as the beginning of a prompt that servers cache by its prefix."`
+}
+
+// Sticky sends a client with a session to the server that has begun it.
+type Sticky struct {
+	Cookie  string `yaml:"cookie" required:"true" form:"token" gw:"Cookie" help:"Name of a cookie that names the server, without its address. It is added to responses that set a cookie or have Cache-Control: no-store, never to one that other clients get. No server must use the name."`
+	KeyFile string `yaml:"key_file,omitempty" form:"file" help:"File with the key that makes the cookies, one line of at least 16 bytes. Gateways in front of the same servers need the same. Without it, the key is random, and a restart moves sessions."`
 }
 
 // Cost says what a call costs.

@@ -80,6 +80,9 @@ func expandLocked(o Options, places []place) *settings {
 	next := &settings{o: o, places: places}
 	add := func(s *server, t Target) {
 		next.servers, next.targets = append(next.servers, s), append(next.targets, t)
+		if o.Sticky != nil {
+			next.tokens = append(next.tokens, o.Sticky.token(s.text))
+		}
 	}
 	for _, at := range places {
 		next.limits = next.limits || at.target.MaxInFlight > 0

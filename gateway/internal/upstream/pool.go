@@ -38,6 +38,8 @@ type Options struct {
 	SlowStart time.Duration
 	// Affinity is nil without keys.
 	Affinity *Affinity
+	// Sticky is nil without sessions.
+	Sticky *Sticky
 	// Failures are the statuses that count most against a server.
 	Failures []int
 }
@@ -150,6 +152,7 @@ type settings struct {
 	places  []place   // one for each of o.Servers
 	servers []*server // of all places
 	targets []Target  // of the servers
+	tokens  []string  // of the servers, with Sticky
 	limits  bool      // some servers have a MaxInFlight
 }
 

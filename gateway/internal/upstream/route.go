@@ -68,6 +68,7 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		if t.client != nil {
 			a.request.Client = maphash.Comparable(seed, t.client(r))
 		}
+		now.prefer(r, &a.request)
 	}
 	for n := 1; ; n++ {
 		resp, err := a.send(r)
@@ -214,6 +215,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.now.stick(r, resp, k.s)
 	pause = retryAfter(resp)
 	k.c.Head(p.instant(time.Now()), class == choose.Good, isStream(resp))
 	if class == choose.Good && isGRPC(resp) {

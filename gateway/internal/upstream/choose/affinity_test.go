@@ -300,3 +300,40 @@ func TestH39_AFailingKeyPenalizesNone(t *testing.T) {
 		}
 	}
 }
+
+// A client whose session fails is seen by its server only, so that it proves nothing.
+func TestH39_AFailingSessionPenalizesNone(t *testing.T) {
+	b := choose.New(nil, rand.New(rand.NewPCG(1, 1)).Uint64)
+	servers := []*choose.Server{{ID: 1}, {ID: 2}, {ID: 3}}
+	var members []choose.Member
+	for _, s := range servers {
+		members = append(members, choose.Member{Server: s, Weight: 1})
+	}
+	now := choose.Instant(time.Hour)
+	b.Set(now, members, 0)
+	call := func(client uint64, prefer *choose.Server, class choose.Class) {
+		now += choose.Instant(5 * time.Millisecond)
+		c, _ := b.Pick(now, choose.Request{Client: client, Prefer: prefer})
+		if prefer != nil && c.Server != prefer {
+			t.Fatalf("the call went to server %d; want %d", c.Server.ID, prefer.ID)
+		}
+		c.Head(now, class == choose.Good, false)
+		c.Judge(now, class, 0)
+		c.End(now)
+	}
+	for i := range 3000 {
+		call(uint64(10+i%50), servers[i%3], choose.Good)
+		call(7, servers[0], choose.Failure)
+	}
+	if st := b.State(servers[0]); st.Condition != choose.Working {
+		t.Errorf("its server is %v; want working", st.Condition)
+	}
+	for i := range 3000 { // all sessions of the server
+		call(uint64(10+i%50), nil, choose.Good)
+		if b.State(servers[0]).Condition == choose.Penalized {
+			return
+		}
+		call(uint64(10+i%50), servers[0], choose.Failure)
+	}
+	t.Errorf("a server whose sessions all fail is %v; want penalized", b.State(servers[0]).Condition)
+}

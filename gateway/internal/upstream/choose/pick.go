@@ -27,6 +27,9 @@ type Request struct {
 	// has at most Bound times its share of the calls then; NoBound means any number.
 	Key   uint64
 	Bound float64
+	// Prefer is the server of the request's session, nil for none. It gets the request unless it
+	// is out of use, at its limit, or in Tried.
+	Prefer *Server
 	// Tried are the servers that the request was sent to before. Others are preferred; with
 	// Other no server is returned rather than one of them.
 	Tried []*Server
@@ -42,8 +45,15 @@ type Request struct {
 // server, and if full is set because each is at its limit.
 func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	v := b.current(now)
-	if s := v.try(now, r); s != nil {
-		return b.begin(now, r, s, true), false
+	if r.Prefer == nil || v.preferred(&r) == nil {
+		if s := v.try(now, r); s != nil {
+			return b.begin(now, r, s, true), false
+		}
+	}
+	if e := v.preferred(&r); e != nil {
+		// Its failures are evidence as those of a key: the others do not see the session.
+		r.Key = max(r.Client, 1)
+		return b.begin(now, r, e.Server, false), false
 	}
 	s, moved := v.choose(now, &r, r.Tried)
 	if s == nil && len(r.Tried) > 0 && !v.desolate {
@@ -64,6 +74,22 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	c = b.begin(now, r, s, false)
 	c.Moved = moved
 	return c, false
+}
+
+// preferred returns the server of r's session if it can be used.
+func (v *view) preferred(r *Request) *entry {
+	if r.Prefer == nil || v.desolate || slices.Contains(r.Tried, r.Prefer) {
+		return nil
+	}
+	for i := range v.open {
+		if e := &v.open[i]; e.Server == r.Prefer {
+			if e.limit > 0 && e.flying.Load() >= e.limit {
+				return nil
+			}
+			return e
+		}
+	}
+	return nil
 }
 
 // choose returns a server that is not in tried, or nil, and whether it is another one than the
