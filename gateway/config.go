@@ -146,6 +146,9 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
+	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
+	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.
+	MaxRetryAfter time.Duration
 	// ReleaseAbandoned: see weirhttp.Options.
 	ReleaseAbandoned bool
 	// Streams is the maximum number of upgrades and event streams. 0 means 1024.
