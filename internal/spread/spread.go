@@ -45,8 +45,8 @@ func Estimated(wait, most time.Duration) time.Duration {
 	return least + upTo(least)
 }
 
-// Known returns a time that is never before wait, which is exact or which the source itself has stated. What is
-// added is uniform between 0 and wait, at most Most.
+// Known returns a time that is never before wait, which is exact or which the source itself has stated. The
+// random part is uniform between 0 and wait, at most Most.
 func Known(wait time.Duration) time.Duration {
 	wait = max(1, wait)
 	return wait + upTo(min(wait, Most))
