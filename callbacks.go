@@ -37,7 +37,7 @@ func (g *Guard[K, V]) clone(v V) V {
 }
 
 // batchScope is Source.BatchScope, which must be set.
-func (g *Guard[K, V]) batchScope(key K) any { return g.src.BatchScope(key) }
+func (g *Guard[K, V]) batchScope(ctx context.Context, key K) any { return g.src.BatchScope(ctx, key) }
 
 // weigh is Source.Weigh, which must be set.
 func (g *Guard[K, V]) weigh(key K, v V) uint32 { return g.src.Weigh(key, v) }

@@ -41,13 +41,13 @@ type Batching struct {
 	MaxParallel int
 }
 
-// scope returns the scope of key. It calls the user's code, so the table must
+// scope returns the scope of key for a caller with ctx. It calls the user's code, so the table must
 // not be locked.
-func (g *Guard[K, V]) scope(key K) any {
+func (g *Guard[K, V]) scope(ctx context.Context, key K) any {
 	if g.batches == nil || g.src.BatchScope == nil {
 		return nil
 	}
-	s := g.batchScope(key)
+	s := g.batchScope(ctx, key)
 	switch s.(type) {
 	case nil, string, int, int64, uint64: // avoids reflection
 		return s
@@ -59,25 +59,25 @@ func (g *Guard[K, V]) scope(key K) any {
 }
 
 // scopes returns the scope of each key, or nil if nothing is gathered.
-func (g *Guard[K, V]) scopes(keys []K) []any {
+func (g *Guard[K, V]) scopes(ctx context.Context, keys []K) []any {
 	if g.batches == nil {
 		return nil
 	}
 	scopes := make([]any, len(keys))
 	for i, key := range keys {
-		scopes[i] = g.scope(key)
+		scopes[i] = g.scope(ctx, key)
 	}
 	return scopes
 }
 
 // scopesOf is scopes for keys that memory does not answer.
-func (g *Guard[K, V]) scopesOf(rest []missing[K, V]) []any {
+func (g *Guard[K, V]) scopesOf(ctx context.Context, rest []missing[K, V]) []any {
 	if g.batches == nil {
 		return nil
 	}
 	scopes := make([]any, len(rest))
 	for i, m := range rest {
-		scopes[i] = g.scope(m.key)
+		scopes[i] = g.scope(ctx, m.key)
 	}
 	return scopes
 }

@@ -220,7 +220,7 @@ func (c *call[K, V]) load(e *entry[V], now instant, r *Result[V]) bool {
 		r.Err = err
 		return true
 	}
-	scope := g.scope(c.key)
+	scope := g.scope(c.ctx, c.key)
 	defer c.leave()
 	g.flights.Lock()
 	c.enterLocked()

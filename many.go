@@ -259,7 +259,7 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 	var refused []K
 	var turned []turnedCall[K, V]
 	now, d, within := g.clock(), admit.Of(m.ctx, g.o.Limiter), lend.From(m.ctx)
-	scopes := g.scopesOf(ready)
+	scopes := g.scopesOf(m.ctx, ready)
 
 	g.flights.Lock()
 	on := func(key K, joined bool) *manyCall[K, V] { // calls has the capacity: a call is not moved

@@ -168,7 +168,7 @@ func TestM4EachOptionHasAnEffect(t *testing.T) {
 		}},
 		"Source.BatchScope": {base: all(batch), set: func(*weir.Options) {}, src: batched, with: func(src *weir.Source[string, int]) {
 			batched(src)
-			src.BatchScope = func(key string) any { return key }
+			src.BatchScope = func(_ context.Context, key string) any { return key }
 		}},
 		"Source.Clone": {base: all(value), set: func(*weir.Options) {}, with: func(src *weir.Source[string, int]) { src.Clone = func(int) int { return 7 } }},
 		"Source.Weigh": {base: weir.Options{TTL: time.Minute, MaxWeight: 24}, set: func(*weir.Options) {}, src: weighs, with: func(src *weir.Source[string, int]) { src.Weigh = func(string, int) uint32 { return 20 } }},

@@ -77,7 +77,7 @@ func TestM4OptionsThatContradictEachOther(t *testing.T) {
 		{"`StaleIfError` | a longer `StaleWhileRevalidate`", weir.Options{TTL: time.Hour, StaleIfError: sec, StaleWhileRevalidate: time.Minute}, none},
 		{"`TTLJitter`, stale windows | no `TTL`", weir.Options{TTLJitter: 0.1}, none},
 		{"`TTLJitter`, stale windows | no `TTL`", weir.Options{StaleWhileRevalidate: sec}, none},
-		{"`BatchScope` | no `Batch`", weir.Options{}, weir.Source[string, int]{Load: load, BatchScope: func(string) any { return 1 }}},
+		{"`BatchScope` | no `Batch`", weir.Options{}, weir.Source[string, int]{Load: load, BatchScope: func(context.Context, string) any { return 1 }}},
 		{"`Weigh` | no `MaxWeight`", weir.Options{}, weir.Source[string, int]{Load: load, Weigh: func(string, int) uint32 { return 1 }}},
 	}
 	page, err := os.ReadFile("docs/reference/option-pairs.md")

@@ -55,7 +55,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 		return
 	}
 	keys := due.keys()
-	scopes, fault := g.scopesToRefresh(keys)
+	scopes, fault := g.scopesToRefresh(ctx, keys)
 	var started []*inflight.Load[K, outcome[V]]
 	skipped := 0
 	g.flights.Lock()
@@ -110,12 +110,12 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 
 // scopesToRefresh is scopes for keys that are to be refreshed in the background.
 // The caller has its value, so a panic of BatchScope does not reach it.
-func (g *Guard[K, V]) scopesToRefresh(keys []K) (scopes []any, fault error) {
+func (g *Guard[K, V]) scopesToRefresh(ctx context.Context, keys []K) (scopes []any, fault error) {
 	defer func() {
 		if r := recover(); r != nil {
 			g.count.panics.Add(1)
 			fault = &PanicError{Value: r, Stack: debug.Stack()}
 		}
 	}()
-	return g.scopes(keys), nil
+	return g.scopes(ctx, keys), nil
 }

@@ -57,13 +57,19 @@ type Source[K comparable, V any] struct {
 	// set.
 	LoadEntries func(ctx context.Context, keys []K, prev []Previous[V]) (map[K]Entry[V], error)
 
-	// BatchScope, with Options.Batch, returns the scope of a key, for example its tenant.
-	// Keys whose scopes are not equal (==) are never in one call of LoadMany or LoadEntries,
-	// not even for GetMany. It is called on the callers' goroutines and must not block. A
+	// BatchScope, with Options.Batch, returns the scope of a key, for example its tenant, or
+	// the tenant in the context of the caller that needs it. Keys whose scopes are not equal
+	// (==) are never in one call of LoadMany or LoadEntries, not even for GetMany: so what
+	// the scope is taken from is the same for all keys of the call, whose context has the
+	// values of one of the callers. For a refresh in the background, the context is that of
+	// the caller that started it. The scope does not keep callers of the same key apart: they
+	// share its load and its value, so what a value depends on belongs in the key.
+	//
+	// It is called on the callers' goroutines and must not block. A
 	// key whose scope cannot be compared, or is unequal to itself, is loaded alone. Nil: all
 	// keys share one scope. Without Options.Batch it is an OptionError, because nothing
 	// would keep the scopes apart.
-	BatchScope func(K) any
+	BatchScope func(ctx context.Context, key K) any
 
 	// Clone copies a value for each call that returns it, for Set, and for the previous
 	// value of LoadEntry and LoadEntries. Without it all callers share one value and must

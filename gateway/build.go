@@ -272,6 +272,7 @@ func (u Upstream) poolOptions() upstream.Options {
 		ConnectTimeout: cmp.Or(u.ConnectTimeout, 5*time.Second),
 		IdleConn:       cmp.Or(u.IdleConn, 2*time.Second),
 		MaxIdleConns:   cmp.Or(u.MaxIdleConns, 256),
+		MaxConnAge:     max(cmp.Or(u.MaxConnAge, 5*time.Minute), 0),
 		TLS:            u.TLS,
 		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
 		Failures:       u.Failures,
@@ -332,6 +333,7 @@ func (u Upstream) settings(i int) ServerSettings {
 func openTransport(base *url.URL, o upstream.Options) (upstream.Transport, error) {
 	t, err := forward.NewTransport(forward.Options{
 		BaseURL: base, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
+		MaxConnAge: o.MaxConnAge, Resolver: o.Resolver,
 		ServerName: hostname(o.Host),
 	})
 	if err != nil {

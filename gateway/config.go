@@ -99,8 +99,10 @@ type Upstream struct {
 	// Name is how routes refer to the Upstream: 1 to 64 letters, digits, ".", "_" and "-",
 	// the first a letter. It must be unique.
 	Name string
-	// Servers are base URLs without a path: http://host:port, https://…, and
-	// h2c://… for HTTP/2 without TLS.
+	// Servers are base URLs without a path: http://host:port, https://…, h2c://… for HTTP/2
+	// without TLS, or unix:/run/app.sock for HTTP/1.1 over the socket with this absolute path.
+	// If a host is a name, each new connection tries the name's addresses one after another, in
+	// both families, without waiting for one that hangs (RFC 8305).
 	Servers []string
 	// ServerSettings are the settings of single servers, by their index in Servers. It may be
 	// shorter than Servers; the others have the zero value.
@@ -170,6 +172,10 @@ type Upstream struct {
 	IdleConn time.Duration
 	// MaxIdleConns is how many idle connections are kept for each server. 0 means 256.
 	MaxIdleConns int
+	// MaxConnAge is how long a connection is used for new calls, less up to a quarter of it, so
+	// that a name that has moved is followed (H37). It ends no call. 0 means 5 min, negative no
+	// such bound.
+	MaxConnAge time.Duration
 	// TLS configures connections to https servers. nil means the system's roots.
 	TLS *tls.Config
 	// Health configures checks.

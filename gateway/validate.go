@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	gopath "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func (u Upstream) validate(f *faults, at string) {
 	for i, s := range u.Servers {
 		field := index(at+".Servers", i)
 		_, address, ok := parseServer(s)
-		f.Check(ok, field, quoted(withoutUser(s)), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
+		f.Check(ok, field, quoted(withoutUser(s)), "http://, https:// or h2c://, a host, perhaps a port, and nothing else, or unix: and the path of a socket")
 		if ok {
 			f.Check(!seen[address], field, quoted(s), "no server that was named before")
 			seen[address] = true
@@ -133,6 +134,7 @@ func (u Upstream) validate(f *faults, at string) {
 	f.span(at+".ConnectTimeout", u.ConnectTimeout, 0, longest)
 	f.span(at+".IdleConn", u.IdleConn, 0, longest)
 	f.count(at+".MaxIdleConns", u.MaxIdleConns, 0, most)
+	f.span(at+".MaxConnAge", u.MaxConnAge, math.MinInt64, longest)
 	u.Health.validate(f, at+".Health")
 	u.Retry.validate(f, at+".Retry")
 }
@@ -256,6 +258,9 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 	if err != nil {
 		return nil, "", false
 	}
+	if path, socket := strings.CutPrefix(s, "unix:"); socket {
+		return &url.URL{Scheme: "unix", OmitHost: true, Path: path}, path, IsSocket(path)
+	}
 	port, known := map[string]string{"http": "80", "h2c": "80", "https": "443"}[u.Scheme]
 	port = cmp.Or(u.Port(), port)
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -268,6 +273,15 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 		return nil, "", false
 	}
 	return base, net.JoinHostPort(strings.ToLower(u.Hostname()), port), true
+}
+
+// maxSocket is how long the path of a Unix socket may be: the least of the systems' limits.
+const maxSocket = 103
+
+// IsSocket reports whether path can be that of a Unix socket: absolute and clean, of at most 103 bytes, and without
+// what a URL would escape.
+func IsSocket(path string) bool {
+	return len(path) > 1 && len(path) <= maxSocket && path[0] == '/' && gopath.Clean(path) == path && (&url.URL{Path: path}).EscapedPath() == path
 }
 
 // faults collects the faults of a Config.

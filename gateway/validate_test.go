@@ -65,15 +65,21 @@ func TestValidate(t *testing.T) {
 			}
 			return want
 		}()},
+		{"sockets", func(c *gateway.Config) {
+			c.Upstreams[0].Servers = []string{"unix:/run/app.sock", "unix:/run/app.sock", "unix:run", "unix:", "unix:/", "unix:///run/a", "unix:/run/../a", "unix:/a b", "unix:/a?b", "unix:/" + strings.Repeat("a", 103)}
+		}, []string{
+			"Upstreams[0].Servers[1]", "Upstreams[0].Servers[2]", "Upstreams[0].Servers[3]", "Upstreams[0].Servers[4]", "Upstreams[0].Servers[5]",
+			"Upstreams[0].Servers[6]", "Upstreams[0].Servers[7]", "Upstreams[0].Servers[8]", "Upstreams[0].Servers[9]",
+		}},
 		{"numbers of an upstream", func(c *gateway.Config) {
 			u := &c.Upstreams[0]
 			u.Concurrency, u.Queue, u.QueueWait, u.Streams = 1_000_001, 1_000_001, 25*time.Hour, -1
-			u.ConnectTimeout, u.IdleConn, u.MaxIdleConns = -1, 25*time.Hour, -1
+			u.ConnectTimeout, u.IdleConn, u.MaxIdleConns, u.MaxConnAge = -1, 25*time.Hour, -1, 25*time.Hour
 			u.Health = gateway.Health{Path: "health", Interval: time.Millisecond, Timeout: -1, Healthy: -1, Unhealthy: -1, Failures: 1_000_001, Eject: -1}
 			u.Retry = gateway.Retry{Attempts: 11, On: []int{503, 399, 600}, Methods: []string{"GET", "get", ""}, Budget: 101, Backoff: 2 * time.Minute}
 		}, []string{
 			"Upstreams[0].Concurrency", "Upstreams[0].Queue", "Upstreams[0].QueueWait", "Upstreams[0].Streams",
-			"Upstreams[0].ConnectTimeout", "Upstreams[0].IdleConn", "Upstreams[0].MaxIdleConns",
+			"Upstreams[0].ConnectTimeout", "Upstreams[0].IdleConn", "Upstreams[0].MaxIdleConns", "Upstreams[0].MaxConnAge",
 			"Upstreams[0].Health.Path", "Upstreams[0].Health.Interval", "Upstreams[0].Health.Timeout", "Upstreams[0].Health.Healthy",
 			"Upstreams[0].Health.Unhealthy", "Upstreams[0].Health.Failures", "Upstreams[0].Health.Eject",
 			"Upstreams[0].Retry.Attempts", "Upstreams[0].Retry.On[1]", "Upstreams[0].Retry.On[2]", "Upstreams[0].Retry.Methods[1]",

@@ -23,8 +23,12 @@ source with a quota, such as an API.
 [Adaptive] also bounds how many calls run at once, and derives the number from the
 latency. Use it for a source whose capacity is unknown, or changes.
 
-[All] combines several limiters: a call needs a permit from each of them. Every one of
-these types is a [Limiter], which the rest of weir accepts, and returns a [Permit].
+[KeyedRateLimiter] bounds how many calls of each key start per second, such as those of
+each tenant. Use it in front of a Guard, where the key of a caller is known. It is no
+[Limiter]: a load serves callers of several keys.
+
+[All] combines several limiters: a call needs a permit from each of them. Each of
+these types but KeyedRateLimiter is a [Limiter], which the rest of weir accepts, and returns a [Permit].
 Release takes an [Outcome], which says how the call ended: an Adaptive learns from it,
 and [Unused] undoes the admission.
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet/quota"
+	"github.com/weir-go/weir/internal/buckets"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -74,16 +75,8 @@ func (o ClientBudgetOptions) withDefaults() ClientBudgetOptions {
 
 // meter returns the meter of o, whose defaults are set. Its instants are milliseconds:
 // then all units fit into 63 bits (10^8 · 2^31 · …) with any Units, Per and Burst.
-func (o ClientBudgetOptions) meter() meter {
-	a, b := int64(o.Per/time.Millisecond), int64(o.Units)
-	for b != 0 {
-		a, b = b, a%b
-	}
-	m := meter{token: int64(o.Per/time.Millisecond) / a, perNano: int64(o.Units) / a}
-	m.capacity = int64(o.Burst) * m.token
-	m.most = m.capacity + int64(o.MaxDebt)*m.token
-	m.refill = m.time(m.most)
-	return m
+func (o ClientBudgetOptions) meter() buckets.Meter {
+	return buckets.NewMeter(int64(o.Per/time.Millisecond), int64(o.Units), o.Burst, o.MaxDebt)
 }
 
 // A ClientBudget limits what the calls for each client cost (H34), in units of
@@ -106,13 +99,14 @@ type ClientBudget struct {
 	name   string
 	start  time.Time
 	burst  atomic.Int64
-	table  *clientTable
-	shares *clientTable                  // by address, for clients that do not fit into table
+	table  *buckets.Table
+	shares *buckets.Table                // by address, for clients that do not fit into table
 	client [2]func(*http.Request) string // return an address; the first that is not empty counts
 	shared *quota.KeyedBudget            // nil without a fleet
 
-	refused, returned, owed, forgiven atomic.Uint64
-	over                              over
+	refused atomic.Uint64
+	sums    buckets.Sums // without a fleet
+	over    over
 }
 
 // NewClientBudget returns a ClientBudget. The error joins an [*OptionError] for every
@@ -125,8 +119,8 @@ func NewClientBudget(o ClientBudgetOptions) (*ClientBudget, error) {
 	o = o.withDefaults()
 	b := &ClientBudget{
 		key: o.Key, name: o.Name, start: time.Now(),
-		table:  newClientTable(o.Keys, o.meter()),
-		shares: newClientTable(max(o.Keys, minShares), o.meter()),
+		table:  buckets.NewTable(o.Keys, o.meter()),
+		shares: buckets.NewTable(max(o.Keys, minShares), o.meter()),
 		client: [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)},
 	}
 	b.burst.Store(int64(o.Burst))
@@ -156,8 +150,8 @@ func (b *ClientBudget) Update(o ClientBudgetOptions) error {
 	}
 	o = o.withDefaults()
 	b.burst.Store(int64(o.Burst))
-	b.table.update(o.Keys, o.meter(), b.now())
-	b.shares.update(max(o.Keys, minShares), o.meter(), b.now())
+	b.table.Update(o.Keys, o.meter(), b.now())
+	b.shares.Update(max(o.Keys, minShares), o.meter(), b.now())
 	return nil
 }
 
@@ -196,7 +190,7 @@ func (b *ClientBudget) pay(ctx context.Context, from payer, n int) (*bill, error
 	if b.shared != nil {
 		return b.payShared(ctx, from, n)
 	}
-	p := &bill{budget: b}
+	p := b.bill()
 	if wait, ok, _ := b.take(from, n, p); !ok {
 		b.refused.Add(1)
 		wait = min(wait, math.MaxInt64/time.Millisecond)
@@ -209,14 +203,14 @@ func (b *ClientBudget) pay(ctx context.Context, from payer, n int) (*bill, error
 // which the client counts: that of its key, or of its address if there is no place for it.
 func (b *ClientBudget) take(from payer, n int, p *bill) (wait time.Duration, ok bool, at string) {
 	now, at := b.now(), "client "+from.key
-	_, wait, ok, room := b.table.claimN(from.key, int64(n), now, false, p)
+	_, wait, ok, room := b.table.ClaimN(from.key, int64(n), now, false, &p.Bill)
 	switch {
 	case room:
 	case from.address != "":
-		_, wait, ok, _ = b.shares.claimN(from.address, int64(n), now, true, p)
+		_, wait, ok, _ = b.shares.ClaimN(from.address, int64(n), now, true, &p.Bill)
 		at = "address " + from.address
 	default:
-		_, wait, ok, _ = b.table.claimN(from.key, int64(n), now, true, p)
+		_, wait, ok, _ = b.table.ClaimN(from.key, int64(n), now, true, &p.Bill)
 	}
 	return wait, ok, at
 }
@@ -237,7 +231,7 @@ type ClientBudgetStats struct {
 
 // Stats returns a snapshot.
 func (b *ClientBudget) Stats() ClientBudgetStats {
-	s := ClientBudgetStats{Refused: b.refused.Load(), Returned: b.returned.Load(), Owed: b.owed.Load(), Forgiven: b.forgiven.Load()}
+	s := ClientBudgetStats{Refused: b.refused.Load(), Returned: b.sums.Returned.Load(), Owed: b.sums.Owed.Load(), Forgiven: b.sums.Forgiven.Load()}
 	if b.shared != nil {
 		all := b.shared.Stats()
 		s = ClientBudgetStats{
@@ -245,12 +239,7 @@ func (b *ClientBudget) Stats() ClientBudgetStats {
 			Fleet: true, Outage: all.Outage,
 		}
 	}
-	for i := range b.table.shards {
-		shard := &b.table.shards[i]
-		shard.mu.Lock()
-		s.Clients += len(shard.index)
-		shard.mu.Unlock()
-	}
+	s.Clients = b.table.Len()
 	return s
 }
 

@@ -65,7 +65,7 @@ func (o ClientBudgetOptions) adoptFleet(f *option.Faults) {
 // do without a fleet: so made-up clients take a bounded number of names in the engine. Only
 // the engine decides whether there are enough units.
 func (b *ClientBudget) payShared(ctx context.Context, from payer, n int) (*bill, error) {
-	p := &bill{budget: b}
+	p := b.bill()
 	_, _, at := b.take(from, n, p)
 	var err error
 	if p.permit, err = b.shared.AcquireN(ctx, at, n); err == nil {

@@ -88,9 +88,8 @@ func clientHistory(t *testing.T, seed uint64) {
 		if want.Clients = got.Clients; got != want {
 			t.Fatalf("seed %d: Stats = %+v; want %+v", seed, got, want)
 		}
-		for i := range b.table.shards {
-			b.table.shards[i].check(t)
-			b.table.shards[i].checkBills(t)
+		if err := b.table.Check(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
 	for _, c := range clients {
@@ -99,15 +98,19 @@ func clientHistory(t *testing.T, seed uint64) {
 		}
 	}
 	time.Sleep(24 * time.Hour)
-	for i := range b.table.shards {
-		s := &b.table.shards[i]
-		s.checkDue(t, s.meter)
-		for range len(s.index) {
-			if s.fullLocked(b.now()) == 0 {
-				t.Fatalf("seed %d: a full bucket without bills is not forgotten", seed)
-			}
-			s.forgetLocked(s.due[0])
+	if err := b.table.Check(); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	// Each new client makes the table forget two full buckets, if they have no bills.
+	for i := range b.table.Len() {
+		p, err := b.pay(t.Context(), payer{key: fmt.Sprint("late ", i)}, 1)
+		if err != nil {
+			t.Fatal(err)
 		}
+		p.undo()
+	}
+	if n := b.table.Len(); n > 2 {
+		t.Fatalf("seed %d: %d clients are remembered; want almost none", seed, n)
 	}
 }
 
@@ -116,26 +119,4 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// checkBills checks the bills of s.
-func (s *clientShard) checkBills(t *testing.T) {
-	t.Helper()
-	for i := range s.buckets {
-		b, open := &s.buckets[i], s.open[int32(i)]
-		if len(open) > 0 && (s.index[b.key] != int32(i) || b.due != 1<<63-1) {
-			t.Fatalf("bucket %d has open bills, and can be forgotten at %v", i, b.due)
-		}
-		if b.debt > s.meter.most {
-			t.Fatalf("bucket %d has a debt of %d; want at most %d", i, b.debt, s.meter.most)
-		}
-		last := int64(0)
-		for _, p := range open {
-			left := s.meter.debtAt(p.ahead, b.seen-p.at)
-			if p.over || p.lost || left < last || left > b.debt {
-				t.Fatalf("bucket %d with a debt of %d: bill %+v, after one at %d", i, b.debt, p, last)
-			}
-			last = left
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/fleet/quota"
+	"github.com/weir-go/weir/internal/buckets"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
 )
@@ -72,8 +73,7 @@ const (
 	// keys.
 	minShares = 1024
 
-	maxDebt = 1 << 62             // of a bucket, in its own unit
-	maxInt  = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
+	maxInt = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
 )
 
 // validate returns all faults at once.
@@ -91,7 +91,7 @@ func (o ClientLimiterOptions) validate() error {
 	if f.Err() == nil {
 		// Only here are the other options known to be valid.
 		o = o.withDefaults()
-		most := newMeter(o).mostBurst()
+		most := buckets.MostBurst(int64(o.Per), int64(o.Rate))
 		f.Check(o.Burst <= most, "Burst", o.Burst, fmt.Sprintf("at most %d with that Rate and Per", most))
 	}
 	return f.Err()
@@ -117,6 +117,11 @@ func (o ClientLimiterOptions) withDefaults() ClientLimiterOptions {
 	return o
 }
 
+// meter returns the meter of o, whose defaults are set.
+func (o ClientLimiterOptions) meter() buckets.Meter {
+	return buckets.NewMeter(int64(o.Per), int64(o.Rate), o.Burst, 0)
+}
+
 // A ClientLimiter rejects clients that send too many requests (H13): 429, with
 // Retry-After and the RateLimit fields. It stands in front of the cache, so that a
 // client is rejected only for the requests that it has sent itself.
@@ -140,8 +145,8 @@ type ClientLimiter struct {
 	quoted string                 // name as a string of RFC 9651
 	policy atomic.Pointer[string] // the RateLimit-Policy field; Update replaces it
 	start  time.Time
-	table  *clientTable                  // nil in a fleet
-	shares *clientTable                  // by address, for clients that do not fit into table
+	table  *buckets.Table                // nil in a fleet
+	shares *buckets.Table                // by address, for clients that do not fit into table
 	client [2]func(*http.Request) string // return an address; the first that is not empty counts
 	shared *quota.KeyedLimiter           // nil without a fleet
 }
@@ -165,8 +170,8 @@ func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 			return nil, err
 		}
 	} else {
-		l.table = newClientTable(o.Keys, newMeter(o))
-		l.shares = newClientTable(max(o.Keys, minShares), newMeter(o))
+		l.table = buckets.NewTable(o.Keys, o.meter())
+		l.shares = buckets.NewTable(max(o.Keys, minShares), o.meter())
 		l.client = [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)}
 	}
 	l.setPolicy(o)
@@ -198,8 +203,8 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 	o = o.withDefaults()
 	if l.shared == nil {
 		now := time.Since(l.start)
-		l.table.update(o.Keys, newMeter(o), now)
-		l.shares.update(max(o.Keys, minShares), newMeter(o), now)
+		l.table.Update(o.Keys, o.meter(), now)
+		l.shares.Update(max(o.Keys, minShares), o.meter(), now)
 	}
 	l.setPolicy(o)
 	return nil
@@ -271,16 +276,16 @@ func (l *ClientLimiter) Wrap(next http.Handler) http.Handler {
 // seen one instead.
 func (l *ClientLimiter) take(r *http.Request, key string) (left int64, wait time.Duration, ok bool) {
 	now := time.Since(l.start)
-	left, wait, ok, room := l.table.claim(key, now, false)
+	left, wait, ok, room := l.table.Claim(key, now, false)
 	if room {
 		return left, wait, ok
 	}
 	for _, client := range l.client {
 		if address := client(r); address != "" {
-			return l.shares.take(address, now)
+			return l.shares.Take(address, now)
 		}
 	}
-	return l.table.take(key, now)
+	return l.table.Take(key, now)
 }
 
 // left formats the RateLimit field.

@@ -200,6 +200,7 @@ func TestH23_WhatIsNotSentTwiceDiesWithAKill(t *testing.T) {
 }
 
 func TestH23_WorkersApart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s, dir := newShop(t), t.TempDir()
 	addr := free(t)
 	file := jobsConfig(t, dir, s.URL, ", workers: false, token_file: token, listen: \""+addr+"\"", brief)
@@ -268,6 +269,7 @@ func TestH23_WorkerWithoutAnythingToDoDoesNotStart(t *testing.T) {
 
 // A proxy that cannot reach its job servers names them: the error of the client does not.
 func TestH4_UnreachableJobServersAreNamed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	addr, file := free(t), filepath.Join(t.TempDir(), "weir.yaml")
 	config(t, file, "http://127.0.0.1:1", "listen: [{address: '127.0.0.1:0'}]\njobs: {nats: ['nats://"+addr+"']}\nroutes: [{name: r, async: {}}]")
 	p := run(t, nil, "proxy", "--config", file)
@@ -402,6 +404,7 @@ func TestH23_HugeBodiesAreRefused(t *testing.T) {
 }
 
 func TestProxyWithoutItsServersDoesNotStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("it waits for 15 s")
 	}

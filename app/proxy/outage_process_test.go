@@ -179,6 +179,7 @@ func TestH23_AFolderThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 // Whatever keeps the jobs from being opened, everything else is served, and the jobs are
 // accepted once it is gone.
 func TestH23_AStoreThatCannotBeOpenedEndsNoOtherRoute(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, c := range map[string]struct {
 		more   string // of the section jobs
 		hinder func(t *testing.T, dir string) (undo func())

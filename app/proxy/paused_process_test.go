@@ -8,6 +8,7 @@ import (
 
 // J28: the console and /metrics show that a queue is paused, and that it is resumed.
 func TestJ28_ConsoleAndMetricsShowAPausedQueue(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s, dir := newShop(t), t.TempDir()
 	p := start(t, "--config", jobsConfig(t, dir, s.URL, "", brief))
 	for _, step := range []struct {

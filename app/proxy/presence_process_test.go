@@ -42,6 +42,7 @@ func sees(t *testing.T, p *process, all ...*process) (f console.Fleet, found []f
 // Each proxy of a fleet shows all of them, with their counts. One that stops disappears
 // at once, and one that was killed disappears soon.
 func TestConsolesKnowTheFleet(t *testing.T) {
+	t.Parallel() // it mostly waits
 	program, addr := redisServer(t), free(t)
 	kill := startRedis(t, program, addr, "secret-of-redis")
 	origin, _ := versions(t)

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,13 +33,22 @@ func (stubborn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // free returns an address without a listener.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		// Below the ports that systems give to clients and to ":0", one that was free stays
+		// free until a test listens there, although other tests run meanwhile.
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(20_000)))
+		if _, given := givenAddrs.LoadOrStore(addr, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close() // only its address was needed
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
+
+// givenAddrs are the addresses that free has returned.
+var givenAddrs sync.Map
 
 // When the gateway rejects the new configuration, the listeners that were opened for it
 // are closed again, and the old ones keep serving.

@@ -191,6 +191,7 @@ telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0
 // An unavailable receiver costs no request, does not fill the log, and delays shutdown
 // by a few seconds at most. Only a restart changes what is sent.
 func TestTelemetryWithoutItsReceiver(t *testing.T) {
+	t.Parallel() // it mostly waits
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	hangs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -11,25 +11,16 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Price is what the pages' function returns.
 type Price struct {
 	SKU   string
 	Cents int
 }
 
-// The shop's database, such as it is.
-var (
-	queries atomic.Int64
-	down    atomic.Bool
-)
+var down atomic.Bool // whether the database is down
 
-var errDown = errors.New("the database is down")
-
-// queryPrice stands for a slow query.
 func queryPrice(ctx context.Context, sku string) (Price, error) {
-	queries.Add(1)
 	if down.Load() {
-		return Price{}, errDown
+		return Price{}, errors.New("the database is down")
 	}
 	if sku == "unicorn" {
 		return Price{}, weir.ErrNotFound
@@ -37,15 +28,8 @@ func queryPrice(ctx context.Context, sku string) (Price, error) {
 	return Price{SKU: sku, Cents: 100 * len(sku)}, nil
 }
 
-func reset() {
-	queries.Store(0)
-	down.Store(false)
-}
-
 func Example_wrap() {
 	ctx := context.Background()
-	reset()
-
 	prices, err := weir.New(queryPrice, weir.Options{TTL: time.Minute})
 	if err != nil {
 		panic(err)
@@ -56,7 +40,7 @@ func Example_wrap() {
 		p, err := prices.Get(ctx, "mill")
 		fmt.Println(p.Cents, err)
 	}
-	fmt.Println("queries:", queries.Load())
+	fmt.Println("queries:", prices.Stats().Loads)
 	// Output:
 	// 400 <nil>
 	// 400 <nil>
@@ -66,8 +50,6 @@ func Example_wrap() {
 
 func Example_stale() {
 	ctx := context.Background()
-	reset()
-
 	prices := weir.Must(weir.New(queryPrice, weir.Options{
 		TTL:          time.Minute,
 		StaleIfError: time.Hour,
@@ -77,6 +59,7 @@ func Example_stale() {
 	prices.Get(ctx, "mill")
 	prices.Expire(ctx, "mill") // as after a minute
 	down.Store(true)
+	defer down.Store(false)
 
 	p, err := prices.Get(ctx, "mill")
 	fmt.Println(p.Cents, err)
@@ -90,8 +73,6 @@ func Example_stale() {
 
 func Example_negative() {
 	ctx := context.Background()
-	reset()
-
 	prices := weir.Must(weir.New(queryPrice, weir.Options{
 		TTL:         time.Minute,
 		NegativeTTL: 10 * time.Second,
@@ -102,7 +83,7 @@ func Example_negative() {
 		_, err := prices.Get(ctx, "unicorn")
 		fmt.Println(errors.Is(err, weir.ErrNotFound))
 	}
-	fmt.Println("queries:", queries.Load())
+	fmt.Println("queries:", prices.Stats().Loads)
 	// Output:
 	// true
 	// true
@@ -111,8 +92,6 @@ func Example_negative() {
 
 func Example_limit() {
 	ctx := context.Background()
-	reset()
-
 	// Twenty queries at once, a hundred that wait, and none for more than a
 	// second. The rest is refused at once, with a time to come back.
 	database, err := limit.NewConcurrency(limit.ConcurrencyOptions{
@@ -141,8 +120,6 @@ func Example_limit() {
 
 func Example_invalidate() {
 	ctx := context.Background()
-	reset()
-
 	prices := weir.Must(weir.New(queryPrice, weir.Options{TTL: time.Minute}))
 	defer prices.Close(ctx)
 

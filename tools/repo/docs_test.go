@@ -2,12 +2,14 @@ package repo_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -19,21 +21,47 @@ import (
 // comment on the line before it names the place:
 //
 //	<!-- example: example_test.go#ExampleNew -->  the body of that Example, as go doc shows it
+//	<!-- example: example_test.go#func load -->   the whole function, as it stands there
+//	<!-- example: example_test.go#type Order, func load -->   declarations, in this order
 //	<!-- example: example_test.go -->             the whole file
 //	<!-- newuser -->                              a program that tools/newuser builds and runs
 //
-// Paths are from the root. The documents under docs/adr, and docs/design.md,
+// Paths are from the root; -update writes the blocks anew. The documents under docs/adr, and docs/design.md,
 // may contain sketches: their Go blocks need no comment.
 func TestRepoSnippetsEqualExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range named(t, ".md") {
 		sketches := strings.HasPrefix(name, "docs/adr/") || name == "docs/design.md"
 		for _, b := range goBlocks(string(readFile(t, name))) {
-			if err := checkout(t).checkBlock(b, name, sketches); err != nil {
+			if err := checkout(t).checkBlock(b, name, sketches); err != nil && !*update {
 				t.Errorf("%s:%d: %v", name, b.line, err)
 			}
 		}
+		if *update {
+			if err := checkout(t).updateBlocks(name); err != nil {
+				t.Error(err)
+			}
+		}
 	}
+}
+
+// updateBlocks writes the examples into the Go blocks of a page.
+func (r *repository) updateBlocks(name string) error {
+	var faults []error
+	block := regexp.MustCompile("(?ms)^<!-- example: (\\S[^\n]*) -->\n```go\n(.*?)^```$")
+	page := block.ReplaceAllFunc(r.text[name], func(m []byte) []byte {
+		source := string(block.FindSubmatch(m)[1])
+		code, err := r.example(source)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %s: %w", name, source, err))
+			return m
+		}
+		return []byte("<!-- example: " + source + " -->\n```go\n" + strings.TrimSpace(code) + "\n```")
+	})
+	if bytes.Equal(page, r.text[name]) {
+		return errors.Join(faults...)
+	}
+	return errors.Join(append(faults, os.WriteFile(onDisk(name), page, 0o666))...)
 }
 
 func (r *repository) checkBlock(b goBlock, file string, sketches bool) error {
@@ -91,7 +119,8 @@ func goBlocks(markdown string) []goBlock {
 }
 
 // example returns the code named by "file.go#Func" or "file.go": the body of
-// the function without its braces, or the whole file.
+// the function without its braces, or the whole file; or the declarations named by
+// "file.go#type T, func F".
 func (r *repository) example(source string) (string, error) {
 	file, name, whole := strings.Cut(source, "#")
 	b, ok := r.text[file]
@@ -106,6 +135,9 @@ func (r *repository) example(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if strings.Contains(name, " ") {
+		return declarations(fset, f, b, name)
+	}
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == name {
 			body := b[fset.Position(fn.Body.Lbrace).Offset+1 : fset.Position(fn.Body.Rbrace).Offset]
@@ -116,6 +148,43 @@ func (r *repository) example(source string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s has no function %s", file, name)
+}
+
+// declarations returns the text of the declarations in list, such as "type T, func F".
+func declarations(fset *token.FileSet, f *ast.File, text []byte, list string) (string, error) {
+	var all []string
+	for wanted := range strings.SplitSeq(list, ", ") {
+		n := len(all)
+		for _, d := range f.Decls {
+			if nameOf(d) == wanted {
+				all = append(all, string(text[fset.Position(d.Pos()).Offset:fset.Position(d.End()).Offset]))
+			}
+		}
+		if len(all) == n {
+			return "", fmt.Errorf("it has no %s", wanted)
+		}
+	}
+	return strings.Join(all, "\n\n") + "\n", nil
+}
+
+// nameOf returns the kind and the first name of a declaration: "func F", "func T.Method",
+// "type T", "var v".
+func nameOf(d ast.Decl) string {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			return "func " + d.Name.Name
+		}
+		return "func " + strings.TrimPrefix(typeName(d.Recv.List[0].Type), "*") + "." + d.Name.Name
+	case *ast.GenDecl:
+		switch s := d.Specs[0].(type) {
+		case *ast.TypeSpec:
+			return "type " + s.Name.Name
+		case *ast.ValueSpec:
+			return d.Tok.String() + " " + s.Names[0].Name
+		}
+	}
+	return ""
 }
 
 func TestRepoSnippetRulesBite(t *testing.T) {
@@ -131,6 +200,8 @@ func TestRepoSnippetRulesBite(t *testing.T) {
 		{"other code", "<!-- example: tools/repo/docs_test.go#snippet -->\n```go\nx := 2\n```\n", false},
 		{"comment too far away", "<!-- example: tools/repo/docs_test.go#snippet -->\n\n```go\nreturn 1\n```\n", false},
 		{"equal", "<!-- example: tools/repo/docs_test.go#snippet -->\n```go\nreturn 1\n```\n", true},
+		{"declaration", "<!-- example: tools/repo/docs_test.go#func snippet -->\n```go\nfunc snippet() int {\n\treturn 1\n}\n```\n", true},
+		{"no such declaration", "<!-- example: tools/repo/docs_test.go#type snippet -->\n```go\nfunc snippet() int {\n\treturn 1\n}\n```\n", false},
 		{"not Go", "```sh\nmake test\n```\n", true},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs/jobshttp"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -198,17 +199,23 @@ func checkAddress(text string) *mistake {
 }
 
 func checkServer(text string) *mistake {
-	const want = "must be http://host:port, https://host:port or h2c://host:port"
+	const want, ofURL = "must be http://host:port, https://host:port, h2c://host:port or unix:/path", "must be http://host:port, https://host:port or h2c://host:port"
+	if path, socket := strings.CutPrefix(text, "unix:"); socket {
+		if gateway.IsSocket(path) {
+			return nil
+		}
+		return &mistake{problem: "must be unix: and the absolute path of a socket, of at most 103 letters, digits and characters such as - _ . /"}
+	}
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.User != nil:
-		return &mistake{problem: want + ", without a user and password; set_from_file can send them"}
+		return &mistake{problem: ofURL + ", without a user and password; set_from_file can send them"}
 	case err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "h2c") && isHost(u.Hostname()):
 		if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
-			return &mistake{problem: want + ", with a port from 1 to 65535"}
+			return &mistake{problem: ofURL + ", with a port from 1 to 65535"}
 		}
 		if bare := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(); bare != text && bare+"/" != text {
-			return &mistake{want + ", without a path; base_path of the upstream can add one", bare}
+			return &mistake{ofURL + ", without a path; base_path of the upstream can add one", bare}
 		}
 		return nil
 	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkServer("http://"+text) == nil:

@@ -122,7 +122,7 @@ func TestFaultsOfFlagsAndVariables(t *testing.T) {
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}, DrainDelay: "5"}},
 			`--drain-delay: drain.delay: "5" has no unit; did you mean "5s"?`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a", "b:80"}}},
-			`--upstream: upstreams[0].servers[1]: "b:80" must be http://host:port, https://host:port or h2c://host:port; did you mean "http://b:80"?`},
+			`--upstream: upstreams[0].servers[1]: "b:80" must be http://host:port, https://host:port, h2c://host:port or unix:/path; did you mean "http://b:80"?`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}}, Env: []string{"WEIR_LISTEN=:1,8080"}},
 			`WEIR_LISTEN: listen[1].address: "8080" must be host:port, with a port from 0 to 65535; did you mean "127.0.0.1:8080"?`},
 		{config.Source{Flags: config.Flags{Upstream: []string{"http://a"}, Admin: "0.0.0.0:9"}},

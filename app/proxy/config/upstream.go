@@ -22,6 +22,7 @@ type Upstream struct {
 	Connect     Duration         `yaml:"connect_timeout" default:"5s" min:"1ms" max:"10m" gw:"ConnectTimeout" help:"Limit on the time for connecting and the TLS handshake."`
 	IdleConn    Duration         `yaml:"idle_timeout" default:"2s" min:"1ms" max:"1h" gw:"IdleConn" help:"How long an unused connection is kept. If the server's Keep-Alive states less, 1s less than that."`
 	MaxIdle     int              `yaml:"max_idle_connections" default:"256" min:"1" max:"100000" gw:"MaxIdleConns" help:"Unused connections that are kept for each server."`
+	MaxAge      Duration         `yaml:"max_connection_age" default:"5m" min:"1s" max:"24h" none:"-1" gw:"MaxConnAge" help:"How long a connection is used for new calls, less up to a quarter of it, so that a name that has moved is followed. It ends no call."`
 	TLS         *UpstreamTLS     `yaml:"tls,omitempty" gw:"TLS" help:"TLS for https servers. By default, certificates are checked against the system's roots and the host in the URL."`
 	Health      Health           `yaml:"health" gw:"Health" help:"How unhealthy servers are detected. If all servers are unhealthy, all are used."`
 	Retry       Retry            `yaml:"retry" gw:"Retry" help:"Which calls are retried. By default none: a request runs once at the origin."`
@@ -29,7 +30,7 @@ type Upstream struct {
 
 // UpstreamServer is one server. As text it is its URL.
 type UpstreamServer struct {
-	URL         string `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS."`
+	URL         string `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS, or unix:/run/app.sock for HTTP/1.1 over a Unix socket."`
 	Weight      int    `yaml:"weight" default:"1" min:"0" max:"1000" gw:"Weight" help:"Share of the calls in relation to the other servers. 0 drains the server: it gets no new calls. A reload with another weight keeps what is known of the server."`
 	MaxInFlight int    `yaml:"max_in_flight" default:"0" min:"0" max:"1000000" gw:"MaxInFlight" help:"Limit on concurrent calls to this server, without event streams and upgrades. Calls wait while all servers are at their limits. 0 means no limit."`
 }

@@ -95,6 +95,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	a.took(c, info.Reused)
+	if _, upgrade := a.req.Header["Upgrade"]; !upgrade && c.old() {
+		a.req.Close = true // net/http could use it again before it can be closed
+	}
 	if a.req.Body != nil {
 		return
 	}

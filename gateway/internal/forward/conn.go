@@ -30,13 +30,14 @@ type conn struct {
 	streams bool
 	direct  bool         // used without net/http, which would read while it writes
 	surplus *surplus     // of the server
+	until   time.Time    // after that it takes no new requests; zero means that it always does
 	wrote   atomic.Int64 // bytes of requests (and of a TLS handshake)
 	// ending is set when TLS sends its closing alert: crypto/tls sets a deadline
 	// before that, and net/http never sets one. Later bytes do not belong to a
 	// request.
 	ending atomic.Bool
 	begun  bool        // set by the reader: something was read
-	old    atomic.Bool // the first bytes are an HTTP/1 response, on a connection for HTTP/2
+	http1  atomic.Bool // the first bytes are an HTTP/1 response, on a connection for HTTP/2
 	lost   atomic.Bool // set under mu, read without it so that Write does not wait for mu
 	// closing is set when this side closes the connection, and down if it failed
 	// before that, which is the server's fault. They are atomic because a Read
@@ -119,12 +120,19 @@ func (c *conn) setKeep(a *attempt, d time.Duration) {
 
 // waitLocked starts the timer. c.mu must be held.
 func (c *conn) waitLocked() {
+	keep := c.keep
+	if c.user != nil && !c.until.IsZero() { // a new one is always used
+		keep = max(min(keep, time.Until(c.until)), 0)
+	}
 	if c.timer == nil {
-		c.timer = time.AfterFunc(c.keep, c.tooLong)
+		c.timer = time.AfterFunc(keep, c.tooLong)
 		return
 	}
-	c.timer.Reset(c.keep)
+	c.timer.Reset(keep)
 }
+
+// old reports whether c must not be used again.
+func (c *conn) old() bool { return !c.until.IsZero() && !time.Now().Before(c.until) }
 
 // tooLong closes c if it is still idle. If the timer was stopped too late, c may
 // be in use, or idle again. In the latter case it is closed early, which does no
@@ -196,7 +204,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if !c.begun && n > 0 {
 		c.begun = true
 		if c.streams && bytes.HasPrefix(p[:n], []byte("HTTP/1.")) {
-			c.old.Store(true)
+			c.http1.Store(true)
 		}
 	}
 	c.failed(err)

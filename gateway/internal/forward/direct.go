@@ -159,7 +159,7 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 		}
 		c.Close()
 	}
-	nc, err := d.t.dial(ctx, "tcp", d.t.address(), false)
+	nc, err := d.t.dial(ctx, d.t.network, d.t.address(), false)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -185,6 +185,8 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 // address returns the server's address.
 func (t *Transport) address() string {
 	switch {
+	case t.network == "unix":
+		return t.o.BaseURL.Path
 	case t.o.BaseURL.Port() != "":
 		return t.host
 	case t.scheme == "https":
@@ -196,7 +198,7 @@ func (t *Transport) address() string {
 // put keeps c for the next request after a.
 func (d *direct) put(a *attempt, c *directConn) {
 	d.mu.Lock()
-	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && !c.c.lost.Load() && len(d.idle) < d.t.o.MaxIdleConns
+	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && !c.c.lost.Load() && !c.c.old() && len(d.idle) < d.t.o.MaxIdleConns
 	if keep {
 		d.idle = append(d.idle, c)
 	}

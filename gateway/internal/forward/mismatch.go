@@ -36,7 +36,7 @@ func wantsTLS() error {
 // error of net/http depends on which side notices first.
 func (a *attempt) mismatched(err error) error {
 	c := a.on.Load()
-	if c == nil || !c.old.Load() {
+	if c == nil || !c.http1.Load() {
 		return err
 	}
 	return &fault.MismatchError{

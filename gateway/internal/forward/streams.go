@@ -111,7 +111,8 @@ func (s *streams) get(ctx context.Context) (*streamConn, error) {
 func (s *streams) reserve(ctx context.Context) (*streamConn, *dialing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conns = slices.DeleteFunc(s.conns, func(c *streamConn) bool { return c.Err() != nil })
+	// One that is too old ends its calls, and is closed when it has been idle for a while.
+	s.conns = slices.DeleteFunc(s.conns, func(c *streamConn) bool { return c.Err() != nil || c.c.old() })
 	for _, c := range s.conns {
 		if c.take() {
 			return c, nil
@@ -143,9 +144,9 @@ func (s *streams) open(ctx context.Context) (*streamConn, error) {
 	var nc net.Conn
 	var err error
 	if s.t.scheme == "https" {
-		nc, err = s.t.dialTLS(ctx, "tcp", address, true)
+		nc, err = s.t.dialTLS(ctx, s.t.network, address, true)
 	} else {
-		nc, err = s.t.dial(ctx, "tcp", address, true)
+		nc, err = s.t.dial(ctx, s.t.network, address, true)
 	}
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,13 +22,16 @@ import (
 // Options configure a Transport. Only BaseURL is required.
 type Options struct {
 	// BaseURL is the server: the scheme http, https, or h2c for HTTP/2 without
-	// TLS, and a host. Its path is ignored.
+	// TLS, and a host, whose path is ignored. Or the scheme unix and the path of a socket.
 	BaseURL *url.URL
 	// ConnectTimeout bounds dialling and the TLS handshake together. 0 means 5 s.
 	ConnectTimeout time.Duration
 	// IdleConn is how long an unused connection is kept, unless the server states
 	// its own timeout with Keep-Alive: timeout. 0 means 2 s.
 	IdleConn time.Duration
+	// MaxConnAge is how long a connection takes new requests, less up to a quarter of it. Those
+	// in flight are completed. 0 means without end.
+	MaxConnAge time.Duration
 	// MaxIdleConns is the number of idle connections that are kept. 0 means 256.
 	MaxIdleConns int
 	// TLS configures https. nil means the system's root certificates.
@@ -37,7 +41,9 @@ type Options struct {
 	ServerName string
 	// MaxHeader bounds the header section of a response, in bytes. 0 means 1 MiB.
 	MaxHeader int64
-	// Dial opens connections. nil means TCP.
+	// Resolver looks up the host. nil means net.DefaultResolver.
+	Resolver *net.Resolver
+	// Dial opens connections. nil means TCP, or the socket.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// NetHTTP makes net/http send all requests, including those that a direct
 	// could send.
@@ -60,6 +66,8 @@ type Transport struct {
 	scheme string // http or https
 	host   string
 
+	network string // tcp or unix
+
 	// two has the HTTP/2 connections, which main opens; both are nil for a server
 	// without HTTP/2.
 	two  *streams
@@ -80,7 +88,8 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport returns a Transport, which must be closed.
 func NewTransport(o Options) (*Transport, error) {
-	if o.BaseURL == nil || o.BaseURL.Host == "" {
+	socket := o.BaseURL != nil && o.BaseURL.Scheme == "unix" && o.BaseURL.Path != ""
+	if o.BaseURL == nil || o.BaseURL.Host == "" && !socket {
 		return nil, errors.New("forward: BaseURL has no host")
 	}
 	if o.ConnectTimeout <= 0 {
@@ -96,9 +105,12 @@ func NewTransport(o Options) (*Transport, error) {
 		o.MaxHeader = 1 << 20
 	}
 	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
+		o.Dial = newDialer(o.Resolver).dial
 	}
-	t := &Transport{o: o, scheme: o.BaseURL.Scheme, host: o.BaseURL.Host}
+	t := &Transport{o: o, scheme: o.BaseURL.Scheme, host: o.BaseURL.Host, network: "tcp"}
+	if socket {
+		t.scheme, t.host, t.network = "http", "localhost", "unix"
+	}
 	switch t.scheme {
 	case "http":
 		t.old = t.client(false)
@@ -133,8 +145,8 @@ func (t *Transport) client(two bool) *http.Transport {
 		MaxIdleConnsPerHost:    t.o.MaxIdleConns,
 		MaxResponseHeaderBytes: t.o.MaxHeader,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return t.dial(ctx, network, address, false)
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return t.dial(ctx, t.network, t.address(), false)
 		},
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if nc := t.spare.Swap(nil); nc != nil {
@@ -168,7 +180,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, streams: two, surplus: &t.surplus}
+	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, streams: two, surplus: &t.surplus, until: t.lastUse()}
 	c.unused()
 	if two {
 		return c, nil
@@ -184,7 +196,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, surplus: &t.surplus}
+	c := &conn{Conn: nc, over: make(chan struct{}), keep: t.o.IdleConn, surplus: &t.surplus, until: t.lastUse()}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
@@ -201,6 +213,15 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	}
 	c.unused()
 	return newFramed(tc, c), nil
+}
+
+// lastUse returns when a new connection becomes too old for another request, zero for never.
+func (t *Transport) lastUse() time.Time {
+	age := t.o.MaxConnAge
+	if age <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(age - rand.N(age/4+1)) // so that they do not end together
 }
 
 // ours reports whether a connection failed for lack of resources on this machine.

@@ -58,11 +58,11 @@ func ask(ctx context.Context, t Transport, server *url.URL, host, method, target
 	if err != nil {
 		return nil, err
 	}
-	u.Scheme, u.Host = schemeOf(server), server.Host
+	u.Scheme, u.Host = schemeOf(server), hostOf(server)
 	r := (&http.Request{
 		Method:     method,
 		URL:        u,
-		Host:       cmp.Or(host, server.Host),
+		Host:       cmp.Or(host, u.Host),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,

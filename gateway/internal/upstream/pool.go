@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -24,7 +25,9 @@ type Options struct {
 	ConnectTimeout time.Duration
 	IdleConn       time.Duration
 	MaxIdleConns   int
-	TLS            *tls.Config // compared by pointer
+	MaxConnAge     time.Duration // 0 for none
+	Resolver       *net.Resolver // of names, nil for net.DefaultResolver; compared by pointer
+	TLS            *tls.Config   // compared by pointer
 	// Host replaces the Host of requests. OwnHost replaces it with that of each server.
 	Host    string
 	OwnHost bool
@@ -38,7 +41,7 @@ type Options struct {
 
 // A Target is a server with its settings.
 type Target struct {
-	URL         *url.URL // scheme and host
+	URL         *url.URL // scheme and host, or the scheme unix and a path
 	Weight      int      // its share; 0 drains it
 	MaxInFlight int      // calls, 0 for no limit
 }

@@ -161,7 +161,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 			p.leave(k)
 		}
 	}()
-	r.URL.Scheme, r.URL.Host = k.s.scheme, k.s.url.Host
+	r.URL.Scheme, r.URL.Host = k.s.scheme, k.s.host
 	if k.s.key.as != "" {
 		r.Host = k.s.key.as
 	}

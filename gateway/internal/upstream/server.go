@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type server struct {
 	key       key
 	url       *url.URL
 	scheme    string // of a request's URL
+	host      string // as scheme
 	transport Transport
 	known     choose.Server
 
@@ -81,33 +83,42 @@ func (s *server) count() {
 
 // A key identifies a server: if it stays the same, the connections are kept.
 type key struct {
-	scheme, host  string
-	as            string // the Host of requests; empty keeps the client's
-	connect, idle time.Duration
-	maxIdle       int
-	tls           *tls.Config
+	scheme, host       string // the path of a socket is a host
+	as                 string // the Host of requests; empty keeps the client's
+	connect, idle, age time.Duration
+	maxIdle            int
+	tls                *tls.Config
+	resolver           *net.Resolver
 }
 
 func keyOf(u *url.URL, o Options) key {
 	as := o.Host
 	if o.OwnHost {
-		as = u.Host
+		as = hostOf(u)
 	}
-	return key{u.Scheme, u.Host, as, o.ConnectTimeout, o.IdleConn, o.MaxIdleConns, o.TLS}
+	return key{u.Scheme, u.Host + u.Path, as, o.ConnectTimeout, o.IdleConn, o.MaxConnAge, o.MaxIdleConns, o.TLS, o.Resolver}
 }
 
 func newServer(u *url.URL, o Options, t Transport) *server {
-	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), host: hostOf(u), transport: t}
 	s.known.Of = s
 	return s
 }
 
-// schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c.
+// schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c and sockets.
 func schemeOf(u *url.URL) string {
-	if u.Scheme == "h2c" {
+	if u.Scheme == "h2c" || u.Scheme == "unix" {
 		return "http"
 	}
 	return u.Scheme
+}
+
+// hostOf returns the host of a request's URL.
+func hostOf(u *url.URL) string {
+	if u.Scheme == "unix" {
+		return "localhost" // a path is no host
+	}
+	return u.Host
 }
 
 // checkedLocked records the result of a check. The Pool's mu must be held.

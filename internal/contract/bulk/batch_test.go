@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 	// A program that sets scopes expects them to be kept apart.
 	_, err = weir.NewFrom(weir.Source[string, int]{
 		LoadMany:   func(context.Context, []string) (map[string]int, error) { return nil, nil },
-		BatchScope: func(string) any { return nil },
+		BatchScope: func(context.Context, string) any { return nil },
 	}, weir.Options{})
 	var fault *weir.OptionError
 	if !errors.As(err, &fault) || fault.Field != "Source.BatchScope" {
@@ -123,7 +124,7 @@ func TestB3SizeAndParallel(t *testing.T) {
 func TestB3BatchScope(t *testing.T) {
 	rig.Tell(t, func(s *rig.Story) {
 		b := &rig.Bulk{}
-		g := rig.GuardFrom(s, weir.Source[string, int]{LoadMany: b.Load, BatchScope: func(key string) any {
+		g := rig.GuardFrom(s, weir.Source[string, int]{LoadMany: b.Load, BatchScope: func(_ context.Context, key string) any {
 			switch key[0] {
 			case 'x':
 				return []string{key}
@@ -145,6 +146,65 @@ func TestB3BatchScope(t *testing.T) {
 		}
 		slices.Sort(b.Calls)
 		b.Want(s, "a1 a2 at 2s", "a3 at 2s", "b1 b2 at 2s", "x1 at 2s", "x2 at 2s")
+	})
+}
+
+// B3: a scope in the callers' contexts keeps their keys apart: the load of a batch has the
+// context values of one of its callers, and they are right for all its keys. The same holds
+// for GetMany, Refresh and a refresh in the background.
+func TestB3_ABatchScopeFromTheContext(t *testing.T) {
+	type tenant struct{}
+	of := func(ctx context.Context) string { name, _ := ctx.Value(tenant{}).(string); return name }
+	rig.Tell(t, func(s *rig.Story) {
+		calls := map[string]int{}
+		var mu sync.Mutex
+		g := rig.GuardFrom(s, weir.Source[string, int]{
+			LoadMany: func(ctx context.Context, keys []string) (map[string]int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				found := map[string]int{}
+				for _, key := range keys {
+					if !strings.HasPrefix(key, of(ctx)) {
+						s.Errorf("key %q is loaded with the context of tenant %q", key, of(ctx))
+					}
+					found[key] = 1
+				}
+				calls[of(ctx)]++
+				return found, nil
+			},
+			BatchScope: func(ctx context.Context, key string) any {
+				if of(ctx) == "" {
+					s.Errorf("BatchScope(%q) without the caller's context", key)
+				}
+				return of(ctx)
+			},
+		}, weir.Options{TTL: 10 * time.Second, StaleWhileRevalidate: time.Minute, Batch: weir.Batching{MaxSize: 4, Linger: time.Second, MaxParallel: 9}})
+		a, b := context.WithValue(s.Context(), tenant{}, "a"), context.WithValue(s.Context(), tenant{}, "b")
+		want := func(n int) {
+			s.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if calls["a"] != n || calls["b"] != n || len(calls) != 2 {
+				s.Errorf("loads by tenant: %v; want %d of a and of b", calls, n)
+			}
+		}
+		for _, i := range []string{"1", "2", "3"} {
+			s.Get(a, g, "a"+i)
+			s.Get(b, g, "b"+i)
+		}
+		s.At(2 * time.Second)
+		want(1)
+		s.Many(a, g, "a4", "a5")
+		s.Many(b, g, "b4", "b5")
+		s.At(4 * time.Second)
+		want(2)
+		s.At(15 * time.Second) // stale: each call starts a refresh
+		for _, i := range []string{"1", "2"} {
+			s.Get(a, g, "a"+i)
+			s.Get(b, g, "b"+i)
+		}
+		s.At(17 * time.Second)
+		want(3)
 	})
 }
 

@@ -135,7 +135,7 @@ func TestF3PriorityOfPresentJoinersOfABatch(t *testing.T) {
 						_, err := one(ctx, keys[0])
 						return map[string]int{keys[0]: 1}, err
 					}
-					src.BatchScope = func(key string) any { return key[:1] }
+					src.BatchScope = func(_ context.Context, key string) any { return key[:1] }
 					o.Batch = weir.Batching{MaxSize: 4, Linger: 10 * ms, MaxParallel: 10}
 				})
 				a.asks("b1", limit.Low, 1*ms, 0)

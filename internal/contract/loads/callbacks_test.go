@@ -254,7 +254,7 @@ func newStage(t *testing.T, shape string, inFleet bool) *stage {
 		src.LoadMany = many
 	case "batch":
 		src.LoadMany, src.Load = many, nil
-		src.BatchScope = func(string) any { s.at("BatchScope"); return "all" }
+		src.BatchScope = func(context.Context, string) any { s.at("BatchScope"); return "all" }
 		o.Batch = weir.Batching{MaxSize: 8, Linger: 2 * ms, MaxParallel: 4}
 	}
 	if inFleet {

@@ -103,7 +103,7 @@ func TestE9AfterClose(t *testing.T) {
 			}
 		}
 		s.At(9 * time.Second) // fresh, and past refresh-ahead
-		if *rig.FleetOfOne { // it hears of no invalidation any more (T10)
+		if *rig.FleetOfOne {  // it hears of no invalidation any more (T10)
 			s.Want(s.Get(ctx, g, "k"), 0, weir.ErrClosed, 9*time.Second)
 			s.WantMany(s.Many(ctx, g, "k", "miss"), 9*time.Second, map[string]any{"k": weir.ErrClosed, "miss": weir.ErrClosed})
 		} else {

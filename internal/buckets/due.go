@@ -1,8 +1,8 @@
-package weirhttp
+package buckets
 
 import "time"
 
-// The heap of a clientShard finds a full bucket. A bucket that loses a token becomes
+// The heap of a shard finds a full bucket. A bucket that loses a token becomes
 // full later than before, never sooner, so the heap may lag behind: due is a lower
 // bound, and is updated when the bucket reaches the top. Requests of known clients do
 // not touch the heap.
@@ -13,7 +13,7 @@ const maxStale = 8
 
 // fullLocked returns the place of a bucket that is full, or 0 if none was found.
 // s.mu must be held.
-func (s *clientShard) fullLocked(now time.Duration) int32 {
+func (s *shard) fullLocked(now time.Duration) int32 {
 	for range maxStale {
 		if len(s.due) == 0 {
 			return 0
@@ -34,13 +34,13 @@ func (s *clientShard) fullLocked(now time.Duration) int32 {
 }
 
 // pushLocked puts i into the heap. s.mu must be held.
-func (s *clientShard) pushLocked(i int32) {
+func (s *shard) pushLocked(i int32) {
 	s.due = append(s.due, i)
 	s.riseLocked(len(s.due) - 1)
 }
 
 // removeLocked takes i out of the heap. s.mu must be held.
-func (s *clientShard) removeLocked(i int32) {
+func (s *shard) removeLocked(i int32) {
 	at, last := int(s.buckets[i].pos), len(s.due)-1
 	moved := s.due[last]
 	s.due = s.due[:last]
@@ -53,7 +53,7 @@ func (s *clientShard) removeLocked(i int32) {
 
 // riseLocked moves the bucket at pos towards the top, to its place. s.mu must be
 // held.
-func (s *clientShard) riseLocked(pos int) {
+func (s *shard) riseLocked(pos int) {
 	i := s.due[pos]
 	for pos > 0 {
 		up := (pos - 1) / 2
@@ -68,7 +68,7 @@ func (s *clientShard) riseLocked(pos int) {
 
 // sinkLocked moves the bucket at pos away from the top, to its place. s.mu must be
 // held.
-func (s *clientShard) sinkLocked(pos int) {
+func (s *shard) sinkLocked(pos int) {
 	i := s.due[pos]
 	for {
 		down := 2*pos + 1
@@ -88,7 +88,7 @@ func (s *clientShard) sinkLocked(pos int) {
 }
 
 // setLocked puts bucket i at pos of the heap. s.mu must be held.
-func (s *clientShard) setLocked(pos int, i int32) {
+func (s *shard) setLocked(pos int, i int32) {
 	s.due[pos] = i
 	s.buckets[i].pos = int32(pos)
 }
