@@ -319,6 +319,9 @@ type Server struct {
 	State   string        `json:"state,omitempty"`
 	Head    time.Duration `json:"head_ns,omitempty"`
 	Failing float64       `json:"failing,omitempty"`
+	// Kept and Moved are as in gateway.ServerStats, 0 without affinity.
+	Kept  uint64 `json:"kept,omitempty"`
+	Moved uint64 `json:"moved,omitempty"`
 }
 
 // A Tier is the fleet's engine, as seen by this instance.

@@ -38,6 +38,11 @@ func (c Config) clone() Config {
 		u.Servers = slices.Clone(u.Servers)
 		u.ServerSettings = slices.Clone(u.ServerSettings)
 		u.Failures = slices.Clone(u.Failures)
+		if u.Affinity != nil {
+			affinity := *u.Affinity
+			affinity.By = slices.Clone(affinity.By)
+			u.Affinity = &affinity
+		}
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -276,6 +281,7 @@ func (u Upstream) poolOptions() upstream.Options {
 		TLS:            u.TLS,
 		SlowStart:      max(cmp.Or(u.SlowStart, 10*time.Second), 0),
 		Failures:       u.Failures,
+		Affinity:       u.Affinity.options(),
 		Health: upstream.Health{
 			Path:      h.Path,
 			Interval:  cmp.Or(h.Interval, 2*time.Second),

@@ -111,6 +111,8 @@ type Upstream struct {
 	// (H36). It begins with one call in flight. 0 means 10 s, negative no such time. A pool
 	// that is new as a whole has none.
 	SlowStart time.Duration
+	// Affinity keeps requests with the same key at the same server. nil means no keys.
+	Affinity *Affinity
 	// Failures are the statuses that count as failures of a server, along with calls without
 	// a response, and the gRPC statuses INTERNAL and UNAVAILABLE. nil means 500, 502, 503 and
 	// 504. A server that fails where the others, on the same route, do not, is penalized: it

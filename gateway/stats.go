@@ -77,6 +77,10 @@ type ServerStats struct {
 	// compared with others.
 	Head    time.Duration `json:"head_ns"`
 	Failing float64       `json:"failing"`
+	// Kept counts the calls of the server's own keys, with Upstream.Affinity, and Moved those of
+	// other servers' keys that it got because those servers had no room or were tried before.
+	Kept  uint64 `json:"kept"`
+	Moved uint64 `json:"moved"`
 }
 
 // Stats returns a snapshot. Each part is consistent in itself, but the parts are taken at

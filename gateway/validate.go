@@ -154,6 +154,7 @@ func (u Upstream) validateServers(f *faults, at string) {
 	f.Check(drained == 0 || drained < len(u.Servers), at+".ServerSettings", "all drained", "at least one server that is not drained")
 	f.span(at+".SlowStart", u.SlowStart, math.MinInt64, longest)
 	f.statuses(at+".Failures", u.Failures)
+	u.Affinity.validate(f, at+".Affinity")
 }
 
 // statuses checks statuses of failures.

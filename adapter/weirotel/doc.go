@@ -78,7 +78,7 @@ Of limiters, by weir.limit, which is the name of the upstream, of the limiter, o
 Guard or of the interceptor: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
 waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
-weir.server.healthy, ejected, penalized, weight, head, failing,
+weir.server.healthy, ejected, penalized, weight, head, failing, kept, moved,
 in_flight, calls and failures; of its cache
 weir.cache.size, limit, responses, evictions, purges and too_big. Of a fleet, by
 weir.guard, or without one for the cache: weir.fleet.open, acquires by weir.result,

@@ -433,6 +433,8 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 		"weir.server.weight":            {at + "free 1", at + "main 1"},
 		"weir.server.head":              {at + "free 0s", at + "main 0s"},
 		"weir.server.failing":           {at + "free 0", at + "main 0"},
+		"weir.server.kept":              {at + "free 0", at + "main 0"},
+		"weir.server.moved":             {at + "free 0", at + "main 0"},
 		"weir.server.in_flight":         {at + "free 0", at + "main 0"},
 		"weir.server.calls":             {at + "free 0", at + "main 2"},
 		"weir.server.failures":          {at + "free 0", at + "main 0"},

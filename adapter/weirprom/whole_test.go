@@ -103,6 +103,8 @@ weir_server_penalized upstream server
 weir_server_weight upstream server
 weir_server_head_seconds upstream server
 weir_server_failing upstream server
+weir_server_kept_total upstream server
+weir_server_moved_total upstream server
 weir_server_in_flight upstream server
 weir_server_calls_total upstream server
 weir_server_failures_total upstream server

@@ -37,7 +37,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16,
 				RefusedBy: map[string]uint64{"queue full": 17}, Latency: 18 * time.Second, Baseline: 19 * time.Second,
 			},
-			Servers: []gateway.ServerStats{{URL: "a", Healthy: true, InFlight: 20, Calls: 21, Failures: 22, Weight: 60, State: "penalized", Head: 61 * time.Second, Failing: 0.62}, {URL: "b", Ejected: true}},
+			Servers: []gateway.ServerStats{{URL: "a", Healthy: true, InFlight: 20, Calls: 21, Failures: 22, Weight: 60, State: "penalized", Head: 61 * time.Second, Failing: 0.62, Kept: 63, Moved: 64}, {URL: "b", Ejected: true}},
 		}},
 	})
 	w.Fleet("prices", weir.FleetStats{
@@ -69,7 +69,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"upstream.retries main": 10, "upstream.retries_refused main": 11,
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,
-		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.penalized main a": 1, "server.weight main a": 60, "server.head main a": 61, "server.failing main a": 0.62, "server.ejected main b": 1,
+		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.penalized main a": 1, "server.weight main a": 60, "server.head main a": 61, "server.failing main a": 0.62, "server.kept main a": 63, "server.moved main a": 64, "server.ejected main b": 1,
 		"budget.left upstream main": 45, "budget.burst upstream main": 46, "budget.queued upstream main": 47, "budget.waited upstream main": 48,
 		"budget.refused upstream main": 49, "budget.returned upstream main": 50, "budget.owed upstream main": 51,
 		"budget.forgiven upstream main": 52, "budget.left route chat": -44,

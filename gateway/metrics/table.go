@@ -24,6 +24,8 @@ var (
 	serverWeight    = declare(Gauge, "server.weight", "1", "Weight of the server; 0 while it is drained.", "upstream", "server")
 	serverHead      = declare(Gauge, "server.head", "s", "Usual time to the head of the server's responses; 0 for the only server of an upstream.", "upstream", "server")
 	serverFailing   = declare(Gauge, "server.failing", "1", "Share of failures among the server's latest responses; 0 for the only server of an upstream.", "upstream", "server")
+	serverKept      = declare(Counter, "server.kept", "{call}", "Calls with the server's keys, with affinity.", "upstream", "server")
+	serverMoved     = declare(Counter, "server.moved", "{call}", "Calls of other servers' keys that the server got because those had no room or had failed.", "upstream", "server")
 	serverInFlight  = declare(Amount, "server.in_flight", "{call}", "Calls of the server in flight.", "upstream", "server")
 	serverCalls     = declare(Counter, "server.calls", "{call}", "Calls of the server.", "upstream", "server")
 	serverFailures  = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")

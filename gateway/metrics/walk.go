@@ -63,6 +63,8 @@ func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
 		put(w, serverWeight, one.Weight, name, one.URL)
 		put(w, serverHead, one.Head.Seconds(), name, one.URL)
 		put(w, serverFailing, one.Failing, name, one.URL)
+		put(w, serverKept, one.Kept, name, one.URL)
+		put(w, serverMoved, one.Moved, name, one.URL)
 		put(w, serverInFlight, one.InFlight, name, one.URL)
 		put(w, serverCalls, one.Calls, name, one.URL)
 		put(w, serverFailures, one.Failures, name, one.URL)

@@ -20,6 +20,8 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 var notShown = map[string]string{
 	"weir_server_weight":                      "set by the operator",
 	"weir_server_head_seconds":                "the console's table of servers has it",
+	"weir_server_kept_total":                  "the console's table of servers has the share of the calls that moved",
+	"weir_server_moved_total":                 "the console's table of servers has the share of the calls that moved",
 	"weir_server_failing":                     "penalized is what follows from it",
 	"weir_guard_calls_total":                  "the sum of loads and of the kinds that are shown",
 	"weir_guard_evictions_total":              "a full cache is normal; the entries are shown",

@@ -8,7 +8,7 @@ var formExamples = map[string]string{
 	"host": "shop.example", "pattern": "shop.example", "path": "/healthz", "prefix": "/api", "method": "GET",
 	"base": "/api", "param": "utm_*", "hostfield": "api.internal",
 	"field": "X-Site", "ignored field": "X-Site", "field pattern": "X-Acme-*", "token": "session", "cookie": "session", "name": "shop", "nats": "nats://127.0.0.1:4222",
-	"folder": "/var/lib/weir", "otlp": "http://127.0.0.1:4318", "namespace": "shop", "principal": "X-User", "client": "address",
+	"folder": "/var/lib/weir", "otlp": "http://127.0.0.1:4318", "namespace": "shop", "principal": "X-User", "client": "address", "key part": "path",
 	"route": "old-name", "event data": `"[DONE]"`, "event type": "message_stop",
 	"readmethod": "POST", "media": "application/json", "pointer": "/user", "cost pointer": "/usage/total_tokens", "currency": "EUR", "condition": "/temperature = 0 or absent",
 }

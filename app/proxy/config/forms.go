@@ -52,7 +52,8 @@ var forms = map[string]form{
 
 	"currency": {"three capitals", matching(regexp.MustCompile(`^[A-Z]{3}$`), "must be the code of a currency, three capitals such as EUR")},
 
-	"client": {"address or header:NAME", checkClient},
+	"client":   {"address or header:NAME", checkClient},
+	"key part": {"path, client, query:NAME, header:NAME or body:/pointer", checkKeyPart},
 
 	"event data": {"text", checkEventText(1024, "\r", "must be at most 1024 bytes, without CR")},
 	"event type": {"event type", checkEventText(256, "\r\n", "must be one line of at most 256 bytes")},
@@ -418,6 +419,33 @@ func checkClient(text string) *mistake {
 		m.suggestion = near
 	} else if token.MatchString(text) && strings.Contains(text, "-") {
 		m.suggestion = "header:" + text
+	}
+	return m
+}
+
+// checkKeyPart checks a part of the key of an affinity.
+func checkKeyPart(text string) *mistake {
+	kind, name, named := strings.Cut(text, ":")
+	m := &mistake{problem: "must be path, client, query:NAME, header:NAME, or body: and a JSON pointer such as body:/messages"}
+	switch {
+	case text == "path", text == "client":
+		return nil
+	case named && kind == "query" && name != "" && len(name) <= 256:
+		return nil
+	case named && kind == "header" && token.MatchString(name):
+		return nil
+	case named && kind == "body":
+		if checkPointer(name) == nil {
+			return nil
+		}
+		if name != "" && checkPointer("/"+name) == nil {
+			m.suggestion = "body:/" + name
+		}
+	case !named:
+		m.suggestion = nearest(text, []string{"path", "client"})
+		if m.suggestion == "" && token.MatchString(text) && strings.Contains(text, "-") {
+			m.suggestion = "header:" + text
+		}
 	}
 	return m
 }

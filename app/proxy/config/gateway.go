@@ -181,6 +181,10 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		}
 	case Choice:
 		return reflect.ValueOf(coalescings[value])
+	case Factor:
+		if value == None {
+			v = reflect.ValueOf(f.gatewayNone())
+		}
 	case Duration, Size, Count:
 		if v.Int() == None {
 			v = reflect.ValueOf(f.gatewayNone())

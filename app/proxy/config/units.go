@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// None is the value of a [Duration], [Size] or [Count] that was set to "none".
+// None is the value of a [Duration], [Size], [Count] or [Factor] that was set to "none".
 const None = -1
 
 // A Duration is a time.Duration, written with its unit: 250ms, 10s, 1h30m.
@@ -21,6 +21,9 @@ type Size int64
 
 // A Count is a number of things. It can be unlimited.
 type Count int
+
+// A Factor is how many times as much of something. It can be unlimited.
+type Factor float64
 
 // none is the word for a disabled limit. It is not "off", because some YAML readers
 // read that as false.
@@ -61,6 +64,13 @@ func (c Count) String() string {
 	return strconv.Itoa(int(c))
 }
 
+func (f Factor) String() string {
+	if f == None {
+		return none
+	}
+	return strconv.FormatFloat(float64(f), 'g', -1, 64)
+}
+
 var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 
 // MarshalYAML writes d in the form in which it is read.
@@ -75,6 +85,14 @@ func (c Count) MarshalYAML() (any, error) {
 		return none, nil
 	}
 	return int(c), nil
+}
+
+// MarshalYAML writes f in the form in which it is read.
+func (f Factor) MarshalYAML() (any, error) {
+	if f == None {
+		return none, nil
+	}
+	return float64(f), nil
 }
 
 // A Choice is one of several words, of which true and false are booleans in YAML.

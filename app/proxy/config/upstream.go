@@ -5,6 +5,7 @@ type Upstream struct {
 	Name        string           `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name that routes use."`
 	Servers     []UpstreamServer `yaml:"servers" required:"true" least:"1" gw:"ServerSettings" help:"The servers. One without other settings is written as its URL."`
 	Failures    []int            `yaml:"failures" default:"500,502,503,504" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server where the other servers of the upstream do not send them. A server with such failures is penalized: it is not used for 5s, and longer after each relapse. Routes can have their own."`
+	Affinity    *Affinity        `yaml:"affinity,omitempty" gw:"Affinity" help:"Keeps requests with the same key at the same server, for servers that have caches. Without it, any server gets any request."`
 	SlowStart   Duration         `yaml:"slow_start" default:"10s" min:"100ms" max:"1h" none:"-1" gw:"SlowStart" help:"Time in which a new or recovered server reaches its share of the calls. none gives it its share immediately."`
 	Host        string           `yaml:"host" default:"preserve" form:"hostfield" gw:"Host" help:"Host field of requests to the servers. preserve: as the client sent it. server: host and port of the server's URL. Or a host, perhaps with a port, which is then also the name sent to https servers (SNI), and their certificates must match it, unless tls.server_name is set. It is not part of the cache key. Location and other response fields are not rewritten."`
 	BasePath    string           `yaml:"base_path,omitempty" form:"base" gw:"BasePath" help:"Path in front of the path of each request, of health checks too: /v1. It is not part of the cache key. Requests whose path has a segment .. in any spelling then get 400."`
@@ -33,6 +34,13 @@ type UpstreamServer struct {
 	URL         string `yaml:"url" required:"true" form:"server" help:"Base URL without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS, or unix:/run/app.sock for HTTP/1.1 over a Unix socket."`
 	Weight      int    `yaml:"weight" default:"1" min:"0" max:"1000" gw:"Weight" help:"Share of the calls in relation to the other servers. 0 drains the server: it gets no new calls. A reload with another weight keeps what is known of the server."`
 	MaxInFlight int    `yaml:"max_in_flight" default:"0" min:"0" max:"1000000" gw:"MaxInFlight" help:"Limit on concurrent calls to this server, without event streams and upgrades. Calls wait while all servers are at their limits. 0 means no limit."`
+}
+
+// Affinity keeps requests with the same key at the same server.
+type Affinity struct {
+	By     []string `yaml:"by" required:"true" least:"1" form:"key part" gw:"By" help:"Parts of the key, at most 8: path, query:NAME, header:NAME, client (its address), or body:/pointer, a JSON pointer into bodies that are read ahead (server.read_ahead, or a declared read). A part that a request does not have is left out; a request with none of them goes to any server."`
+	Bound  Factor   `yaml:"bound" default:"1.25" min:"1.01" max:"100" none:"-1" gw:"Bound" help:"How many times its share of the calls in flight a server may have of its keys, and at least 8, or half of its max_in_flight; other calls go to the next server in the key's order. With none, all go to their server."`
+	Prefix Size     `yaml:"prefix" default:"1KiB" min:"1B" max:"64KiB" gw:"Prefix" help:"Bytes that count of a part from a body, such as the beginning of a prompt that servers cache by its prefix."`
 }
 
 // Cost says what a call costs.

@@ -131,6 +131,7 @@ func (s *Source) Snapshot() console.Snapshot {
 				Upstream: name, URL: one.URL, Healthy: one.Healthy, Ejected: one.Ejected,
 				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures, Left: one.Left, Returned: one.Returned, Reason: one.Reason,
 				Weight: one.Weight, State: one.State, Head: one.Head, Failing: one.Failing,
+				Kept: one.Kept, Moved: one.Moved,
 			})
 		}
 	}

@@ -126,6 +126,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Upstream: "shop", URL: server.URL, Healthy: true, InFlight: server.InFlight, Calls: server.Calls, Failures: server.Failures,
 		Left: time.Unix(1, 0), Returned: time.Unix(2, 0), Reason: "its calls failed",
 		Weight: server.Weight, State: "penalized", Head: server.Head, Failing: server.Failing,
+		Kept: server.Kept, Moved: server.Moved,
 	}}; !reflect.DeepEqual(got.Servers, want) {
 		t.Errorf("servers = %+v; want %+v", got.Servers, want)
 	}

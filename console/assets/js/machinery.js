@@ -81,6 +81,7 @@ export class Servers {
       { name: 'weight', head: 'Weight', num: true, cell: (r) => (r.s.weight === undefined ? none : count(r.s.weight)) },
       { name: 'head', head: 'First byte', num: true, says: 'usual time to the head of its responses; measured if its upstream has several servers', cell: (r) => (r.s.head_ns ? nanos(r.s.head_ns) : none) },
       { name: 'failures', head: 'Failures', num: true, says: 'share of failures among its latest responses: no response, or a status that the upstream counts as a failure', cell: (r) => (r.s.head_ns || r.s.failing ? percent(r.s.failing || 0) : none), tone: (r) => (r.s.failing >= 0.5 ? 'hurts' : r.s.failing > 0.005 ? 'minds' : 'zero') },
+      { name: 'moved', head: 'Moved', num: true, says: 'share of its calls with a key of another server, which had no room or had failed; with affinity', cell: (r) => (r.d.kept > 0 || r.d.moved > 0 ? percent(share(r.d.moved, r.d.kept + r.d.moved)) : none) },
       { name: 'failed', head: 'No response', num: true, says: 'share of its calls that failed without a complete response in time; one with status 500 or more is a response', cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
       { name: 'calls', head: 'Calls/s', num: true, says: 'of this server, including health checks’ and retries', cell: (r) => rate(r.d.calls) },

@@ -27,6 +27,7 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 		ProtoMinor: 1,
 		Header:     x.f.requestHeader(r, trusted, upgrade),
 		Host:       r.Host,
+		RemoteAddr: r.RemoteAddr, // tells the clients apart where a server is chosen
 	}).WithContext(x)
 	if host := x.f.SetRequest.Get("Host"); host != "" {
 		out.Host = host

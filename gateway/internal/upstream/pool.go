@@ -35,6 +35,8 @@ type Options struct {
 	Retry   Retry
 	// SlowStart is how long a new or recovered server takes to its share; 0 means no time.
 	SlowStart time.Duration
+	// Affinity is nil without keys.
+	Affinity *Affinity
 	// Failures are the statuses that count most against a server.
 	Failures []int
 }

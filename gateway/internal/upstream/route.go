@@ -44,12 +44,13 @@ func (p *Pool) Route(o RouteOptions) *Route {
 // decides about all other retries.
 func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := t.pool
+	now := p.now.Load()
+	key, bound := t.key(now, r)
 	body := hold(r)
 	defer body.release()
-	now := p.now.Load()
 	retry := p.arrived(&now.o, r)
 	var few [4]*choose.Server
-	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1}}
+	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1, Key: key, Bound: bound}}
 	if len(now.servers) > 1 {
 		a.request.Stream = wantsStream(r)
 		if t.client != nil {
@@ -74,6 +75,14 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// key returns the key of r and the bound of its servers.
+func (t *Route) key(now *settings, r *http.Request) (key uint64, bound float64) {
+	if a := now.o.Affinity; a != nil && len(now.servers) > 1 {
+		return a.key(r, t.client), a.Bound
+	}
+	return 0, choose.NoBound
 }
 
 // attempts are the calls made for one request.
@@ -137,6 +146,12 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 		if c != nil {
 			s := c.Server.Of.(*server) //nolint:forcetypeassert // always
 			s.count()
+			switch {
+			case c.Moved:
+				s.moved.Add(1)
+			case a.request.Key != 0 && !c.Trial:
+				s.kept.Add(1)
+			}
 			return taken{s: s, c: c, probe: c.Trial}, nil
 		}
 		if !full {

@@ -25,7 +25,8 @@ type server struct {
 
 	inFlight        atomic.Int64
 	calls, failures atomic.Uint64
-	gone            atomic.Bool // no call may leave an idle connection behind; set with the Pool's mu held
+	kept, moved     atomic.Uint64 // calls with a key that is its, and with one of another server
+	gone            atomic.Bool   // no call may leave an idle connection behind; set with the Pool's mu held
 
 	// Learned from calls. Written with the Pool's mu held; atomic because a call that was
 	// answered looks whether there is anything to write.
@@ -101,7 +102,7 @@ func keyOf(u *url.URL, o Options) key {
 
 func newServer(u *url.URL, o Options, t Transport) *server {
 	s := &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), host: hostOf(u), transport: t}
-	s.known.Of = s
+	s.known.Of, s.known.ID = s, uint64(hash(offset).text(u.String()))
 	return s
 }
 
@@ -158,6 +159,8 @@ type ServerStats struct {
 	State    string
 	Head     time.Duration
 	Failing  float64
+	Kept     uint64
+	Moved    uint64
 }
 
 // Stats returns a snapshot of the servers, in the order of Options, the number of retries,
@@ -171,7 +174,7 @@ func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 		one := ServerStats{
 			URL: s.url.String(), Healthy: !s.ill, Ejected: s.ejected.Load(), InFlight: int(s.inFlight.Load()),
 			Calls: s.calls.Load(), Failures: s.failures.Load(), Weight: now.o.Servers[i].Weight, Head: known.Head, Failing: known.Failing,
-			Left: s.left, Returned: s.returned, Reason: s.why,
+			Kept: s.kept.Load(), Moved: s.moved.Load(), Left: s.left, Returned: s.returned, Reason: s.why,
 		}
 		switch {
 		case one.Weight == 0:

@@ -83,6 +83,7 @@ type Book struct {
 	view   atomic.Pointer[view]
 
 	clients clients
+	keys    atomic.Pointer[keys] // nil until a call has a key
 
 	refreshed [MaxRoutes]atomic.Int64 // when the usual times of a route were computed
 

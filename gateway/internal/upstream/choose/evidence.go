@@ -131,12 +131,7 @@ func (c *Call) Judge(now Instant, class Class, retryAfter time.Duration) {
 		b.tried(now, c, class)
 		return
 	}
-	proves := true
-	if class == Good {
-		b.clients.good(c.client)
-	} else {
-		proves = b.clients.failed(now, c.client, s)
-	}
+	proves := b.proves(now, c, class)
 	s.mu.Lock()
 	clean := class == Good && s.recordLocked(c.route).excess == [classes]float64{}
 	s.mu.Unlock()
@@ -146,9 +141,9 @@ func (c *Call) Judge(now Instant, class Class, retryAfter time.Duration) {
 	}
 	s.mu.Lock()
 	r := s.recordLocked(c.route)
-	suspect := r.addLocked(now, c.began, class, others, proves)
-	since := r.began[class]
-	share := r.shareOf(class)
+	r.addLocked(now, c.began, class)
+	suspect := proves && r.proveLocked(now, class, others)
+	since, share := r.began[class], r.shareOf(class)
 	f := loadFloat(&s.failed)
 	if class == Failure {
 		f += (1 - f) / window
@@ -157,12 +152,47 @@ func (c *Call) Judge(now Instant, class Class, retryAfter time.Duration) {
 	}
 	storeFloat(&s.failed, f)
 	s.mu.Unlock()
-	if suspect && b.elsewhere(s, c.route, class, since) <= share/3 {
-		b.penalize(now, s, Cause{Route: c.route.Name, Class: class, Share: share, Others: others.mean[class]})
+	if suspect {
+		b.judged(now, s, c.route, since, Cause{Route: c.route.Name, Class: class, Share: share, Others: others.mean[class]})
 	}
 	if retryAfter > 0 {
 		b.prolong(now, s, retryAfter)
 	}
+}
+
+// judged penalizes s, unless none of the others answers otherwise.
+func (b *Book) judged(now Instant, s *Server, route Route, since Instant, why Cause) {
+	if b.elsewhere(s, route, why.Class, since) <= why.Share/3 {
+		b.penalize(now, s, why)
+	}
+}
+
+// proves reports whether the response to c is evidence about its server. That a request
+// succeeds may be evidence about another one.
+func (b *Book) proves(now Instant, c *Call, class Class) bool {
+	if class != Good {
+		proves := b.clients.failed(now, c.client, c.Server)
+		if c.key != 0 {
+			proves = b.table().failed(now, c, class) && proves
+		}
+		return proves
+	}
+	b.clients.good(c.client)
+	if c.key == 0 {
+		return true
+	}
+	if s, class := b.table().succeeded(now, c); s != nil {
+		others := b.latest(s, c.route)
+		s.mu.Lock()
+		r := s.recordLocked(c.route)
+		suspect := r.proveLocked(now, class, others)
+		since, share := r.began[class], r.shareOf(class)
+		s.mu.Unlock()
+		if suspect {
+			b.judged(now, s, c.route, since, Cause{Route: c.route.Name, Class: class, Share: share, Others: others.mean[class]})
+		}
+	}
+	return true
 }
 
 // shareOf estimates how much of the latest responses is of the class.
@@ -222,9 +252,8 @@ func (b *Book) latest(s *Server, route Route) (o comparison) {
 	return o
 }
 
-// addLocked adds a response, and reports whether the server gives its class more often than
-// chance explains. The server's mu must be held.
-func (r *record) addLocked(now, started Instant, class Class, others comparison, proves bool) bool {
+// addLocked adds a response. The server's mu must be held.
+func (r *record) addLocked(now, started Instant, class Class) {
 	passed := time.Duration(now - r.at)
 	r.at = now
 	r.calls = r.calls*math.Exp(-float64(passed)/float64(time.Minute)) + 1
@@ -236,7 +265,12 @@ func (r *record) addLocked(now, started Instant, class Class, others comparison,
 		}
 	}
 	r.share[class]++
-	if !others.known || !proves {
+}
+
+// proveLocked adds a response as evidence, and reports whether the server gives its class more
+// often than chance explains. The server's mu must be held.
+func (r *record) proveLocked(now Instant, class Class, others comparison) bool {
+	if !others.known {
 		return false
 	}
 	suspect := false

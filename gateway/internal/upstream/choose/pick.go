@@ -23,6 +23,10 @@ type Request struct {
 	Route Route
 	// Client identifies the client, 0 if it is not known.
 	Client uint64
+	// Key keeps the request with others of the same key at one server (H39), 0 for none. That
+	// has at most Bound times its share of the calls then; NoBound means any number.
+	Key   uint64
+	Bound float64
 	// Tried are the servers that the request was sent to before. Others are preferred; with
 	// Other no server is returned rather than one of them.
 	Tried []*Server
@@ -41,7 +45,7 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	if s := v.try(now, r); s != nil {
 		return b.begin(now, r, s, true), false
 	}
-	s := v.draw(now, r.Tried, r.Stream)
+	s, moved := v.choose(now, &r, r.Tried)
 	if s == nil && len(r.Tried) > 0 && !v.desolate {
 		s = v.least(r.Tried)
 	}
@@ -49,7 +53,7 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 		return nil, false
 	}
 	if s == nil && len(r.Tried) > 0 {
-		s = v.draw(now, nil, r.Stream)
+		s, moved = v.choose(now, &r, nil)
 	}
 	if s == nil {
 		s = v.least(nil)
@@ -57,11 +61,23 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	if s == nil {
 		return nil, len(v.open) > 0
 	}
-	return b.begin(now, r, s, false), false
+	c = b.begin(now, r, s, false)
+	c.Moved = moved
+	return c, false
+}
+
+// choose returns a server that is not in tried, or nil, and whether it is another one than the
+// first for the request's key.
+func (v *view) choose(now Instant, r *Request, tried []*Server) (s *Server, moved bool) {
+	if r.Key == 0 {
+		return v.draw(now, tried, r.Stream), false
+	}
+	s, first := v.keep(now, r, tried)
+	return s, !first
 }
 
 func (b *Book) begin(now Instant, r Request, s *Server, trial bool) *Call {
-	c := &Call{Server: s, Trial: trial, book: b, route: r.Route, client: r.Client, began: now}
+	c := &Call{Server: s, Trial: trial, book: b, route: r.Route, client: r.Client, key: r.Key, began: now}
 	s.start(c)
 	return c
 }
@@ -70,7 +86,7 @@ func (b *Book) begin(now Instant, r Request, s *Server, trial bool) *Call {
 func (v *view) try(now Instant, r Request) *Server {
 	for i := range v.trying {
 		e := &v.trying[i]
-		patient := e.outside || r.Repeatable && len(v.open) > 0 || now >= e.since.add(trialPatience)
+		patient := e.outside || r.Repeatable && len(v.open) > 0 && (r.Key == 0 || v.owns(e, r.Key)) || now >= e.since.add(trialPatience)
 		if !patient || slices.Contains(r.Tried, e.Server) || e.Server.trial.Load() {
 			continue
 		}

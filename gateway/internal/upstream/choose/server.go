@@ -22,7 +22,8 @@ const (
 // Choices read the atomics, which do not have to be consistent with each other. They are
 // written under mu.
 type Server struct {
-	Of any // what the caller has of it
+	Of any    // what the caller has of it
+	ID uint64 // identifies it among others, for calls with a key; stable across restarts
 
 	flying atomic.Int64 // calls without a head, and bodies that move
 	parted atomic.Int64 // event streams and upgrades
@@ -48,6 +49,7 @@ type Server struct {
 	samples     float64            // guarded by mu: in the last minute, at most 65
 	before      float64            // guarded by mu: the previous sample
 	routes      [MaxRoutes]*record // guarded by mu
+	witnesses   [witnesses]witness // guarded by mu: see keys
 
 	// Guarded by the Book's mu.
 	condition Condition
@@ -71,10 +73,12 @@ func storeFloat(a *atomic.Uint64, f float64) { a.Store(math.Float64bits(f)) }
 type Call struct {
 	Server *Server
 	Trial  bool // the call tries whether the server has recovered
+	Moved  bool // the call has a key, and its first server had no room or was tried before
 
 	book     *Book
 	route    Route
 	client   uint64
+	key      uint64
 	began    Instant
 	headed   bool
 	released bool

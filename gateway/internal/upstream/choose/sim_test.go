@@ -228,6 +228,9 @@ type book struct {
 	b       *choose.Book
 	servers []*choose.Server
 	w       *world
+	key     func(work) uint64 // affinity, if it is not nil
+	bound   float64
+	moved   int
 }
 
 // books gives each of n gateways a Book of the servers with these weights.
@@ -245,7 +248,7 @@ func (k *book) set(slowStart time.Duration, n int, weights ...int) {
 	var members []choose.Member
 	for i := range n {
 		if len(k.servers) == i {
-			k.servers = append(k.servers, new(choose.Server))
+			k.servers = append(k.servers, &choose.Server{ID: uint64(i) + 1})
 		}
 		m := choose.Member{Server: k.servers[i], Weight: 1}
 		if len(weights) > 0 {
@@ -258,12 +261,18 @@ func (k *book) set(slowStart time.Duration, n int, weights ...int) {
 
 func (k *book) pick(w *world, r work, tried []int) (int, func(int)) {
 	q := choose.Request{Route: choose.Route{Name: "main"}, Repeatable: !r.post, Client: uint64(r.client + 1)}
+	if k.key != nil {
+		q.Key, q.Bound = k.key(r), k.bound
+	}
 	for _, i := range tried {
 		q.Tried = append(q.Tried, k.servers[i])
 	}
 	c, _ := k.b.Pick(choose.Instant(w.now), q)
 	if c == nil {
 		return -1, nil
+	}
+	if c.Moved {
+		k.moved++
 	}
 	return slices.Index(k.servers, c.Server), func(status int) {
 		at := choose.Instant(w.now)
