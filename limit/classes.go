@@ -115,7 +115,7 @@ func (q *classes) before(w *waiter, l late) int {
 // last returns the waiter that would be served last, or nil if a newcomer of class
 // would be served after all of them.
 func (q *classes) last(class int, l late) *waiter {
-	for i := 0; i <= class; i++ {
+	for i := 0; i <= min(class, classCount-1); i++ {
 		c := &q.of[i]
 		switch {
 		case c.n == 0:

@@ -9,8 +9,8 @@ var _ Limiter = (*Concurrency)(nil)
 
 // A Concurrency hands out a fixed number of permits and queues further callers, up
 // to a bound. A released permit goes to the caller whose turn it is, never to a
-// newcomer, and wakes no other caller. Higher classes (see [Priority]) go first.
-// Within a class, callers are served first come, first served, for as long as waiting
+// newcomer, and wakes no other caller. Tenants (see [Tenant]) that wait get permits for the
+// same time. Within a tenant, higher classes (see [Priority]) go first, and within a class, callers are served first come, first served, for as long as waiting
 // ends in time. They are served last come, first served, while the oldest of them
 // would get its permit after MaxWait, or too late for a call of the mean length to end
 // before its deadline, at the measured drain rate; or before callers without a deadline
@@ -21,7 +21,8 @@ var _ Limiter = (*Concurrency)(nil)
 // rejected at once instead of timing out in the queue. A queue that is full, or
 // holds more than MaxWait's worth of work, rejects the caller that would be served
 // last. That is the newcomer, unless a caller of a lower class is waiting, or under
-// overload an older one: that one is displaced.
+// overload an older one: that one is displaced. With several tenants, it is a caller of the
+// tenant that has the most units waiting and in use for its weight.
 //
 // Create one with [NewConcurrency]; the zero Concurrency is not usable. It has no
 // goroutine and no timer, so there is nothing to close. It is safe for concurrent
@@ -63,8 +64,8 @@ func (c *Concurrency) Name() string { return c.pool.name }
 //
 // If ctx is done, Acquire returns context.Cause(ctx) and no permit, even if one
 // was free or was granted at the same instant; that permit goes to the next caller
-// in the queue. Acquire reads the deadline, the [Priority] and the [Place] of ctx
-// once, when it is called.
+// in the queue. Acquire reads the deadline, the [Priority], the [Tenant] and the [Place] of
+// ctx once, when it is called.
 func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) {
 	return c.pool.acquire(ctx, 1, false)
 }

@@ -58,6 +58,14 @@ all classes.
 Work without a waiting caller is [Background]: it never queues, and never takes the
 last permits from calls that have waiting callers.
 
+# Tenants
+
+Callers of several users of one source carry their [Tenant], see [ContextWithTenant]. While
+callers of several tenants wait, a Concurrency and an Adaptive give each tenant permits for
+the same time, or in proportion to its weight, and a full queue rejects a caller of the
+tenant that has the most. Tenants come first: priorities order the callers of one tenant.
+A RateLimiter has one queue for all tenants.
+
 # Overload
 
 Serving a queue in order of arrival is fair, however long the queue stands, as long as

@@ -70,7 +70,8 @@ const (
 	WaitTooLong
 	// Displaced: the caller waited in the queue of a Concurrency or Adaptive
 	// that was full, and was displaced by a caller of a higher class, or under
-	// overload by a newer one of the same or a higher class.
+	// overload by a newer one of the same or a higher class, or by a caller of a
+	// [Tenant] that has less.
 	Displaced
 	// NoSpare: the caller is Background, and the remaining permits or tokens are
 	// reserved for callers of other classes.

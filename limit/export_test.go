@@ -1,6 +1,8 @@
 package limit
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -49,8 +51,11 @@ func (c *pool) check(t testing.TB) {
 		t.Errorf("%d permits out of %d are in use", c.inUse, c.limit)
 	}
 	// Check both orders, because a class becomes late without an event.
-	if c.q.n > 0 && c.fitsLocked(c.q.next(late{}).units, 0) && c.fitsLocked(c.q.next(late{true, true, true}).units, 0) {
-		t.Errorf("%d callers wait although the next one fits: %d of %d units are in use", c.q.n, c.inUse, c.limit)
+	if c.q.n > 0 {
+		next := &c.q.next().line
+		if c.fitsLocked(next.next(late{}).units, 0) && c.fitsLocked(next.next(late{true, true, true}).units, 0) {
+			t.Errorf("%d callers wait although the next one fits: %d of %d units are in use", c.q.n, c.inUse, c.limit)
+		}
 	}
 	loans, lent, units := 0, 0, 0
 	for i := range c.slots {
@@ -70,14 +75,7 @@ func (c *pool) check(t testing.TB) {
 	if c.tuner == nil && len(c.slots)/2 > max(most.(int), c.limit) { // each may have been lent once at a time
 		t.Errorf("%d slots for %d permits", len(c.slots), c.limit)
 	}
-	n := 0
-	for i := range c.q.of {
-		c.q.of[i].check(t)
-		n += c.q.of[i].n
-	}
-	if n != c.q.n {
-		t.Errorf("the classes have %d waiters; the queue counts %d", n, c.q.n)
-	}
+	c.q.check(t)
 }
 
 // Check walks l and reports violated invariants.
@@ -114,3 +112,67 @@ func (l *RateLimiter) Stall() {
 }
 
 func (l *RateLimiter) Tick() { l.tick() }
+
+// Known returns how many tenants c knows, groups included.
+func (c *Concurrency) Known() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.q.root.known()
+}
+
+func (t *tenant) known() int {
+	n := len(t.children)
+	for _, c := range t.children {
+		n += c.known()
+	}
+	return n
+}
+
+// check walks q and reports violated invariants.
+func (q *lines) check(t testing.TB) {
+	t.Helper()
+	if q.none.parent == nil {
+		return
+	}
+	n, units, _ := q.root.check(t, &q.none)
+	if n != q.n || units != q.units {
+		t.Errorf("the lines have %d waiters for %d units; the queue counts %d and %d", n, units, q.n, q.units)
+	}
+	for i, b := range q.bills {
+		if b.at != i || i > 0 && b.before(q.bills[(i-1)/2]) || b.tenant == nil {
+			t.Errorf("bill %d of %d is out of place", i, len(q.bills))
+		}
+	}
+}
+
+func (n *tenant) check(t testing.TB, more ...*tenant) (waiting, units, holds int) {
+	t.Helper()
+	var weights int64
+	turns := 0
+	for _, c := range append(more, slices.Collect(maps.Values(n.children))...) {
+		w, u, h := c.check(t)
+		if len(c.children) == 0 {
+			w, u, h = c.line.n, c.line.units, c.holds
+			for i := range c.line.of {
+				c.line.of[i].check(t)
+			}
+		}
+		if w != c.waiting || u != c.units || h != c.holds {
+			t.Errorf("tenant %+v has %d waiters for %d units and %d in use; it counts %d, %d and %d", c.name, w, u, h, c.waiting, c.units, c.holds)
+		}
+		if c.waiting > 0 {
+			turns++
+			weights += c.weight
+			if n.turns[c.atTurn].tenant != c || n.loads[c.atLoad].tenant != c {
+				t.Errorf("tenant %+v is not where it should be", c.name)
+			}
+		} else if c.holds == 0 && c.name != (tenantName{}) && (!c.owes || n.debtors[c.atTurn].tenant != c) {
+			t.Errorf("tenant %+v is known without a reason", c.name)
+		}
+		waiting, units, holds = waiting+w, units+u, holds+h
+	}
+	if turns != len(n.turns) || turns != len(n.loads) || weights != n.weights {
+		t.Errorf("%+v has %d tenants in turn and %d by load, of weight %d; want %d, of %d", n.name, len(n.turns), len(n.loads), n.weights, turns, weights)
+	}
+	return waiting, units, holds
+}

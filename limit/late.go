@@ -2,22 +2,22 @@ package limit
 
 import "time"
 
-// lateLocked returns the classes in which waiting does not end in time: served first come,
+// lateLocked returns the classes of t in which waiting does not end in time: served first come,
 // first served, the oldest caller would get its permit after MaxWait, or too late to be of
 // use, as for most of those before it. A queue that stands is not late as long as each
 // caller in it is served in time. c.mu must be held.
-func (c *pool) lateLocked(now time.Duration) (l late) {
-	if c.overAfter == forever || c.q.n == 0 {
+func (c *pool) lateLocked(t *tenant, now time.Duration) (l late) {
+	if c.overAfter == forever || t.line.n == 0 {
 		return l
 	}
-	for i := range c.q.of {
-		w := c.q.of[i].head
+	for i := range t.line.of {
+		w := t.line.of[i].head
 		if w == nil {
 			continue
 		}
-		turn := later(now, c.waitLocked(c.q.above(i)+w.units-1, now))
+		turn := later(now, c.waitLocked(t.ahead(&c.q, t.line.above(i), w.units)+w.units-1, now))
 		l[i] = c.overAfter > 0 && now-w.joined > c.overAfter || turn > w.until ||
-			c.patience.short() && later(turn, nanoseconds(c.drain.held)) > c.patience.end(w)
+			t.left.short() && later(turn, nanoseconds(c.drain.held)) > t.left.end(w)
 	}
 	return l
 }

@@ -46,7 +46,7 @@ func (c *pool) LendTo(waiting any, id uint64, from *lend.Call) bool {
 	if !ok {
 		return false
 	}
-	c.q.remove(w)
+	c.q.leave(w)
 	w.granted, w.loan, w.id = true, true, loan
 	close(w.ready)
 	return true

@@ -14,6 +14,7 @@ type slot struct {
 	stood time.Duration // how long the source had stood still by then, as counted by the tuner
 
 	units  int        // that the permit counts for; 0 for a loan
+	bill   *bill      // nil for a permit that was free
 	counts bool       // the units can be settled
 	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
 	from   *lend.Call // of a loan: the call that holds that permit
@@ -104,6 +105,9 @@ func (c *pool) settle(id uint64, units int) {
 		more := min(units, max(c.mostLocked(), s.units)) - s.units
 		s.units += more
 		c.inUse += more
+		if s.bill != nil {
+			c.q.resize(s.bill, s.units)
+		}
 		if c.tuner != nil {
 			for range more {
 				c.tuner.began(now)
@@ -166,7 +170,13 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	if o != Unused {
 		c.drain.observe(held, c.limit)
 	}
+	if s.bill != nil {
+		c.q.settle(s.bill, held, o != Unused)
+	}
 	c.letInLocked(now, g)
+	if c.q.n == 0 && c.inUse < c.limit {
+		c.q.idle()
+	}
 }
 
 // fitsLocked reports whether n units are free and spare units remain. If n is more
@@ -181,18 +191,22 @@ func (c *pool) fitsLocked(n, spare int) bool {
 // returned and when the first waiter changes. c.mu must be held.
 func (c *pool) letInLocked(now time.Duration, g *grants) {
 	for c.q.n > 0 {
-		late := c.lateLocked(now)
-		w := c.q.next(late)
+		c.q.pay(now)
+		t := c.q.next()
+		late := c.lateLocked(t, now)
+		w := t.line.next(late)
 		if !c.fitsLocked(w.units, 0) {
 			return
 		}
-		c.q.remove(w)
 		if !late[w.class] {
-			c.patience.granted(w, now, c.drain.held)
+			t.left.granted(w, now, c.drain.held)
 		}
 		c.admitted++
 		c.waited++
-		g.add(w, c.takeLocked(now, w.units, w.counted))
+		bill := c.q.admit(w, now, c.drain)
+		id := c.takeLocked(now, w.units, w.counted)
+		c.slots[id>>32].bill = bill
+		g.add(w, id)
 	}
 }
 

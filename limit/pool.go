@@ -30,8 +30,7 @@ type pool struct {
 	inUse    int           // guarded by mu; units in use; can be above limit after limit has shrunk
 	slots    []slot        // guarded by mu; one per permit, as many as were ever in use at once
 	free     []uint32      // guarded by mu; the slots that hold no permit
-	q        classes       // guarded by mu
-	patience patience      // guarded by mu
+	q        lines         // guarded by mu
 	drain    drain         // guarded by mu
 	lastOut  time.Duration // guarded by mu; when a permit was last issued
 	tuner    *tuner        // guarded by mu; nil for a fixed limit
@@ -71,6 +70,7 @@ type request struct {
 	units      int
 	class      int
 	background bool
+	tenant     Tenant
 	left       time.Duration // until its deadline
 	place      *Place        // may be nil
 }
@@ -78,7 +78,7 @@ type request struct {
 // ask reads a request from ctx. ctx may be the user's code, so no lock may be held.
 func ask(ctx context.Context, n int) request {
 	p := PriorityOf(ctx)
-	r := request{units: n, class: p.class(), background: p < Low, left: forever, place: placeOf(ctx)}
+	r := request{units: n, class: p.class(), background: p < Low, tenant: TenantOf(ctx), left: forever, place: placeOf(ctx)}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.left = time.Until(deadline)
 	}
@@ -102,13 +102,16 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 		c.mu.Unlock()
 		return p, nil
 	}
-	reason, victim := c.judgeLocked(r, now)
+	t := c.q.of(r.tenant)
+	reason, victim := c.judgeLocked(r, t, now)
 	if c.dry {
+		c.q.drop(t)
 		p := c.admitDryLocked(reason, now, n, counted)
 		c.mu.Unlock()
 		return p, nil
 	}
 	if reason != 0 {
+		c.q.drop(t)
 		e := &Error{Limiter: c.name, Reason: reason, RetryAfter: c.refuseLocked(reason, now)}
 		if reason == TooMany {
 			e.Units, e.Most = n, c.mostLocked()
@@ -122,8 +125,9 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 	var g grants
 	if victim != nil {
 		c.expelLocked(victim, Displaced, now, &g)
+		t = c.q.of(r.tenant) // it may have been dropped with its only waiter
 	}
-	c.q.push(w, r.class)
+	c.q.push(w, t, r.class)
 	c.q.move(w, r.place.set(c, w))
 	c.letInLocked(now, &g) // w may now be first, and fit where the previous first waiter does not
 	c.mu.Unlock()
@@ -158,17 +162,17 @@ func (c *pool) mostLocked() int {
 // judgeLocked returns the reason to reject a caller that finds no permit free, or 0
 // if it may queue. If the queue is full, or holds more work than the time budget, the
 // caller takes the place of the waiter that would be served last, which is returned as
-// victim. If the caller itself would be served last, it is rejected. c.mu must be
-// held.
-func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim *waiter) {
+// victim: of the tenant that has the most for its weight. If the caller itself would be
+// served last, it is rejected. t is its tenant. c.mu must be held.
+func (c *pool) judgeLocked(r request, t *tenant, now time.Duration) (reason Reason, victim *waiter) {
 	if r.units > c.mostLocked() {
 		return TooMany, nil
 	}
 	if r.background {
 		return NoSpare, nil
 	}
-	late := c.lateLocked(now)
-	queued, work, ahead := c.q.n, c.q.units, c.q.ahead(r.class, late)
+	late := c.lateLocked(t, now)
+	queued, work, ahead := c.q.n, c.q.units, t.ahead(&c.q, t.line.ahead(r.class, late), r.units)
 	if c.dry {
 		// The queue is empty: the callers that would be in it are in progress.
 		queued = max(0, c.inUse-c.limit)
@@ -178,7 +182,9 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 		work += c.tuner.beyond(now)
 	}
 	if queued >= c.placesLocked(now) || c.waitLocked(work, now) > c.budgetLocked() {
-		if victim = c.q.last(r.class, late); victim == nil {
+		if from := c.q.heaviest(t, r.units); from != t {
+			victim = from.line.last(classCount, c.lateLocked(from, now))
+		} else if victim = t.line.last(r.class, late); victim == nil {
 			return QueueFull, nil
 		}
 	}
@@ -224,7 +230,7 @@ func (c *pool) reserveLocked() int {
 // RetryAfter is that of a newcomer. c.mu must be held.
 func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
 	w.refused, w.retry, w.most = r, c.refuseLocked(r, now), c.mostLocked()
-	c.q.remove(w)
+	c.q.leave(w)
 	g.link(w)
 }
 
@@ -290,9 +296,9 @@ func (c *pool) leave(w *waiter) {
 		c.refused[w.refused]--
 	default:
 		if w.deadline == forever {
-			c.patience.left(now-w.joined, now-c.q.of[w.class].head.joined)
+			w.tenant.left.left(now-w.joined, now-w.tenant.line.of[w.class].head.joined)
 		}
-		c.q.remove(w)
+		c.q.leave(w)
 		c.letInLocked(now, &g)
 	}
 	c.mu.Unlock()
@@ -308,7 +314,7 @@ func (c *pool) timeOut(w *waiter) (Permit, error) {
 		c.mu.Unlock()
 		return c.outcome(w)
 	}
-	c.q.remove(w)
+	c.q.leave(w)
 	retry := c.refuseLocked(QueueTimeout, now)
 	var g grants
 	c.letInLocked(now, &g)
@@ -339,7 +345,9 @@ func (c *pool) waitFor(w *waiter) (time.Duration, bool) {
 	if !w.queued {
 		return 0, false
 	}
-	return c.waitLocked(c.q.before(w, c.lateLocked(now))+w.units-1, now), true
+	t := w.tenant
+	ahead := t.ahead(&c.q, t.line.before(w, c.lateLocked(t, now)), w.units)
+	return c.waitLocked(ahead+w.units-1, now), true
 }
 
 // joinAt implements queuer.
@@ -352,14 +360,15 @@ func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
 	if !w.queued {
 		return nil
 	}
-	late := c.lateLocked(now)
+	t := w.tenant
+	late := c.lateLocked(t, now)
 	var ahead int
 	if class > w.class {
-		ahead = c.q.ahead(class, late)
+		ahead = t.line.ahead(class, late)
 	} else {
-		ahead = c.q.before(w, late)
+		ahead = t.line.before(w, late)
 	}
-	if c.waitLocked(ahead+w.units-1, now) >= left {
+	if c.waitLocked(t.ahead(&c.q, ahead, w.units)+w.units-1, now) >= left {
 		return &Error{Limiter: c.name, Reason: WaitTooLong, RetryAfter: c.refuseLocked(WaitTooLong, now)}
 	}
 	if class > w.class {

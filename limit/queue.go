@@ -19,12 +19,14 @@ type waiter struct {
 	retry   time.Duration // with refused
 	most    int           // with TooMany: the most units that a caller may request
 
-	units      int                // requested, 1 or more
-	counted    bool               // of a pool, by AcquireN: the permit can be settled
-	counter    *counter           // of a RateLimiter, by AcquireN
-	joined     time.Duration      // of a pool, as the two below: when it joined the queue
-	deadline   time.Duration      // of its context; forever without one
-	until      time.Duration      // when MaxWait ends
+	units      int           // requested, 1 or more
+	counted    bool          // of a pool, by AcquireN: the permit can be settled
+	counter    *counter      // of a RateLimiter, by AcquireN
+	joined     time.Duration // of a pool, as the two below: when it joined the queue
+	deadline   time.Duration // of its context; forever without one
+	until      time.Duration // when MaxWait ends
+	tenant     *tenant       // in lines, as bill
+	bill       bill
 	class      int                // in classes
 	since      [classCount]uint64 // in classes: its turn in each class up to class
 	loan       bool               // granted by another caller, not by the limiter

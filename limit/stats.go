@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Refusals counts rejections by Reason, as in s.Refused[limit.QueueFull].
 type Refusals [reasonEnd]uint64
@@ -35,6 +38,9 @@ type ConcurrencyStats struct {
 	// Overloaded is true if waiting does not end in time in a class of the queue:
 	// its newest callers are then served first.
 	Overloaded bool
+	// Tenants is how many tenants have callers that wait, not counting that of callers
+	// without one: see [Tenant].
+	Tenants int
 }
 
 // Stats returns a snapshot.
@@ -46,7 +52,7 @@ func (c *Concurrency) Stats() ConcurrencyStats {
 
 // statsLocked returns a snapshot. c.mu must be held.
 func (c *pool) statsLocked() ConcurrencyStats {
-	now := c.now()
+	now, tenants := c.now(), c.q.tenants(nil, &c.q.root)
 	s := ConcurrencyStats{
 		Limit:      c.limit,
 		InUse:      c.inUse,
@@ -56,7 +62,12 @@ func (c *pool) statsLocked() ConcurrencyStats {
 		Left:       c.left,
 		Refused:    c.refused,
 		Held:       nanoseconds(c.drain.held),
-		Overloaded: c.lateLocked(now).any(),
+		Overloaded: slices.ContainsFunc(tenants, func(t *tenant) bool { return c.lateLocked(t, now).any() }),
+	}
+	for _, t := range tenants {
+		if t != &c.q.none {
+			s.Tenants++
+		}
 	}
 	if c.inUse >= c.limit {
 		s.Wait = c.waitLocked(c.q.units, now)

@@ -94,13 +94,9 @@ func (c *pool) update(change func(c *pool, now time.Duration)) {
 	var g grants
 	c.mu.Lock()
 	change(c, now)
-	for i := range c.q.of {
-		for w := c.q.of[i].head; w != nil; {
-			next := w.next
-			if w.units > c.mostLocked() {
-				c.expelLocked(w, TooMany, now, &g)
-			}
-			w = next
+	for w := range c.q.all() {
+		if w.units > c.mostLocked() {
+			c.expelLocked(w, TooMany, now, &g)
 		}
 	}
 	c.letInLocked(now, &g)
