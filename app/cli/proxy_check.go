@@ -218,8 +218,8 @@ func writeServers(r *command.Run, all []checkedServer) {
 	b.WriteByte('\n')
 	for i, lines := range figures.Columns(rows, nil, width) {
 		text := strings.Join(lines, "\n")
-		if i == 0 && terminal.Color(r.Stdout, r.Getenv) {
-			text = "\x1b[1m" + text + "\x1b[0m"
+		if i == 0 {
+			text = terminal.Paint(terminal.Color(r.Stdout, r.Getenv), terminal.Bold, text)
 		}
 		b.WriteString(text + "\n")
 	}

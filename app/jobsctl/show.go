@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/plain"
 )
@@ -24,7 +25,7 @@ const nameWidth = 10
 // WriteJob writes all that is known of a job, its failed attempts last.
 func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", s.paint(bold, "job"), s.paint(bold, plain.Line(j.ID)))
+	fmt.Fprintf(&b, "%s %s\n", s.paint(terminal.Bold, "job"), s.paint(terminal.Bold, plain.Line(j.ID)))
 	fact := func(name, text string) {
 		if text == "" {
 			return
@@ -94,7 +95,7 @@ func (s Style) history(b *strings.Builder, j jobs.Status) {
 	if len(j.History) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", s.paint(bold, "failed attempts"))
+	fmt.Fprintf(b, "\n%s\n", s.paint(terminal.Bold, "failed attempts"))
 	for _, a := range j.History {
 		parts := []string{a.Ended.UTC().Format(clock)}
 		for _, part := range []string{a.Class, a.Worker} {
@@ -104,7 +105,7 @@ func (s Style) history(b *strings.Builder, j jobs.Status) {
 		}
 		fmt.Fprintf(b, "  %3d  %s\n", a.Attempt, strings.Join(parts, "  "))
 		for _, line := range s.wrap(firstLine(a.Error), 7) {
-			fmt.Fprintf(b, "       %s\n", s.paint(red, line))
+			fmt.Fprintf(b, "       %s\n", s.paint(terminal.Red, line))
 		}
 	}
 	if left := j.History[0].Attempt - 1; left > 0 && len(j.History) == jobs.MaxHistory {
@@ -117,7 +118,7 @@ func (s Style) log(b *strings.Builder, j jobs.Status) {
 	if j.Logged == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", s.paint(bold, "log"))
+	fmt.Fprintf(b, "\n%s\n", s.paint(terminal.Bold, "log"))
 	if left := j.Logged - len(j.Log); left > 0 {
 		fmt.Fprintf(b, "  The %s before these are not kept.\n", figures.Count(int64(left)))
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/plain"
 )
@@ -21,26 +22,13 @@ type Style struct {
 // shortID is how many characters of an id are shown: 2³² values.
 const shortID = 8
 
-const (
-	bold   = "\x1b[1m"
-	dim    = "\x1b[2m"
-	red    = "\x1b[31m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	cyan   = "\x1b[36m"
-	reset  = "\x1b[0m"
-)
-
 var stateColors = map[string]string{
-	jobs.StateRunning.String(): cyan, jobs.StateRetrying.String(): yellow, jobs.StateDone.String(): green,
-	jobs.StateFailed.String(): red, jobs.StateDead.String(): red, jobs.StateCanceled.String(): dim,
+	jobs.StateRunning.String(): terminal.Cyan, jobs.StateRetrying.String(): terminal.Yellow, jobs.StateDone.String(): terminal.Green,
+	jobs.StateFailed.String(): terminal.Red, jobs.StateDead.String(): terminal.Red, jobs.StateCanceled.String(): terminal.Faint,
 }
 
 func (s Style) paint(code, text string) string {
-	if !s.Color || code == "" || text == "" {
-		return text
-	}
-	return code + text + reset
+	return terminal.Paint(s.Color, code, text)
 }
 
 func (s Style) now() time.Time {
@@ -148,7 +136,7 @@ func (s Style) table(columns []column, rows [][]string) string {
 		}
 		text := strings.TrimRight(line.String(), " ")
 		if n < 0 {
-			text = s.paint(bold, text)
+			text = s.paint(terminal.Bold, text)
 		}
 		b.WriteString(text + "\n")
 	}

@@ -2,20 +2,17 @@ package jobsctl_test
 
 import (
 	"bytes"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/jobs"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // now is what ages count from in these tests.
 var now = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
@@ -110,26 +107,9 @@ func TestGolden(t *testing.T) {
 				if err := l.write(&got, style); err != nil {
 					t.Fatal(err)
 				}
-				golden(t, l.file+"-"+name+".txt", got.Bytes())
+				golden.Compare(t, filepath.Join("testdata", l.file+"-"+name+".txt"), got.Bytes())
 			})
 		}
-	}
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("got:\n%s\nwant %s:\n%s", got, path, want)
 	}
 }
 

@@ -3,18 +3,15 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/app/report"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func example() *report.Report {
 	r := &report.Report{
@@ -49,25 +46,8 @@ func TestTableGolden(t *testing.T) {
 			if err := example().Table(&got, tt.style); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, tt.file, got.Bytes())
+			golden.Compare(t, filepath.Join("testdata", tt.file), got.Bytes())
 		})
-	}
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("got:\n%s\nwant %s:\n%s", got, path, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/plain"
 )
 
@@ -22,12 +23,6 @@ const MinWidth = 80
 
 // maxWidth is the width of the widest table: wider lines are hard to follow.
 const maxWidth = 120
-
-const (
-	bold  = "\x1b[1m"
-	green = "\x1b[32m"
-	reset = "\x1b[0m"
-)
 
 // Table writes r for people: what was measured, the levels as a table, the ratios as
 // bars, and notes about problems, if any.
@@ -91,7 +86,7 @@ func (r *Report) levels(b *strings.Builder, s Style) {
 	for i, lines := range figures.Columns(rows, right, s.Width) {
 		text := strings.Join(lines, "\n")
 		if i < 2 {
-			text = s.paint(bold, text)
+			text = s.paint(terminal.Bold, text)
 		}
 		b.WriteString(text + "\n")
 	}
@@ -109,11 +104,11 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 		names = max(names, utf8.RuneCountInString(l.Name))
 		numbers = max(numbers, utf8.RuneCountInString(figures.Times(l.Ratio)))
 	}
-	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("successful responses per second, %s = 1", r.Levels[0].Name)))
+	fmt.Fprintf(b, "%s\n", s.paint(terminal.Bold, fmt.Sprintf("successful responses per second, %s = 1", r.Levels[0].Name)))
 	room := s.Width - names - numbers - 3
 	for _, l := range r.Levels {
 		fmt.Fprintf(b, "%s %s %s\n", figures.Pad(l.Name, -names), figures.Pad(figures.Times(l.Ratio), numbers),
-			s.paint(green, figures.Bar(l.Ratio/top, room)))
+			s.paint(terminal.Green, figures.Bar(l.Ratio/top, room)))
 	}
 }
 
@@ -139,10 +134,7 @@ func (r *Report) notes(b *strings.Builder) {
 }
 
 func (s Style) paint(code, text string) string {
-	if !s.Color {
-		return text
-	}
-	return code + text + reset
+	return terminal.Paint(s.Color, code, text)
 }
 
 // time formats v milliseconds for a level with successful responses, and returns a dash for

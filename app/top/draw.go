@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/plain"
 )
 
@@ -19,14 +20,6 @@ type Style struct {
 	Color         bool // control sequences for colour
 	Note          string
 }
-
-const (
-	bold   = "\x1b[1m"
-	dim    = "\x1b[2m"
-	red    = "\x1b[31m"
-	yellow = "\x1b[33m"
-	reset  = "\x1b[0m"
-)
 
 const (
 	mostWords = 3  // lines of an incident on a terminal
@@ -59,7 +52,7 @@ func (s Style) Lines(o Overview) []string {
 		all = append(all, section...)
 	}
 	if s.Height > 0 && len(all) > s.Height {
-		all = append(all[:max(s.Height-1, 0)], line{"… the terminal is too low for the rest", dim})
+		all = append(all[:max(s.Height-1, 0)], line{"… the terminal is too low for the rest", terminal.Faint})
 	}
 	out := make([]string, len(all))
 	for i, l := range all {
@@ -90,7 +83,7 @@ func fit(section []line, room int) []line {
 		return section
 	}
 	left := len(section) - room + 1
-	return append(section[:room-1:room-1], line{fmt.Sprintf("… and %d more", left), dim})
+	return append(section[:room-1:room-1], line{fmt.Sprintf("… and %d more", left), terminal.Faint})
 }
 
 func (s Style) head(o Overview) []line {
@@ -106,17 +99,17 @@ func (s Style) head(o Overview) []line {
 	if s.Note != "" {
 		right = s.Note + "  " + right
 	}
-	all := []line{{spread(left, right, s.Width), bold}}
+	all := []line{{spread(left, right, s.Width), terminal.Bold}}
 	for i, x := range o.Incidents {
 		if i == 3 && len(o.Incidents) > 4 && s.Height > 0 {
-			all = append(all, line{fmt.Sprintf("      … and %d more", len(o.Incidents)-i), dim})
+			all = append(all, line{fmt.Sprintf("      … and %d more", len(o.Incidents)-i), terminal.Faint})
 			break
 		}
 		sign := map[string]string{"bad": "ACT  ", "warn": "WATCH", "note": "NOTE "}[x.Level]
-		colour := map[string]string{"bad": red, "warn": yellow}[x.Level]
+		colour := map[string]string{"bad": terminal.Red, "warn": terminal.Yellow}[x.Level]
 		all = append(all, s.paragraph(sign+" ", x.Subject+": "+x.Text, mostWords, colour)...)
 		if x.Next != "" && (s.Height == 0 || i == 0 || s.Height >= roomy) {
-			all = append(all, s.paragraph("      Next: ", x.Next, mostNext, dim)...)
+			all = append(all, s.paragraph("      Next: ", x.Next, mostNext, terminal.Faint)...)
 		}
 	}
 	t := o.Total
@@ -124,10 +117,10 @@ func (s Style) head(o Overview) []line {
 	if t.Responses != nil {
 		colour := ""
 		if t.Errors > 0 {
-			colour = yellow
+			colour = terminal.Yellow
 		}
 		if t.Errors >= 0.05 {
-			colour = red
+			colour = terminal.Red
 		}
 		errors := t.Errors
 		if math.IsNaN(float64(errors)) {
@@ -151,7 +144,7 @@ func (s Style) head(o Overview) []line {
 	}
 	if by := refusedLine(t); by != "" {
 		for _, text := range s.wrap(by, 2) {
-			all = append(all, line{text, yellow})
+			all = append(all, line{text, terminal.Yellow})
 		}
 	}
 	if o.Cost != nil {
@@ -218,10 +211,10 @@ func costLine(o Overview) string {
 
 func (s Style) servers(o Overview) []line {
 	rows := [][]string{{"upstream", "server", "state", "in flight"}}
-	paint := []string{bold}
+	paint := []string{terminal.Bold}
 	for _, one := range o.Servers {
 		rows = append(rows, []string{plain.Line(one.Upstream), plain.Line(one.URL), one.State, figures.Count(int64(one.InFlight))})
-		paint = append(paint, map[bool]string{true: red}[one.State != "healthy"])
+		paint = append(paint, map[bool]string{true: terminal.Red}[one.State != "healthy"])
 	}
 	return s.table(rows, paint, []bool{false, false, false, true}, 1)
 }
@@ -231,7 +224,7 @@ func (s Style) routes(o Overview) []line {
 	if o.Total.Responses == nil {
 		rows[0][0] = "guard"
 	}
-	paint := []string{bold}
+	paint := []string{terminal.Bold}
 	for _, r := range o.Routes {
 		errors := "-"
 		if r.Responses != nil {
@@ -241,11 +234,11 @@ func (s Style) routes(o Overview) []line {
 		colour := ""
 		switch {
 		case r.Errors >= 0.05 || r.Calls > 0 && r.Failed >= 0.5*r.Calls || r.Stuck > 0:
-			colour = red
+			colour = terminal.Red
 		case r.Errors > 0 || r.Failed > 0 || r.Refused > 0:
-			colour = yellow
+			colour = terminal.Yellow
 		case r.Requests == 0:
-			colour = dim
+			colour = terminal.Faint
 		}
 		paint = append(paint, colour)
 	}
@@ -262,14 +255,14 @@ func (r Route) saved() string {
 
 func (s Style) limits(o Overview) []line {
 	rows := [][]string{{"limit", "kind", "in use", "queued"}}
-	paint := []string{bold}
+	paint := []string{terminal.Bold}
 	for _, l := range o.Limits {
 		use := fmt.Sprintf("%d of %s", l.InUse, figures.Number(math.Floor(l.Limit*10)/10))
 		if l.Kind == "rate" {
 			use = "-"
 		}
 		rows = append(rows, []string{plain.Line(l.Name), l.Kind, use, figures.Count(int64(l.Queued))})
-		paint = append(paint, map[bool]string{true: yellow}[l.Queued > 0])
+		paint = append(paint, map[bool]string{true: terminal.Yellow}[l.Queued > 0])
 	}
 	return s.table(rows, paint, []bool{false, false, true, true}, 0)
 }
@@ -277,7 +270,7 @@ func (s Style) limits(o Overview) []line {
 func (s Style) budgets(o Overview) []line {
 	used := false
 	rows := [][]string{{"budget", "left", "of", "refill", "queued", "refused", "mostly"}}
-	paint := []string{bold}
+	paint := []string{terminal.Bold}
 	for _, b := range o.Budgets {
 		left, spender := figures.Count(int64(math.Floor(b.Left))), ""
 		if b.Kind == "client" {
@@ -287,7 +280,7 @@ func (s Style) budgets(o Overview) []line {
 			}
 		}
 		rows = append(rows, []string{plain.Line(b.Kind + " " + b.Name), left, figures.Count(int64(b.Burst)), words(b.Pace()), figures.Count(int64(b.Queued)), figures.Count(int64(min(b.Refused, math.MaxInt64))), spender}) //nolint:gosec // bounded
-		paint = append(paint, map[bool]string{true: yellow}[b.Kind != "client" && b.Left < 1 || b.Outage])
+		paint = append(paint, map[bool]string{true: terminal.Yellow}[b.Kind != "client" && b.Left < 1 || b.Outage])
 	}
 	if !used {
 		for i := range rows {
@@ -299,14 +292,14 @@ func (s Style) budgets(o Overview) []line {
 
 func (s Style) queues(o Overview) []line {
 	rows := [][]string{{"jobs", "waiting", "taken", "dead"}}
-	paint := []string{bold}
+	paint := []string{terminal.Bold}
 	for _, q := range o.Queues {
 		name := plain.Line(q.Name)
 		if q.Paused {
 			name = "(paused) " + name
 		}
 		rows = append(rows, []string{name, figures.Count(int64(q.Waiting)), figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))})
-		paint = append(paint, map[bool]string{true: yellow}[q.Dead > 0 || q.Paused])
+		paint = append(paint, map[bool]string{true: terminal.Yellow}[q.Dead > 0 || q.Paused])
 	}
 	return s.table(rows, paint, []bool{false, true, true, true}, 0)
 }
@@ -352,10 +345,7 @@ func (s Style) table(rows [][]string, paint []string, right []bool, give int) []
 }
 
 func (s Style) paint(code, text string) string {
-	if !s.Color || code == "" || text == "" {
-		return text
-	}
-	return code + text + reset
+	return terminal.Paint(s.Color, code, text)
 }
 
 func (s Style) wrap(text string, before int) []string {

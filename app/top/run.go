@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/plain"
 )
@@ -101,7 +102,7 @@ func Live(ctx context.Context, o Options, interval time.Duration, out *os.File, 
 		}
 		if lost != nil {
 			note := s.clip(plain.Line("NO CONNECTION, retrying: " + lost.Error()))
-			lines = append([]string{s.paint(red, note)}, lines...)
+			lines = append([]string{s.paint(terminal.Red, note)}, lines...)
 			lines = lines[:min(len(lines), height)]
 		}
 		return screen.Draw(lines)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/lab/report"
 	"github.com/weir-go/weir/lab/result"
 )
@@ -91,8 +92,8 @@ func TestUpdateDocs(t *testing.T) {
 		t.Fatalf("UpdateDocs = %q, %v; want %q", changed, err, want)
 	}
 	first := read(t, root)
-	golden(t, "README.md.txt", []byte(first["README.md"]))
-	golden(t, "explain.md.txt", []byte(first["docs/explain/coalescing.md"]))
+	golden.Compare(t, filepath.Join("testdata", "README.md.txt"), []byte(first["README.md"]))
+	golden.Compare(t, filepath.Join("testdata", "explain.md.txt"), []byte(first["docs/explain/coalescing.md"]))
 
 	changed, err = report.UpdateDocs(root, sample())
 	if err != nil || len(changed) > 0 {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/plain"
 )
@@ -23,14 +24,6 @@ type Style struct {
 const (
 	MinWidth = 80
 	MaxWidth = 120
-)
-
-const (
-	bold  = "\x1b[1m"
-	green = "\x1b[32m"
-	red   = "\x1b[31m"
-	faint = "\x1b[2m"
-	reset = "\x1b[0m"
 )
 
 // A printer collects lines for a terminal.
@@ -48,7 +41,7 @@ func newPrinter(s Style) *printer {
 // next to ours, its own tables, and its checks.
 func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	p := newPrinter(style)
-	p.line(bold, s.Name+": "+s.Title)
+	p.line(terminal.Bold, s.Name+": "+s.Title)
 	p.words("", s.Asks)
 	p.part("", p.narrow(medians(&s)))
 	for _, text := range remarks(&s) {
@@ -68,7 +61,7 @@ func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	}
 	if s.Error != "" {
 		p.b.WriteByte('\n')
-		p.paintWords(red, "", "Did not finish: "+s.Error)
+		p.paintWords(terminal.Red, "", "Did not finish: "+s.Error)
 	}
 	return p.flush(w)
 }
@@ -90,20 +83,20 @@ func Summary(w io.Writer, run result.Run, style Style) error {
 	for _, s := range run.Scenarios {
 		for _, c := range s.Checks {
 			if !c.Holds {
-				p.paintWords(red, "  ", s.Name+" does not hold: "+checkWords(c))
+				p.paintWords(terminal.Red, "  ", s.Name+" does not hold: "+checkWords(c))
 			}
 		}
 		if s.Error != "" {
-			p.paintWords(red, "  ", s.Name+" did not finish: "+s.Error)
+			p.paintWords(terminal.Red, "  ", s.Name+" did not finish: "+s.Error)
 		}
 	}
 	switch {
 	case held == all && broken == 0:
-		p.line(green, fmt.Sprintf("All %d checks hold.", all))
+		p.line(terminal.Green, fmt.Sprintf("All %d checks hold.", all))
 	case broken == 0:
-		p.line(red, fmt.Sprintf("%d of %d checks do not hold.", all-held, all))
+		p.line(terminal.Red, fmt.Sprintf("%d of %d checks do not hold.", all-held, all))
 	default:
-		p.line(red, fmt.Sprintf("%d of %d checks do not hold; %d of %d scenarios did not finish.",
+		p.line(terminal.Red, fmt.Sprintf("%d of %d checks do not hold; %d of %d scenarios did not finish.",
 			all-held, all, broken, len(run.Scenarios)))
 	}
 	return p.flush(w)
@@ -141,10 +134,7 @@ func (p *printer) paintWords(code, mark, text string) {
 }
 
 func (p *printer) paint(code, text string) string {
-	if !p.Color || code == "" {
-		return text
-	}
-	return code + text + reset
+	return terminal.Paint(p.Color, code, text)
 }
 
 // part writes a table below an empty line and a title. It writes nothing if the table
@@ -155,11 +145,11 @@ func (p *printer) part(title string, g grid) {
 	}
 	p.b.WriteByte('\n')
 	if title != "" {
-		p.line(bold, title)
+		p.line(terminal.Bold, title)
 	}
 	p.grid(g)
 	if g.Note != "" {
-		p.paintWords(faint, "", g.Note)
+		p.paintWords(terminal.Faint, "", g.Note)
 	}
 }
 
@@ -189,7 +179,7 @@ func (p *printer) grid(g grid) {
 		}
 		for _, line := range lines {
 			if i < first {
-				line = p.paint(bold, line)
+				line = p.paint(terminal.Bold, line)
 			}
 			p.b.WriteString(line + "\n")
 		}
@@ -302,11 +292,11 @@ func (p *printer) checks(checks []result.Check) {
 		return
 	}
 	p.b.WriteByte('\n')
-	p.line(bold, "must hold")
+	p.line(terminal.Bold, "must hold")
 	for _, c := range checks {
-		word, code := "holds", green
+		word, code := "holds", terminal.Green
 		if !c.Holds {
-			word, code = "DOES NOT", red
+			word, code = "DOES NOT", terminal.Red
 		}
 		const column = 10
 		for i, line := range figures.Wrap(plain.Line(checkWords(c)), p.Width-column) {

@@ -1,37 +1,16 @@
 package report_test
 
 import (
-	"bytes"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/lab/report"
 	"github.com/weir-go/weir/lab/result"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("got:\n%s\nwant %s:\n%s", got, path, want)
-	}
-}
 
 func terminal(t *testing.T, run result.Run, style report.Style) string {
 	t.Helper()
@@ -54,7 +33,7 @@ func TestTerminalGolden(t *testing.T) {
 		"plain120.txt": {Width: 120},
 		"color80.txt":  {Width: 80, Color: true},
 	} {
-		golden(t, file, []byte(terminal(t, sample(), style)))
+		golden.Compare(t, filepath.Join("testdata", file), []byte(terminal(t, sample(), style)))
 	}
 }
 

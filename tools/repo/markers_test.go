@@ -21,8 +21,8 @@ import (
 //
 //	a day<!-- const jobs.DefaultMaxAge -->             a constant: package.Name, or folder.Name
 //	32<!-- default routes[].cache.max_variants -->     the default of a setting of weir proxy
-//	0.186<!-- figure docs/lab.md | row | -->           a number in the row of a table that begins with row; the
-//	                                                   tables are generated from committed results
+//	0.186<!-- figure docs/lab.md > steady state -->    a number in the row of a table that begins so, with > between
+//	                                                   cells; the tables are generated from committed results
 //	156<!-- count contract -->                         a count, see counts
 //
 // One more stands after a sentence on what weir does not have:
@@ -282,11 +282,11 @@ func (r *repository) checkAbsent(list string) error {
 }
 
 // checkFigure checks that a row of a table in a page has the number have. source is
-// "page | first cells of the row |".
+// "page > first cells of the row", with > between cells.
 func (r *repository) checkFigure(source string, have constant.Value) error {
-	page, row, ok := strings.Cut(source, " | ")
+	page, row, ok := strings.Cut(strings.ReplaceAll(source, " > ", " | "), " | ")
 	if !ok {
-		return errors.New("want page | row |")
+		return errors.New("want page > row")
 	}
 	text, ok := r.text[page]
 	if !ok {
@@ -360,9 +360,9 @@ func TestRepoMarkersBite(t *testing.T) {
 		{"nothing<!-- absent routes[].script -->", true},
 		{"no folder<!-- absent cache.dir -->", false},
 		{"nothing<!-- absent rutes[].script -->", false},
-		{"0.186<!-- figure docs/lab.md | steady state: commands per Get | -->", true},
-		{"0.14<!-- figure docs/lab.md | steady state: commands per Get | -->", false},
-		{"0.14<!-- figure docs/lab.md | no such row | -->", false},
+		{"0.186<!-- figure docs/lab.md > steady state: commands per Get -->", true},
+		{"0.14<!-- figure docs/lab.md > steady state: commands per Get -->", false},
+		{"0.14<!-- figure docs/lab.md > no such row -->", false},
 		{"102<!-- count contract -->", false},
 		{strconv.Itoa(len(r.modules)) + "<!-- count modules -->", true},
 	} {
@@ -372,4 +372,51 @@ func TestRepoMarkersBite(t *testing.T) {
 			t.Errorf("%s: %v; want ok %t", tt.text, err, tt.ok)
 		}
 	}
+}
+
+// The rows of the README's table of promises are those of the published one.
+func TestRepoPromisesOfTheREADME(t *testing.T) {
+	t.Parallel()
+	published := tableAfter(string(readFile(t, "bench/results/promises.md")), "| Promise |")
+	quoted := tableAfter(string(readFile(t, "README.md")), "| Promise |")
+	if len(quoted) != 1+1+6 {
+		t.Fatalf("the README has %d lines of the table; want a head, a rule and six rows", len(quoted))
+	}
+	for _, row := range quoted[2:] {
+		i := slices.IndexFunc(published, func(p []string) bool { return p[0] == row[0] })
+		if i < 0 {
+			t.Errorf("bench/results/promises.md has no promise %q", row[0])
+			continue
+		}
+		for column, name := range quoted[0][1:] {
+			at := slices.Index(published[0], name)
+			if at < 0 {
+				t.Errorf("bench/results/promises.md has no column %q", name)
+				continue
+			}
+			want := map[byte]string{'k': "yes", '*': "**no**", 'n': "–"}[published[i][at][0]]
+			if got := row[column+1]; got != want {
+				t.Errorf("%s, %s: %s; want %s", row[0], name, got, want)
+			}
+		}
+	}
+}
+
+// tableAfter returns the cells of the table whose first line begins with head.
+func tableAfter(page, head string) (rows [][]string) {
+	at := strings.Index(page, head)
+	if at < 0 {
+		return nil
+	}
+	for line := range strings.Lines(page[at:]) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
 const reference = "../../../docs/reference"
 
 func TestDocsAreGenerated(t *testing.T) {
-	golden(t, filepath.Join(reference, "proxy.schema.json"), config.Schema())
-	golden(t, filepath.Join(reference, "proxy-configuration.md"), config.Reference())
+	golden.Compare(t, filepath.Join(reference, "proxy.schema.json"), config.Schema())
+	golden.Compare(t, filepath.Join(reference, "proxy-configuration.md"), config.Reference())
 }
 
 // example copies the example to a folder with the files that it names, which becomes

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/app/proxy/config"
 )
 
@@ -39,7 +40,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("the faults of %s contain a secret:\n%s", name, got)
 				}
 			}
-			golden(t, filepath.Join(here, "testdata", "faults", name+".txt"), []byte(got))
+			golden.Compare(t, filepath.Join(here, "testdata", "faults", name+".txt"), []byte(got))
 		})
 	}
 }
@@ -57,6 +58,6 @@ func TestGoodFiles(t *testing.T) {
 			s.Flags.Upstream = []string{"http://127.0.0.1:1"}
 		}
 		c := must(t, s)
-		golden(t, strings.TrimSuffix(file, ".yaml")+".txt", c.YAML())
+		golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".txt", c.YAML())
 	}
 }

@@ -8,18 +8,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"flag"
 	"math/big"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/config"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected faults and the documents")
 
 // folder is a temporary folder with certificates and secrets. It has a subfolder, conf,
 // which becomes the working directory.
@@ -116,22 +112,4 @@ func must(t testing.TB, s config.Source) *config.Config {
 		t.Fatalf("Load(%+v) has faults:\n%s", s, faults.Text())
 	}
 	return c
-}
-
-// golden compares a text with a file, or rewrites the file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.ReplaceAll(string(want), "\r\n", "\n") != string(got) {
-		t.Errorf("%s differs from the current output:\n%s\nRun with -update if that is intended.", filepath.Base(name), got)
-	}
 }

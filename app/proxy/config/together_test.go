@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/app/golden"
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/gateway"
 )
@@ -111,7 +112,7 @@ func TestH4_AllFaultsAreReportedTogether(t *testing.T) {
 		for _, b := range slots[i+1:] {
 			for _, one := range parts[a] {
 				for _, other := range parts[b] {
-					if n++; n%3 != 0 && !*update { // all of them take long
+					if n++; n%3 != 0 && !golden.Updating() { // all of them take long
 						continue
 					}
 					want := append(slices.Clone(alone[a+one]), alone[b+other]...)
