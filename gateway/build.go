@@ -157,6 +157,9 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	o.Clients = c.Clients
 	o.Streams = &up.streams
 	o.Limiter = up.shared
+	if c.upstream(r).Fair == FairClient {
+		o.Tenant = fairByClient(trusted.client, r.Priority)
+	}
 	if r.Concurrency > 0 {
 		own, err := newGate(r.Name, false, bounds{r.Concurrency, r.Queue, r.QueueWait, r.OverloadAfter, c.upstream(r).MaxRetryAfter})
 		if err != nil {

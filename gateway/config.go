@@ -153,6 +153,8 @@ type Upstream struct {
 	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
 	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.
 	MaxRetryAfter time.Duration
+	// Fair says whose requests share the calls fairly while requests wait.
+	Fair Fair
 	// ReleaseAbandoned: see weirhttp.Options.
 	ReleaseAbandoned bool
 	// Streams is the maximum number of upgrades and event streams. 0 means 1024.
@@ -397,6 +399,19 @@ type Route struct {
 	SetRequest, SetResponse       http.Header
 	RemoveRequest, RemoveResponse []string
 }
+
+// A Fair says between whom an upstream's calls are shared fairly (limit.Tenant), in the
+// upstream's queue and in those of its routes. A higher Route.Priority goes first, whosever
+// the requests are.
+type Fair uint8
+
+const (
+	// FairClient: between clients, by address, and IPv6 clients by their /64. Those of a /48
+	// have the share of one client. Behind TrustedProxies it is the address that they report.
+	FairClient Fair = iota
+	// FairNone: first come, first served.
+	FairNone
+)
 
 // A Coalesce says which requests share a call in flight.
 type Coalesce uint8

@@ -3,10 +3,12 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A gate is a limiter with its counters.
@@ -92,4 +94,14 @@ func (u Upstream) streamGate() (*gate, error) {
 func (u Upstream) sameCalls(o Upstream) bool {
 	return u.Concurrency == o.Concurrency && u.Adaptive == o.Adaptive && u.Queue == o.Queue &&
 		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter && u.MaxRetryAfter == o.MaxRetryAfter
+}
+
+// fairByClient returns the tenants of a route with that priority, which stands above them.
+func fairByClient(client weirhttp.Client, class limit.Priority) func(*http.Request) limit.Tenant {
+	tenant := weirhttp.TenantByAddress(client)
+	return func(r *http.Request) limit.Tenant {
+		t := tenant(r)
+		t.Class = class
+		return t
+	}
 }

@@ -139,6 +139,7 @@ type LimitStats struct {
 	Limit      int           `json:"limit"` // calls at once, 0 for no cap
 	InUse      int           `json:"in_use"`
 	Queued     int           `json:"queued"`
+	Tenants    int           `json:"tenants"`    // that have queued calls, see Fair
 	Overloaded bool          `json:"overloaded"` // the queue never empties: the newest are served first
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
 	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
@@ -160,7 +161,7 @@ type LimitStats struct {
 func (g *gate) look() LimitStats {
 	s := g.stats()
 	return LimitStats{
-		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
+		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Tenants: s.Tenants, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
 		Admitted: s.Admitted, Waited: s.Waited, Left: s.Left, Refused: s.Refused.Total(),
 		RefusedBy: byReason(s.Refused), Baseline: s.Baseline, Latency: s.Latency,
 	}

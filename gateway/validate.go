@@ -130,6 +130,7 @@ func (u Upstream) validate(f *faults, at string) {
 	f.span(at+".QueueWait", u.QueueWait, math.MinInt64, longest)
 	f.span(at+".OverloadAfter", u.OverloadAfter, math.MinInt64, longest)
 	f.Check(u.MaxRetryAfter == 0 || u.MaxRetryAfter >= soonest && u.MaxRetryAfter <= time.Hour, at+".MaxRetryAfter", u.MaxRetryAfter, "from 10ms to 1h, or 0 for the default")
+	f.Check(u.Fair <= FairNone, at+".Fair", u.Fair, "FairClient or FairNone")
 	f.count(at+".Streams", u.Streams, 0, most)
 	f.span(at+".ConnectTimeout", u.ConnectTimeout, 0, longest)
 	f.span(at+".IdleConn", u.IdleConn, 0, longest)

@@ -117,7 +117,11 @@ func (l *RateLimiter) Tick() { l.tick() }
 func (c *Concurrency) Known() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	return c.pool.q.root.known()
+	n := 0
+	for i := range c.pool.q.roots {
+		n += c.pool.q.roots[i].known()
+	}
+	return n
 }
 
 func (t *tenant) known() int {
@@ -134,7 +138,17 @@ func (q *lines) check(t testing.TB) {
 	if q.none.parent == nil {
 		return
 	}
-	n, units, _ := q.root.check(t, &q.none)
+	n, units := 0, 0
+	for i := range q.roots {
+		root, more := &q.roots[i], []*tenant(nil)
+		if root == q.none.parent {
+			more = append(more, &q.none)
+		}
+		waiting, u, _ := root.check(t, more...)
+		if n, units = n+waiting, units+u; root.units != u {
+			t.Errorf("the callers of class %d request %d units; it counts %d", i, u, root.units)
+		}
+	}
 	if n != q.n || units != q.units {
 		t.Errorf("the lines have %d waiters for %d units; the queue counts %d and %d", n, units, q.n, q.units)
 	}

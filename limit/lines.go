@@ -17,10 +17,10 @@ type lines struct {
 	n     int // waiters
 	units int // requested by all waiters
 
-	root  tenant
-	none  tenant       // of callers without a tenant; it is never removed
-	spare *tenant      // one that was removed, for the next
-	bills ranks[*bill] // those of permits in use, the next that is due first
+	roots [classCount]tenant // by Tenant.Class
+	none  tenant             // of callers without a tenant; it is never removed
+	spare *tenant            // one that was removed, for the next
+	bills ranks[*bill]       // those of permits in use, the next that is due first
 }
 
 // A bill is the cost of a permit for its tenant: the time for which it is held, for each unit.
@@ -46,12 +46,12 @@ const leastPaid = time.Millisecond
 // of returns the tenant of a caller. If the caller does not queue, drop must be called.
 func (q *lines) of(t Tenant) *tenant {
 	if q.none.parent == nil {
-		q.none.parent, q.none.weight = &q.root, 1
+		q.none.parent, q.none.weight = &q.roots[Normal.class()], 1
 	}
 	if t.none() {
 		return &q.none
 	}
-	in := &q.root
+	in := &q.roots[t.Class.class()]
 	if t.Within != "" {
 		in = q.child(in, tenantName{t.Within, true}, 1)
 	}
@@ -120,11 +120,12 @@ func (q *lines) remove(t *tenant) {
 
 // idle ends all debts, because a permit is free: no tenant takes anything from another.
 func (q *lines) idle() {
-	if q.root.children == nil {
-		return
+	for i := range q.roots {
+		if root := &q.roots[i]; root.children != nil {
+			root.now = max(root.now, root.last)
+			q.clear(root)
+		}
 	}
-	q.root.now = max(q.root.now, q.root.last)
-	q.clear(&q.root)
 }
 
 // push puts w at the end of its class in the line of t.
@@ -150,6 +151,7 @@ func (q *lines) push(w *waiter, t *tenant, class int) {
 		in.turns.push(byTurn{t})
 		in.loads.push(byLoad{t})
 	}
+	t.units += w.units // the root
 }
 
 // pull removes w from any position, and reports whether it was in the queue. If it leaves
@@ -173,6 +175,7 @@ func (q *lines) pull(w *waiter) bool {
 		in.turns.remove(byTurn{t})
 		in.loads.remove(byLoad{t})
 	}
+	t.units -= w.units // the root
 	return true
 }
 
@@ -190,7 +193,10 @@ func (q *lines) move(w *waiter, class int) { w.tenant.line.move(w, class) }
 
 // next returns the tenant whose turn it is. The queue must not be empty.
 func (q *lines) next() *tenant {
-	t := &q.root
+	t := &q.roots[classCount-1]
+	for i := classCount - 2; len(t.turns) == 0; i-- {
+		t = &q.roots[i]
+	}
 	for len(t.turns) > 0 {
 		t = t.turns[0].tenant
 	}
@@ -200,7 +206,7 @@ func (q *lines) next() *tenant {
 // admit removes w, whose turn it is, and charges its tenant for a permit from now on.
 func (q *lines) admit(w *waiter, now time.Duration, mean drain) *bill {
 	t := w.tenant
-	if len(q.root.children) == 0 { // there is one tenant
+	if t == &q.none && len(t.parent.children) == 0 { // there is one tenant
 		q.pull(w)
 		return nil
 	}
@@ -281,10 +287,16 @@ func (q *lines) resize(b *bill, units int) {
 }
 
 // heaviest returns the tenant that has the most for its weight, in the group that has the
-// most, if the units of own and n more are not more. Otherwise it returns own: its line
+// most, if the units of own and n more are not more: in the lowest class up to its own. Otherwise it returns own: its line
 // must make room.
 func (q *lines) heaviest(own *tenant, n int) *tenant {
-	t := &q.root
+	t := own.root()
+	for i := 0; &q.roots[i] != t; i++ {
+		if len(q.roots[i].loads) > 0 {
+			t = &q.roots[i]
+			break
+		}
+	}
 	for len(t.loads) > 0 {
 		most := t.loads[0].tenant
 		// own, or its group, if that is a child of t
@@ -310,7 +322,7 @@ func (q *lines) heaviest(own *tenant, n int) *tenant {
 // yielded last.
 func (q *lines) all() iter.Seq[*waiter] {
 	return func(yield func(*waiter) bool) {
-		for _, t := range q.tenants(nil, &q.root) {
+		for _, t := range q.tenants() {
 			for i := range t.line.of {
 				for w := t.line.of[i].head; w != nil; {
 					next := w.next
@@ -324,16 +336,21 @@ func (q *lines) all() iter.Seq[*waiter] {
 	}
 }
 
-// tenants appends the tenants with waiting callers at or below t.
-func (q *lines) tenants(to []*tenant, t *tenant) []*tenant {
-	if len(t.turns) == 0 {
-		if t.waiting > 0 {
-			to = append(to, t)
-		}
-		return to
+// tenants returns the tenants with waiting callers.
+func (q *lines) tenants() (all []*tenant) {
+	for i := range q.roots {
+		all = q.roots[i].appendWaiting(all)
 	}
+	return all
+}
+
+// appendWaiting appends the tenants below t with waiting callers.
+func (t *tenant) appendWaiting(to []*tenant) []*tenant {
 	for _, c := range t.turns {
-		to = q.tenants(to, c.tenant)
+		if len(c.turns) == 0 {
+			to = append(to, c.tenant)
+		}
+		to = c.appendWaiting(to)
 	}
 	return to
 }

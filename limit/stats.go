@@ -52,7 +52,7 @@ func (c *Concurrency) Stats() ConcurrencyStats {
 
 // statsLocked returns a snapshot. c.mu must be held.
 func (c *pool) statsLocked() ConcurrencyStats {
-	now, tenants := c.now(), c.q.tenants(nil, &c.q.root)
+	now, tenants := c.now(), c.q.tenants()
 	s := ConcurrencyStats{
 		Limit:      c.limit,
 		InUse:      c.inUse,

@@ -24,13 +24,20 @@ type Tenant struct {
 	// 1, and above MaxWeight counts as MaxWeight. While the limiter knows the tenant, which
 	// it does while the tenant waits, holds or owes, the weight of its first caller counts.
 	Weight int
+	// Class stands above tenants: callers of a higher class go first, whatever their tenants
+	// have had. It is for a class that the program decides on, by the kind of the call. The
+	// [Priority] in a context orders only the callers of one tenant. A Class below Normal
+	// counts as Low.
+	Class Priority
 }
 
 // weight returns the weight that counts.
 func (t Tenant) weight() int64 { return int64(max(1, min(t.Weight, MaxWeight))) }
 
 // none reports whether t is the tenant of callers without one.
-func (t Tenant) none() bool { return t.Name == "" && t.Within == "" }
+func (t Tenant) none() bool {
+	return t.Name == "" && t.Within == "" && t.Class.class() == Normal.class()
+}
 
 // tenantKey has size zero, so that a lookup allocates nothing.
 type tenantKey struct{}
@@ -121,10 +128,23 @@ func (t *tenant) factor() float64 {
 	return f
 }
 
+// root returns the root of the tree of t.
+func (t *tenant) root() *tenant {
+	for t.parent != nil {
+		t = t.parent
+	}
+	return t
+}
+
 // ahead returns how many units of all tenants are served before a caller of t for n units,
 // if own units in its line are.
 func (t *tenant) ahead(q *lines, own, n int) int {
-	others := q.units - t.units
+	class := classCount - 1
+	for t.root() != &q.roots[class] {
+		class--
+		own += q.roots[class+1].units
+	}
+	others := q.roots[class].units - t.units
 	if others == 0 {
 		return own
 	}

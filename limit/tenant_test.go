@@ -292,6 +292,38 @@ func TestB7AFullQueueRefusesTheCrowd(t *testing.T) {
 	})
 }
 
+// B7: the class of a tenant stands above all shares, and the priority in a context does not.
+func TestB7ClassesOfTenantsStandAboveShares(t *testing.T) {
+	eachQueued(t, limit.ConcurrencyOptions{Limit: 1, Queue: 6, MaxWait: time.Hour}, func(t *testing.T, l queued) {
+		p := admitted(t, l, t.Context())
+		of := func(name string, class, own limit.Priority) *call {
+			ctx := limit.ContextWithPriority(t.Context(), own)
+			return start(l, limit.ContextWithTenant(ctx, limit.Tenant{Name: name, Class: class}))
+		}
+		lowest := of("A", limit.Low, limit.High)
+		want := []*call{
+			of("A", limit.High, limit.Normal), of("A", limit.High, limit.Normal),
+			of("A", limit.Normal, limit.Normal), of("B", limit.Normal, limit.Low), of("A", limit.Normal, limit.High),
+		}
+		// the highest priority is first in the line of A
+		want[2], want[4] = want[4], want[2]
+		last := of("C", limit.Normal, limit.Low)
+		lowest.lost(t, limit.ErrLimited, 0) // the queue was full
+		refused(t, lowest.err, limit.Displaced)
+		for _, c := range append(want[:4:4], last, want[4]) {
+			c.waits(t)
+			time.Sleep(time.Second)
+			p.Release(limit.Success)
+			synctest.Wait()
+			if !c.back.Load() || c.err != nil {
+				t.Fatalf("another caller was served: returned %t, error %v", c.back.Load(), c.err)
+			}
+			p = c.permit
+		}
+		p.Release(limit.Success)
+	})
+}
+
 // B7: a group has the share of one tenant, and divides it among its own.
 func TestB7AGroupIsOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -430,6 +462,7 @@ func TestB7RandomHistories(t *testing.T) {
 				if rng.IntN(3) == 0 {
 					who.Within = fmt.Sprint(rng.IntN(2))
 				}
+				who.Class = []limit.Priority{limit.Normal, limit.Low, limit.High}[rng.IntN(3)]
 				ctx := limit.ContextWithPriority(t.Context(), []limit.Priority{limit.Low, limit.Normal, limit.High, limit.Background}[rng.IntN(4)])
 				if rng.IntN(8) > 0 {
 					ctx = limit.ContextWithTenant(ctx, who)

@@ -281,7 +281,7 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 // the call is running. Conditions and ranges are evaluated for each client, and are
 // not forwarded.
 func (f *flight) start(r *http.Request) {
-	ctx, cancel := context.WithCancelCause(lend.Context(context.WithoutCancel(r.Context()), &f.nested))
+	ctx, cancel := context.WithCancelCause(lend.Context(f.group.handler.withTenant(context.WithoutCancel(r.Context()), r), &f.nested))
 	f.req = r.Clone(ctx)
 	if held := heldBy(r); held != nil {
 		f.held = held.retain()
@@ -330,6 +330,14 @@ func (f *flight) ownDirectives() {
 	}
 }
 
+// withTenant returns ctx with the tenant of r.
+func (h *Handler) withTenant(ctx context.Context, r *http.Request) context.Context {
+	if h.o.Tenant == nil {
+		return ctx
+	}
+	return limit.ContextWithTenant(ctx, h.o.Tenant(r))
+}
+
 // context returns ctx with the priority of c.
 func (c *call) context(ctx context.Context) context.Context {
 	if c.demand.Priority != limit.PriorityOf(ctx) {
@@ -363,7 +371,7 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 // acquire waits for a permit of l, and notes for how long.
 func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
 	began := time.Now()
-	permit, err := l.Acquire(c.context(ctx))
+	permit, err := l.Acquire(c.h.withTenant(c.context(ctx), c.r))
 	if err == nil {
 		c.receipt.Queued = time.Since(began)
 		c.h.delayed(c.receipt.Queued)

@@ -3,6 +3,8 @@ package weirhttp
 import (
 	"net/http"
 	"net/netip"
+
+	"github.com/weir-go/weir/limit"
 )
 
 // ByAddress keys clients by their address, and IPv6 clients by their /64, because one
@@ -15,16 +17,35 @@ func ByAddress(client Client) func(*http.Request) string {
 	if client == nil {
 		client = connAddr
 	}
-	return func(r *http.Request) string {
+	return func(r *http.Request) string { return addressKey(client(r).Unmap()) }
+}
+
+// addressKey returns the key of the client with address a.
+func addressKey(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return ""
+	case a.Is4():
+		return a.String()
+	}
+	p, _ := a.Prefix(64) // without the zone; never fails for an IPv6 address
+	return p.String()
+}
+
+// TenantByAddress is for Options.Tenant: each client, as [ByAddress] distinguishes them, is
+// a tenant. Those of an IPv6 /48 are a group, because one client can have all of it.
+func TenantByAddress(client Client) func(*http.Request) limit.Tenant {
+	if client == nil {
+		client = connAddr
+	}
+	return func(r *http.Request) limit.Tenant {
 		a := client(r).Unmap()
-		switch {
-		case !a.IsValid():
-			return ""
-		case a.Is4():
-			return a.String()
+		t := limit.Tenant{Name: addressKey(a)}
+		if a.Is6() {
+			p, _ := a.Prefix(48) // never fails for an IPv6 address
+			t.Within = p.String()
 		}
-		p, _ := a.Prefix(64) // without the zone; never fails for an IPv6 address
-		return p.String()
+		return t
 	}
 }
 

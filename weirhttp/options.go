@@ -95,6 +95,10 @@ type Options struct {
 	// Priority returns the class of a request in Limiter's queue. nil means the
 	// priority in the request's context, by default Normal.
 	Priority func(*http.Request) limit.Priority
+	// Tenant returns the tenant of a request in Limiter's queue, such as TenantByAddress. A
+	// call belongs to the request that started it. It is not called for hits. nil means the
+	// tenant in the request's context, by default none.
+	Tenant func(*http.Request) limit.Tenant
 
 	// MaxObject is the size up to which a body is stored, and kept from its first
 	// byte for clients that join. 0 means 8 MiB. It is at most half of the Cache.

@@ -135,6 +135,8 @@ var pathMatches = map[string]gateway.PathMatch{
 	"sent": gateway.MatchSent, "normalized": gateway.MatchNormalized, "caseless": gateway.MatchCaseless,
 }
 
+var fairs = map[Choice]gateway.Fair{"client": gateway.FairClient, "none": gateway.FairNone}
+
 var coalescings = map[Choice]gateway.Coalesce{
 	"true": gateway.CoalesceProven, "any_client": gateway.CoalesceAnyClient, "false": gateway.CoalesceNone,
 }
@@ -180,6 +182,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 			return reflect.ValueOf(failureModes[value])
 		}
 	case Choice:
+		if t == reflect.TypeFor[gateway.Fair]() {
+			return reflect.ValueOf(fairs[value])
+		}
 		return reflect.ValueOf(coalescings[value])
 	case Factor:
 		if value == None {
