@@ -32,14 +32,14 @@ func Example_limits() {
 	var refused *limit.Error
 	if errors.As(err, &refused) {
 		fmt.Println(refused.Limiter, "refused:", refused.Reason)
-		fmt.Println("Retry-After:", refused.RetryAfter)
+		fmt.Println("come back later:", refused.RetryAfter >= time.Second)
 	}
 
 	busy.Release(limit.Success)
 	fmt.Println(users.Get(ctx, 7))
 	// Output:
 	// db refused: queue full
-	// Retry-After: 1s
+	// come back later: true
 	// Ada <nil>
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
 	"github.com/weir-go/weir/internal/lend"
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
@@ -151,21 +152,16 @@ func (b *Batcher[T, R]) refuseLocked() error {
 	return nil
 }
 
-// The bounds of RetryAfter in a rejection, and its value before the first bulk call
-// has returned.
-const (
-	minRetryAfter     = 10 * time.Millisecond
-	maxRetryAfter     = time.Minute
-	unknownRetryAfter = time.Second
-)
+// minRetryAfter is the least estimate of when there is room.
+const minRetryAfter = 10 * time.Millisecond
 
-// retryAfterLocked estimates when there is room, as the mean time of a bulk call. b.mu
-// must be held.
+// retryAfterLocked estimates when there is room, as the mean time of a bulk call, and
+// spreads it. b.mu must be held.
 func (b *Batcher[T, R]) retryAfterLocked() time.Duration {
 	if b.took == 0 {
-		return unknownRetryAfter
+		return spread.Unknown()
 	}
-	return min(max(b.took, minRetryAfter), maxRetryAfter)
+	return limit.Spread(max(b.took, minRetryAfter), 0)
 }
 
 // joinLocked adds c to the open batch of its scope, or to a new one. It rejects a

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +37,10 @@ func TestH34_SharesOfAFleet(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		// 10 units of a tenth of 1 per second; some ms may have passed.
-		if got := resp.Header.Get("Retry-After"); resp.StatusCode != status || got != "100" && got != "99" {
-			t.Errorf("%s: got %d, Retry-After %q; want %d and 100", path, resp.StatusCode, got, status)
+		// 10 units of a tenth of 1 per second; some ms may have passed. A shared limit is spread (H46).
+		got, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+		if err != nil || resp.StatusCode != status || got < 99 || got > 110 || status == 429 && got > 100 {
+			t.Errorf("%s: got %d, Retry-After %d, %v; want %d and 100, or for the route up to 110", path, resp.StatusCode, got, err, status)
 		}
 	}
 }

@@ -159,6 +159,9 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
+	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
+	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.
+	MaxRetryAfter time.Duration
 	// Fair says whose requests share the calls fairly while requests wait.
 	Fair Fair
 	// ReleaseAbandoned: see weirhttp.Options.

@@ -23,8 +23,8 @@ type gate struct {
 
 // bounds are the settings of a gate that can change while it is in use.
 type bounds struct {
-	n, queue   int
-	wait, over time.Duration
+	n, queue          int
+	wait, over, retry time.Duration
 }
 
 // Stats is what weirhttp reads.
@@ -37,7 +37,7 @@ func newGate(name string, adapts bool, b bounds) (*gate, error) {
 	switch {
 	case adapts:
 		options := func(b bounds) limit.AdaptiveOptions {
-			return limit.AdaptiveOptions{Name: name, Max: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over}
+			return limit.AdaptiveOptions{Name: name, Max: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over, MaxRetryAfter: b.retry}
 		}
 		a, err := limit.NewAdaptive(options(b))
 		if err != nil {
@@ -48,7 +48,7 @@ func newGate(name string, adapts bool, b bounds) (*gate, error) {
 		return &gate{Limiter: limit.All(), kind: "none", stats: func() (none limit.AdaptiveStats) { return none }}, nil
 	}
 	options := func(b bounds) limit.ConcurrencyOptions {
-		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over}
+		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over, MaxRetryAfter: b.retry}
 	}
 	c, err := limit.NewConcurrency(options(b))
 	if err != nil {
@@ -82,7 +82,7 @@ func (v *valve) Stats() limit.AdaptiveStats { return v.now.Load().stats() }
 
 // callGate returns the gate of u's calls.
 func (u Upstream) callGate() (*gate, error) {
-	return newGate(u.Name, u.Adaptive, bounds{cmp.Or(u.Concurrency, 256), u.Queue, u.QueueWait, u.OverloadAfter})
+	return newGate(u.Name, u.Adaptive, bounds{cmp.Or(u.Concurrency, 256), u.Queue, u.QueueWait, u.OverloadAfter, u.MaxRetryAfter})
 }
 
 // streamGate returns the gate of u's upgrades and event streams, which have no queue.
@@ -93,7 +93,7 @@ func (u Upstream) streamGate() (*gate, error) {
 // sameCalls reports whether the calls of u and o are limited alike.
 func (u Upstream) sameCalls(o Upstream) bool {
 	return u.Concurrency == o.Concurrency && u.Adaptive == o.Adaptive && u.Queue == o.Queue &&
-		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter
+		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter && u.MaxRetryAfter == o.MaxRetryAfter
 }
 
 // fairByClient returns the tenants of a route with that priority, which stands above them.

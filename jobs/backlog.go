@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/limit"
 )
 
 // The maximum age of what is known about a queue: its length, and the age of its
@@ -83,7 +84,7 @@ func (b *backlog) fullLocked(why FullReason, jobs int) error {
 	if b.rate > 0 {
 		wait = time.Duration(float64(jobs) / b.rate * float64(time.Second))
 	}
-	return &FullError{Queue: b.queue, Reason: why, RetryAfter: min(max(wait, time.Second), time.Minute)}
+	return &FullError{Queue: b.queue, Reason: why, RetryAfter: limit.Spread(max(wait, time.Second), 0)}
 }
 
 // fresh queries the server if the last query is older than lookEvery. Of several
@@ -185,7 +186,7 @@ func (r *room) admit(ctx context.Context, queue string, size int) error {
 	defer r.mu.Unlock()
 	known := !r.at.IsZero() // false during the first query
 	if refused || r.refused || known && r.since+need > min(r.left, r.most()) {
-		return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
+		return storeFull(queue)
 	}
 	r.since += need
 	r.writing += need
@@ -235,6 +236,8 @@ func (r *room) fresh(ctx context.Context, need uint64) error {
 	return nil
 }
 
-// storeFullRetry is the RetryAfter of a full Store. When there will be space depends
-// on how long results are kept, so it is a constant.
-const storeFullRetry = 10 * time.Second
+// storeFull returns the refusal of a full Store. When there will be space depends on how
+// long results are kept, so its RetryAfter has the longest range that is allowed.
+func storeFull(queue string) *FullError {
+	return &FullError{Queue: queue, Reason: FullStore, RetryAfter: limit.Spread(limit.DefaultMaxRetryAfter, 0)}
+}

@@ -85,7 +85,7 @@ func (l storeLedger) WriteMark(ctx context.Context, name string, data []byte, af
 	case errors.Is(err, journal.ErrStale):
 		return 0, ledger.ErrStale
 	case errors.Is(err, journal.ErrFull):
-		return 0, &FullError{Queue: scheduleQueue, Reason: FullStore, RetryAfter: storeFullRetry}
+		return 0, storeFull(scheduleQueue)
 	}
 	return seq, outward(ctx, err)
 }
@@ -144,7 +144,7 @@ func (q *queue) claimData(ctx context.Context, data []byte, o SubmitOptions) (le
 		case errors.Is(err, journal.ErrStale):
 			continue // another instance was first: read it again
 		case errors.Is(err, journal.ErrFull):
-			return c, false, &FullError{Queue: q.name, Reason: FullStore, RetryAfter: storeFullRetry}
+			return c, false, storeFull(q.name)
 		}
 		return c, err == nil, outward(ctx, err)
 	}
@@ -167,7 +167,7 @@ func (l storeLedger) Commit(ctx context.Context, c ledger.Claim) (bool, error) {
 	case errors.Is(err, journal.ErrStale):
 		return false, nil
 	case errors.Is(err, journal.ErrFull):
-		return false, &FullError{Queue: c.Queue, Reason: FullStore, RetryAfter: storeFullRetry}
+		return false, storeFull(c.Queue)
 	}
 	return err == nil, outward(ctx, err)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // J7: the wait doubles after each attempt, up to RetryMax, less a random share of up
-// to a fifth. An error can set it, and a limiter's RetryAfter is its minimum.
+// to a fifth. An error can set it, and a limiter's RetryAfter is used as it is (H46).
 func TestDelay(t *testing.T) {
 	const second = time.Second
 	o := jobs.QueueOptions{RetryInitial: second, RetryMax: 5 * second}
@@ -29,7 +29,7 @@ func TestDelay(t *testing.T) {
 		{3, jobs.RetryIn(no, 7*second), 7 * second, 7 * second},
 		{3, jobs.RetryIn(no, -1), 0, 0},
 		{3, jobs.RetryIn(no, 2*jobs.MaxDelay), jobs.MaxDelay, jobs.MaxDelay},
-		{3, &limit.Error{RetryAfter: 10 * second}, 10 * second, 12 * second},
+		{3, &limit.Error{RetryAfter: 10 * second}, 10 * second, 10 * second},
 		{3, weir.RetryAfter(no, 10*second), 10*second - second/10, 12 * second},
 	} {
 		drawn := map[time.Duration]bool{}

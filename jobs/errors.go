@@ -61,8 +61,9 @@ var (
 type FullError struct {
 	Queue  string
 	Reason FullReason
-	// RetryAfter is the suggested wait before the next try, between 1 second and 1
-	// minute. It is an estimate from how fast the queue drains.
+	// RetryAfter is the suggested wait before the next try, between 1 and 10 seconds. It
+	// is uniform between an estimate from how fast the queue drains and twice that, so
+	// that callers that were refused together do not come back together.
 	RetryAfter time.Duration
 }
 

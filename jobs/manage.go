@@ -301,7 +301,7 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 		case errors.Is(err, journal.ErrStale):
 			continue
 		case errors.Is(err, journal.ErrFull):
-			return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
+			return storeFull(queue)
 		case err != nil:
 			return outward(ctx, err)
 		}

@@ -194,7 +194,7 @@ func (m *manySubmits) write(ctx context.Context) {
 			m.later = append(m.later, i)
 		case errors.Is(err, journal.ErrFull):
 			m.q.refused.Add(1)
-			c.err = &FullError{Queue: m.q.name, Reason: FullStore, RetryAfter: storeFullRetry}
+			c.err = storeFull(m.q.name)
 		default:
 			c.err = outward(ctx, err)
 		}

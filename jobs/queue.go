@@ -150,7 +150,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 			return id, false, nil
 		case errors.Is(err, journal.ErrFull):
 			q.refused.Add(1)
-			return "", false, &FullError{Queue: q.name, Reason: FullStore, RetryAfter: storeFullRetry}
+			return "", false, storeFull(q.name)
 		}
 		return "", false, outward(ctx, err)
 	}

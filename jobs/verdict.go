@@ -123,7 +123,8 @@ func ask(classify func(error) weir.Class, err error) (c weir.Class) {
 
 // delay returns the wait before the next attempt: what the error specifies, or twice
 // the previous wait, less a random share of up to a fifth. What a source states
-// (weir.RetryAfter), or a limiter's RetryAfter, is a minimum, so up to a fifth is added to it at random.
+// (weir.RetryAfter) is a minimum, so up to a fifth is added to it at random. A limiter's RetryAfter
+// is random already.
 func (a *attempt) delay(err error) time.Duration {
 	var in *retryInError
 	if errors.As(err, &in) {
@@ -139,7 +140,7 @@ func (a *attempt) delay(err error) time.Duration {
 	}
 	var limited *limit.Error
 	if errors.As(err, &limited) {
-		return min(limited.RetryAfter+rand.N(limited.RetryAfter/5+1), MaxDelay)
+		return min(limited.RetryAfter, MaxDelay) // the limiter has spread it
 	}
 	o := &a.w.queue.o
 	d := o.RetryInitial

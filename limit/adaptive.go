@@ -54,6 +54,7 @@ func NewAdaptive(o AdaptiveOptions) (*Adaptive, error) {
 		maxWait:   o.MaxWait,
 		overAfter: o.OverloadAfter,
 		reserve:   -1,
+		mostRetry: o.MaxRetryAfter,
 		dry:       o.DryRun,
 		epoch:     time.Now(),
 		limit:     o.Initial,

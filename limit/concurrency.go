@@ -44,6 +44,7 @@ func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 		maxWait:   o.MaxWait,
 		overAfter: o.OverloadAfter,
 		reserve:   o.Reserve,
+		mostRetry: o.MaxRetryAfter,
 		epoch:     time.Now(),
 		limit:     o.Limit,
 	}}, nil

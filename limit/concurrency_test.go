@@ -137,7 +137,7 @@ func TestConcurrencyRefusesMoreThanMaxWaitsWorth(t *testing.T) {
 // rejected.
 func TestConcurrencyRefusesWhileTheSourceHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: 20 * time.Second})
+		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, MaxWait: 20 * time.Second, MaxRetryAfter: time.Hour})
 		p := admitted(t, c, t.Context())
 		time.Sleep(time.Second)
 		p.Release(limit.Success)
@@ -321,7 +321,7 @@ func TestConcurrencyRetryAfterStaysWithinItsBounds(t *testing.T) {
 		{0, 10 * time.Millisecond},
 		{time.Millisecond, 10 * time.Millisecond},
 		{time.Second, time.Second},
-		{1e6 * time.Hour, time.Minute},
+		{1e6 * time.Hour, 5 * time.Second}, // half of the default bound
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1})

@@ -1,13 +1,13 @@
 package limit
 
-import "time"
+import (
+	"time"
 
-// Bounds of Error.RetryAfter as set by a Concurrency or an Adaptive.
-const (
-	minRetry     = 10 * time.Millisecond
-	maxRetry     = time.Minute
-	unknownRetry = time.Second
+	"github.com/weir-go/weir/internal/spread"
 )
+
+// minRetry is the least expected wait that Error.RetryAfter is drawn from, for a Concurrency or an Adaptive.
+const minRetry = 10 * time.Millisecond
 
 // The mean covers roughly the last drainRounds calls of each permit, and at least
 // drainWindow: each new one weighs 1/n, and the first n permits weigh the same. So it
@@ -65,12 +65,12 @@ func (m *drain) unknown(quiet time.Duration) bool {
 	return m.count == 0 || float64(quiet) > hangs*m.held
 }
 
-// retry returns the RetryAfter of a rejection when the expected wait is w.
-func (m *drain) retry(w time.Duration) time.Duration {
+// retry returns the RetryAfter of a rejection when the expected wait is w: at most most.
+func (m *drain) retry(w, most time.Duration) time.Duration {
 	if m.count == 0 {
-		return unknownRetry
+		return min(spread.Unknown(), most)
 	}
-	return min(max(w, minRetry), maxRetry)
+	return spread.Estimated(max(w, minRetry), most)
 }
 
 // nanoseconds rounds ns up to a Duration and caps it at forever.

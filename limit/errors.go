@@ -22,11 +22,13 @@ var ErrLimited = errors.New("limit: refused")
 type Error struct {
 	Limiter string // Name in the limiter's options, may be empty
 	Reason  Reason
-	// RetryAfter is how long to wait before another attempt, always above zero.
-	// From a RateLimiter it is the exact time until a newcomer gets a token, if no
-	// other caller arrives first. From the others it is an estimate based on the
-	// measured drain rate, between 10 ms and a minute, and 1 s until something
-	// has been measured.
+	// RetryAfter is how long to wait before another attempt, always above zero. It is
+	// random, so that callers that were rejected together do not come back together.
+	// From a Concurrency or an Adaptive it is uniform between the expected wait at the
+	// measured drain rate, at least 10 ms, and twice that, and at most MaxRetryAfter;
+	// until something has been measured, it is between 1 s and 4 s. From a
+	// RateLimiter it is at least the exact time until a newcomer gets a token, if no
+	// other caller arrives first, and up to twice that, but no more than 10 s longer.
 	RetryAfter time.Duration
 
 	// Units and Most are set with TooMany: the units that the call requested, and the

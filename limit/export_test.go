@@ -5,7 +5,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/weir-go/weir/internal/spread"
 )
+
+// The tests of this package expect the least RetryAfter, unless they say otherwise.
+func init() { spread.Fix(func() float64 { return 0 }) }
 
 // Check walks c and reports violated invariants.
 func (c *Concurrency) Check(t testing.TB) { c.pool.check(t) }

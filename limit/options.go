@@ -59,10 +59,14 @@ type ConcurrencyOptions struct {
 	// newest callers are served first. 0 means no such bound: they are served first
 	// only if waiting does not end in time, see [Concurrency]. Negative means never.
 	OverloadAfter time.Duration
+	// MaxRetryAfter bounds Error.RetryAfter. 0 means 10 s (DefaultMaxRetryAfter), at
+	// most 1 h.
+	MaxRetryAfter time.Duration
 }
 
 func (o ConcurrencyOptions) validate() error {
 	f := option.Faults{Package: "limit"}
+	f.Check(retryInBounds(o.MaxRetryAfter), "ConcurrencyOptions.MaxRetryAfter", o.MaxRetryAfter, retryBound)
 	f.Check(o.Limit >= 1, "ConcurrencyOptions.Limit", o.Limit, "at least 1")
 	f.Check(o.Limit <= maxLimit, "ConcurrencyOptions.Limit", o.Limit, "at most 2147483647")
 	f.Check(o.Reserve <= 0 || o.Reserve < o.Limit, "ConcurrencyOptions.Reserve", o.Reserve, "below Limit")
@@ -77,8 +81,13 @@ func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
 	}
 	o.Reserve = max(0, o.Reserve)
 	o.OverloadAfter = overloadOrDefault(o.OverloadAfter)
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, DefaultMaxRetryAfter)
 	return o
 }
+
+const retryBound = "from 10ms to 1h, or 0 for the default"
+
+func retryInBounds(d time.Duration) bool { return d == 0 || d >= minRetry && d <= time.Hour }
 
 // defaultReserve returns how many of limit permits Background callers leave free.
 func defaultReserve(limit int) int {
@@ -118,6 +127,8 @@ type AdaptiveOptions struct {
 	MaxWait time.Duration
 	// OverloadAfter is as in ConcurrencyOptions.
 	OverloadAfter time.Duration
+	// MaxRetryAfter is as in ConcurrencyOptions.
+	MaxRetryAfter time.Duration
 	// DryRun admits every caller. AdaptiveStats counts what would have happened to
 	// them, treating the calls in progress beyond the limit as queued.
 	DryRun bool
@@ -130,6 +141,7 @@ func (o AdaptiveOptions) validate() error {
 	f.Check(o.Max >= 0 && o.Max <= maxAdaptive, "AdaptiveOptions.Max", o.Max, "from 1 to 10000, or 0 for the default")
 	f.Check(d.Min <= d.Max, "AdaptiveOptions.Min", d.Min, "at most Max")
 	f.Check(o.Initial == 0 || o.Initial >= d.Min && o.Initial <= d.Max, "AdaptiveOptions.Initial", o.Initial, "from Min to Max, or 0 for the default")
+	f.Check(retryInBounds(o.MaxRetryAfter), "AdaptiveOptions.MaxRetryAfter", o.MaxRetryAfter, retryBound)
 	f.Check(o.Headroom <= 1, "AdaptiveOptions.Headroom", o.Headroom, "at most 1") // NaN is not
 	return f.Err()
 }
@@ -151,6 +163,7 @@ func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
 		o.MaxWait = forever
 	}
 	o.OverloadAfter = overloadOrDefault(o.OverloadAfter)
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, DefaultMaxRetryAfter)
 	return o
 }
 

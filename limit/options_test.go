@@ -79,7 +79,7 @@ func TestAdaptiveOptionsBounds(t *testing.T) {
 func TestAdaptiveOptionsDefaults(t *testing.T) {
 	const forever = time.Duration(math.MaxInt64)
 	def := limit.AdaptiveOptions{
-		Initial: 10, Min: 1, Max: 1000, Headroom: 0.1, MaxBaseline: 30 * time.Second,
+		Initial: 10, Min: 1, Max: 1000, Headroom: 0.1, MaxBaseline: 30 * time.Second, MaxRetryAfter: 10 * time.Second,
 	}
 	with := func(change func(o *limit.AdaptiveOptions)) limit.AdaptiveOptions {
 		o := def
@@ -97,6 +97,7 @@ func TestAdaptiveOptionsDefaults(t *testing.T) {
 		{limit.AdaptiveOptions{Queue: -1}, with(func(o *limit.AdaptiveOptions) { o.Queue = -1 })},
 		{limit.AdaptiveOptions{MaxWait: -1}, with(func(o *limit.AdaptiveOptions) { o.MaxWait = forever })},
 		{limit.AdaptiveOptions{OverloadAfter: -1}, with(func(o *limit.AdaptiveOptions) { o.OverloadAfter = forever })},
+		{limit.AdaptiveOptions{MaxRetryAfter: time.Minute}, with(func(o *limit.AdaptiveOptions) { o.MaxRetryAfter = time.Minute })},
 		{limit.AdaptiveOptions{Name: "db", DryRun: true}, with(func(o *limit.AdaptiveOptions) { o.Name, o.DryRun = "db", true })},
 	} {
 		if got := tt.o.WithDefaults(); got != tt.want {

@@ -210,11 +210,11 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 	}
 }
 
-// refuseLocked counts a rejection and returns its RetryAfter: the expected time
-// until the callers that wait now have been served. c.mu must be held.
+// refuseLocked counts a rejection and returns its RetryAfter: a time spread above the
+// expected time until the callers that wait now have been served. c.mu must be held.
 func (c *pool) refuseLocked(r Reason, now time.Duration) time.Duration {
 	c.refused[r]++
-	return c.drain.retry(c.waitLocked(c.q.units, now))
+	return c.drain.retry(c.waitLocked(c.q.units, now), c.mostRetry)
 }
 
 // waitLocked returns the expected wait of a caller with ahead units before it in the

@@ -24,6 +24,7 @@ type pool struct {
 	maxWait   time.Duration // guarded by mu; forever if unbounded, 0 for a share of the tuner's base
 	overAfter time.Duration // guarded by mu; how long a caller may wait before its class counts as late, 0 without a bound; forever: no class is late
 	reserve   int           // guarded by mu; negative: a tenth of the limit
+	mostRetry time.Duration // guarded by mu; the bound of Error.RetryAfter
 
 	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked and update, and nowhere else
 	inUse    int           // guarded by mu; units in use; can be above limit after limit has shrunk

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/internal/wait"
 )
 
@@ -175,9 +176,9 @@ func (l *RateLimiter) TryAcquire() (Permit, error) {
 	return Permit{}, l.refusal(RateExceeded, wait)
 }
 
-// refusal returns the error for a caller whose token would come after wait.
+// refusal returns the error for a caller whose token would come after wait, which is exact.
 func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
-	return &Error{Limiter: l.name, Reason: r, RetryAfter: max(1, wait)}
+	return &Error{Limiter: l.name, Reason: r, RetryAfter: spread.Known(wait)}
 }
 
 // spareLocked returns how many tokens must stay for others when a Background caller

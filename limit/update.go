@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/option"
 )
 
@@ -21,6 +22,7 @@ func (c *Concurrency) Update(o ConcurrencyOptions) error {
 	o = o.withDefaults()
 	c.pool.update(func(p *pool, _ time.Duration) {
 		p.limit, p.places, p.maxWait, p.overAfter, p.reserve = o.Limit, o.Queue, o.MaxWait, o.OverloadAfter, o.Reserve
+		p.mostRetry = o.MaxRetryAfter
 	})
 	return nil
 }
@@ -36,7 +38,7 @@ func (a *Adaptive) Update(o AdaptiveOptions) error {
 	}
 	o = o.withDefaults()
 	a.pool.update(func(p *pool, now time.Duration) {
-		p.places, p.maxWait, p.overAfter = o.Queue, o.MaxWait, o.OverloadAfter
+		p.places, p.maxWait, p.overAfter, p.mostRetry = o.Queue, o.MaxWait, o.OverloadAfter, o.MaxRetryAfter
 		p.tuner.update(now, o)
 		p.limit = p.tuner.limit
 	})
@@ -75,7 +77,7 @@ func (l *RateLimiter) Update(o RateOptions) error {
 		if w.units > o.Burst {
 			l.q.remove(w)
 			l.refused[TooMany]++
-			w.refused, w.retry, w.most = TooMany, l.waitLocked(now, 1), o.Burst
+			w.refused, w.retry, w.most = TooMany, spread.Known(l.waitLocked(now, 1)), o.Burst
 			g.link(w)
 		}
 		w = next

@@ -1,8 +1,16 @@
 package weirhttp
 
-import "testing"
+import (
+	"testing"
 
-func init() { strictly = true }
+	"github.com/weir-go/weir/internal/spread"
+)
+
+// The tests of this package expect the least Retry-After, unless they say otherwise.
+func init() {
+	strictly = true
+	spread.Fix(func() float64 { return 0 })
+}
 
 // CollideBodies makes the keys of all bodies of a URL equal until the end of the test.
 func CollideBodies(t *testing.T) {

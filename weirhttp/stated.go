@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/internal/stated"
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
@@ -147,7 +148,7 @@ func (l *StatedLimits) AcquireN(ctx context.Context, n int) (limit.Permit, error
 		if reason != 0 {
 			l.refused[reason]++
 			l.mu.Unlock()
-			return limit.Permit{}, &pausedError{&limit.Error{Limiter: l.name, Reason: reason, RetryAfter: delay}}
+			return limit.Permit{}, &pausedError{&limit.Error{Limiter: l.name, Reason: reason, RetryAfter: spread.Known(delay)}}
 		}
 		l.mu.Unlock()
 		t := time.NewTimer(delay)

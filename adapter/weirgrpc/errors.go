@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -37,7 +39,8 @@ import (
 //	the end of a context                   DeadlineExceeded or Canceled
 //	anything else, and nil                 err itself, which is Unknown for clients
 //
-// The text of weir's own errors is not passed on.
+// The text of weir's own errors is not passed on. A Server also sends the time of a RetryInfo
+// as grpc-retry-pushback-ms in the trailer, which clients with a retry policy obey.
 func Error(err error) error { return statusOf(err, false) }
 
 // ClientError is Error for the error of a limit on one client: a *limit.Error is
@@ -85,7 +88,35 @@ func retryLater(code codes.Code, text string, after time.Duration) error {
 	if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}); err == nil {
 		s = with
 	}
-	return s.Err()
+	return &laterError{s.Err(), s, after}
+}
+
+// A laterError is a status with RetryInfo. The server sends its time to clients with a
+// retry policy as well (see pushback).
+type laterError struct {
+	error
+	status *status.Status
+	after  time.Duration
+}
+
+// GRPCStatus is for package status.
+func (e *laterError) GRPCStatus() *status.Status { return e.status }
+
+// Unwrap returns the error of the status.
+func (e *laterError) Unwrap() error { return e.error }
+
+// pushbackKey is the trailer with the milliseconds after which a client of gRPC retries
+// (gRFC A6), instead of its backoff.
+const pushbackKey = "grpc-retry-pushback-ms"
+
+// pushback adds the time of err, if it is a laterError, to the trailer of the call with
+// ctx. The call may refuse it, if it has ended.
+func pushback(ctx context.Context, err error) {
+	var later *laterError
+	if errors.As(err, &later) {
+		ms := (later.after + time.Millisecond - 1) / time.Millisecond
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackKey, strconv.FormatInt(int64(ms), 10)))
+	}
 }
 
 // isAnswer reports whether code is a response, which a retry would not change. Other

@@ -83,6 +83,8 @@ func (s *Server) InvalidateTags(ctx context.Context, tags ...string) error {
 func (s *Server) Close(ctx context.Context) error { return s.e.close(ctx) }
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	call := ctx
+	defer func() { pushback(call, err) }()
 	m := s.e.method(info.FullMethod, true)
 	md, _ := metadata.FromIncomingContext(ctx)
 	if ctx, err = s.e.enter(ctx, m, s.e.priority(md)); err != nil {
@@ -199,12 +201,13 @@ func (c *serverCall) run(ctx context.Context, key Key) (*response, Directives, e
 	return r, box.end(), err
 }
 
-func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	ctx := ss.Context()
+	call := ctx
+	defer func() { pushback(call, err) }()
 	m := s.e.method(info.FullMethod, srv != nil) // nil: the handler of unknown services
 	md, _ := metadata.FromIncomingContext(ctx)
-	ctx, err := s.e.enter(ctx, m, s.e.priority(md))
-	if err != nil {
+	if ctx, err = s.e.enter(ctx, m, s.e.priority(md)); err != nil {
 		return err
 	}
 	st, err := s.e.open(ctx, m, !info.IsClientStream)

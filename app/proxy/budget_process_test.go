@@ -103,7 +103,7 @@ func TestT15_TwoProxiesSpendOneBudget(t *testing.T) {
 	both := []*process{start(t, "--config", file), start(t, "--config", file)}
 
 	// 100 units are 10 calls, and a unit comes back every 864 s.
-	const soon, late = 9*864*time.Second + 764*time.Second, 10*864*time.Second + time.Second
+	const soon, late = 9*864*time.Second + 764*time.Second, 10*864*time.Second + 11*time.Second
 	for _, row := range []struct {
 		path, client string
 		refused      int

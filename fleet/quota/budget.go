@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
@@ -184,6 +185,12 @@ func (b *Budget) wait(ctx context.Context, terms *BudgetOptions, n int, after ti
 	return b.await(ctx, terms, w, now)
 }
 
+// refusal is teller.refusal for the callers of all instances, who must not come back
+// together.
+func (b *Budget) refusal(terms *BudgetOptions, r limit.Reason, after time.Duration) error {
+	return b.teller.refusal(terms, r, spread.Known(after))
+}
+
 // await is the life of w, which came at that time, in the queue.
 func (b *Budget) await(ctx context.Context, terms *BudgetOptions, w *budgetWaiter, came time.Duration) (limit.Permit, error) {
 	latest := later(came, terms.MaxWait)
@@ -287,7 +294,7 @@ func (b *Budget) without(ctx context.Context, terms *BudgetOptions, n int, cause
 	p, err := local.AcquireN(ctx, min(n, share.Burst))
 	var refusal *limit.Error
 	if errors.As(err, &refusal) {
-		return limit.Permit{}, b.refusal(terms, limit.RateExceeded, refusal.RetryAfter)
+		return limit.Permit{}, b.teller.refusal(terms, limit.RateExceeded, refusal.RetryAfter) // it is spread already
 	}
 	if err != nil {
 		return limit.Permit{}, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/spread"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -21,6 +22,7 @@ type dispenser struct {
 	meter  fleet.Meter
 	terms  atomic.Pointer[lineTerms] // Update replaces it
 	random func() float64
+	shared bool // the limit is not that of one client
 	epoch  time.Time
 
 	health health
@@ -111,9 +113,13 @@ func (d *dispenser) ask(terms *lineTerms, k fleet.Key, n int) (t fleet.Taken, er
 // errLate is the cause of an outage in which the engine responds, but too late.
 var errLate = &fleet.UnavailableError{Op: "take", Err: errors.New("the response came after the lease")}
 
-// refusal counts a refusal and returns its error.
+// refusal counts a refusal and returns its error. The wait is spread if many callers share
+// the limit. The limit of one key stays exact.
 func (d *dispenser) refusal(r limit.Reason, wait time.Duration) error {
 	d.count.refused[r].Add(1)
+	if d.shared {
+		wait = spread.Known(wait)
+	}
 	return &limit.Error{Limiter: d.terms.Load().Name, Reason: r, RetryAfter: max(1, wait)}
 }
 

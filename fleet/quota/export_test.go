@@ -3,7 +3,12 @@ package quota
 import (
 	"math/rand/v2"
 	"sync"
+
+	"github.com/weir-go/weir/internal/spread"
 )
+
+// The tests of this package expect the least RetryAfter.
+func init() { spread.Fix(func() float64 { return 0 }) }
 
 // Seed makes l draw its random numbers from seed, so that a history can be replayed.
 func (l *Limiter) Seed(seed uint64) {

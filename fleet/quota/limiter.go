@@ -69,6 +69,7 @@ func NewLimiter(m fleet.Meter, o LimiterOptions) (*Limiter, error) {
 	}
 	o = o.withDefaults()
 	d := newDispenser(m, newLineTerms(o.Terms, o.Queue, o.MaxWait))
+	d.shared = true
 	return &Limiter{d: d, line: newLine(d, o.Key)}, nil
 }
 
@@ -87,7 +88,7 @@ func NewLimiter(m fleet.Meter, o LimiterOptions) (*Limiter, error) {
 // FailClosed an outage returns an [*OutageError].
 //
 // RetryAfter is the time until the engine may be called again and the waiting callers
-// have had their permits. The engine reports that time. If it granted only some of
+// have had their permits, and up to twice that, but no more than 10 s longer. The engine reports that time. If it granted only some of
 // the permits, or would be called again too soon, the time is up to three quarters of
 // a Lease.
 //

@@ -59,8 +59,8 @@ func (r *contractRig) wantFull(e *jobs.FullError, reason jobs.FullReason) {
 	if e.Reason != reason || e.Queue != "q" || !errors.Is(e, jobs.ErrFull) {
 		r.Errorf("the rejection is %+v; want %q for q, matching %v", e, reason, jobs.ErrFull)
 	}
-	if e.RetryAfter < time.Second || e.RetryAfter > time.Minute {
-		r.Errorf("RetryAfter = %v; want a second to a minute", e.RetryAfter)
+	if e.RetryAfter < time.Second || e.RetryAfter > 10*time.Second {
+		r.Errorf("RetryAfter = %v; want 1 s to 10 s", e.RetryAfter)
 	}
 }
 
