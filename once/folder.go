@@ -34,8 +34,8 @@ type FolderOptions struct {
 
 // Defaults of FolderOptions.
 const (
-	DefaultBytes = 1 << 30
-	DefaultKeys  = 1_000_000
+	DefaultBytes = 1 << 30   // FolderOptions.Bytes
+	DefaultKeys  = 1_000_000 // FolderOptions.Keys
 )
 
 // ErrInUse is matched by the error of OpenFolder if another process has the folder open.

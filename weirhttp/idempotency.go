@@ -67,9 +67,9 @@ const (
 
 // Defaults and bounds of an IdempotencyPolicy.
 const (
-	DefaultIdempotencyTTL      = 24 * time.Hour
-	DefaultIdempotencyBody     = 1 << 20
-	DefaultIdempotencyResponse = 256 << 10
+	DefaultIdempotencyTTL      = 24 * time.Hour // IdempotencyPolicy.TTL
+	DefaultIdempotencyBody     = 1 << 20        // IdempotencyPolicy.MaxBody
+	DefaultIdempotencyResponse = 256 << 10      // IdempotencyPolicy.MaxResponse
 )
 
 func (p *IdempotencyPolicy) check(check func(ok bool, field string, value any, bound string) bool) {

@@ -45,6 +45,7 @@ func TestH32_HowtoOfReadsLoads(t *testing.T) {
 
 // H32: the settings reach the gateway, and the jobs of the route.
 func TestH32_ReadsReachTheGateway(t *testing.T) {
+	t.Chdir(t.TempDir())
 	c, faults := load(t, `
 upstreams: [{name: a, servers: ["http://127.0.0.1:1"]}]
 jobs: {dir: jobs}
@@ -85,6 +86,7 @@ routes:
 
 // An empty list of error_fields turns the default of GraphQL off; a missing one does not.
 func TestH32_ErrorFieldsReachTheGateway(t *testing.T) {
+	t.Chdir(t.TempDir())
 	for line, want := range map[string][]string{"": nil, "error_fields: []": {}, "error_fields: [/errors, /status/failed]": {"/errors", "/status/failed"}} {
 		c, faults := load(t, `
 upstreams: [{name: a, servers: ["http://127.0.0.1:1"]}]
