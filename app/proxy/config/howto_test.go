@@ -201,6 +201,7 @@ func TestHowtoOfQueryRules(t *testing.T) {
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks; want 2", len(blocks))
 	}
+	t.Chdir(t.TempDir())
 	for _, block := range blocks {
 		c, faults := load(t, block+one)
 		if faults != nil || len(c.Warnings) > 0 {
