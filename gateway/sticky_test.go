@@ -128,3 +128,22 @@ func TestH39_ASessionLeavesADrainedServer(t *testing.T) {
 		}
 	}
 }
+
+// A session that begins while there is one server finds it when there are more.
+func TestH39_ASessionOfTheOnlyServer(t *testing.T) {
+	p := stickyPool(t, func(c *gateway.Config) {
+		c.Upstreams[0].ServerSettings = nil
+		c.Upstreams[0].Servers = c.Upstreams[0].Servers[:1]
+	})
+	if got := p.do(p.with("/login", "")); cookieOf(got.header) == nil {
+		t.Error("no cookie; want that of the only server")
+	}
+}
+
+// A client without a session gets no cookie, since its requests are shared only without one.
+func TestH39_NoSessionNoCookie(t *testing.T) {
+	p := stickyPool(t, nil)
+	if got := p.do(p.with("/own", "")); cookieOf(got.header) != nil {
+		t.Errorf("a response that begins no session has the cookie %v", cookieOf(got.header))
+	}
+}

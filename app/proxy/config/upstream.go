@@ -48,7 +48,7 @@ type Affinity struct {
 
 // Sticky sends a client with a session to the server that has begun it.
 type Sticky struct {
-	Cookie  string `yaml:"cookie" required:"true" form:"token" gw:"Cookie" help:"Name of a cookie that names the server, without its address. It is added to responses that set a cookie or have Cache-Control: no-store, never to one that other clients get. No server must use the name."`
+	Cookie  string `yaml:"cookie" required:"true" form:"token" gw:"Cookie" help:"Name of a cookie that names the server, without its address. It is added to responses that set a cookie, and to those with Cache-Control: no-store if the client has had one, never to one that other clients get. No server must use the name."`
 	KeyFile string `yaml:"key_file,omitempty" form:"file" help:"File with the key that makes the cookies, one line of at least 16 bytes. Gateways in front of the same servers need the same. Without it, the key is random, and a restart moves sessions."`
 }
 

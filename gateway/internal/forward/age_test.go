@@ -29,6 +29,9 @@ func TestH37_AnOldConnectionIsNotUsedAgain(t *testing.T) {
 				protocols.SetUnencryptedHTTP2(true)
 				srv := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
+					if way.netHTTP && r.Close != (age < time.Second) {
+						t.Errorf("%s has Connection: close: %v, with an age of %v", r.Method, r.Close, age)
+					}
 					fmt.Fprintf(w, "%d", len(b))
 				}), ConnState: func(_ net.Conn, s http.ConnState) {
 					if s == http.StateNew {
@@ -53,7 +56,7 @@ func TestH37_AnOldConnectionIsNotUsedAgain(t *testing.T) {
 					resp.Body.Close()
 				}
 				if n := opened.Load(); age < time.Second && n < 5 || age > time.Second && n > 3 {
-					t.Errorf("with an age of %v, 10 requests over %d connections; want many with the short one (through net/http, one can serve one more), and few with the long one", age, n)
+					t.Errorf("with an age of %v, 10 requests over %d connections; want many with the short one, and few with the long one", age, n)
 				}
 			}
 		})

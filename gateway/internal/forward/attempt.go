@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -64,9 +65,14 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser, two bool) *at
 	if body != nil {
 		a.body = &onceBody{a: a, src: body}
 		a.req.Body = a.body
+		if !two && t.o.MaxConnAge > 0 {
+			a.req.Header = maps.Clone(r.Header) // gotConn may add to it
+		}
 	}
 	return a
 }
+
+var closeConn = []string{"close"}
 
 // newDirectAttempt returns an attempt for a direct. It leaves r unchanged: the
 // connection determines the server.
@@ -97,6 +103,10 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.took(c, info.Reused)
 	if _, upgrade := a.req.Header["Upgrade"]; !upgrade && c.old() {
 		a.req.Close = true // net/http could use it again before it can be closed
+		if a.body != nil {
+			// net/http has copied the Request by now, since it has a body, but not this map.
+			a.req.Header["Connection"] = closeConn
+		}
 	}
 	if a.req.Body != nil {
 		return

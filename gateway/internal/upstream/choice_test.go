@@ -350,6 +350,39 @@ func TestH35_FailuresInTrailers(t *testing.T) {
 	}
 }
 
+// The limit holds for the only server of a pool, too.
+func TestH35_TheOnlyServerHasALimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := choosing("a")
+		o.Servers[0].MaxInFlight = 2
+		p := w.pool(o)
+		open := []*http.Response{begin(t, p), begin(t, p)}
+		got := make(chan int)
+		go func() { got <- get(t, p) }()
+		synctest.Wait()
+		select {
+		case status := <-got:
+			t.Fatalf("status %d with 2 calls in flight; want it to wait", status)
+		default:
+		}
+		open[0].Body.Close()
+		if status := <-got; status != 200 {
+			t.Errorf("the waiting call got %d; want 200", status)
+		}
+		w.on("a", broken) // nothing else changes with one server
+		for range 20 {
+			if status := get(t, p); status != 0 {
+				t.Errorf("status %d; want an error", status)
+			}
+		}
+		w.on("a", status(200))
+		if status := get(t, p); status != 200 {
+			t.Errorf("status %d after failures; want 200", status)
+		}
+		open[1].Body.Close()
+	})
+}
+
 func TestH35_AServerHasALimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := choosing("a", "b")

@@ -198,7 +198,7 @@ func (p *Pool) judge(s *server, probe bool, v verdict, pause time.Duration, why 
 func (p *Pool) othersLocked(s *server) bool {
 	now := p.now.Load()
 	for i, o := range now.servers {
-		if o != s && o.usable() && now.o.Servers[i].Weight > 0 {
+		if o != s && o.usable() && now.targets[i].Weight > 0 {
 			return true
 		}
 	}

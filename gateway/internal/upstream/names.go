@@ -80,6 +80,7 @@ func expandLocked(o Options, places []place) *settings {
 	next := &settings{o: o, places: places}
 	add := func(s *server, t Target) {
 		next.servers, next.targets = append(next.servers, s), append(next.targets, t)
+		next.serving = next.serving || t.Weight > 0
 		if o.Sticky != nil {
 			next.tokens = append(next.tokens, o.Sticky.token(s.text))
 		}
@@ -125,6 +126,10 @@ func (p *Pool) forgetLocked(n *name) {
 	if n.stop != nil {
 		n.stop()
 		n.stop = nil
+	}
+	if !n.looked { // requests that wait for it look again at what there is
+		n.looked = true
+		close(n.first)
 	}
 }
 
@@ -351,12 +356,12 @@ func (n *name) changeLocked(failing bool) (c ServerChange, tell bool) {
 	return c, true
 }
 
-// resolved waits for the first lookup of each name while there are no servers. Its error is a
+// resolved waits for the first lookup of each name while no server gets calls. Its error is a
 // *fault.UnresolvedError if there are none after that.
 func (p *Pool) resolved(ctx context.Context) (*settings, error) {
 	for {
 		now := p.now.Load()
-		if len(now.servers) > 0 {
+		if now.serving {
 			return now, nil
 		}
 		var first chan struct{}
@@ -371,7 +376,7 @@ func (p *Pool) resolved(ctx context.Context) (*settings, error) {
 		}
 		p.mu.Unlock()
 		if first == nil {
-			if now := p.now.Load(); len(now.servers) > 0 {
+			if now := p.now.Load(); now.serving {
 				return now, nil
 			}
 			return nil, &fault.UnresolvedError{Err: cmp.Or(cause, error(&net.DNSError{Err: "no addresses"}))}

@@ -59,7 +59,11 @@ func (r *registry) serve(address string, f func(*http.Request) (*http.Response, 
 
 func (r *registry) surroundings() upstream.Surroundings {
 	s := r.world.surroundings()
-	s.Open = func(base *url.URL, at netip.AddrPort, _ upstream.Options) (upstream.Transport, error) {
+	static := s.Open
+	s.Open = func(base *url.URL, at netip.AddrPort, o upstream.Options) (upstream.Transport, error) {
+		if !at.IsValid() {
+			return static(base, at, o)
+		}
 		if at.Port() != 3000 || base.Host != "shop.internal:3000" {
 			r.t.Errorf("Open(%v, %v); want shop.internal and the port 3000", base, at)
 		}
@@ -432,6 +436,83 @@ func TestH37_AMoveUnderLoad(t *testing.T) {
 		clients.Wait()
 		if failed > 0 {
 			t.Errorf("%d requests failed; want none", failed)
+		}
+	})
+}
+
+// An address that asks for a pause while it is ejected stays out: another address takes its calls.
+func TestH35_RetryAfterOfAnAddress(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		r := newRegistry(t, w, "10.0.0.1", "10.0.0.2")
+		o := named()
+		o.Health = upstream.Health{Failures: 1, Eject: 10 * time.Second}
+		p := r.pool(o)
+		ejected := func() bool {
+			servers, _, _ := p.Stats()
+			return servers[0].Ejected
+		}
+		r.serve("10.0.0.2", after(20*time.Millisecond, status(200)))
+		r.serve("10.0.0.1", broken)
+		for !ejected() {
+			get(t, p)
+		}
+		r.serve("10.0.0.1", pausing(503))
+		servers, _, _ := p.Stats()
+		for was := servers[0].Calls; servers[0].Calls == was; servers, _, _ = p.Stats() {
+			get(t, p)
+		}
+		if !ejected() {
+			t.Error("an address that asks for a pause is readmitted, although another one responds")
+		}
+	})
+}
+
+// A reload to a name that is not resolved yet fails no request: they wait for its first lookup. Servers
+// without a weight get none meanwhile.
+func TestH37_ReloadFromServersToAName(t *testing.T) {
+	for _, hosts := range [][]string{{"a"}, {"a", "b"}} {
+		inBubble(t, func(t *testing.T, w *world) {
+			r := newRegistry(t, w, "10.0.0.1")
+			r.slow = time.Second
+			p := r.pool(options(hosts...))
+			w.on("a", status(500))
+			w.on("b", status(500))
+			o := options(append(hosts, "shop.internal:3000")...)
+			for i := range hosts {
+				o.Servers[i].Weight = 0
+			}
+			o.Servers[len(hosts)].Resolve = 5 * time.Second
+			c, err := p.Prepare(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Commit()
+			for range 5 {
+				if got := get(t, p); got != 200 {
+					t.Errorf("status %d; want 200 from the address", got)
+				}
+			}
+		})
+	}
+}
+
+// Requests that wait for the first lookup of a name go on when a reload drops it.
+func TestH37_ReloadFromANameThatIsNotResolved(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		r := newRegistry(t, w, "10.0.0.1")
+		r.slow = time.Hour
+		p := r.pool(named())
+		w.on("a", status(200))
+		began, got := time.Now(), make(chan int)
+		go func() { got <- get(t, p) }()
+		time.Sleep(time.Second)
+		c, err := p.Prepare(options("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Commit()
+		if status := <-got; status != 200 || time.Since(began) != time.Second {
+			t.Errorf("status %d after %v; want 200 from the new server, after 1 s", status, time.Since(began))
 		}
 	})
 }

@@ -153,6 +153,7 @@ type settings struct {
 	servers []*server // of all places
 	targets []Target  // of the servers
 	tokens  []string  // of the servers, with Sticky
+	serving bool      // a server has a weight
 	limits  bool      // some servers have a MaxInFlight
 }
 

@@ -51,7 +51,7 @@ func (p *Pool) Route(o RouteOptions) *Route {
 func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := t.pool
 	now := p.now.Load()
-	if len(now.servers) == 0 {
+	if !now.serving {
 		var err error
 		if now, err = p.resolved(r.Context()); err != nil {
 			return nil, err
@@ -149,7 +149,7 @@ type taken struct {
 // calls as it may have, take waits.
 func (a *attempts) take(ctx context.Context) (taken, error) {
 	p := a.t.pool
-	if now := p.now.Load(); len(now.servers) == 1 {
+	if now := p.now.Load(); len(now.servers) == 1 && now.serving && !now.limits {
 		s := now.servers[0]
 		if a.request.Other && slices.Contains(a.tried, &s.known) { // or it has just become the only one
 			return taken{}, nil
@@ -206,6 +206,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	if k.c == nil {
 		a.repeat = false
 		if err == nil {
+			a.now.stick(r, resp, k.s)
 			resp.Body = p.followed(k, resp)
 		}
 		return resp, err

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,34 +33,51 @@ func (o *Sticky) token(server string) string {
 // of returns the server that r's cookie names, nil if it names none: it is forged, or from
 // before a change of the key or the servers.
 func (n *settings) of(r *http.Request) *server {
-	if n.o.Sticky == nil {
-		return nil
-	}
-	for _, line := range r.Header["Cookie"] {
-		for line != "" {
-			var one string
-			one, line, _ = strings.Cut(line, ";")
-			name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
-			if name != n.o.Sticky.Cookie {
-				continue
-			}
-			if i := slices.Index(n.tokens, value); i >= 0 {
-				return n.servers[i]
-			}
+	for value := range n.sessions(r) {
+		if i := slices.Index(n.tokens, value); i >= 0 {
+			return n.servers[i]
 		}
 	}
 	return nil
 }
 
-// stick adds the cookie for s to a response that begins or has a session: one that sets a
-// cookie or must not be stored. No such response goes to another client, and none that sets a
-// cookie does. Others stay without it, because it would keep them from being shared.
+// sticks reports whether r has the cookie, whatever its value.
+func (n *settings) sticks(r *http.Request) bool {
+	for range n.sessions(r) {
+		return true
+	}
+	return false
+}
+
+// sessions returns the values of the cookie in r.
+func (n *settings) sessions(r *http.Request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if n.o.Sticky == nil {
+			return
+		}
+		for _, line := range r.Header["Cookie"] {
+			for line != "" {
+				var one string
+				one, line, _ = strings.Cut(line, ";")
+				name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+				if name == n.o.Sticky.Cookie && !yield(value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// stick adds the cookie for s to a response that begins a session, since it sets a cookie, and to
+// one that must not be stored if the client has had a session elsewhere. No such response goes to
+// another client. Others stay without it: a cookie keeps them, and the client's later requests, from
+// being shared.
 func (n *settings) stick(r *http.Request, resp *http.Response, s *server) {
 	i := slices.Index(n.servers, s)
 	if n.o.Sticky == nil || i < 0 || n.of(r) == s || resp.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	if resp.Header["Set-Cookie"] == nil && !noStore(resp.Header) {
+	if resp.Header["Set-Cookie"] == nil && (!n.sticks(r) || !noStore(resp.Header)) {
 		return
 	}
 	c := http.Cookie{Name: n.o.Sticky.Cookie, Value: n.tokens[i], Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.Header.Get("X-Forwarded-Proto") == "https"}

@@ -328,6 +328,14 @@ func TestH39_AFailingSessionPenalizesNone(t *testing.T) {
 	if st := b.State(servers[0]); st.Condition != choose.Working {
 		t.Errorf("its server is %v; want working", st.Condition)
 	}
+	for range 3000 { // two sessions of one client, or of users behind one address
+		call(8, servers[0], choose.Failure)
+		call(8, servers[1], choose.Good)
+		call(8, nil, choose.Good)
+	}
+	if st := b.State(servers[0]); st.Condition != choose.Working {
+		t.Errorf("after two sessions of one client its server is %v; want working", st.Condition)
+	}
 	for i := range 3000 { // all sessions of the server
 		call(uint64(10+i%50), nil, choose.Good)
 		if b.State(servers[0]).Condition == choose.Penalized {

@@ -51,8 +51,6 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 		}
 	}
 	if e := v.preferred(&r); e != nil {
-		// Its failures are evidence as those of a key: the others do not see the session.
-		r.Key = max(r.Client, 1)
 		return b.begin(now, r, e.Server, false), false
 	}
 	s, moved := v.choose(now, &r, r.Tried)
@@ -103,7 +101,13 @@ func (v *view) choose(now Instant, r *Request, tried []*Server) (s *Server, move
 }
 
 func (b *Book) begin(now Instant, r Request, s *Server, trial bool) *Call {
-	c := &Call{Server: s, Trial: trial, book: b, route: r.Route, client: r.Client, key: r.Key, began: now}
+	key := r.Key
+	if r.Prefer != nil {
+		// Failures are evidence as those of a key, since the others do not see the session. The
+		// server is a part of the key: two sessions of a client say nothing about each other.
+		key = max(Mix(r.Client, r.Prefer.ID), 1)
+	}
+	c := &Call{Server: s, Trial: trial, book: b, route: r.Route, client: r.Client, key: key, began: now}
 	s.start(c)
 	return c
 }
