@@ -82,7 +82,7 @@ func expandLocked(o Options, places []place) *settings {
 		next.servers, next.targets = append(next.servers, s), append(next.targets, t)
 		next.serving = next.serving || t.Weight > 0
 		if o.Sticky != nil {
-			next.tokens = append(next.tokens, o.Sticky.token(s.text))
+			next.tokens = append(next.tokens, o.Sticky.token(s.identity()))
 		}
 	}
 	for _, at := range places {

@@ -110,8 +110,17 @@ func newServer(u *url.URL, at netip.AddrPort, o Options, t Transport) *server {
 	if s.key.at = at; at.IsValid() {
 		s.text = (&url.URL{Scheme: u.Scheme, Host: at.String()}).String()
 	}
-	s.known.Of, s.known.ID = s, uint64(hash(offset).text(s.text))
+	s.known.Of, s.known.ID = s, uint64(hash(offset).text(s.identity()))
 	return s
+}
+
+// identity is the same after a restart and in every gateway, and another for each server: two
+// names can have one address.
+func (s *server) identity() string {
+	if s.key.at.IsValid() {
+		return s.text + " " + s.url.String()
+	}
+	return s.text
 }
 
 // schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c and sockets.
