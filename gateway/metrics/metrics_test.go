@@ -31,7 +31,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
 			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
-			Retries: 10, NoBudget: 11,
+			Retries: 10, NoBudget: 11, Names: []gateway.NameStats{{Name: "a", Failures: 65}, {Name: "b", Failures: 1}},
 			Budget: &gateway.BudgetStats{Left: 45, Burst: 46, Queued: 47, Waited: 48, Refused: 49, Returned: 50, Owed: 51, Forgiven: 52},
 			Limit: gateway.LimitStats{
 				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16,
@@ -66,7 +66,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
-		"upstream.retries main": 10, "upstream.retries_refused main": 11,
+		"upstream.lookup_failures main": 66, "upstream.retries main": 10, "upstream.retries_refused main": 11,
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,
 		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.penalized main a": 1, "server.weight main a": 60, "server.head main a": 61, "server.failing main a": 0.62, "server.kept main a": 63, "server.moved main a": 64, "server.ejected main b": 1,
