@@ -19,7 +19,7 @@ import (
 // An IdempotencyPolicy makes calls with an Idempotency-Key run at most once (H45): the
 // response to the first request with a key is kept, and requests that repeat it get that
 // response, or wait for it while the call runs. It applies to methods that are not safe,
-// without those that are declared reads.
+// without those that are declared reads. An Upgrade field of a request with a key is removed.
 //
 // A call belongs to no client: it is not canceled when all have left. One whose outcome
 // was not seen is unknown, see Unknown. Clients get its status as a problem (RFC 9457).
@@ -176,7 +176,7 @@ func idempotencyAnswer(err error) (a answer, problem string, ok bool) {
 // serveOnce responds to r if it is a request whose call runs at most once (H45), and
 // reports whether it did.
 func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass) bool {
-	if q.Upgrade || h.safe(r) {
+	if h.safe(r) {
 		return false
 	}
 	key, err := once.Key(r.Header)
@@ -185,6 +185,13 @@ func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Re
 			return false
 		}
 		err = errNoKey
+	}
+	if q.Upgrade {
+		// It is only an offer, and what switches protocols has no response to keep.
+		r = r.Clone(r.Context())
+		delete(r.Header, "Upgrade")
+		delete(r.Header, "Connection")
+		q = h.readRequest(r)
 	}
 	c := &call{h: h, w: w, r: r, q: q, bypass: why}
 	c.identify()

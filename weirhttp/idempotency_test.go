@@ -353,3 +353,28 @@ func oneAtATime(t *testing.T) limit.Limiter {
 	}
 	return l
 }
+
+func TestH45_AnOfferToUpgradeDoesNotEvadeTheClaim(t *testing.T) {
+	var offered atomic.Int64
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse, Required: true}},
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Upgrade") != "" {
+				offered.Add(1)
+			}
+			created(w, r)
+		})
+	for _, protocol := range []string{"websocket", "h2c"} {
+		wants(t, s.pay(protocol, "5", "Connection", "Upgrade", "Upgrade", protocol), 201, "paid 5")
+		wants(t, s.pay(protocol, "5", "Connection", "Upgrade", "Upgrade", protocol), 201, "paid 5")
+		wants(t, s.pay(protocol, "5"), 201, "paid 5")
+		wants(t, s.pay("", "5", "Connection", "Upgrade", "Upgrade", protocol), 400, "idempotency-key-required")
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://shop.example/payments", strings.NewReader("5"))
+	r.Header.Set("Upgrade", "websocket")
+	if e := s.Explain(r); !strings.Contains(fmt.Sprint(e), "which the route requires") {
+		t.Errorf("Explain = %v; want that the key is missing", e)
+	}
+	if s.ran.Load() != 2 || offered.Load() != 0 {
+		t.Errorf("ran %d times, %d of them with Upgrade; want one for each key, and none", s.ran.Load(), offered.Load())
+	}
+}
