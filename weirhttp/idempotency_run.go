@@ -152,10 +152,10 @@ func (rec *recorder) Write(p []byte) (int, error) {
 // that to the client.
 func (rec *recorder) spill(reason string) {
 	var err error
-	switch status, header := rec.answer.Status, rec.answer.Header; {
-	case rec.frees(status, header):
+	switch status := rec.answer.Status; rec.says() {
+	case saysNotDone:
 		err = rec.run.Free()
-	case status >= 500:
+	case saysNothing:
 		err = rec.run.Doubt(reasonStatus(status))
 	default:
 		err = rec.run.Finish(reason)
@@ -225,9 +225,28 @@ func reasonStatus(status int) string {
 	return "the server responded with status " + strconv.Itoa(status)
 }
 
-// frees reports whether the server says that it has not done what was requested.
-func (rec *recorder) frees(status int, header http.Header) bool {
-	return frees(status, header.Get("Retry-After") != "") && !slices.Contains(rec.h.once.Keep, status)
+// A verdict is how a server speaks, in the head of a response, of the work that was requested.
+type verdict uint8
+
+const (
+	saysDone    verdict = iota // it has an outcome
+	saysNotDone                // it has not done it
+	saysNothing                // it has failed
+)
+
+// says returns what the server says. Statuses in Keep are outcomes.
+func (rec *recorder) says() verdict {
+	status := rec.answer.Status
+	switch {
+	case frees(status, rec.answer.Header.Get("Retry-After") != ""):
+		if slices.Contains(rec.h.once.Keep, status) {
+			return saysDone
+		}
+		return saysNotDone
+	case status >= 500:
+		return saysNothing
+	}
+	return saysDone
 }
 
 // whole reports whether the response is as long as it says.
@@ -259,15 +278,15 @@ func (rec *recorder) end() {
 		rec.err = errShort
 	}
 	var err error
-	switch status := rec.answer.Status; {
+	switch says := rec.says(); {
 	case rec.err != nil && notSent(rec.err):
 		err = run.Free()
 	case rec.err != nil:
 		err = run.Doubt("no complete response")
-	case rec.frees(status, rec.answer.Header):
+	case says == saysNotDone:
 		err = run.Free()
-	case status >= 500:
-		err = run.Doubt(reasonStatus(status))
+	case says == saysNothing:
+		err = run.Doubt(reasonStatus(rec.answer.Status))
 	default:
 		if err = run.Answer(rec.answer); err != nil {
 			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim tells it

@@ -174,6 +174,36 @@ func TestH45_WhatAServerHasNotDoneRunsAgain(t *testing.T) {
 	}
 }
 
+func TestH45_AStatusInKeepIsKept(t *testing.T) {
+	for _, status := range []int{401, 403, 407, 408, 425, 429, 503} {
+		for name, size := range map[string]int{"kept": 10, "too large": 3000} {
+			retryAfter := "1"
+			s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+				Unknown: weirhttp.UnknownRefuse, Keep: []int{status}, MaxResponse: 1000,
+			}}, func(w http.ResponseWriter, _ *http.Request) {
+				if retryAfter != "" {
+					w.Header().Set("Retry-After", retryAfter)
+				}
+				w.WriteHeader(status)
+				_, _ = w.Write(make([]byte, size))
+			})
+			wants(t, s.pay("a", "5"), status, "")
+			if again := s.pay("a", "5"); size == 10 {
+				wants(t, again, status, "")
+			} else {
+				wants(t, again, 409, "idempotency-response-not-kept")
+			}
+			if s.ran.Load() != 1 {
+				t.Errorf("%d, %s: ran %d times; want 1", status, name, s.ran.Load())
+			}
+			if retryAfter = ""; status == 503 { // without the field, the server says nothing
+				wants(t, s.pay("b", "5"), 503, "")
+				wants(t, s.pay("b", "5"), 409, "idempotency-outcome-unknown")
+			}
+		}
+	}
+}
+
 func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
 	for name, origin := range map[string]http.HandlerFunc{
 		"500":           func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
