@@ -148,8 +148,8 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// spill records what is known of a call whose response is not kept, and begins to stream
-// that to the client.
+// spill records what is known of a call whose response is not kept, ends the run for the
+// requests that wait, and begins to stream the response to the client that leads.
 func (rec *recorder) spill(reason string) {
 	var err error
 	switch status := rec.answer.Status; rec.says() {
@@ -171,9 +171,12 @@ func (rec *recorder) spill(reason string) {
 	}
 	rec.mu.Unlock()
 	if err != nil {
+		rec.h.event(Event{Kind: EventFailed, Err: err})
 		rec.err = &unsureError{errUnknown, once.ReasonNotKept}
+		rec.run.End(&recorder{err: rec.err})
 		return
 	}
+	rec.run.End(nil) // the others begin anew, and find what is recorded
 	if body := rec.answer.Body; len(body) > 0 {
 		rec.answer.Body = nil
 		_, _ = stream.Write(body) // as in Write
@@ -270,8 +273,7 @@ func (rec *recorder) end() {
 	}
 	rec.trailers()
 	if rec.stream != nil {
-		_ = rec.stream.CloseWithError(rec.err) // nil is io.EOF
-		run.End(&recorder{err: cmp.Or(rec.err, error(&unsureError{errDone, "the response is not kept"}))})
+		_ = rec.stream.CloseWithError(rec.err) // nil is io.EOF. The run has ended
 		return
 	}
 	if rec.err == nil && !rec.whole() {

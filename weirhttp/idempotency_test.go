@@ -408,3 +408,55 @@ func TestH45_AnOfferToUpgradeDoesNotEvadeTheClaim(t *testing.T) {
 		t.Errorf("ran %d times, %d of them with Upgrade; want one for each key, and none", s.ran.Load(), offered.Load())
 	}
 }
+
+func TestH45_JoinersDoNotWaitForAStreamedResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		status, want int
+		text         string
+		runs         int64
+	}{
+		"freed":   {429, 201, "paid 5", 2},
+		"unknown": {500, 409, "idempotency-outcome-unknown", 1},
+		"done":    {200, 409, "idempotency-response-not-kept", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				release, first := make(chan struct{}), atomic.Bool{}
+				s := newTill(t, dir, weirhttp.Options{HeadTimeout: -1, IdleTimeout: -1, Idempotency: &weirhttp.IdempotencyPolicy{
+					Unknown: weirhttp.UnknownRefuse, MaxResponse: 1000,
+				}}, func(w http.ResponseWriter, r *http.Request) {
+					if first.Swap(true) {
+						created(w, r)
+						return
+					}
+					time.Sleep(time.Second)
+					w.WriteHeader(c.status)
+					_, _ = w.Write(make([]byte, 3000))
+					<-release
+				})
+				leads, joins := make(chan *httptest.ResponseRecorder, 1), make(chan *httptest.ResponseRecorder, 3)
+				go func() { leads <- s.pay("a", "5") }()
+				synctest.Wait()
+				for range 3 {
+					go func() { joins <- s.pay("a", "5") }()
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if len(joins) != 3 {
+					t.Errorf("%d of 3 requests that joined have a response while the first is streamed", len(joins))
+				}
+				close(release)
+				for range 3 {
+					wants(t, <-joins, c.want, c.text)
+				}
+				if w := <-leads; w.Code != c.status || w.Body.Len() != 3000 {
+					t.Errorf("first = %d, %d bytes; want all of it", w.Code, w.Body.Len())
+				}
+				if s.ran.Load() != c.runs {
+					t.Errorf("ran %d times; want %d", s.ran.Load(), c.runs)
+				}
+			})
+		})
+	}
+}
