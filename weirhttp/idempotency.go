@@ -45,7 +45,9 @@ type IdempotencyPolicy struct {
 	// has not done what was requested.
 	Keep []int
 	// Principal are fields that say who the client is, instead of the fields with credentials,
-	// in requests that Trusted reports. Only a peer that has verified them may set them.
+	// in requests that Trusted reports. Only a peer that has verified them may set them. Other
+	// fields of DefaultIdentity that name a user or a tenant, such as X-Tenant-Id, are then
+	// compared as a part of the request.
 	Principal []string
 	// Trusted reports whether the peer that sent a request has verified the fields in
 	// Principal. nil trusts none.
@@ -356,7 +358,7 @@ func (c *call) refuseOnce(err error) {
 
 // claimOf returns what Claims has to know of r, with that key and body.
 func (h *Handler) claimOf(r *http.Request, key string, body []byte) once.Call {
-	credentials := h.credentialsOf(r)
+	credentials, verified := h.credentialsOf(r)
 	principal := credentials
 	if credentials == once.Sum("credentials") { // none: the room counts for the address
 		principal = once.Sum("address", h.addressOf(r))
@@ -367,7 +369,7 @@ func (h *Handler) claimOf(r *http.Request, key string, body []byte) once.Call {
 	}
 	return once.Call{
 		ID:          once.Sum("key", h.route, key),
-		Fingerprint: h.fingerprintOf(r, body),
+		Fingerprint: h.fingerprintOf(r, body, verified),
 		Credentials: credentials, Principal: principal,
 		Route: h.route, Name: r.Method + " " + strings.ToValidUTF8(path, "?"),
 		TTL: h.once.TTL, Reserve: h.once.MaxResponse, Resend: h.once.Unknown == UnknownForward,
@@ -386,11 +388,15 @@ func (h *Handler) addressOf(r *http.Request) string {
 }
 
 // fingerprintOf returns the Digest of what two requests must have in common to be the same,
-// without who sent them.
-func (h *Handler) fingerprintOf(r *http.Request, body []byte) once.Digest {
+// without who sent them. If that is verified, the users and tenants that r names besides are
+// a part of the request: nothing else compares them.
+func (h *Handler) fingerprintOf(r *http.Request, body []byte, verified bool) once.Digest {
 	parts := []string{"request", r.Method, h.scheme(r), strings.ToLower(r.Host), target(r)}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		lines := rfc9111.Fingerprinted(name, r.Header[name])
+		if verified && rfc9111.NamesUser(name) {
+			lines = r.Header[name]
+		}
 		if len(lines) == 0 || slices.Contains(h.once.Principal, name) {
 			continue
 		}
@@ -400,9 +406,10 @@ func (h *Handler) fingerprintOf(r *http.Request, body []byte) once.Digest {
 	return once.Sum(append(parts, string(body))...)
 }
 
-// credentialsOf returns the Digest of who sent r. Nothing is verified: requests with other
-// credentials than those of the first are refused.
-func (h *Handler) credentialsOf(r *http.Request) once.Digest {
+// credentialsOf returns the Digest of who sent r, and whether it is the verified principal.
+// Otherwise nothing is verified, and requests with other credentials than those of the first
+// are refused.
+func (h *Handler) credentialsOf(r *http.Request) (_ once.Digest, verified bool) {
 	parts := []string{"credentials"}
 	add := func(name string, lines []string) {
 		if len(lines) > 0 {
@@ -415,7 +422,7 @@ func (h *Handler) credentialsOf(r *http.Request) once.Digest {
 			add(name, r.Header[name])
 		}
 		if len(parts) > 1 {
-			return once.Sum(parts...)
+			return once.Sum(parts...), true
 		}
 		parts[0] = "credentials" // the peer says nothing about this one
 	}
@@ -432,7 +439,7 @@ func (h *Handler) credentialsOf(r *http.Request) once.Digest {
 			add("identity", []string{id})
 		}
 	}
-	return once.Sum(parts...)
+	return once.Sum(parts...), false
 }
 
 // explainOnce describes what the key of r does.

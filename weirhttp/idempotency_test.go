@@ -153,6 +153,25 @@ func TestH45_PrincipalInsteadOfCredentials(t *testing.T) {
 	}
 }
 
+func TestH45_PrincipalWithOtherTenants(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+		Unknown: weirhttp.UnknownRefuse, Principal: []string{"X-User"}, Trusted: func(*http.Request) bool { return true },
+	}}, created)
+	for _, name := range []string{"X-Account-Id", "X-Tenant-Id", "X-Tenant", "X-Org-Id", "X-Organization", "Openai-Organization", "Openai-Project", "X-Scope-Orgid", "X-User-Id", "X-Forwarded-User"} {
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "2"), 422, "idempotency-key-reused")
+		wants(t, s.pay(name, "5", "X-User", "eve"), 422, "idempotency-key-reused")
+	}
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Session-Id", "X-Amzn-Oidc-Data", "X-Forwarded-Client-Cert"} {
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "2"), 201, "paid 5")
+	}
+	if s.ran.Load() != 17 {
+		t.Errorf("ran %d times; want 17", s.ran.Load())
+	}
+}
+
 func TestH45_WhatAServerHasNotDoneRunsAgain(t *testing.T) {
 	for _, status := range []int{401, 403, 407, 408, 425, 429, 503} {
 		s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
