@@ -17,7 +17,8 @@ import (
 )
 
 // runOnce starts the call of a run, which c leads, and returns what will have its response.
-// The call belongs to no client, and ends at the time-outs of the route. It owns held.
+// The call belongs to no client, and ends at the time-outs of the route. If its response is
+// streamed, and the client has left, it has Options.HeadTimeout to end. It owns held.
 func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint64) *recorder {
 	h := c.h
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), h.once.TTL)
@@ -28,7 +29,7 @@ func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint6
 	q := c.q
 	q.Fields = req.Header
 	q.From(req)
-	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method}
+	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method, ctx: ctx, cancel: cancel}
 	go func() {
 		defer cancel()
 		defer stop()
@@ -62,6 +63,8 @@ type recorder struct {
 	h        *Handler
 	run      *once.Run
 	method   string
+	ctx      context.Context // of the call
+	cancel   context.CancelFunc
 	header   http.Header
 	receipt  Receipt
 	answer   once.Record
@@ -169,6 +172,9 @@ func (rec *recorder) spill(reason string) {
 	if err == nil { // no client may see the response before it is durable that there is one
 		close(rec.spilled)
 	}
+	if rec.left || err != nil {
+		rec.abandon()
+	}
 	rec.mu.Unlock()
 	if err != nil {
 		rec.h.event(Event{Kind: EventFailed, Err: err})
@@ -183,22 +189,35 @@ func (rec *recorder) spill(reason string) {
 	}
 }
 
-// leave is called when the client that leads leaves.
+// leave is called when the client that leads leaves. It may be called again.
 func (rec *recorder) leave() {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+	if rec.left {
+		return
+	}
 	rec.left = true
 	select {
 	case <-rec.spilled:
 		_ = rec.pipe.Close()
+		rec.abandon()
 	default:
+	}
+}
+
+// abandon bounds the rest of a call whose outcome is recorded and whose response is for no
+// client any more: it has a permit, and its body in memory. Without a HeadTimeout it has none.
+func (rec *recorder) abandon() {
+	if wait := rec.h.o.HeadTimeout; wait > 0 {
+		t := time.AfterFunc(wait, rec.cancel)
+		context.AfterFunc(rec.ctx, func() { t.Stop() })
 	}
 }
 
 // stream sends the response of a call, which is not kept, to c, which leads it.
 func (c *call) stream(rec *recorder) error {
-	defer rec.pipe.Close()
-	stop := context.AfterFunc(c.r.Context(), func() { _ = rec.pipe.Close() })
+	defer rec.leave()
+	stop := context.AfterFunc(c.r.Context(), rec.leave)
 	defer stop()
 	c.endless = isStream(rec.answer.Header)
 	c.receipt.UpstreamStatus = rec.answer.Status

@@ -479,3 +479,36 @@ func TestH45_JoinersDoNotWaitForAStreamedResponse(t *testing.T) {
 		})
 	}
 }
+
+func TestH45_AnAbandonedStreamEnds(t *testing.T) {
+	dir := t.TempDir()
+	for name, leaves := range map[string]time.Duration{"before the response": time.Second, "after it": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan time.Time, 1)
+				s := newTill(t, dir+"/"+name, weirhttp.Options{HeadTimeout: 20 * time.Second, Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse}},
+					func(w http.ResponseWriter, r *http.Request) {
+						defer func() { ended <- time.Now() }()
+						time.Sleep(2 * time.Second)
+						w.Header().Set("Content-Type", "text/event-stream")
+						for r.Context().Err() == nil {
+							_, _ = w.Write([]byte("data: x\n\n"))
+							time.Sleep(time.Second)
+						}
+					})
+				left, leave := context.WithTimeout(t.Context(), leaves)
+				defer leave()
+				came := time.Now()
+				func() {
+					defer func() { _ = recover() }() // the response is cut off
+					s.payWith(left, "a", "5")
+				}()
+				want := max(leaves, 2*time.Second) + 20*time.Second
+				if got := (<-ended).Sub(came); got < want || got > want+2*time.Second {
+					t.Errorf("the call ended after %v; want %v", got, want)
+				}
+				wants(t, s.pay("a", "5"), 409, "idempotency-response-not-kept")
+			})
+		})
+	}
+}
