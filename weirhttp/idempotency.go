@@ -36,9 +36,9 @@ type IdempotencyPolicy struct {
 	// MaxBody is the largest body of a request with a key. Larger ones get 413. 0 means
 	// 1 MiB, at most MaxReadBody. Bodies in use count in ClientLimits.ReadAheadMemory.
 	MaxBody int64
-	// MaxResponse is the largest response that is kept, with its fields. Of a larger one, and
-	// of an event stream, only that the call has run is kept: the first client gets it, and
-	// others 409. 0 means 256 KiB, at most 16 MiB. Each running call reserves it.
+	// MaxResponse is the largest response that is kept, with its fields. Of a larger one, of
+	// an event stream, and of one that ends with its connection (see [Sink]), only that the
+	// call has run is kept: the first client gets it, and others 409. 0 means 256 KiB, at most 16 MiB. Each running call reserves it.
 	MaxResponse int64
 	// Keep are statuses of responses that are kept although they free the key without it:
 	// 401, 403, 407, 408, 425, 429, and 503 with Retry-After, by which a server says that it

@@ -68,6 +68,7 @@ type recorder struct {
 	header   http.Header
 	receipt  Receipt
 	answer   once.Record
+	fin      bool // the end of the body cannot be told from a break
 	returned bool
 	err      error // instead of a response
 
@@ -121,6 +122,8 @@ func (rec *recorder) WriteHeader(status int) {
 	rec.answer.Header = own
 	if isStream(own) || isGRPC(own) {
 		rec.spill("the response is a stream")
+	} else if rec.fin && hasBody(status) && rec.method != http.MethodHead {
+		rec.spill("the end of the response cannot be told from a break")
 	} else if n, err := strconv.ParseInt(own.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead && n > rec.room() {
 		rec.spill("the response is too large to keep")
 	}

@@ -512,3 +512,19 @@ func TestH45_AnAbandonedStreamEnds(t *testing.T) {
 		})
 	}
 }
+
+func TestH45_ABodyWhoseEndIsNotKnownIsNotKept(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		weirhttp.SinkOf(w).CloseDelimited()
+		created(w, r)
+	})
+	first := s.pay("a", "5")
+	wants(t, first, 201, "paid 5")
+	if got := first.Header()["Content-Length"]; got != nil {
+		t.Errorf("Content-Length = %v; want none", got)
+	}
+	wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+	if s.ran.Load() != 1 {
+		t.Errorf("ran %d times; want 1", s.ran.Load())
+	}
+}
