@@ -406,7 +406,8 @@ func (f *Folder) breaks(err error) {
 
 // rewrite replaces the file by one that has only what is wanted. After an error before the
 // new file has its name, the old one stays. f.writing must be held, so that nothing is
-// written meanwhile. What the next write has is not durable yet, and stays; what it replaces is copied.
+// written meanwhile. Entries that wait for the next write are not durable yet, and stay; those
+// that it replaces are copied.
 func (f *Folder) rewrite() {
 	name, temporary := filepath.Join(f.o.Folder, fileName), filepath.Join(f.o.Folder, newName)
 	next, err := f.o.files.Open(temporary, true)

@@ -68,7 +68,7 @@ type recorder struct {
 	header   http.Header
 	receipt  Receipt
 	answer   once.Record
-	fin      bool // the end of the body cannot be told from a break
+	fin      bool // the end of the body looks like a break
 	returned bool
 	err      error // instead of a response
 
@@ -123,7 +123,7 @@ func (rec *recorder) WriteHeader(status int) {
 	if isStream(own) || isGRPC(own) {
 		rec.spill("the response is a stream")
 	} else if rec.fin && hasBody(status) && rec.method != http.MethodHead {
-		rec.spill("the end of the response cannot be told from a break")
+		rec.spill("the end of the response looks like a break")
 	} else if n, err := strconv.ParseInt(own.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead && n > rec.room() {
 		rec.spill("the response is too large to keep")
 	}
