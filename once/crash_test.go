@@ -18,6 +18,7 @@ type faultyDisk struct {
 	steps int // until it ends; negative: never
 	names map[string]*faultyFile
 	kept  map[string]*faultyFile // names that survive
+	hold  func()                 // called once, by the next Sync
 }
 
 var errCrash = errors.New("the machine has crashed")
@@ -201,6 +202,13 @@ func (f *faultyFile) Truncate(size int64) error {
 }
 
 func (f *faultyFile) Sync() error {
+	f.d.mu.Lock()
+	hold := f.d.hold
+	f.d.hold = nil
+	f.d.mu.Unlock()
+	if hold != nil {
+		hold()
+	}
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	if !f.d.step() {

@@ -72,8 +72,8 @@ type Folder struct {
 // A batch is a group of frames that are written and flushed together.
 type batch struct {
 	frames []byte
-	undo   []func()    // in order; guarded by Folder.mu
-	place  []*position // of the frames, in relation to the batch until it is written
+	ended  []func(ok bool) // what each frame does once it is durable, or is not; guarded by Folder.mu
+	place  []*position     // of the frames, in relation to the batch until it is written
 	done   chan struct{}
 	err    error // written before done is closed
 }
@@ -217,7 +217,7 @@ func (f *Folder) Get(_ context.Context, id Digest) (Stored, error) {
 func (f *Folder) settledLocked(id Digest) (*entry, error) {
 	for {
 		e := f.table.entries[id]
-		if e == nil || e.at.batch == nil {
+		if e == nil || e.waits() == nil {
 			if e != nil && !time.Now().Before(e.expires) {
 				e = nil
 			}
@@ -226,7 +226,7 @@ func (f *Folder) settledLocked(id Digest) (*entry, error) {
 			}
 			return e, nil
 		}
-		b := e.at.batch
+		b := e.waits()
 		f.mu.Unlock()
 		<-b.done
 		f.mu.Lock()
@@ -252,37 +252,55 @@ func (f *Folder) Put(_ context.Context, id Digest, r Record, old uint64) (uint64
 		return 0, err
 	}
 	e := newEntry(id, version, &r, &position{size: int64(len(frame))})
-	f.expireLocked(id)
 	if was != nil {
-		if f.table.entries[id] == was { // or it has expired just now
-			f.drop(was)
-		}
-	} else if err := f.table.admits(e); err != nil {
+		f.version = version
+		return version, f.commitLocked(frame, e.at, was, f.replaces(was, e))
+	}
+	f.expireLocked(id)
+	if err := f.table.admits(e); err != nil {
 		f.mu.Unlock()
 		return 0, err
 	}
 	f.version = version
-	f.table.add(e)
-	f.live += e.at.size
-	return version, f.commitLocked(frame, e.at, func() {
-		f.drop(e)
-		if was != nil {
-			f.table.add(was)
-			f.live += was.at.size
+	f.add(e)
+	return version, f.commitLocked(frame, e.at, nil, func(ok bool) {
+		if !ok {
+			f.drop(e)
 		}
 	})
 }
 
-// expireLocked drops some entries that have expired, and that of id if it has. f.mu must be
-// held.
+// replaces returns what ends the replacement of was by e, or by nothing. Until its frame is
+// durable, was stays in the table: a rewrite must keep it.
+func (f *Folder) replaces(was, e *entry) func(ok bool) {
+	return func(ok bool) {
+		was.leaving = nil
+		if !ok {
+			return
+		}
+		f.drop(was)
+		if e != nil {
+			f.add(e)
+		}
+	}
+}
+
+// add takes e into the table. f.mu must be held.
+func (f *Folder) add(e *entry) {
+	f.table.add(e)
+	f.live += e.at.size
+}
+
+// expireLocked drops some entries that have expired, and that of id, which settledLocked
+// does not know, if it has. f.mu must be held.
 func (f *Folder) expireLocked(id Digest) {
 	now := time.Now()
-	if e := f.table.entries[id]; e != nil && !now.Before(e.expires) {
+	if e := f.table.entries[id]; e != nil {
 		f.drop(e)
 	}
 	for range 64 {
 		e := f.table.oldest()
-		if e == nil || now.Before(e.expires) || e.at.batch != nil {
+		if e == nil || now.Before(e.expires) || e.waits() != nil {
 			return
 		}
 		f.drop(e)
@@ -307,18 +325,15 @@ func (f *Folder) Delete(_ context.Context, id Digest, old uint64) error {
 		return err
 	}
 	at := &position{size: int64(len(frame))}
-	f.drop(was)
-	return f.commitLocked(frame, at, func() {
-		f.table.add(was)
-		f.live += was.at.size
-	})
+	return f.commitLocked(frame, at, was, f.replaces(was, nil))
 }
 
 // commitLocked makes a frame durable, together with those of others that come in the
-// meantime. f.mu must be held, and is released.
-func (f *Folder) commitLocked(frame []byte, at *position, undo func()) error {
+// meantime. It replaces the durable entry was, if it is not nil. ended is called with f.mu,
+// with whether the frame is durable. f.mu must be held, and is released.
+func (f *Folder) commitLocked(frame []byte, at *position, was *entry, ended func(ok bool)) error {
 	if f.broken != nil {
-		undo()
+		ended(false)
 		f.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrStore, f.broken)
 	}
@@ -328,8 +343,11 @@ func (f *Folder) commitLocked(frame []byte, at *position, undo func()) error {
 		f.batch = b
 	}
 	at.at, at.batch = markSize+int64(len(b.frames)), b
+	if was != nil {
+		was.leaving = b
+	}
 	b.frames = append(b.frames, frame...)
-	b.undo, b.place = append(b.undo, undo), append(b.place, at)
+	b.ended, b.place = append(b.ended, ended), append(b.place, at)
 	f.mu.Unlock()
 	if leads {
 		f.writing.Lock()
@@ -368,9 +386,9 @@ func (f *Folder) write(b *batch) {
 		}
 	} else {
 		b.err = fmt.Errorf("%w: %w", ErrStore, err)
-		for _, undo := range slices.Backward(b.undo) {
-			undo()
-		}
+	}
+	for _, ended := range b.ended {
+		ended(err == nil)
 	}
 	close(b.done)
 	rewrite := f.broken == nil && f.file != nil && f.end-f.live > max(f.live, f.o.slack)
@@ -388,7 +406,8 @@ func (f *Folder) breaks(err error) {
 
 // rewrite replaces the file by one that has only what is wanted. After an error before the
 // new file has its name, the old one stays. f.writing must be held, so that nothing is
-// written meanwhile; entries that wait for the next write are not durable yet, and stay.
+// written meanwhile. Entries that wait for the next write are not durable yet, and stay; those
+// that it replaces are copied.
 func (f *Folder) rewrite() {
 	name, temporary := filepath.Join(f.o.Folder, fileName), filepath.Join(f.o.Folder, newName)
 	next, err := f.o.files.Open(temporary, true)

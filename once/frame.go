@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"net/http"
 )
 
 // A frame is a part of the file of a Folder: a record, the end of one, or the mark at the
@@ -48,12 +49,38 @@ type frame struct {
 	record  *Record // nil unless the kind is kindPut
 }
 
+// A recordMeta is a record without its body. Fields are bytes, because JSON would change a
+// value that is not UTF-8.
+type recordMeta struct {
+	*Record
+	Header  map[string][][]byte `json:"header,omitempty"`
+	Trailer map[string][][]byte `json:"trailer,omitempty"`
+}
+
+func linesOf(h http.Header) map[string][][]byte { return converted[string, []byte](h) }
+
+// converted returns fields with lines of another type.
+func converted[From, To string | []byte](fields map[string][]From) map[string][]To {
+	if fields == nil {
+		return nil
+	}
+	out := make(map[string][]To, len(fields))
+	for name, lines := range fields {
+		var own []To
+		for _, line := range lines {
+			own = append(own, To(line))
+		}
+		out[name] = own
+	}
+	return out
+}
+
 // appendFrame appends a frame with r, or with the end of the record if r is nil.
 func appendFrame(b []byte, id Digest, version uint64, r *Record) ([]byte, error) {
 	if r == nil {
 		return appendRaw(b, kindDelete, id, version, nil, nil), nil
 	}
-	meta, err := json.Marshal(r)
+	meta, err := json.Marshal(recordMeta{r, linesOf(r.Header), linesOf(r.Trailer)})
 	if err != nil {
 		return b, err
 	}
@@ -101,10 +128,12 @@ func readFrame(r io.ReaderAt, at, end int64) (fr frame, err error) {
 	}
 	fr.kind, fr.id, fr.version = head[8], Digest(head[9:]), binary.BigEndian.Uint64(head[41:])
 	if fr.kind == kindPut {
-		fr.record = new(Record)
-		if err := json.Unmarshal(rest[:meta], fr.record); err != nil {
+		m := recordMeta{Record: new(Record)}
+		if err := json.Unmarshal(rest[:meta], &m); err != nil {
 			return fr, errDamaged
 		}
+		fr.record = m.Record
+		fr.record.Header, fr.record.Trailer = converted[[]byte, string](m.Header), converted[[]byte, string](m.Trailer)
 		fr.record.Body = rest[meta:]
 	}
 	return fr, nil

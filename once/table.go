@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"container/heap"
 	"iter"
 	"time"
@@ -15,8 +16,13 @@ type entry struct {
 	expires   time.Time
 	weight    int64 // what it counts in the bounds
 	at        *position
-	index     int // in table.order
+	leaving   *batch // what replaces it, or nil; guarded by Folder.mu
+	index     int    // in table.order
 }
+
+// waits returns the batch that has to be written before it is known what becomes of e, or
+// nil. Folder.mu must be held.
+func (e *entry) waits() *batch { return cmp.Or(e.at.batch, e.leaving) }
 
 // entryWeight is roughly the memory of an entry.
 const entryWeight = 300

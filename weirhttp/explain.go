@@ -64,7 +64,7 @@ func (h *Handler) Explain(r *http.Request) (e Explanation) {
 		}
 		why = h.bypassesAsked(r, q)
 	}
-	if h.once != nil && !q.Upgrade && !h.safe(r) {
+	if h.once != nil && !h.safe(r) {
 		h.explainOnce(&e, r)
 	}
 	if why != usesCache {

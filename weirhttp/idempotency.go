@@ -19,7 +19,7 @@ import (
 // An IdempotencyPolicy makes calls with an Idempotency-Key run at most once (H45): the
 // response to the first request with a key is kept, and requests that repeat it get that
 // response, or wait for it while the call runs. It applies to methods that are not safe,
-// without those that are declared reads.
+// without those that are declared reads. An Upgrade field of a request with a key is removed.
 //
 // A call belongs to no client: it is not canceled when all have left. One whose outcome
 // was not seen is unknown, see Unknown. Clients get its status as a problem (RFC 9457).
@@ -36,16 +36,18 @@ type IdempotencyPolicy struct {
 	// MaxBody is the largest body of a request with a key. Larger ones get 413. 0 means
 	// 1 MiB, at most MaxReadBody. Bodies in use count in ClientLimits.ReadAheadMemory.
 	MaxBody int64
-	// MaxResponse is the largest response that is kept, with its fields. Of a larger one, and
-	// of an event stream, only that the call has run is kept: the first client gets it, and
-	// others 409. 0 means 256 KiB, at most 16 MiB. Each running call reserves it.
+	// MaxResponse is the largest response that is kept, with its fields. Of a larger one, of
+	// an event stream, and of one that ends with its connection (see [Sink]), only that the
+	// call has run is kept: the first client gets it, and others 409. 0 means 256 KiB, at most 16 MiB. Each running call reserves it.
 	MaxResponse int64
 	// Keep are statuses of responses that are kept although they free the key without it:
 	// 401, 403, 407, 408, 425, 429, and 503 with Retry-After, by which a server says that it
 	// has not done what was requested.
 	Keep []int
 	// Principal are fields that say who the client is, instead of the fields with credentials,
-	// in requests that Trusted reports. Only a peer that has verified them may set them.
+	// in requests that Trusted reports. Only a peer that has verified them may set them. Other
+	// fields of DefaultIdentity that name a user or a tenant, such as X-Tenant-Id, are then
+	// compared as a part of the request.
 	Principal []string
 	// Trusted reports whether the peer that sent a request has verified the fields in
 	// Principal. nil trusts none.
@@ -176,7 +178,7 @@ func idempotencyAnswer(err error) (a answer, problem string, ok bool) {
 // serveOnce responds to r if it is a request whose call runs at most once (H45), and
 // reports whether it did.
 func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass) bool {
-	if q.Upgrade || h.safe(r) {
+	if h.safe(r) {
 		return false
 	}
 	key, err := once.Key(r.Header)
@@ -185,6 +187,13 @@ func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Re
 			return false
 		}
 		err = errNoKey
+	}
+	if q.Upgrade {
+		// It is only an offer, and what switches protocols has no response to keep.
+		r = r.Clone(r.Context())
+		delete(r.Header, "Upgrade")
+		delete(r.Header, "Connection")
+		q = h.readRequest(r)
 	}
 	c := &call{h: h, w: w, r: r, q: q, bypass: why}
 	c.identify()
@@ -349,7 +358,7 @@ func (c *call) refuseOnce(err error) {
 
 // claimOf returns what Claims has to know of r, with that key and body.
 func (h *Handler) claimOf(r *http.Request, key string, body []byte) once.Call {
-	credentials := h.credentialsOf(r)
+	credentials, verified := h.credentialsOf(r)
 	principal := credentials
 	if credentials == once.Sum("credentials") { // none: the room counts for the address
 		principal = once.Sum("address", h.addressOf(r))
@@ -360,7 +369,7 @@ func (h *Handler) claimOf(r *http.Request, key string, body []byte) once.Call {
 	}
 	return once.Call{
 		ID:          once.Sum("key", h.route, key),
-		Fingerprint: h.fingerprintOf(r, body),
+		Fingerprint: h.fingerprintOf(r, body, verified),
 		Credentials: credentials, Principal: principal,
 		Route: h.route, Name: r.Method + " " + strings.ToValidUTF8(path, "?"),
 		TTL: h.once.TTL, Reserve: h.once.MaxResponse, Resend: h.once.Unknown == UnknownForward,
@@ -379,11 +388,15 @@ func (h *Handler) addressOf(r *http.Request) string {
 }
 
 // fingerprintOf returns the Digest of what two requests must have in common to be the same,
-// without who sent them.
-func (h *Handler) fingerprintOf(r *http.Request, body []byte) once.Digest {
+// without who sent them. If that is verified, the users and tenants that r names besides are
+// a part of the request: nothing else compares them.
+func (h *Handler) fingerprintOf(r *http.Request, body []byte, verified bool) once.Digest {
 	parts := []string{"request", r.Method, h.scheme(r), strings.ToLower(r.Host), target(r)}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		lines := rfc9111.Fingerprinted(name, r.Header[name])
+		if verified && rfc9111.NamesUser(name) {
+			lines = r.Header[name]
+		}
 		if len(lines) == 0 || slices.Contains(h.once.Principal, name) {
 			continue
 		}
@@ -393,9 +406,10 @@ func (h *Handler) fingerprintOf(r *http.Request, body []byte) once.Digest {
 	return once.Sum(append(parts, string(body))...)
 }
 
-// credentialsOf returns the Digest of who sent r. Nothing is verified: requests with other
-// credentials than those of the first are refused.
-func (h *Handler) credentialsOf(r *http.Request) once.Digest {
+// credentialsOf returns the Digest of who sent r, and whether it is the verified principal.
+// Otherwise nothing is verified, and requests with other credentials than those of the first
+// are refused.
+func (h *Handler) credentialsOf(r *http.Request) (_ once.Digest, verified bool) {
 	parts := []string{"credentials"}
 	add := func(name string, lines []string) {
 		if len(lines) > 0 {
@@ -408,7 +422,7 @@ func (h *Handler) credentialsOf(r *http.Request) once.Digest {
 			add(name, r.Header[name])
 		}
 		if len(parts) > 1 {
-			return once.Sum(parts...)
+			return once.Sum(parts...), true
 		}
 		parts[0] = "credentials" // the peer says nothing about this one
 	}
@@ -425,7 +439,7 @@ func (h *Handler) credentialsOf(r *http.Request) once.Digest {
 			add("identity", []string{id})
 		}
 	}
-	return once.Sum(parts...)
+	return once.Sum(parts...), false
 }
 
 // explainOnce describes what the key of r does.

@@ -17,7 +17,8 @@ import (
 )
 
 // runOnce starts the call of a run, which c leads, and returns what will have its response.
-// The call belongs to no client, and ends at the time-outs of the route. It owns held.
+// The call belongs to no client, and ends at the time-outs of the route. If its response is
+// streamed, and the client has left, it has Options.HeadTimeout to end. It owns held.
 func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint64) *recorder {
 	h := c.h
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), h.once.TTL)
@@ -28,7 +29,7 @@ func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint6
 	q := c.q
 	q.Fields = req.Header
 	q.From(req)
-	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method}
+	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method, ctx: ctx, cancel: cancel}
 	go func() {
 		defer cancel()
 		defer stop()
@@ -62,9 +63,12 @@ type recorder struct {
 	h        *Handler
 	run      *once.Run
 	method   string
+	ctx      context.Context // of the call
+	cancel   context.CancelFunc
 	header   http.Header
 	receipt  Receipt
 	answer   once.Record
+	fin      bool // the end of the body looks like a break
 	returned bool
 	err      error // instead of a response
 
@@ -118,6 +122,8 @@ func (rec *recorder) WriteHeader(status int) {
 	rec.answer.Header = own
 	if isStream(own) || isGRPC(own) {
 		rec.spill("the response is a stream")
+	} else if rec.fin && hasBody(status) && rec.method != http.MethodHead {
+		rec.spill("the end of the response looks like a break")
 	} else if n, err := strconv.ParseInt(own.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead && n > rec.room() {
 		rec.spill("the response is too large to keep")
 	}
@@ -148,14 +154,14 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// spill records what is known of a call whose response is not kept, and begins to stream
-// that to the client.
+// spill records what is known of a call whose response is not kept, ends the run for the
+// requests that wait, and begins to stream the response to the client that leads.
 func (rec *recorder) spill(reason string) {
 	var err error
-	switch status, header := rec.answer.Status, rec.answer.Header; {
-	case rec.frees(status, header):
+	switch status := rec.answer.Status; rec.says() {
+	case saysNotDone:
 		err = rec.run.Free()
-	case status >= 500:
+	case saysNothing:
 		err = rec.run.Doubt(reasonStatus(status))
 	default:
 		err = rec.run.Finish(reason)
@@ -169,33 +175,52 @@ func (rec *recorder) spill(reason string) {
 	if err == nil { // no client may see the response before it is durable that there is one
 		close(rec.spilled)
 	}
+	if rec.left || err != nil {
+		rec.abandon()
+	}
 	rec.mu.Unlock()
 	if err != nil {
+		rec.h.event(Event{Kind: EventFailed, Err: err})
 		rec.err = &unsureError{errUnknown, once.ReasonNotKept}
+		rec.run.End(&recorder{err: rec.err})
 		return
 	}
+	rec.run.End(nil) // the others begin anew, and find what is recorded
 	if body := rec.answer.Body; len(body) > 0 {
 		rec.answer.Body = nil
 		_, _ = stream.Write(body) // as in Write
 	}
 }
 
-// leave is called when the client that leads leaves.
+// leave is called when the client that leads leaves. It may be called again.
 func (rec *recorder) leave() {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+	if rec.left {
+		return
+	}
 	rec.left = true
 	select {
 	case <-rec.spilled:
 		_ = rec.pipe.Close()
+		rec.abandon()
 	default:
+	}
+}
+
+// abandon bounds the rest of a call whose outcome is recorded and whose response is for no
+// client any more: it has a permit, and its body in memory. Without a HeadTimeout it has none.
+func (rec *recorder) abandon() {
+	if wait := rec.h.o.HeadTimeout; wait > 0 {
+		t := time.AfterFunc(wait, rec.cancel)
+		context.AfterFunc(rec.ctx, func() { t.Stop() })
 	}
 }
 
 // stream sends the response of a call, which is not kept, to c, which leads it.
 func (c *call) stream(rec *recorder) error {
-	defer rec.pipe.Close()
-	stop := context.AfterFunc(c.r.Context(), func() { _ = rec.pipe.Close() })
+	defer rec.leave()
+	stop := context.AfterFunc(c.r.Context(), rec.leave)
 	defer stop()
 	c.endless = isStream(rec.answer.Header)
 	c.receipt.UpstreamStatus = rec.answer.Status
@@ -225,9 +250,28 @@ func reasonStatus(status int) string {
 	return "the server responded with status " + strconv.Itoa(status)
 }
 
-// frees reports whether the server says that it has not done what was requested.
-func (rec *recorder) frees(status int, header http.Header) bool {
-	return frees(status, header.Get("Retry-After") != "") && !slices.Contains(rec.h.once.Keep, status)
+// A verdict is how a server speaks, in the head of a response, of the work that was requested.
+type verdict uint8
+
+const (
+	saysDone    verdict = iota // it has an outcome
+	saysNotDone                // it has not done it
+	saysNothing                // it has failed
+)
+
+// says returns what the server says. Statuses in Keep are outcomes.
+func (rec *recorder) says() verdict {
+	status := rec.answer.Status
+	switch {
+	case frees(status, rec.answer.Header.Get("Retry-After") != ""):
+		if slices.Contains(rec.h.once.Keep, status) {
+			return saysDone
+		}
+		return saysNotDone
+	case status >= 500:
+		return saysNothing
+	}
+	return saysDone
 }
 
 // whole reports whether the response is as long as it says.
@@ -251,23 +295,22 @@ func (rec *recorder) end() {
 	}
 	rec.trailers()
 	if rec.stream != nil {
-		_ = rec.stream.CloseWithError(rec.err) // nil is io.EOF
-		run.End(&recorder{err: cmp.Or(rec.err, error(&unsureError{errDone, "the response is not kept"}))})
+		_ = rec.stream.CloseWithError(rec.err) // nil is io.EOF. The run has ended
 		return
 	}
 	if rec.err == nil && !rec.whole() {
 		rec.err = errShort
 	}
 	var err error
-	switch status := rec.answer.Status; {
+	switch says := rec.says(); {
 	case rec.err != nil && notSent(rec.err):
 		err = run.Free()
 	case rec.err != nil:
 		err = run.Doubt("no complete response")
-	case rec.frees(status, rec.answer.Header):
+	case says == saysNotDone:
 		err = run.Free()
-	case status >= 500:
-		err = run.Doubt(reasonStatus(status))
+	case says == saysNothing:
+		err = run.Doubt(reasonStatus(rec.answer.Status))
 	default:
 		if err = run.Answer(rec.answer); err != nil {
 			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim tells it

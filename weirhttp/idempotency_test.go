@@ -153,6 +153,25 @@ func TestH45_PrincipalInsteadOfCredentials(t *testing.T) {
 	}
 }
 
+func TestH45_PrincipalWithOtherTenants(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+		Unknown: weirhttp.UnknownRefuse, Principal: []string{"X-User"}, Trusted: func(*http.Request) bool { return true },
+	}}, created)
+	for _, name := range []string{"X-Account-Id", "X-Tenant-Id", "X-Tenant", "X-Org-Id", "X-Organization", "Openai-Organization", "Openai-Project", "X-Scope-Orgid", "X-User-Id", "X-Forwarded-User"} {
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "2"), 422, "idempotency-key-reused")
+		wants(t, s.pay(name, "5", "X-User", "eve"), 422, "idempotency-key-reused")
+	}
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Session-Id", "X-Amzn-Oidc-Data", "X-Forwarded-Client-Cert"} {
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "1"), 201, "paid 5")
+		wants(t, s.pay(name, "5", "X-User", "eve", name, "2"), 201, "paid 5")
+	}
+	if s.ran.Load() != 17 {
+		t.Errorf("ran %d times; want 17", s.ran.Load())
+	}
+}
+
 func TestH45_WhatAServerHasNotDoneRunsAgain(t *testing.T) {
 	for _, status := range []int{401, 403, 407, 408, 425, 429, 503} {
 		s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -171,6 +190,36 @@ func TestH45_WhatAServerHasNotDoneRunsAgain(t *testing.T) {
 	wants(t, s.pay("a", "5"), 403, "")
 	if s.ran.Load() != 1 {
 		t.Errorf("with Keep: ran %d times; want 1", s.ran.Load())
+	}
+}
+
+func TestH45_AStatusInKeepIsKept(t *testing.T) {
+	for _, status := range []int{401, 403, 407, 408, 425, 429, 503} {
+		for name, size := range map[string]int{"kept": 10, "too large": 3000} {
+			retryAfter := "1"
+			s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{
+				Unknown: weirhttp.UnknownRefuse, Keep: []int{status}, MaxResponse: 1000,
+			}}, func(w http.ResponseWriter, _ *http.Request) {
+				if retryAfter != "" {
+					w.Header().Set("Retry-After", retryAfter)
+				}
+				w.WriteHeader(status)
+				_, _ = w.Write(make([]byte, size))
+			})
+			wants(t, s.pay("a", "5"), status, "")
+			if again := s.pay("a", "5"); size == 10 {
+				wants(t, again, status, "")
+			} else {
+				wants(t, again, 409, "idempotency-response-not-kept")
+			}
+			if s.ran.Load() != 1 {
+				t.Errorf("%d, %s: ran %d times; want 1", status, name, s.ran.Load())
+			}
+			if retryAfter = ""; status == 503 { // without the field, the server says nothing
+				wants(t, s.pay("b", "5"), 503, "")
+				wants(t, s.pay("b", "5"), 409, "idempotency-outcome-unknown")
+			}
+		}
 	}
 }
 
@@ -352,4 +401,130 @@ func oneAtATime(t *testing.T) limit.Limiter {
 		t.Fatal(err)
 	}
 	return l
+}
+
+func TestH45_AnOfferToUpgradeDoesNotEvadeTheClaim(t *testing.T) {
+	var offered atomic.Int64
+	s := newTill(t, t.TempDir(), weirhttp.Options{Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse, Required: true}},
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Upgrade") != "" {
+				offered.Add(1)
+			}
+			created(w, r)
+		})
+	for _, protocol := range []string{"websocket", "h2c"} {
+		wants(t, s.pay(protocol, "5", "Connection", "Upgrade", "Upgrade", protocol), 201, "paid 5")
+		wants(t, s.pay(protocol, "5", "Connection", "Upgrade", "Upgrade", protocol), 201, "paid 5")
+		wants(t, s.pay(protocol, "5"), 201, "paid 5")
+		wants(t, s.pay("", "5", "Connection", "Upgrade", "Upgrade", protocol), 400, "idempotency-key-required")
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://shop.example/payments", strings.NewReader("5"))
+	r.Header.Set("Upgrade", "websocket")
+	if e := s.Explain(r); !strings.Contains(fmt.Sprint(e), "which the route requires") {
+		t.Errorf("Explain = %v; want that the key is missing", e)
+	}
+	if s.ran.Load() != 2 || offered.Load() != 0 {
+		t.Errorf("ran %d times, %d of them with Upgrade; want one for each key, and none", s.ran.Load(), offered.Load())
+	}
+}
+
+func TestH45_JoinersDoNotWaitForAStreamedResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		status, want int
+		text         string
+		runs         int64
+	}{
+		"freed":   {429, 201, "paid 5", 2},
+		"unknown": {500, 409, "idempotency-outcome-unknown", 1},
+		"done":    {200, 409, "idempotency-response-not-kept", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				release, first := make(chan struct{}), atomic.Bool{}
+				s := newTill(t, dir, weirhttp.Options{HeadTimeout: -1, IdleTimeout: -1, Idempotency: &weirhttp.IdempotencyPolicy{
+					Unknown: weirhttp.UnknownRefuse, MaxResponse: 1000,
+				}}, func(w http.ResponseWriter, r *http.Request) {
+					if first.Swap(true) {
+						created(w, r)
+						return
+					}
+					time.Sleep(time.Second)
+					w.WriteHeader(c.status)
+					_, _ = w.Write(make([]byte, 3000))
+					<-release
+				})
+				leads, joins := make(chan *httptest.ResponseRecorder, 1), make(chan *httptest.ResponseRecorder, 3)
+				go func() { leads <- s.pay("a", "5") }()
+				synctest.Wait()
+				for range 3 {
+					go func() { joins <- s.pay("a", "5") }()
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if len(joins) != 3 {
+					t.Errorf("%d of 3 requests that joined have a response while the first is streamed", len(joins))
+				}
+				close(release)
+				for range 3 {
+					wants(t, <-joins, c.want, c.text)
+				}
+				if w := <-leads; w.Code != c.status || w.Body.Len() != 3000 {
+					t.Errorf("first = %d, %d bytes; want all of it", w.Code, w.Body.Len())
+				}
+				if s.ran.Load() != c.runs {
+					t.Errorf("ran %d times; want %d", s.ran.Load(), c.runs)
+				}
+			})
+		})
+	}
+}
+
+func TestH45_AnAbandonedStreamEnds(t *testing.T) {
+	dir := t.TempDir()
+	for name, leaves := range map[string]time.Duration{"before the response": time.Second, "after it": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan time.Time, 1)
+				s := newTill(t, dir+"/"+name, weirhttp.Options{HeadTimeout: 20 * time.Second, Idempotency: &weirhttp.IdempotencyPolicy{Unknown: weirhttp.UnknownRefuse}},
+					func(w http.ResponseWriter, r *http.Request) {
+						defer func() { ended <- time.Now() }()
+						time.Sleep(2 * time.Second)
+						w.Header().Set("Content-Type", "text/event-stream")
+						for r.Context().Err() == nil {
+							_, _ = w.Write([]byte("data: x\n\n"))
+							time.Sleep(time.Second)
+						}
+					})
+				left, leave := context.WithTimeout(t.Context(), leaves)
+				defer leave()
+				came := time.Now()
+				func() {
+					defer func() { _ = recover() }() // the response is cut off
+					s.payWith(left, "a", "5")
+				}()
+				want := max(leaves, 2*time.Second) + 20*time.Second
+				if got := (<-ended).Sub(came); got < want || got > want+2*time.Second {
+					t.Errorf("the call ended after %v; want %v", got, want)
+				}
+				wants(t, s.pay("a", "5"), 409, "idempotency-response-not-kept")
+			})
+		})
+	}
+}
+
+func TestH45_ABodyWhoseEndIsNotKnownIsNotKept(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		weirhttp.SinkOf(w).CloseDelimited()
+		created(w, r)
+	})
+	first := s.pay("a", "5")
+	wants(t, first, 201, "paid 5")
+	if got := first.Header()["Content-Length"]; got != nil {
+		t.Errorf("Content-Length = %v; want none", got)
+	}
+	wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
+	if s.ran.Load() != 1 {
+		t.Errorf("ran %d times; want 1", s.ran.Load())
+	}
 }

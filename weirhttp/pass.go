@@ -328,7 +328,12 @@ func (p *passthroughWriter) Fail(err error) {
 }
 
 // CloseDelimited implements [Sink].
-func (p *passthroughWriter) CloseDelimited() { p.post.drop() }
+func (p *passthroughWriter) CloseDelimited() {
+	p.post.drop()
+	if rec, ok := p.ResponseWriter.(*recorder); ok {
+		rec.fin = true
+	}
+}
 
 // whole reports whether the complete response was written, or net/http itself would
 // detect that it was not.

@@ -193,18 +193,25 @@ var known = func() map[string]Kinds {
 var programs = []string{"User-Agent", "Priority", "X-Goog-Api-Client", "X-Amz-User-Agent", "X-Ms-Useragent"}
 
 // identity is the list that Identity returns.
-var identity = []string{
-	// Keys and tokens.
+var identity = slices.Concat(proofs, users)
+
+// proofs are the fields by which a client proves who it is, in a request or a session. They
+// can change while it stays the same client.
+var proofs = []string{
 	"Api-Key", "Apikey", "Ocp-Apim-Subscription-Key", "X-Access-Token", "X-Amz-Security-Token",
 	"X-Api-Key", "X-Api-Token", "X-Apikey", "X-Auth-Key", "X-Auth-Token", "X-Authorization", "X-Goog-Api-Key",
-	"X-Session-Id", "X-Session-Token", "X-Subscription-Token", "X-Token",
+	"X-Session-Id", "X-Session-Token", "X-Subscription-Token", "X-Token", "Mcp-Session-Id",
 	// What proxies that authenticate clients add.
-	"Remote-User", "X-Auth-Request-Email", "X-Auth-Request-User", "X-Authenticated-User", "X-Client-Cert", "X-Forwarded-Client-Cert",
-	"X-Forwarded-Email", "X-Forwarded-User", "X-Goog-Authenticated-User-Id", "X-Remote-User", "X-Ssl-Client-Cert",
-	"X-Amzn-Oidc-Data", "X-Amzn-Oidc-Identity", "Cf-Access-Jwt-Assertion", "L5d-Client-Id",
-	// Users and tenants.
+	"X-Client-Cert", "X-Forwarded-Client-Cert", "X-Ssl-Client-Cert", "X-Amzn-Oidc-Data", "Cf-Access-Jwt-Assertion",
+}
+
+// users are the fields that name a user or a tenant.
+var users = []string{
+	"Remote-User", "X-Auth-Request-Email", "X-Auth-Request-User", "X-Authenticated-User",
+	"X-Forwarded-Email", "X-Forwarded-User", "X-Goog-Authenticated-User-Id", "X-Remote-User",
+	"X-Amzn-Oidc-Identity", "L5d-Client-Id",
 	"Openai-Organization", "Openai-Project", "X-Account-Id", "X-Org-Id", "X-Organization", "X-Scope-Orgid", "X-Tenant", "X-Tenant-Id",
-	"X-User", "X-User-Id", "Mcp-Session-Id",
+	"X-User", "X-User-Id",
 }
 
 // Identity returns the canonical names of fields that are known to carry a credential or
@@ -497,3 +504,7 @@ func Fingerprinted(name string, lines []string) []string {
 func IsCredential(name string) bool {
 	return name == "Authorization" || name == "Cookie" || known[name]&kindIdentity != 0
 }
+
+// NamesUser reports whether the field name, which is canonical, is known to name a user or a
+// tenant, and does not only prove who the client is.
+func NamesUser(name string) bool { return slices.Contains(users, name) }
