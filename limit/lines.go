@@ -276,7 +276,7 @@ func (q *lines) pay(now time.Duration) {
 }
 
 // rebase lets b begin when a permit was last free and no caller waited, and reports whether
-// that is later than it did. What it had been charged for until then is no debt: see idle.
+// that is later than it did. The charge until then is no debt: see idle.
 func (q *lines) rebase(b *bill) bool {
 	if b.since >= q.free {
 		return false

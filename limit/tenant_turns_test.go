@@ -183,7 +183,7 @@ func TestB7NoDebtFromATimeInWhichNoneWaited(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
 			if !a.back.Load() {
-				t.Errorf("ended first %t: A waits 4 s after an hour in which nobody waited; want a turn after a call or two of B", ends)
+				t.Errorf("ended first %t: A waits 4 s after an hour in which no caller waited; want a turn after a call or two of B", ends)
 				a.cancel(errGone)
 			} else {
 				a.permit.Release(limit.Success)
