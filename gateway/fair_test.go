@@ -85,6 +85,19 @@ func TestH42_ClientsShareFairly(t *testing.T) {
 		}, func(i int) func(*http.Request) {
 			return from("192.0.2.1", "X-Forwarded-For", fmt.Sprintf("198.51.100.%d, 203.0.113.1", i))
 		}, from("192.0.2.1", "X-Forwarded-For", "203.0.113.2"), 2},
+		{"behind a trusted proxy, without fields", func(c *gateway.Config) {
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			c.Routes[0].Cache.IgnoreHeaders = []string{"*"}
+		}, func(i int) func(*http.Request) {
+			return from("192.0.2.1", "X-Forwarded-For", "203.0.113.1")
+		}, from("192.0.2.1", "X-Forwarded-For", "203.0.113.2"), 2},
+		{"the same, not shared", func(c *gateway.Config) {
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			c.Routes[0].Cache.IgnoreHeaders = []string{"*"}
+			c.Routes[0].Coalesce = gateway.CoalesceNone
+		}, func(i int) func(*http.Request) {
+			return from("192.0.2.1", "X-Forwarded-For", "203.0.113.1")
+		}, from("192.0.2.1", "X-Forwarded-For", "203.0.113.2"), 2},
 		{"none", func(c *gateway.Config) { c.Upstreams[0].Fair = gateway.FairNone },
 			func(int) func(*http.Request) { return from("192.0.2.1") }, from("192.0.2.2"), 10},
 	} {

@@ -68,7 +68,7 @@ func (m *drain) unknown(quiet time.Duration) bool {
 // retry returns the RetryAfter of a rejection when the expected wait is w: at most most.
 func (m *drain) retry(w, most time.Duration) time.Duration {
 	if m.count == 0 {
-		return min(spread.Unknown(), most)
+		return min(spread.Unknown(), spread.Estimated(most, most)) // a low bound alone would be the same for all
 	}
 	return spread.Estimated(max(w, minRetry), most)
 }

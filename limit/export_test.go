@@ -180,7 +180,7 @@ func (n *tenant) check(t testing.TB, more ...*tenant) (waiting, units, holds int
 			if n.turns[c.atTurn].tenant != c || n.loads[c.atLoad].tenant != c {
 				t.Errorf("tenant %+v is not where it should be", c.name)
 			}
-		} else if c.holds == 0 && c.name != (tenantName{}) && (!c.owes || n.debtors[c.atTurn].tenant != c) {
+		} else if c.bills == 0 && c.name != (tenantName{}) && (!c.owes || n.debtors[c.atTurn].tenant != c) {
 			t.Errorf("tenant %+v is known without a reason", c.name)
 		}
 		waiting, units, holds = waiting+w, units+u, holds+h

@@ -17,6 +17,9 @@ type lines struct {
 	n     int // waiters
 	units int // requested by all waiters
 
+	turns uint64        // how often a tenant has begun to wait
+	free  time.Duration // when a permit was last free and no caller waited
+
 	roots [classCount]tenant // by Tenant.Class
 	none  tenant             // of callers without a tenant; it is never removed
 	spare *tenant            // one that was removed, for the next
@@ -25,10 +28,11 @@ type lines struct {
 
 // A bill is the cost of a permit for its tenant: the time for which it is held, for each unit.
 // It is charged in advance, first for as long as such calls take, and then, while it is
-// held, for as long again as it was charged for.
+// held, for as long again as it was charged for. Time in which a permit was free and no
+// caller waited is not charged, see rebase.
 type bill struct {
-	tenant *tenant // nil: it is not charged
-	since  time.Duration
+	tenant *tenant       // nil: it is not charged
+	since  time.Duration // from when it is charged
 	units  int
 	paid   time.Duration // for each unit
 	at     int           // index in lines.bills
@@ -77,7 +81,7 @@ func (q *lines) child(in *tenant, name tenantName, weight int64) *tenant {
 // drop removes t, and then its group, if it has no waiting callers and no permits. If it
 // owes, it becomes a debtor, and the least of the debtors is removed if there are too many.
 func (q *lines) drop(t *tenant) {
-	for t != &q.none && t.parent != nil && t.waiting == 0 && t.holds == 0 && !t.owes {
+	for t != &q.none && t.parent != nil && t.waiting == 0 && t.bills == 0 && !t.owes {
 		in := t.parent
 		if t.start <= in.now {
 			q.clear(t) // they owe only among themselves
@@ -119,7 +123,8 @@ func (q *lines) remove(t *tenant) {
 }
 
 // idle ends all debts, because a permit is free: no tenant takes anything from another.
-func (q *lines) idle() {
+func (q *lines) idle(now time.Duration) {
+	q.free = now
 	for i := range q.roots {
 		if root := &q.roots[i]; root.children != nil {
 			root.now = max(root.now, root.last)
@@ -146,7 +151,9 @@ func (q *lines) push(w *waiter, t *tenant, class int) {
 			in.loads.fix(byLoad{t})
 			continue
 		}
-		t.start = max(t.start, in.now)
+		t.start, t.floor = max(t.start, in.now), in.now
+		q.turns++
+		t.turn = q.turns
 		in.weights += t.weight
 		in.turns.push(byTurn{t})
 		in.loads.push(byLoad{t})
@@ -217,24 +224,30 @@ func (q *lines) admit(w *waiter, now time.Duration, mean drain) *bill {
 	*b = bill{tenant: t, since: now, units: w.units, paid: max(leastPaid, nanoseconds(mean.held))}
 	for n := t; n.parent != nil; n = n.parent {
 		in := n.parent
-		in.now = max(in.now, n.start) // n.start can be earlier, if something was paid back
+		in.now = max(in.now, n.start) // n.start is earlier if time has passed since n began to wait
 		n.holds += b.units
+		n.bills++
 		n.charge(b.cost(b.paid))
 	}
 	q.pull(w)
 	q.bills.push(b)
-	for n := t.parent; n != nil; n = n.parent { // virtual time has passed
+	q.passed(t)
+	return b
+}
+
+// passed forgets the debtors that owe nothing more, since virtual time has passed above t.
+func (q *lines) passed(t *tenant) {
+	for n := t.parent; n != nil; n = n.parent {
 		for len(n.debtors) > 0 && n.debtors[0].start <= n.now {
 			q.forget(n.debtors[0].tenant)
 		}
 	}
-	return b
 }
 
 // charge moves the start of t on, by a cost that is negative if it is paid back.
 func (t *tenant) charge(cost float64) {
 	in := t.parent
-	t.start += cost / float64(t.weight)
+	t.start = max(t.start+cost/float64(t.weight), t.floor)
 	in.last = max(in.last, t.start)
 	switch {
 	case t.waiting > 0:
@@ -249,6 +262,10 @@ func (t *tenant) charge(cost float64) {
 func (q *lines) pay(now time.Duration) {
 	for len(q.bills) > 0 && q.bills[0].due() < now {
 		b := q.bills[0]
+		if q.rebase(b) {
+			q.bills.fix(b)
+			continue
+		}
 		more := b.paid
 		b.paid += more
 		q.bills.fix(b)
@@ -258,26 +275,55 @@ func (q *lines) pay(now time.Duration) {
 	}
 }
 
-// settle ends a bill: the permit was held for d. A permit that was not used costs nothing,
-// and d is not measured.
-func (q *lines) settle(b *bill, d time.Duration, used bool) {
+// rebase lets b begin when a permit was last free and no caller waited, and reports whether
+// that is later than it did. The charge until then is no debt: see idle.
+func (q *lines) rebase(b *bill) bool {
+	if b.since >= q.free {
+		return false
+	}
+	b.since, b.paid = q.free, max(leastPaid, b.due()-q.free)
+	return true
+}
+
+// settle ends a bill at now: the permit was held for d. A permit that was not used costs
+// nothing, and d is not measured.
+//
+// Virtual time passes as it would if all tenants that wait were served at once: by the cost,
+// divided by the sum of their weights. It would otherwise stand still while new tenants
+// come, and one that owes would wait for the last of them. The 1 keeps it behind the
+// tenants that are served.
+func (q *lines) settle(b *bill, now, d time.Duration, used bool) {
 	t := b.tenant
 	q.bills.remove(b)
+	cost := 0.0
 	if used {
 		t.mean.observe(d, 1)
-	} else {
-		d = 0
+	}
+	q.rebase(b)
+	if used {
+		cost = b.cost(max(0, now-b.since))
 	}
 	for n := t; n.parent != nil; n = n.parent {
+		in := n.parent
 		n.holds -= b.units
-		n.charge(b.cost(d - b.paid))
+		n.bills--
+		n.charge(cost - b.cost(b.paid))
+		weights := in.weights + 1
+		if n.waiting == 0 {
+			weights += n.weight
+		}
+		in.now = max(in.now, min(in.last, in.now+cost/float64(weights)))
 	}
+	q.passed(t)
 	b.tenant = nil
 	q.drop(t)
 }
 
 // resize changes the units of a bill, from when its permit was issued.
 func (q *lines) resize(b *bill, units int) {
+	if q.rebase(b) {
+		q.bills.fix(b)
+	}
 	more := units - b.units
 	b.units = units
 	for t := b.tenant; t.parent != nil; t = t.parent {

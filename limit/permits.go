@@ -28,6 +28,7 @@ type slot struct {
 // must be free. c.mu must be held.
 func (c *pool) admitLocked(now time.Duration, n int, counted bool) Permit {
 	c.admitted++
+	c.q.free = now // one was, until now
 	return Permit{from: c, id: c.takeLocked(now, n, counted)}
 }
 
@@ -171,11 +172,11 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 		c.drain.observe(held, c.limit)
 	}
 	if s.bill != nil {
-		c.q.settle(s.bill, held, o != Unused)
+		c.q.settle(s.bill, now, held, o != Unused)
 	}
 	c.letInLocked(now, g)
 	if c.q.n == 0 && c.inUse < c.limit {
-		c.q.idle()
+		c.q.idle(now)
 	}
 }
 

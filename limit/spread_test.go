@@ -54,6 +54,7 @@ func TestH46_RefusalsSpread(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"nothing measured", 0, 0, time.Second, 4 * time.Second},
+		{"nothing measured, and a low bound", 0, time.Second, 500 * time.Millisecond, time.Second},
 		{"a short wait", 200 * time.Millisecond, 0, 200 * time.Millisecond, 400 * time.Millisecond},
 		{"twice the wait is above the bound", 8 * time.Second, 0, 5 * time.Second, 10 * time.Second},
 		{"the wait is above the bound", time.Minute, 0, 5 * time.Second, 10 * time.Second},

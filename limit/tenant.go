@@ -78,9 +78,12 @@ type tenant struct {
 	left   patience // of its callers
 
 	start   float64 // virtual time of its parent at which its next call starts
+	floor   float64 // that time when it last began to wait: what is paid back is no credit from before
+	turn    uint64  // orders tenants that start at the same time, by when they began to wait
 	waiting int     // callers in its line, or below it
 	units   int     // that they request
 	holds   int     // units of permits that are charged to it
+	bills   int     // such permits, also those that were settled at no units
 
 	now      float64                // virtual time of its children
 	last     float64                // the latest start of a child
@@ -102,8 +105,10 @@ type tenantName struct {
 
 type byTurn struct{ *tenant }
 
-func (a byTurn) before(b byTurn) bool { return a.start < b.start }
-func (a byTurn) index() *int          { return &a.atTurn }
+func (a byTurn) before(b byTurn) bool {
+	return a.start < b.start || a.start == b.start && a.turn < b.turn
+}
+func (a byTurn) index() *int { return &a.atTurn }
 
 type byLoad struct{ *tenant }
 

@@ -335,7 +335,7 @@ func (h *Handler) withTenant(ctx context.Context, r *http.Request) context.Conte
 	if h.o.Tenant == nil {
 		return ctx
 	}
-	return limit.ContextWithTenant(ctx, h.o.Tenant(r))
+	return limit.ContextWithTenant(ctx, h.o.Tenant(h.sent(r)))
 }
 
 // context returns ctx with the priority of c.

@@ -256,7 +256,7 @@ func (h *Handler) invoice(r *http.Request) invoice {
 	if b == nil {
 		return invoice{}
 	}
-	return invoice{b, b.payer(r), h.costs.estimate(r)}
+	return invoice{b, b.payer(h.sent(r)), h.costs.estimate(r)}
 }
 
 // pay takes the units from the client, or returns an *overBudget.

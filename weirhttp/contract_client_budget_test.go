@@ -152,6 +152,34 @@ func TestH34_TheClientThatStartsACallPays(t *testing.T) {
 	})
 }
 
+// A client is known by the fields that it sent, also those that the policy removes.
+func TestH34_FieldsThatAreIgnoredStillTellTheClient(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		both(t, func(t *testing.T, p protocol) {
+			synctest.Test(t, func(t *testing.T) {
+				b := clientBudget(t, weirhttp.ClientBudgetOptions{})
+				o := weirhttp.Options{ClientBudget: b, Cost: weirhttp.Cost{Units: 60}, NoCoalescing: alone}
+				o.Policy.IgnoreHeaders = []string{"*"}
+				s := open(t, p, o, func(w http.ResponseWriter, r *http.Request) {
+					if got := r.Header.Get("X-User"); got != "" {
+						t.Errorf("the field of user %s was forwarded; want it removed", got)
+					}
+					w.Header().Set("Cache-Control", "max-age=60")
+					_, _ = io.WriteString(w, r.URL.Path)
+				})
+				s.get("/a", "X-User", "ada").want(t, 200, "/a")
+				if r := s.get("/b", "X-User", "ada"); r.status != 429 {
+					t.Errorf("alone %t: ada got %d for more than its budget; want 429", alone, r.status)
+				}
+				s.get("/b", "X-User", "bob").want(t, 200, "/b")
+				if got := b.Stats(); got.Clients != 2 || got.Refused != 1 {
+					t.Errorf("alone %t: Stats = %+v; want 2 clients, and one refusal", alone, got)
+				}
+			})
+		})
+	}
+}
+
 // Equal requests of a client that arrive at once share one call, and it pays once.
 func TestH34_RequestsAtOnceCostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -321,5 +349,32 @@ func TestH34_FaultsOfAClientBudget(t *testing.T) {
 		if _, err := weirhttp.NewClientBudget(o); err != nil {
 			t.Errorf("NewClientBudget = %v; want it to accept any Units, Per and Burst within their bounds", err)
 		}
+	}
+}
+
+// H42: the tenant and the priority of a request depend on the fields that it had, also on
+// those that the policy removes.
+func TestH42_FieldsThatAreIgnoredStillTellTheTenant(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var tenants, priorities []string
+			o := weirhttp.Options{
+				NoCoalescing: alone, Limiter: permits(t, limit.ConcurrencyOptions{Limit: 1}),
+				Tenant: func(r *http.Request) limit.Tenant {
+					tenants = append(tenants, r.Header.Get("X-User"))
+					return limit.Tenant{}
+				},
+				Priority: func(r *http.Request) limit.Priority {
+					priorities = append(priorities, r.Header.Get("X-User"))
+					return limit.Normal
+				},
+			}
+			o.Policy.IgnoreHeaders = []string{"*"}
+			s := open(t, h1, o, answering(0, "Cache-Control", "max-age=60"))
+			s.get("/a", "X-User", "ada").want(t, 200, "/a")
+			if got := fmt.Sprint(tenants, priorities); got != "[ada] [ada]" {
+				t.Errorf("alone %t: Tenant and Priority saw the users %s; want ada in both", alone, got)
+			}
+		})
 	}
 }

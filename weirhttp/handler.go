@@ -211,7 +211,7 @@ func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Requ
 	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
 	c.identify()
 	if h.o.Priority != nil {
-		c.demand.Priority = h.o.Priority(r)
+		c.demand.Priority = h.o.Priority(h.sent(r))
 	}
 	if s == nil {
 		_, c.varied = h.cache.store.Vary(key)

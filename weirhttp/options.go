@@ -98,7 +98,8 @@ type Options struct {
 	// means a limit.Concurrency of 1024 without a queue.
 	Streams limit.Limiter
 	// Priority returns the class of a request in Limiter's queue. nil means the
-	// priority in the request's context, by default Normal.
+	// priority in the request's context, by default Normal. It sees the fields that
+	// Policy ignores, as Tenant does.
 	Priority func(*http.Request) limit.Priority
 	// Tenant returns the tenant of a request in Limiter's queue, such as TenantByAddress. A
 	// call belongs to the request that started it. It is not called for hits. nil means the

@@ -33,7 +33,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	key := h.hot.keyOf(r, c.endless)
 	h.hot.asked(key, came, turn)
 	if h.o.Priority != nil {
-		c.demand.Priority = h.o.Priority(r)
+		c.demand.Priority = h.o.Priority(h.sent(r))
 	} else {
 		c.demand.Priority = limit.PriorityOf(ctx)
 	}

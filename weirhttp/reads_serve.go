@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -131,10 +132,29 @@ func (h *Handler) asked(r *http.Request, q rfc9111.Request) (*http.Request, rfc9
 	if !h.ignores || !h.policy.Forward(r.Header, true) {
 		return r, q
 	}
-	r = r.Clone(r.Context())
-	h.policy.Forward(r.Header, false)
+	ctx := r.Context()
+	if h.o.Tenant != nil || h.o.ClientBudget != nil || h.o.Priority != nil {
+		ctx = context.WithValue(ctx, sentKey{h}, r)
+	}
+	in := r.WithContext(ctx)
+	in.Header, in.Trailer = r.Header.Clone(), r.Trailer.Clone()
+	h.policy.Forward(in.Header, false)
 	read := q.Read
-	q = h.readRequest(r)
+	q = h.readRequest(in)
 	q.Read = read
-	return r, q
+	return in, q
+}
+
+// sentKey is the key of the request as a client has sent it, in the context of what asked
+// has made of it. Another handler in the same context has its own.
+type sentKey struct{ *Handler }
+
+// sent returns r with the fields that the policy ignores. What a client may have, such as
+// its share of a limit, depends on all that it has sent: a policy for the cache, such as
+// one that removes X-Forwarded-For, makes no two clients one.
+func (h *Handler) sent(r *http.Request) *http.Request {
+	if own, ok := r.Context().Value(sentKey{h}).(*http.Request); ok {
+		return own
+	}
+	return r
 }
