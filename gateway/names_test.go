@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -109,7 +110,7 @@ func machines(t *testing.T, addresses ...string) (port string, servers []*httpte
 	port = "0"
 	for _, a := range addresses {
 		ln, err := net.Listen("tcp", net.JoinHostPort(a, port))
-		if err != nil && a != addresses[0] && !strings.Contains(err.Error(), "in use") {
+		if err != nil && runtime.GOOS != "linux" && a != addresses[0] {
 			t.Skipf("this system has no other loopback addresses: %v", err)
 		}
 		if err != nil {

@@ -149,7 +149,7 @@ func (h *history) make(key string, m *modelled, run *Run) {
 		return
 	}
 	if m.runs > 0 && !m.maybe {
-		h.t.Errorf("%s: sent a second time", key)
+		h.t.Errorf("%s: sent again", key)
 	}
 	*m = modelled{runs: 1}
 	var err error

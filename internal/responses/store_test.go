@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
 )
 
 func TestGetReturnsWhatWasPut(t *testing.T) {
@@ -104,6 +105,27 @@ func TestPutReplacesWhatItStandsFor(t *testing.T) {
 	}
 	if names, ok := s.Vary(key("/b")); ok {
 		t.Errorf("Vary of a key without a response = %q, true; want false", names)
+	}
+}
+
+// Parts are not stored beside the whole response, which another call may have stored after they
+// were looked up. The whole response replaces parts.
+func TestH29_PartsAreNotStoredBesideTheWhole(t *testing.T) {
+	s, k := responses.New(responses.Options{Bytes: 1 << 20}), key("/a")
+	parts := func() *responses.Stored {
+		r := response(0)
+		r.Partial = &responses.Partial{Parts: rfc9111.Parts{{First: 1, Bytes: []byte("b")}}, Total: 3}
+		return r
+	}
+	put(t, s, k, parts())
+	late := s.Begin(k)
+	put(t, s, k, named("abc"))
+	if late.Put(parts()) {
+		t.Error("parts are stored beside the whole response")
+	}
+	wantBody(t, s, k, "abc")
+	if n := s.Stats().Responses; n != 1 {
+		t.Errorf("%d responses are stored; want 1", n)
 	}
 }
 

@@ -156,10 +156,12 @@ func (r *Stored) soften() {
 // same requests, or r matches all of those with its body. Parts do not replace a
 // complete response.
 func (r *Stored) standsFor(v *Stored) bool {
-	if r.Proof != v.Proof || r.Partial != nil && v.Partial == nil {
-		return false
-	}
-	return len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary)
+	return r.covers(v) && (r.Partial == nil || v.Partial != nil)
+}
+
+// covers reports whether r is for all requests that v is for.
+func (r *Stored) covers(v *Stored) bool {
+	return r.Proof == v.Proof && (len(r.Vary) == 0 || r.Selected == v.Selected && slices.Equal(r.Vary, v.Vary))
 }
 
 // own replaces r's strings with copies, all cut from one string, so that r does

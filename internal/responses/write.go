@@ -265,10 +265,14 @@ func (l *list) claiming(claim uint32) *list {
 }
 
 // merge returns the list that results from adding r to had. r replaces old if old
-// is not nil; if old is no longer there, the result is nil. The variant used least is
+// is not nil; if old is no longer there, the result is nil, as it is for parts of a response that
+// is there as a whole: another call has stored it since these were looked up. The variant used least is
 // dropped when there are too many, or too many bytes for one key. s.mu must be held.
 func (s *Store) merge(had *list, old, r *Stored) *list {
 	if old != nil && (old.outdated() || !slices.Contains(had.all, old)) {
+		return nil
+	}
+	if r.Partial != nil && slices.ContainsFunc(had.all, func(v *Stored) bool { return v.Partial == nil && !v.outdated() && v.covers(r) }) {
 		return nil
 	}
 	most := s.variants

@@ -487,8 +487,8 @@ func anyOrigin(h http.Header) bool {
 }
 
 // Fingerprinted returns the lines of the field name, which is canonical, in which two
-// requests with one Idempotency-Key must be equal: those that count, and conditions, but for
-// what says who sends the request, and from where.
+// requests with one Idempotency-Key must be equal: those that count, and conditions, but not
+// the fields that identify the client or its address.
 func Fingerprinted(name string, lines []string) []string {
 	switch {
 	case name == "Idempotency-Key", IsCredential(name), slices.Contains(addresses, name), name == "Forwarded":
