@@ -194,6 +194,19 @@ func (v *vandal) forgive() {
 	})
 }
 
+// setBack reports whether both the messages and the ledger have lost their ends. Together they then
+// are what they were at an earlier time, and nothing shows that unless the mark is later.
+func (v *vandal) setBack() bool {
+	ledger, messages := false, false
+	for _, what := range v.done {
+		if path, ok := strings.CutPrefix(what, "truncate "); ok {
+			ledger = ledger || strings.HasPrefix(path, "weir.ledger/")
+			messages = messages || strings.Contains(path, ".blk ")
+		}
+	}
+	return ledger && messages
+}
+
 // Whatever was done to the entries of a store, a start ends with every job, or with
 // jobs refused and the folder as it was, byte for byte. Exempt are the lock, the copy that
 // a start makes, and times.
@@ -246,7 +259,9 @@ func TestJ1_RandomChangesOfAStoreLoseNoJob(t *testing.T) {
 			return
 		}
 		whole.Add(1)
-		v.w.wantAll(t, what, s, v.w.ids)
+		if !v.setBack() {
+			v.w.wantAll(t, what, s, v.w.ids)
+		}
 		if err := s.Close(context.Background()); err != nil {
 			t.Errorf("%s: Close = %v", what, err)
 		}
