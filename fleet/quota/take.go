@@ -135,8 +135,8 @@ func (l *line) failLocked(now time.Duration) {
 		}
 		switch {
 		case ok:
+			d.count.outageAdmitted.Add(1) // before the caller goes on, and may read Stats
 			l.letInLocked(0)
-			d.count.outageAdmitted.Add(1)
 		case terms.OnFailure == FailClosed:
 			l.q.resolve(w, d.outageRefusal(now))
 		case !w.patient:

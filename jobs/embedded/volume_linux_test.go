@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -138,7 +139,17 @@ func TestJ17_JobsEndOnceAFullVolumeHasRoomAgain(t *testing.T) {
 				}
 				accepted = append(accepted, h)
 			}
+			// Some jobs end while the volume fills; the others try to once it is full. All of them
+			// together would give back more than is kept free.
+			full, ran := make(chan struct{}), atomic.Int32{}
 			w, err := q.Work(func(ctx context.Context, j *jobs.Job[string]) (string, error) {
+				if ran.Add(1) > 10 {
+					select {
+					case <-full:
+					case <-ctx.Done():
+						return "", context.Cause(ctx)
+					}
+				}
 				return strings.Repeat("y", 50<<10), nil
 			}, jobs.WorkerOptions{Concurrency: 4})
 			if err != nil {
@@ -147,6 +158,7 @@ func TestJ17_JobsEndOnceAFullVolumeHasRoomAgain(t *testing.T) {
 			t.Cleanup(func() { _ = w.Close(context.Background()) })
 			fill(t, filepath.Join(root, "fill"), c.size)
 			eventually(t, "the volume counts as full", func() bool { return s.Err() != nil })
+			close(full)
 			if _, err := q.Submit(t.Context(), "refused", jobs.SubmitOptions{}); err == nil {
 				t.Error("Submit to a full volume = nil; want an error")
 			}
