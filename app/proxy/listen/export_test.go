@@ -43,7 +43,6 @@ var Proxied = proxied
 
 // SetLingerStream sets how long a stream of HTTP/2 lingers, until the test ends.
 func SetLingerStream(t *testing.T, d time.Duration) {
-	old := lingerStream
-	lingerStream = d
-	t.Cleanup(func() { lingerStream = old })
+	testLinger.Store(int64(d))
+	t.Cleanup(func() { testLinger.Store(0) })
 }

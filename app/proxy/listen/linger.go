@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -79,8 +80,8 @@ func (l *Lingering) discard(c net.Conn, over func([]byte) bool) {
 	l.reset.Add(1)
 }
 
-// lingerStream is LingerStream; tests replace it.
-var lingerStream = LingerStream
+// testLinger is what tests have for LingerStream, or 0.
+var testLinger atomic.Int64
 
 // linger sends the response to a request of HTTP/2, all but its end, and then discards what
 // the client is still sending, for up to LingerStream. net/http resets the stream in the same
@@ -93,7 +94,7 @@ func (b *pacedBody) linger(rc *http.ResponseController) {
 	if b.ended || b.cut || rc.Flush() != nil {
 		return
 	}
-	if rc.SetReadDeadline(time.Now().Add(lingerStream)) != nil {
+	if rc.SetReadDeadline(time.Now().Add(cmp.Or(time.Duration(testLinger.Load()), LingerStream))) != nil {
 		return
 	}
 	buf := make([]byte, lingerBuffer)
