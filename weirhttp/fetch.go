@@ -43,7 +43,7 @@ func (f *flight) fly(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	f.ticket.clients.Start(slow.Terms{}, f.cut)
+	f.ticket.clients.Start(slow.Terms{}, &f.ticket.alarm, f.cut)
 	if f.admit(ctx) != nil {
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A direct sends requests without a body over HTTP/1.1 without TLS, and reads the
@@ -43,8 +45,9 @@ type directConn struct {
 	peek peeker
 	br   *bufio.Reader
 	bw   *bufio.Writer
-	left int64 // how many more bytes of a header section may be read
-	head bool  // a header section is being read
+	cut  func() // closes it
+	left int64  // how many more bytes of a header section may be read
+	head bool   // a header section is being read
 }
 
 // direct reports whether t.straight can send r.
@@ -77,10 +80,10 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 		return nil, err
 	}
 	a.took(c.c, reused)
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	closing := stop.On(ctx, c.cut)
 	resp, err := c.exchange(a)
 	if err != nil {
-		stop()
+		closing.Remove()
 		c.Close()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -90,14 +93,14 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 	alive := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = http.NoBody // a 101 is treated the same, even if no upgrade was requested
-		if stop() && alive {
+		if closing.Remove() && alive {
 			d.put(a, c)
 		} else {
 			c.Close()
 		}
 		return resp, nil
 	}
-	resp.Body = &directBody{ReadCloser: resp.Body, a: a, c: c, stop: stop, alive: alive}
+	resp.Body = &directBody{ReadCloser: resp.Body, a: a, c: c, closing: closing, alive: alive}
 	return resp, nil
 }
 
@@ -178,6 +181,7 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 	f.c.direct = true
 	c = &directConn{framed: f, d: d, peek: peek, bw: bufio.NewWriter(f)}
 	c.br = bufio.NewReader(c)
+	c.cut = func() { c.Close() }
 	f.c.onExpired(func() { d.drop(c) })
 	return c, false, nil
 }
@@ -238,11 +242,11 @@ func (d *direct) close() {
 // free.
 type directBody struct {
 	io.ReadCloser
-	a     *attempt
-	c     *directConn
-	stop  func() bool
-	alive bool // the connection can be reused after the complete body
-	err   error
+	a       *attempt
+	c       *directConn
+	closing stop.Hook
+	alive   bool // the connection can be reused after the complete body
+	err     error
 }
 
 // Read reads from the body.
@@ -273,7 +277,7 @@ var errBodyClosed = errors.New("forward: read of a closed body")
 // end records err as the end of the body.
 func (b *directBody) end(err error) {
 	b.err = err
-	if b.stop() && err == io.EOF && b.alive {
+	if b.closing.Remove() && err == io.EOF && b.alive {
 		b.c.d.put(b.a, b.c)
 		return
 	}

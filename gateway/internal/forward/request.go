@@ -19,9 +19,10 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	r := x.r
 	trusted := x.f.Trusted != nil && x.f.Trusted(r)
 	upgrade = upgradeOf(r)
-	out = (&http.Request{
+	out = &x.out
+	*out = *(&http.Request{
 		Method:     r.Method,
-		URL:        x.f.outgoingURL(r),
+		URL:        x.f.outgoingURL(&x.url, r),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
@@ -257,14 +258,14 @@ func (p Path) Maps(r *http.Request) bool {
 	return ok
 }
 
-// outgoingURL returns a URL that net/http writes as the target of r, byte for
+// outgoingURL sets and returns u, a URL that net/http writes as the target of r, byte for
 // byte, in origin form, or nil if Path cannot map the path. The path is that of the
 // request line. The query is that of r.URL, from which a cache may have removed
 // parameters.
 //
 // The scheme and host are the client's; RoundTrip replaces them.
-func (f *Forwarder) outgoingURL(r *http.Request) *url.URL {
-	u := &url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+func (f *Forwarder) outgoingURL(u *url.URL, r *http.Request) *url.URL {
+	*u = url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	if r.TLS != nil {
 		u.Scheme = "https"
 	}
