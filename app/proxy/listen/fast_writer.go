@@ -2,7 +2,6 @@ package listen
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 const (
@@ -42,10 +43,10 @@ var errOver = errors.New("listen: the handler has returned")
 // look complete (H5).
 type fastWriter struct {
 	conn   *framedConn
-	cancel context.CancelFunc // of the request
-	head   bool               // the request's method is HEAD
-	header http.Header
-	pages  *pages // nil while nothing is buffered
+	ctx    *stop.Context // of the request
+	head   bool          // the request's method is HEAD
+	header http.Header   // of the connection; see fastConn.takeHeader
+	pages  *pages        // nil while nothing is buffered
 
 	status   int   // of the final response; 0 before WriteHeader
 	length   int64 // of the body, as declared; -1: none
@@ -94,8 +95,15 @@ func (w *fastWriter) release() {
 	pagesPool.Put(p)
 }
 
-// Header returns the fields of the header, and later of the trailers.
-func (w *fastWriter) Header() http.Header { return w.header }
+// Header returns the fields of the header, and later of the trailers. What a handler does with
+// them after it has returned has no effect, because the map may be that of another response by
+// then.
+func (w *fastWriter) Header() http.Header {
+	if w.done {
+		return http.Header{}
+	}
+	return w.header
+}
 
 // WriteHeader writes the fields to the buffer. What depends on the body follows in begin.
 // A Transfer-Encoding is not sent: it is not for handlers.
@@ -347,7 +355,7 @@ func (w *fastWriter) write(p []byte) {
 	}
 	if _, err := w.conn.Conn.Write(p); err != nil {
 		w.err = err
-		w.cancel()
+		w.ctx.Cancel(nil)
 	}
 }
 
