@@ -359,13 +359,16 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 	}
 	inner := ctx
 	err := t.acquire(c.context(ctx), r, func(context.Context) (limit.Permit, error) {
-		nested, at := new(lend.Call), new(limit.Place)
-		t.nested = lend.Wait(ctx, nested)
-		k, value := lend.Value(nested)
+		held := new(struct {
+			nested lend.Call
+			at     limit.Place
+		})
+		t.nested = lend.Wait(ctx, &held.nested)
+		k, value := lend.Value(&held.nested)
 		inner = stop.WithValue(ctx, k, value)
-		permit, err := c.acquire(limit.ContextWithPlace(inner, at), l)
+		permit, err := c.acquire(limit.ContextWithPlace(inner, &held.at), l)
 		if err == nil {
-			at.Hold(permit)
+			held.at.Hold(permit)
 		}
 		return permit, err
 	})

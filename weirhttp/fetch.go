@@ -62,7 +62,7 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		missing.ask(req.Header)
 		t.sent = time.Now()
-		s := newSink(t, req.Method, callTrace{
+		s := new(sink).start(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.refresh},
 		})
 		t.sink, s.streams, s.ticket = s, f.q.Streams, &f.ticket

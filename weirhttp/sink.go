@@ -71,8 +71,10 @@ func (s *sink) Due(which alarm.Slot) {
 	}
 }
 
-func newSink(to receiver, method string, t callTrace) *sink {
-	return &sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
+// start sets up and returns s.
+func (s *sink) start(to receiver, method string, t callTrace) *sink {
+	*s = sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
+	return s
 }
 
 // Header returns the header fields of the response, and later its trailers.

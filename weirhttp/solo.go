@@ -22,6 +22,7 @@ type solo struct {
 	call   stop.Context    // canceled if something takes too long
 	ctx    context.Context // call, and what is known after the admission
 	first  http.Request    // of the next handler
+	only   sink            // the first of the call; nearly always the only one
 	sink   *sink
 	sent   time.Time
 	ticket ticket
@@ -52,7 +53,7 @@ func (c *call) solo() {
 	if ctx := c.r.Context(); !bounded(ctx) && c.stores() {
 		// It ends with ctx, that of the client, or endGrace later if all of the body has
 		// arrived by then.
-		s.call.Start(context.WithoutCancel(ctx))
+		s.call.Start(stop.Detach(ctx))
 		defer stop.On(ctx, s.clientLeft).Remove()
 	} else {
 		s.call.Start(ctx)
@@ -78,9 +79,9 @@ func (c *call) solo() {
 	}
 	s.gap = c.gap()
 	for conditional := c.validates(); ; conditional = false {
-		req := &s.first
-		if s.sink != nil {
-			req = new(http.Request) // the first can be in use
+		req, answer := &s.first, &s.only
+		if s.sink != nil { // the first can be in use
+			req, answer = new(http.Request), new(sink)
 		}
 		*req = *c.r.WithContext(ctx)
 		rewind(req)
@@ -98,7 +99,7 @@ func (c *call) solo() {
 		if c.rest != nil {
 			c.rest.ask(req.Header)
 		}
-		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), answer.start(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		s.sink.streams = c.q.Streams

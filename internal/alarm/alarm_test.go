@@ -39,6 +39,7 @@ func TestEachDeadlineIsMetInTime(t *testing.T) {
 		a.Stop()
 		set(alarm.Idle, time.Second/2)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		want := [3][]time.Duration{alarm.Idle: {8 * time.Second}, alarm.Client: {7 * time.Second, 12 * time.Second}}
 		for s := range want {
 			if !slices.Equal(l.at[s], want[s]) {

@@ -144,7 +144,7 @@ func (c *Context) real() context.Context {
 	}
 	parent := c.parent
 	if over { // the parent may have ended since
-		parent = context.WithoutCancel(parent)
+		parent = Detach(parent)
 	}
 	std, end := context.WithCancelCause(parent)
 	c.mu.Lock()
@@ -266,6 +266,29 @@ func (c *Context) remove(h *hook) bool {
 		}
 	}
 	return false
+}
+
+// A detached has the values of a context, and nothing else.
+type detached struct{ context.Context }
+
+// Detach is [context.WithoutCancel]. A lookup in its result allocates nothing.
+func Detach(ctx context.Context) context.Context { return &detached{ctx} }
+
+// Deadline implements [context.Context].
+func (*detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Done implements [context.Context].
+func (*detached) Done() <-chan struct{} { return nil }
+
+// Err implements [context.Context].
+func (*detached) Err() error { return nil }
+
+// Value implements [context.Context].
+func (d *detached) Value(key any) any {
+	if key == cancelKey {
+		return nil
+	}
+	return d.Context.Value(key)
 }
 
 // A valued is a context with a value.

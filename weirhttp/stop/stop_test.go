@@ -84,7 +84,7 @@ func TestContextsEndAsThoseOfTheStandardLibrary(t *testing.T) {
 					own, cancelOwn := context.WithDeadline(p.own, deadline(std))
 					all = append(all, pair{std, own, func(error) { cancel(); cancelOwn() }})
 				case 5:
-					all = append(all, pair{context.WithoutCancel(p.std), context.WithoutCancel(p.own), func(error) {}})
+					all = append(all, pair{context.WithoutCancel(p.std), stop.Detach(p.own), func(error) {}})
 				case 6, 7:
 					h := registered{stdRan: new(int), ran: new(int)}
 					h.std = context.AfterFunc(p.std, func() { *h.stdRan++ })
@@ -147,13 +147,13 @@ func TestContextsThatAreNotWaitedForAllocateNothing(t *testing.T) {
 	f := func() {}
 	n := testing.AllocsPerRun(100, func() {
 		chain = [3]stop.Context{} //nolint:govet // nothing uses them
-		var parent context.Context = context.WithoutCancel(base)
+		parent := stop.Detach(base)
 		for i := range chain {
 			chain[i].Start(parent)
 			parent = &chain[i]
 		}
 		h := stop.On(parent, f)
-		if parent.Err() != nil || !h.Remove() {
+		if parent.Err() != nil || parent.Value(key{}) != nil || !h.Remove() {
 			t.Fatal("ended")
 		}
 		for i := range chain {
@@ -163,7 +163,7 @@ func TestContextsThatAreNotWaitedForAllocateNothing(t *testing.T) {
 			t.Fatal("not ended")
 		}
 	})
-	if n > 2 { // the hook, and WithoutCancel
+	if n > 2 { // the hook, and Detach
 		t.Errorf("%v allocations; want 2", n)
 	}
 }

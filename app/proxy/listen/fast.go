@@ -26,9 +26,9 @@ import (
 // gets one byte of it, and then has to handle all of it.
 type fastConn struct {
 	server *Server
-	ctx    context.Context    // ends with the connection
-	end    context.CancelFunc // called when the connection is closed; ends ctx
-	values context.Context    // the values of ctx, without its end; see cancelAll
+	ctx    context.Context // ends with the connection
+	end    func()          // called when the connection is closed; ends ctx
+	values context.Context // the values of ctx, without its end; see cancelAll
 	// request is the context of the request that is served here, or nil. It is atomic because
 	// the Server's mutex is held when it is canceled.
 	request atomic.Pointer[stop.Context]
@@ -296,9 +296,13 @@ func (c *framedConn) remote() string {
 // bind sets the context of c's requests, as net/http does.
 func (c *framedConn) bind(ctx context.Context) {
 	if f := c.fast; f != nil {
-		f.ctx, f.end = context.WithCancel(context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()))
-		f.values = context.WithoutCancel(f.ctx)
-		context.AfterFunc(f.ctx, f.cancelRequest) // ctx may also end with that of the Server
+		own, end := context.WithCancel(context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()))
+		f.ctx, f.values = own, stop.Detach(own)
+		unhook := context.AfterFunc(own, f.cancelRequest) // if it ends with the context of the Server
+		f.end = func() {
+			unhook() // cancelAll cancels the request itself, without a goroutine
+			end()
+		}
 	}
 }
 

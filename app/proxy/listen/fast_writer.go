@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/gateway/httpwire"
 	"github.com/weir-go/weir/weirhttp/stop"
 )
 
@@ -69,7 +68,7 @@ type fastWriter struct {
 type pages struct {
 	early [counted]byte
 	out   bytes.Buffer
-	names []string // of the header, sorted; left from another response, most of which have the same
+	lines httpwire.Fields // most responses have the same
 }
 
 var pagesPool = sync.Pool{New: func() any { return new(pages) }}
@@ -305,41 +304,11 @@ func (w *fastWriter) statusLine(status int) {
 	fmt.Fprintf(out, " status code %d\r\n", status)
 }
 
-// fields writes h as http.Header.WriteSubset does. That spends most of its time on
-// sorting, but the names are mostly the same as in another response.
+// fields writes h.
 func (w *fastWriter) fields(h http.Header, without map[string]bool) {
 	p := w.buffers()
-	for _, name := range p.names {
-		if _, ok := h[name]; !ok {
-			p.names = p.names[:0]
-			break
-		}
-	}
-	if len(p.names) != len(h) {
-		p.names = slices.AppendSeq(p.names[:0], maps.Keys(h))
-		slices.Sort(p.names)
-	}
-	for _, name := range p.names {
-		if without[name] {
-			continue
-		}
-		if !token(name) {
-			w.trails = w.trails || strings.HasPrefix(name, http.TrailerPrefix)
-			continue
-		}
-		for _, value := range h[name] {
-			if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
-				value = oneLine.Replace(value)
-			}
-			p.out.WriteString(name)
-			p.out.WriteString(": ")
-			p.out.WriteString(textproto.TrimString(value))
-			p.out.WriteString("\r\n")
-		}
-	}
+	w.trails = p.lines.Write(&p.out, h, without) || w.trails
 }
-
-var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
 // flush sends what is in the buffer.
 func (w *fastWriter) flush() {

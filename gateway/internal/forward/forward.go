@@ -85,6 +85,7 @@ type relay struct {
 	watch watch
 	out   http.Request // what is sent
 	url   url.URL      // of out
+	one   singles      // values of fields of out
 	up    *upload      // nil if there is no body
 
 	// What is known of the server's work after the client has left, see attempt.left.
