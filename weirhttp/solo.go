@@ -51,7 +51,7 @@ func (c *call) solo() {
 	h := c.h
 	s := &solo{c: c, ticket: ticket{h: h}}
 	if ctx := c.r.Context(); !bounded(ctx) && c.stores() {
-		// It ends with ctx, that of the client, or endGrace later if all of the body has
+		// It ends with ctx, the client's, or endGrace later if all of the body has
 		// arrived by then.
 		s.call.Start(stop.Detach(ctx))
 		defer stop.On(ctx, s.clientLeft).Remove()

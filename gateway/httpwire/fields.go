@@ -45,7 +45,7 @@ func (f *Fields) Write(out io.StringWriter, h http.Header, without map[string]bo
 	return prefixed
 }
 
-// WriteField writes one field. Errors are those of out, which has to keep them.
+// WriteField writes one field. It ignores errors of out, which has to keep them.
 func WriteField(out io.StringWriter, name, value string) {
 	if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
 		value = oneLine.Replace(value)

@@ -56,7 +56,7 @@ func (c *Context) Start(parent context.Context) {
 	}
 }
 
-// Cancel cancels c, and the contexts derived from it. The cause is that of the first call;
+// Cancel cancels c, and the contexts derived from it. The first call sets the cause;
 // nil means context.Canceled.
 func (c *Context) Cancel(cause error) {
 	gone := c.parent.Err() != nil

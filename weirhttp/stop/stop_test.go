@@ -50,7 +50,7 @@ func done(ctx context.Context) bool {
 	}
 }
 
-// Random trees of contexts end as those of package context do, with the same causes,
+// Random trees of contexts end as in package context, with the same causes,
 // whatever is derived from them, and what On registers is called as often as what AfterFunc
 // registers.
 func TestContextsEndAsThoseOfTheStandardLibrary(t *testing.T) {

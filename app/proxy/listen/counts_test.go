@@ -27,7 +27,7 @@ type stack [32]uintptr
 // A site is what was allocated at one place.
 type site struct {
 	objects, bytes int64
-	frames         []runtime.Frame // without those of the runtime, the innermost first
+	frames         []runtime.Frame // without the runtime, the innermost first
 }
 
 // leaf returns the innermost function.
@@ -54,7 +54,7 @@ func (s *site) String() string {
 
 // allocated returns what was allocated so far, by place.
 func allocated() map[stack]runtime.MemProfileRecord {
-	runtime.GC() // the profile is that of the latest collections
+	runtime.GC() // the profile shows the latest collections
 	runtime.GC()
 	runtime.GC()
 	n, _ := runtime.MemProfile(nil, true)
@@ -214,7 +214,7 @@ type counts struct {
 	hooks    int64 // of context.AfterFunc
 	timers   int64
 	requests int64 // http.Requests, not those within another object
-	maps     int64 // but those of contexts
+	maps     int64 // but not in contexts
 }
 
 // countRequest returns what each of c's requests allocates, and where.
@@ -255,7 +255,7 @@ func countRequest(t *testing.T, c *proxyClient) (counts, []site) {
 }
 
 // What a hit and a forwarded request allocate in weir proxy, from the listener on, counted.
-// The bounds may only fall: a change that lowers a count lowers its bound. Those of all objects
+// The bounds may only fall: a change that lowers a count lowers its bound. The bounds of all objects
 // leave room for one, because a sample of the URLs is kept.
 func TestAllocationsOfARequest(t *testing.T) {
 	if raced || listen.OverwritesHeaders {

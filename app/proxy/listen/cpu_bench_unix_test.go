@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BenchmarkCPU measures the CPU time of a request to weir proxy over 64 connections, with that
-// of the clients and of the origin, which run in the same process and allocate nothing. Compare
+// BenchmarkCPU measures the CPU time of a request to weir proxy over 64 connections, including
+// the clients' and the origin's, which run in the same process and allocate nothing. Compare
 // programs by running their test binaries in turns.
 func BenchmarkCPU(b *testing.B) {
 	for _, bb := range []struct{ name, cacheControl string }{{"hit", "max-age=3600"}, {"forwarded", "no-store"}} {

@@ -163,7 +163,7 @@ type fastRequest struct {
 	writer fastWriter
 }
 
-// takeHeader returns an empty map for the fields of a response: that of the response before,
+// takeHeader returns an empty map for the fields of a response: the one of the previous response,
 // if there is one. Nothing but the fastWriter has it once a handler has returned, and the
 // fastWriter shows it to no one after that. A handler that keeps the map that it got from
 // Header would be a fault, which the build tag overwrite makes visible.
@@ -306,8 +306,8 @@ func (c *framedConn) bind(ctx context.Context) {
 	}
 }
 
-// cancelAll ends the context of c's requests. A request's context is not derived from that of
-// the connection, where it would have to be registered.
+// cancelAll ends the context of c's requests. A request's context is not derived from the
+// connection's, where it would have to be registered.
 func (c *framedConn) cancelAll() {
 	if c.fast != nil && c.fast.end != nil {
 		c.fast.end()

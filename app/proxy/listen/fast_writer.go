@@ -95,7 +95,7 @@ func (w *fastWriter) release() {
 }
 
 // Header returns the fields of the header, and later of the trailers. What a handler does with
-// them after it has returned has no effect, because the map may be that of another response by
+// them after it has returned has no effect, because another response may have the map by
 // then.
 func (w *fastWriter) Header() http.Header {
 	if w.done {
