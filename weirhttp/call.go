@@ -33,6 +33,7 @@ type call struct {
 	bypass  bypass            // why it bypasses the cache
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
+	time    *callerTime // nil if the request states no time
 	receipt Receipt
 	id      string // of the request, empty without Options.RequestID
 	counted bool   // its outcome is counted
@@ -61,11 +62,17 @@ const maxRounds = 2
 // run responds to c.
 func (c *call) run(came time.Time) {
 	defer c.over(came)
+	c.hurry(came)
+	defer c.time.end()
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return
 	}
 	if c.cooled() {
+		return
+	}
+	if c.time.over() {
+		c.outOfTime(ErrOutOfTime)
 		return
 	}
 	defer c.giveBack()
@@ -400,6 +407,10 @@ const (
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := wait.Cause(ctx)
+	if errors.Is(err, ErrOutOfTime) {
+		c.outOfTime(err)
+		return
+	}
 	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {

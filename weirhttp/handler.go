@@ -105,6 +105,11 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
 	h.policy.Gateway, h.policy.Identify = o.Gateway, o.Identity
+	for _, d := range []DurationField{o.Deadline, o.TellDeadline} {
+		if d.Name != "" && !slices.Contains(h.policy.PerCall, d.Name) {
+			h.policy.PerCall = append(h.policy.PerCall, d.Name)
+		}
+	}
 	if private {
 		h.policy.Private = true
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), "Authorization", "Cookie")
