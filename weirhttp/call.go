@@ -185,7 +185,7 @@ func (h *Handler) selects(key responses.Key, q *rfc9111.Request) string {
 func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{q: c.q}
-	g := c.group()
+	g, hopeless := c.group(), h.hopeless(c.demand.Until)
 	var due invoice
 	if c.leads() {
 		due = h.invoice(c.r)
@@ -219,6 +219,11 @@ func (c *call) shared() bool {
 		if h.open.Err() != nil {
 			h.cache.mu.Unlock()
 			c.fail(ErrClosed)
+			return true
+		}
+		if hopeless { // a call that another has started may end in time
+			h.cache.mu.Unlock()
+			c.fail(errNoChance)
 			return true
 		}
 		var paid *bill
@@ -437,6 +442,9 @@ func (c *call) fail(err error) {
 	h := c.h
 	if c.rest != nil {
 		c.fellBehind(err)
+	}
+	if errors.Is(err, errNoChance) {
+		c.h.count.deadlineNoChance.Add(1)
 	}
 	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()

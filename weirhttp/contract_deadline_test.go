@@ -386,3 +386,103 @@ func TestH44_DeadlineOptions(t *testing.T) {
 		}
 	}
 }
+
+// H44: no call is made that has hardly a chance to respond in time, and what was refused for that does
+// not keep the estimate alive.
+func TestH44_NoCallWithoutAChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{Deadline: timeoutField, NoStore: true}, answering(time.Second))
+		get := func(path, ms string, status int, took time.Duration, calls int64) {
+			t.Helper()
+			before := s.calls.Load()
+			r := s.get(path, "X-Request-Timeout", ms)
+			if r.status != status || r.took != took || s.calls.Load()-before != calls {
+				t.Errorf("%s with %s ms: %d after %v and %d calls; want %d after %v and %d", path, ms, r.status, r.took, s.calls.Load()-before, status, took, calls)
+			}
+		}
+		get("/unknown", "500", 504, 500*time.Millisecond, 1)
+		s.together(30, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) })
+		get("/led", "500", 504, 0, 0)
+		get("/enough", "1200", 200, time.Second, 1)
+		before := s.calls.Load()
+		if r := s.do(s.request(t.Context(), "POST", "/post", "X-Request-Timeout", "500")); r.status != 504 || r.took != 0 || s.calls.Load() != before {
+			t.Errorf("POST: %d after %v and %d calls; want 504 without a call", r.status, r.took, s.calls.Load()-before)
+		}
+		if r := s.get("/alone", "X-Request-Timeout", "500", "Cookie", "a=b"); r.status != 504 || r.took != 0 || s.calls.Load() != before {
+			t.Errorf("alone: %d after %v; want 504 without a call", r.status, r.took)
+		}
+		go s.get("/joined")
+		time.Sleep(700 * time.Millisecond)
+		get("/joined", "500", 200, 300*time.Millisecond, 0) // the call of another ends in time
+		if got := s.handler.Stats().Deadlines; got.NoChance != 3 || got.Expired != 1 {
+			t.Errorf("Deadlines = %+v; want 3 without a chance and 1 expired", got)
+		}
+		if e := s.handler.Explain(s.request(t.Context(), "GET", "/x", "X-Request-Timeout", "500")); !strings.Contains(strings.Join(e.Steps, " "), "refused without") {
+			t.Errorf("Explain = %q; want that it is refused", e.Steps)
+		}
+		time.Sleep(21 * time.Second)
+		get("/later", "500", 504, 500*time.Millisecond, 1) // nothing is known any more: the origin may be faster by now
+		time.Sleep(time.Minute)
+	})
+}
+
+// H44: the same after the queue: the permit goes to a call that can respond in time. A request with more
+// time that has joined gets its call.
+func TestH44_NoCallWithoutAChanceAfterTheQueue(t *testing.T) {
+	for _, method := range []string{"GET", "POST", "joined"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := permits(t, limit.ConcurrencyOptions{Limit: 30})
+			s := open(t, h1, weirhttp.Options{Deadline: timeoutField, NoStore: true, Limiter: l}, answering(time.Second))
+			s.together(30, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) })
+			if err := l.Update(limit.ConcurrencyOptions{Limit: 1}); err != nil {
+				t.Fatal(err)
+			}
+			s.calls.Store(0)
+			go s.get("/runs")
+			time.Sleep(100 * time.Millisecond)
+			var patient reply
+			var group sync.WaitGroup
+			if method == "joined" {
+				group.Go(func() { time.Sleep(time.Millisecond); patient = s.get("/a") })
+			}
+			r := s.do(s.request(t.Context(), strings.Replace(method, "joined", "GET", 1), "/a", "X-Request-Timeout", "1500"))
+			group.Wait()
+			if method == "joined" {
+				patient.want(t, 200, "/a")
+				if r.status != 504 || r.took != 1500*time.Millisecond {
+					t.Errorf("got %d after %v; want 504 after 1.5s", r.status, r.took)
+				}
+				s.wantCalls(2)
+				return
+			}
+			if r.status != 504 || r.took != 900*time.Millisecond {
+				t.Errorf("%s: %d after %v; want 504 when the permit comes, after 900ms", method, r.status, r.took)
+			}
+			s.wantCalls(1)
+			if st := l.Stats(); st.InUse != 0 {
+				t.Errorf("%d permits are in use; want none", st.InUse)
+			}
+		})
+	}
+}
+
+// H44: a request that the queue cannot serve in time, by its own estimate, is refused immediately,
+// and one with more time waits.
+func TestH44_TheQueueRefusesWhatItCannotServeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := permits(t, limit.ConcurrencyOptions{Limit: 1})
+		s := open(t, h1, weirhttp.Options{Deadline: timeoutField, NoStore: true, Limiter: l, Gateway: true}, answering(time.Second))
+		for i := range 4 {
+			s.get(fmt.Sprint("/", i)) // it learns how long calls take
+		}
+		for i := range 5 {
+			go s.get(fmt.Sprint("/queued", i))
+		}
+		time.Sleep(time.Millisecond)
+		if r := s.get("/a", "X-Request-Timeout", "3000"); r.status != 503 || r.took != 0 || r.header.Get("Retry-After") == "" {
+			t.Errorf("got %d after %v; want 503 with Retry-After immediately", r.status, r.took)
+		}
+		s.get("/a", "X-Request-Timeout", "8000").want(t, 200, "/a")
+		time.Sleep(time.Minute)
+	})
+}

@@ -259,6 +259,9 @@ func (h *Handler) explainDeadline(e *Explanation, r *http.Request) {
 	if d < forever {
 		e.say("Its %s states that the client waits for %v. A call that others may join goes on after that.", found, d)
 	}
+	if least := h.chances.least(); d < least {
+		e.say("Nine of ten calls take %v or longer: if it would need a call, it is refused without one.", least.Round(time.Microsecond))
+	}
 	if name := h.o.TellDeadline.Name; name != "" && !isGRPC(r.Header) {
 		e.say("The upstream receives in %s how much time a call has.", name)
 	}
@@ -361,11 +364,14 @@ type DeadlineStats struct {
 	Stated    uint64 `json:"stated"`    // needed a call, or another's, and stated a time
 	Malformed uint64 `json:"malformed"` // stated one that cannot be read, which was ignored
 	Expired   uint64 `json:"expired"`   // of Stated, those whose time was over before there was a response
+	// NoChance counts the requests that were refused because less was left than the fastest tenth of calls takes,
+	// also for the deadline of a context.
+	NoChance uint64 `json:"no_chance"`
 }
 
 // All yields the count of each field, by its name in metrics.
 func (s DeadlineStats) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		_ = yield("stated", s.Stated) && yield("malformed", s.Malformed) && yield("expired", s.Expired)
+		_ = yield("stated", s.Stated) && yield("malformed", s.Malformed) && yield("expired", s.Expired) && yield("no_chance", s.NoChance)
 	}
 }

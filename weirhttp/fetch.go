@@ -44,7 +44,7 @@ func (f *flight) fly(ctx context.Context) {
 	}
 	began := time.Now()
 	f.ticket.clients.Start(slow.Terms{}, f.cut)
-	if f.admit(ctx) != nil {
+	if f.admit(ctx) != nil || f.hopeless() {
 		return
 	}
 	f.queued = time.Since(began)

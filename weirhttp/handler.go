@@ -59,6 +59,7 @@ type Handler struct {
 	calls      inspect.Histogram
 	waits      inspect.Histogram
 	work       work          // how long calls take
+	chances    chances       // the same, for deadlines
 	hot        *hotURLs      // nil if not configured
 	shadow     *shadow       // in observe mode, else nil
 	crowds     []*slow.Crowd // the calls that hold permits, for each part of Options.Limiter

@@ -63,7 +63,15 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			return
 		}
 	}
+	until, _ := ctx.Deadline()
+	if !c.endless && h.hopeless(until) { // the heads of streams are not measured
+		c.fail(errNoChance)
+		return
+	}
 	ctx, err := c.admit(ctx, &p.ticket, r, limiter)
+	if err == nil && !c.endless && h.hopeless(until) {
+		err = errNoChance
+	}
 	if err != nil {
 		c.fail(err)
 		return

@@ -58,7 +58,14 @@ func (c *call) solo() {
 	defer cancel(nil)
 	defer s.ticket.close()
 	s.ticket.clients.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
+	if c.rest == nil && h.hopeless(c.demand.Until) {
+		c.fail(errNoChance)
+		return
+	}
 	ctx, err := c.admit(ctx, &s.ticket, c.r, h.o.Limiter)
+	if err == nil && c.rest == nil && h.hopeless(c.demand.Until) {
+		err = errNoChance
+	}
 	if err != nil {
 		c.fail(err)
 		return

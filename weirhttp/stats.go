@@ -240,6 +240,7 @@ type counters struct {
 	costSpent, costHits, costJoined, costRefused           atomic.Uint64
 	costRefusedClient                                      atomic.Uint64
 	deadlineStated, deadlineMalformed, deadlineExpired     atomic.Uint64
+	deadlineNoChance                                       atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -277,7 +278,7 @@ func (h *Handler) Stats() Stats {
 	}
 	s.RefusedClient = s.RefusedBy.Client + s.RefusedBy.ClientBudget
 	s.Refused = s.RefusedBy.Total() - s.RefusedClient - s.RefusedBy.TooLarge
-	s.Deadlines = DeadlineStats{Stated: c.deadlineStated.Load(), Malformed: c.deadlineMalformed.Load(), Expired: c.deadlineExpired.Load()}
+	s.Deadlines = DeadlineStats{Stated: c.deadlineStated.Load(), Malformed: c.deadlineMalformed.Load(), Expired: c.deadlineExpired.Load(), NoChance: c.deadlineNoChance.Load()}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load(), Price: h.o.Cost.Price, Currency: h.o.Cost.Currency}
 	s.Slow = SlowStats{

@@ -58,7 +58,7 @@ var (
 	httpLagged          = counter("weir_http_lagged_total", "Clients that were cut off because they fell behind others that shared a body.", "route")
 	httpResumed         = counter("weir_http_resumed_total", "Clients that fell behind and received the rest through a separate call.", "route")
 	httpReadAhead       = counter("weir_http_read_ahead_total", "Request bodies that were read before admission (read), and those that were not, or not whole, for lack of memory (no_memory).", "route", "kind")
-	httpDeadlines       = counter("weir_http_deadlines_total", "Requests that state for how long their clients wait (stated), those of them whose time was over before there was a response (expired), and those with a time that cannot be read (malformed).", "route", "kind")
+	httpDeadlines       = counter("weir_http_deadlines_total", "Requests that state for how long their clients wait (stated), those of them whose time was over before there was a response (expired), those that were refused because less was left than calls take (no_chance), and those with a time that cannot be read (malformed).", "route", "kind")
 	httpReads           = counter("weir_http_reads_total", "Requests with a body that only read: those that could use the cache (looked_up), and those that were forwarded alone because of their size, their fields or a condition (unshared).", "route", "kind")
 	httpSlowClients     = counter("weir_http_slow_clients_cut_total", "Clients that were disconnected: their request body arrived below the minimum rate (sending), they read the response below it (reading), or they were the slowest of too many while others were queued (blocked).", "route", "reason")
 	httpInFlight        = gauge("weir_http_in_flight", "Calls in flight.", "route")
