@@ -344,8 +344,8 @@ func (h *Handler) timed(req *http.Request, told callTime, shared bool) *http.Req
 // a request some time after they received it, or more than once, with a context that is derived
 // from the request's. It gives r its own Header, and does nothing if the server receives no time.
 //
-// own reports that the time is that of the one client whose call it is: that the server
-// has responded too late, or with 504, says nothing about the server.
+// own reports that it is the time of the one client whose call it is. A response that
+// comes too late, or has status 504, is then no failure of the server.
 func UpdateDeadline(r *http.Request) (own bool) {
 	told, _ := r.Context().Value(callTimeKey{}).(*callTime)
 	if told == nil {

@@ -145,7 +145,7 @@ type Options struct {
 	Deadline DurationField
 	// TellDeadline is the request field in which the next handler's server receives how much time
 	// is left for the response. A call that others may join has HeadTimeout, never the deadline of
-	// a client. A call for one request has that of its context, or of Deadline, if it is shorter;
+	// a client. A call for one request has the deadline of its context, or of the request, if it is shorter;
 	// its response is then not stored. Streams, and uploads without a deadline, do not have
 	// the field. It is removed from the requests of clients. The zero value is no field. For gRPC it
 	// is grpc-timeout, with what the client has stated.

@@ -94,7 +94,7 @@ type RouteOptions struct {
 	ShareAnonymous bool
 
 	// Drop lists further fields that are omitted from the stored request, such as one in which a
-	// client states for how long it waits. Those of the connection, preferences, grpc-timeout
+	// client states for how long it waits. Fields of the connection, preferences, grpc-timeout
 	// and the like are always omitted.
 	Drop []string
 
