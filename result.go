@@ -4,8 +4,8 @@ import "time"
 
 // A Result is the answer to one call, with how it was obtained.
 type Result[V any] struct {
-	Value V
-	Err   error
+	Value V     // the value, or the zero value if there is none
+	Err   error // error of this key, nil if there is a value
 
 	// State is the kind of answer; StateNone if Err is a failure.
 	State State

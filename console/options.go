@@ -20,8 +20,8 @@ const (
 
 // The bounds of Options.
 const (
-	MinInterval = 100 * time.Millisecond
-	MaxPoints   = 3600 // of a chart: History in Intervals
+	MinInterval = 100 * time.Millisecond // Options.Interval
+	MaxPoints   = 3600                   // of a chart: History in Intervals
 )
 
 // Options configure a Console.

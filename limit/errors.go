@@ -21,7 +21,7 @@ var ErrLimited = errors.New("limit: refused")
 // builds the text. An Error does not change after it has been returned.
 type Error struct {
 	Limiter string // Name in the limiter's options, may be empty
-	Reason  Reason
+	Reason  Reason // why the caller was rejected
 	// RetryAfter is how long to wait before another attempt, always above zero. It is
 	// random, so that callers that were rejected together do not come back together.
 	// From a Concurrency or an Adaptive it is uniform between the expected wait at the

@@ -60,7 +60,7 @@ func (s State) String() string {
 
 // A Record is what a Store keeps for a key.
 type Record struct {
-	State State `json:"state"`
+	State State `json:"state"` // what is known of the call
 	// Route and Call are for operators: the name of the route, and the method and path of the
 	// request, without its query.
 	Route string `json:"route,omitempty"`
@@ -89,7 +89,7 @@ type Record struct {
 
 // A Stored is a Record in a Store.
 type Stored struct {
-	ID      Digest
+	ID      Digest // digest of the key
 	Version uint64 // never 0
 	Record
 }

@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Package string // the package of the option, such as "weir"
 	Field   string // its path, such as "Options.TTL"
-	Value   any
+	Value   any    // the value that was rejected
 	Bound   string // what the value must be, such as "at least 1"
 }
 

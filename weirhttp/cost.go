@@ -26,8 +26,8 @@ type Cost struct {
 	// "/max_tokens". It is read if the body was read before admission, see
 	// ClientLimits.ReadAhead; nothing waits for it. Empty means none.
 	Field string
-	// Default is what Field counts for without that number: in a body without it, in
-	// one that is not JSON, and where the body was not read.
+	// Default is used instead of Field if the body has no such number, is not JSON, or was
+	// not read. 0 means that such a body adds nothing.
 	Default int
 
 	// Header is a response field with the number of units, such as "X-Cost". Empty means

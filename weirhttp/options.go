@@ -204,8 +204,8 @@ const (
 	DefaultMaxCooling  = 30 * time.Second // of Options.MaxCooling
 	DefaultTimeout     = 60 * time.Second // of Options.HeadTimeout and IdleTimeout
 	DefaultStreamIdle  = 10 * time.Minute // of Options.StreamIdleTimeout of a Transport
-	MaxHotKeys         = hotkeys.Max
-	MaxRefreshAhead    = 0.5
+	MaxHotKeys         = hotkeys.Max      // Options.HotKeys
+	MaxRefreshAhead    = 0.5              // Options.RefreshAhead, as a share of the lifetime
 	MostVariants       = 256
 )
 

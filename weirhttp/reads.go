@@ -94,8 +94,8 @@ func (c Compare) String() string {
 
 // Defaults and bounds of a ReadRule.
 const (
-	DefaultReadBody   = 64 << 10 // ReadRule.MaxBody, in bytes
-	MaxReadBody       = maxReadAhead
+	DefaultReadBody   = 64 << 10     // ReadRule.MaxBody, in bytes
+	MaxReadBody       = maxReadAhead // ReadRule.MaxBody, in bytes
 	maxReadRules      = 100
 	maxReadConditions = 32
 	maxReadPointers   = 100

@@ -37,8 +37,8 @@ var ErrNoJobs = errors.New("embedded: folder contains no jobs of weir")
 // A StoreError reports that the folder cannot be used at the moment: its disk is full
 // or read-only, or the folder is missing. The same call may succeed later.
 type StoreError struct {
-	Dir string
-	Err error
+	Dir string // folder of the store
+	Err error  // the cause
 }
 
 // Error names the folder and the cause.
@@ -52,8 +52,8 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // put back as they were. It is not worth repeating without a change: report it, or use
 // another version.
 type RecoveryError struct {
-	Dir string
-	Err error
+	Dir string // folder of the store
+	Err error  // the cause
 }
 
 // Error names the folder and the cause.
