@@ -26,8 +26,8 @@ type Result[V any] struct {
 	// background refresh, had started.
 	Joined bool
 
-	// Superseded reports that the value was overtaken while it was loaded: by Set,
-	// Invalidate, Expire, InvalidateTags or InvalidateAll. It was current when the
+	// Superseded reports that a call of Set, Invalidate, Expire, InvalidateTags or
+	// InvalidateAll came while the value was loaded. It was current when the
 	// call began, and is not kept.
 	Superseded bool
 

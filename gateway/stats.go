@@ -48,7 +48,8 @@ type UpstreamStats struct {
 	Servers  []ServerStats `json:"servers"`         // in the order of the configuration
 	Retries  uint64        `json:"retries"`         // repeated calls
 	NoBudget uint64        `json:"retries_refused"` // retries that the budget of retries did not allow
-	// Names are those whose addresses are servers.
+	// Names has each name of Upstream.Servers that stands for several servers, one for each
+	// address.
 	Names []NameStats `json:"names,omitempty"`
 	// Budget is the state of the upstream's budget. It is nil if none is configured.
 	Budget *BudgetStats `json:"budget,omitempty"`

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Handler computes an Out from a job's input. It runs on a separate goroutine,
-// several at a time, and at least once for each job: if a worker dies, another
-// attempt follows. To make its effects safe to repeat, pass the job's ID, or its
+// A Handler computes an Out from a job's input. Each run has its own
+// goroutine, and several jobs run concurrently. A Handler runs at least once for each
+// job: if a worker dies, another attempt follows. To make its effects safe to repeat, pass the job's ID, or its
 // Fence, to the target. Later attempts have higher fences, so the target can reject a
 // late one.
 //

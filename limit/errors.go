@@ -68,10 +68,9 @@ const (
 	// WaitTooLong: the wait would outlast the caller's own deadline. A caller
 	// with more time might have been admitted.
 	WaitTooLong
-	// Displaced: the caller waited in the queue of a Concurrency or Adaptive
-	// that was full, and was displaced by a caller of a higher class, or under
-	// overload by a newer one of the same or a higher class, or by a caller of a
-	// [Tenant] that has less.
+	// Displaced: the caller waited in a full queue of a Concurrency or Adaptive,
+	// and another caller took its place: one of a higher class, or under overload
+	// a newer one of the same or a higher class, or one of a [Tenant] that uses less.
 	Displaced
 	// NoSpare: the caller is Background, and the remaining permits or tokens are
 	// reserved for callers of other classes.

@@ -65,8 +65,8 @@ type Record struct {
 	// request, without its query.
 	Route string `json:"route,omitempty"`
 	Call  string `json:"call,omitempty"`
-	// Fingerprint and Credentials must be those of each request with the key. Principal is the client for which
-	// room in the Store counts.
+	// Fingerprint and Credentials identify the first request. A later request with the key must have the same
+	// ones. Principal is the client whose share of the Store the record uses.
 	Fingerprint Digest `json:"fingerprint"`
 	Credentials Digest `json:"credentials"`
 	Principal   Digest `json:"principal"`

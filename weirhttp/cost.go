@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Cost says what a call costs, in units of your choice such as tokens: an estimate, for
-// Options.Budget, and where the response states what it has been. The zero Cost counts no
+// A Cost sets how the cost of a call is found, in units of your choice such as tokens. The
+// request gives an estimate, for Options.Budget, and the response gives the real cost. The zero Cost counts no
 // cost. Units are whole numbers, at most limit.MaxUnits.
 type Cost struct {
 	// Units, the body and Field add up to the estimate, which is at least 1.
