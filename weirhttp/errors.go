@@ -50,7 +50,7 @@ func statedIn(status int, h http.Header) time.Duration {
 	return d
 }
 
-// A StatusError is the error of [ResponseError].
+// A StatusError is the error of [ResponseError], with the Status of the response.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string {

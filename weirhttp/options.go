@@ -134,7 +134,7 @@ type Options struct {
 	// Retry-After of a 503 states, up to MaxCooling. A request that
 	// may not use a stale response always makes a call. 0 means 1 s for Cooling and
 	// 30 s for MaxCooling; a negative Cooling means that no failure is remembered.
-	// FleetOptions.Cooling is for the other instances of a fleet.
+	// FleetOptions.Cooling has the same effect on the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
 
 	// Deadline is the request field in which clients state for how long they wait, from the
@@ -178,8 +178,8 @@ type Options struct {
 	// the goroutine of the request, possibly several times concurrently. A Transport
 	// returns the error instead. nil means a line of plain text.
 	ErrorHandler ErrorHandler
-	// Gateway means that the next handler forwards requests to another server. Failures
-	// of it (a panic, no response) get 502 instead of 500. A gateway writes
+	// Gateway means that the next handler forwards requests to another server. If it
+	// fails (by a panic, or without a response), the status is 502 instead of 500. A gateway writes
 	// X-Forwarded-For, Forwarded, Via and X-Request-Id after requests are compared, so a
 	// response that varies by one of them is neither stored nor shared. Other fields that
 	// proxies write (see Policy.Overrides) are compared in full, also if only one of two
@@ -218,8 +218,8 @@ const (
 	DefaultMaxCooling  = 30 * time.Second // of Options.MaxCooling
 	DefaultTimeout     = 60 * time.Second // of Options.HeadTimeout and IdleTimeout
 	DefaultStreamIdle  = 10 * time.Minute // of Options.StreamIdleTimeout of a Transport
-	MaxHotKeys         = hotkeys.Max
-	MaxRefreshAhead    = 0.5
+	MaxHotKeys         = hotkeys.Max      // Options.HotKeys
+	MaxRefreshAhead    = 0.5              // Options.RefreshAhead, as a share of the lifetime
 	MostVariants       = 256
 )
 

@@ -80,7 +80,7 @@ type Stats struct {
 	Reads ReadStats `json:"reads"`
 	Cost  CostStats `json:"cost"`
 
-	Slow SlowStats `json:"slow"`
+	Slow SlowStats `json:"slow"` // slow clients of shared bodies
 
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that are waiting for another's call now
@@ -90,7 +90,7 @@ type Stats struct {
 	AbandonedRunning int `json:"abandoned_running"`
 	Flights          int `json:"flights"` // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
-	Observed ObserveStats `json:"observed"`
+	Observed ObserveStats `json:"observed"` // what observe mode would have saved
 }
 
 // RefusedStats counts rejected requests. Each is in exactly one field, which also is the
@@ -168,15 +168,15 @@ func (s ObserveStats) All() iter.Seq2[string, uint64] {
 
 // CacheStats are the statistics of a Cache.
 type CacheStats struct {
-	Bytes     int64  `json:"bytes"` // the bound
-	Used      int64  `json:"used"`
-	Reserved  int64  `json:"reserved"` // in the buffers of calls in flight
-	Responses int    `json:"responses"`
-	Stored    uint64 `json:"stored"`
-	Evicted   uint64 `json:"evicted"`
-	TooBig    uint64 `json:"too_big"`
+	Bytes     int64  `json:"bytes"`     // the bound
+	Used      int64  `json:"used"`      // bytes in use
+	Reserved  int64  `json:"reserved"`  // in the buffers of calls in flight
+	Responses int    `json:"responses"` // responses in the cache
+	Stored    uint64 `json:"stored"`    // responses stored since the start
+	Evicted   uint64 `json:"evicted"`   // responses removed to make room
+	TooBig    uint64 `json:"too_big"`   // responses larger than the maximum
 	Overtaken uint64 `json:"overtaken"` // not stored because of an invalidation
-	Purged    uint64 `json:"purged"`
+	Purged    uint64 `json:"purged"`    // responses removed by purges
 	// Fleet is nil without a fleet.
 	Fleet *FleetStats `json:"fleet,omitempty"`
 	// Folder is nil without a folder.

@@ -59,8 +59,9 @@ type RouteOptions struct {
 	// DefaultUnsafeAttempts.
 	UnsafeAttempts int
 
-	// Formerly lists earlier names of the route. The route serves and runs the jobs
-	// that were accepted under them, and a request whose key has such a job joins it.
+	// Formerly lists earlier names of the route. Jobs that were accepted under
+	// an earlier name are served and run by the route. A request joins such a job if it has
+	// the same key.
 	// New jobs get the route's name. A name belongs to one route at a time, and only
 	// the queues of a Route can be taken over.
 	Formerly []string
