@@ -179,6 +179,9 @@ type Upstream struct {
 	// servers have one limit together. 0 means that nothing is obeyed, at most 1 h.
 	MaxPause time.Duration
 
+	// TellDeadline is the request field in which the servers receive how much time is left for
+	// the response: see weirhttp.Options. nil means none. gRPC has grpc-timeout.
+	TellDeadline *weirhttp.DurationField
 	// ConnectTimeout bounds dialling and the TLS handshake. 0 means 5 s.
 	ConnectTimeout time.Duration
 	// IdleConn is how long an idle connection is kept. If the server sends a shorter
@@ -404,6 +407,10 @@ type Route struct {
 	// StreamIdleTimeout is the same limit for event streams, gRPC and upgrades: 0 means
 	// IdleTimeout, negative none.
 	Timeout, IdleTimeout, StreamIdleTimeout time.Duration
+	// Deadline is the request field in which clients state for how long they wait, see
+	// weirhttp.Options. It can only shorten Timeout, for its own request. nil means none; for
+	// gRPC, grpc-timeout is always obeyed.
+	Deadline *weirhttp.DurationField
 	// MaxBody limits the size of a request body. 0 means no limit. A longer body gets 413,
 	// in observe mode too.
 	MaxBody int64

@@ -55,6 +55,7 @@ func (h *Handler) Explain(r *http.Request) (e Explanation) {
 	if r != sent {
 		e.say("The query rules leave %q of its query, for the key and the forwarded request.", r.URL.RawQuery)
 	}
+	h.explainDeadline(&e, sent)
 	rule := h.reads.of(r)
 	why := h.bypasses(r, q, rule != nil)
 	if why == usesCache {

@@ -137,6 +137,20 @@ type Options struct {
 	// FleetOptions.Cooling has the same effect on the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
 
+	// Deadline is the request field in which clients state for how long they wait, from the
+	// arrival of the request to the head of the response (H44). A request whose time is over gets
+	// 504, or a stale response where one may be served. The field shortens HeadTimeout for its
+	// own request alone, is not compared, and is not forwarded. Values that cannot be read are
+	// ignored and counted. The zero value is no field. For gRPC, grpc-timeout is always obeyed.
+	Deadline DurationField
+	// TellDeadline is the request field in which the next handler's server receives how much time
+	// is left for the response. A call that others may join has HeadTimeout, never the deadline of
+	// a client. A call for one request has the deadline of its context, or of the request, if it is shorter;
+	// its response is then not stored. Streams, and uploads without a deadline, do not have
+	// the field. It is removed from the requests of clients. The zero value is no field. For gRPC it
+	// is grpc-timeout, with what the client has stated.
+	TellDeadline DurationField
+
 	// HeadTimeout bounds the time from the start of a call to its final response
 	// headers. It restarts whenever the body of the request makes progress. 0 means
 	// 60 s, negative means no bound.
@@ -237,6 +251,8 @@ func (o Options) Validate() error {
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
 	check(o.MaxVariants >= 0 && o.MaxVariants <= MostVariants, "MaxVariants", o.MaxVariants, "from 0 to 256")
 	o.Query.check(check)
+	o.Deadline.check(check, "Deadline", p)
+	o.TellDeadline.check(check, "TellDeadline", p)
 	o.checkReads(check)
 	o.Idempotency.check(check)
 	o.Events.check(check)
@@ -264,6 +280,7 @@ func (o Options) withDefaults() (Options, error) {
 	var err error
 	o.Name = cmp.Or(o.Name, "weir")
 	o.RequestID = http.CanonicalHeaderKey(o.RequestID)
+	o.Deadline.Name, o.TellDeadline.Name = http.CanonicalHeaderKey(o.Deadline.Name), http.CanonicalHeaderKey(o.TellDeadline.Name)
 	o.Route = cmp.Or(o.Route, o.Name)
 	if o.Cache == nil {
 		if o.Cache, err = NewCache(DefaultCacheBytes); err != nil {

@@ -74,6 +74,8 @@ type Stats struct {
 
 	ObserverPanics uint64 `json:"observer_panics"` // swallowed, see Observer
 
+	// Deadlines counts the requests that state for how long their clients wait.
+	Deadlines DeadlineStats `json:"deadlines"`
 	// Reads counts the requests with a body that only read.
 	Reads ReadStats `json:"reads"`
 	Cost  CostStats `json:"cost"`
@@ -152,6 +154,7 @@ type ObserveStats struct {
 	Refused       uint64 `json:"refused"`        // would have been rejected by Limiter
 	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter or the ClientBudget
 	RefusedBudget uint64 `json:"refused_budget"` // calls that would have waited for the Budget, and been rejected after its MaxWait
+	Expired       uint64 `json:"expired"`        // would have ended before their response, when the time was over that the request states
 }
 
 // All yields the count of each field, by its name in metrics.
@@ -159,7 +162,7 @@ func (s ObserveStats) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		_ = yield("hit", s.Hits) && yield("joined", s.Joined) && yield("compared", s.Compared) && yield("differed", s.Differed) &&
 			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient) &&
-			yield("refused_budget", s.RefusedBudget)
+			yield("refused_budget", s.RefusedBudget) && yield("expired", s.Expired)
 	}
 }
 
@@ -236,6 +239,8 @@ type counters struct {
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	costSpent, costHits, costJoined, costRefused           atomic.Uint64
 	costRefusedClient                                      atomic.Uint64
+	deadlineStated, deadlineMalformed, deadlineExpired     atomic.Uint64
+	deadlineNoChance                                       atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -273,6 +278,7 @@ func (h *Handler) Stats() Stats {
 	}
 	s.RefusedClient = s.RefusedBy.Client + s.RefusedBy.ClientBudget
 	s.Refused = s.RefusedBy.Total() - s.RefusedClient - s.RefusedBy.TooLarge
+	s.Deadlines = DeadlineStats{Stated: c.deadlineStated.Load(), Malformed: c.deadlineMalformed.Load(), Expired: c.deadlineExpired.Load(), NoChance: c.deadlineNoChance.Load()}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load(), Price: h.o.Cost.Price, Currency: h.o.Cost.Currency}
 	s.Slow = SlowStats{

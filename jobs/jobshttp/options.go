@@ -94,6 +94,11 @@ type RouteOptions struct {
 	// that coalesces, and as the response allows.
 	ShareAnonymous bool
 
+	// Drop lists further fields that are omitted from the stored request, such as one in which a
+	// client states for how long it waits. Fields of the connection, preferences, grpc-timeout
+	// and the like are always omitted.
+	Drop []string
+
 	// DropCredentials omits Authorization, Cookie and the fields of Principal from
 	// the stored request, and so from the handler's request. Without it they are
 	// stored in plain text, in the job's input, for as long as the job is kept.
@@ -175,9 +180,9 @@ func (o RouteOptions) withDefaults() RouteOptions {
 // secret returns the fields that are not stored.
 func (o RouteOptions) secret() []string {
 	if !o.DropCredentials {
-		return nil
+		return o.Drop
 	}
-	out := []string{"Authorization", "Cookie"}
+	out := slices.Concat(o.Drop, []string{"Authorization", "Cookie"})
 	for _, name := range o.Principal {
 		if !strings.HasPrefix(name, cookiePrefix) { // covered by Cookie
 			out = append(out, name)

@@ -37,7 +37,7 @@ const headRoom = 1 << 20
 // they have no meaning for the later call.
 var dropped = []string{
 	"Connection", "Content-Length", "Expect", "Keep-Alive", "Prefer", "Proxy-Authorization", "Proxy-Connection", "Range",
-	"If-Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"If-Range", "Grpc-Timeout", "X-Envoy-Expected-Rq-Timeout-Ms", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 // conditions make the response to a safe request depend on what the client has. With
