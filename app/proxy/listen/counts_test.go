@@ -270,8 +270,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}{
 		{"hit", "max-age=3600", "", counts{objects: 6, maps: 1}},
 		{"hit of a browser", "max-age=3600", browser, counts{objects: 9, maps: 1}},
-		{"forwarded", "no-store", "", counts{objects: 70, timers: 1, maps: 6}},
-		{"forwarded for a browser", "no-store", browser, counts{objects: 77, timers: 1, maps: 6}},
+		{"forwarded", "no-store", "", counts{objects: 73, timers: 1, maps: 6}},
+		{"forwarded for a browser", "no-store", browser, counts{objects: 80, timers: 1, maps: 6}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			origin := constantOrigin(t, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: "+tt.cacheControl+
