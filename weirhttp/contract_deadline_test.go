@@ -553,7 +553,7 @@ func TestH44_NestedHandlersKeepDeadlinesApart(t *testing.T) {
 	})
 }
 
-// H44: a Transport whose service needs longer than its caller has makes no call, and the error is that of a deadline.
+// H44: a Transport whose service needs longer than its caller has makes no call, and returns a DeadlineExceeded.
 func TestH44_ATransportMakesNoCallWithoutAChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64

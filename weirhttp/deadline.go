@@ -334,7 +334,7 @@ func (h *Handler) timed(req *http.Request, told callTime, shared bool) *http.Req
 	if told.until.IsZero() && req.Context().Value(callTimeKey{}) == nil {
 		return out
 	}
-	// Also if there is none: the context may have that of a Handler in front of this one, whose
+	// Also without a time: the context may have the time of a Handler in front of this one, whose
 	// call is for one request, while this call may be for several.
 	out = out.WithContext(context.WithValue(req.Context(), callTimeKey{}, &told))
 	UpdateDeadline(out)
