@@ -74,11 +74,11 @@ func (c *call) run(came time.Time) {
 	if c.cooled() {
 		return
 	}
+	defer c.giveBack()
 	if c.time.over() {
 		c.outOfTime(ErrOutOfTime)
 		return
 	}
-	defer c.giveBack()
 	for c.rounds = 0; ; c.rounds++ {
 		if c.alone() || !c.shared() || c.rest != nil {
 			c.solo()
