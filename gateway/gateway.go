@@ -69,6 +69,8 @@ type handler struct {
 	obeys   bool          // what the upstream states
 	clients *weirhttp.ClientLimiter
 
+	standby *standby // nil without a Fallback
+
 	clientBudget *weirhttp.ClientBudget // as clients; nil without a ClientBudget
 
 	rejected *atomic.Uint64        // the Gateway's
@@ -323,6 +325,9 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	var err error
 	for _, h := range g.now.Load().handlers {
 		err = cmp.Or(err, h.http.Drain(ctx))
+		if h.standby != nil {
+			err = cmp.Or(err, h.standby.http.Drain(ctx))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("gateway: drain: %w", err)

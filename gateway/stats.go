@@ -23,6 +23,9 @@ type Stats struct {
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
 
+	// Fallbacks are of routes that have a Fallback.
+	Fallbacks map[string]FallbackStats `json:"fallbacks,omitempty"`
+
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
 
@@ -122,6 +125,12 @@ func (g *Gateway) Stats() Stats {
 				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
+		if h.standby != nil {
+			if s.Fallbacks == nil {
+				s.Fallbacks = make(map[string]FallbackStats)
+			}
+			s.Fallbacks[h.route.Name] = h.standby.stats()
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

@@ -62,7 +62,9 @@ func (c Config) Validate() error {
 		f.Check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
 		if known {
 			u := c.upstream(r)
-			r.Idempotency.validate(f, at+".Idempotency", c, u)
+			r.Idempotency.validate(f, at+".Idempotency", c)
+			r.Idempotency.validateAgain(f, at+".Idempotency", u, r.Fallback.statuses())
+			r.Fallback.validate(f, at+".Fallback", c, r)
 			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
 		}
 		r.validate(f, at)

@@ -52,6 +52,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			c.fail(err)
 			return
 		}
+		c.onward = r
 	}
 	ctx, err := c.admit(ctx, &p.ticket, r, limiter)
 	if err != nil {
@@ -59,17 +60,15 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		return
 	}
 	p.ctx = ctx
-	if h.once != nil {
-		if err := claimOnce(ctx, w); err != nil {
-			c.fail(err)
-			return
-		}
+	if err := claimOnce(ctx, w); err != nil {
+		c.fail(err)
+		return
 	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
 	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
-	r = p.trace.begin(r.WithContext(ctx))
+	r = p.trace.begin(r.WithContext(h.mayFall(ctx, true)))
 	p.post = h.newPost(w, r, q)
 	defer p.post.drop()
 	if p.post != nil && h.changesFields() {
@@ -78,7 +77,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
-	wait, late := h.o.HeadTimeout, errNoHead
+	wait, late := h.headTimeout(ctx), errNoHead
 	if c.endless {
 		wait, late = h.o.StreamIdleTimeout, errIdle
 	}

@@ -72,8 +72,9 @@ func (c *call) solo() {
 		defer func() { s.write.Drop() }()
 	}
 	s.gap = c.gap()
+	onward := h.mayFall(ctx, c.rest == nil && !c.mayServeStale())
 	for conditional := c.validates(); ; conditional = false {
-		req := c.r.WithContext(ctx)
+		req := c.r.WithContext(onward)
 		rewind(req)
 		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
 		if conditional || s.gap != nil || c.rest != nil || drops || h.changesFields() {

@@ -84,6 +84,9 @@ func (c *call) report(o Outcome) {
 	c.receipt.Outcome = o
 	c.became(o)
 	c.receipt.RequestID = c.id
+	if f := fallbackOf(c.r.Context()); f != nil {
+		c.receipt.Fallback, c.receipt.FallbackReason = f.Name, f.Reason
+	}
 	c.h.identified(c.w, c.id, o == OutcomeMiss || o == OutcomePass)
 	c.h.report(c.w, c.receipt)
 }
@@ -119,10 +122,18 @@ func (c *call) setStatus(o Outcome) {
 	if c.h.o.ReceiptKey {
 		b.WriteString("; key=" + quote(keyText(c.key)))
 	}
-	if c.receipt.Detail != "" {
-		b.WriteString("; detail=" + quote(c.receipt.Detail))
+	h, detail := c.w.Header(), c.receipt.Detail
+	if f := fallbackOf(c.r.Context()); f != nil && (o == OutcomePass || o == OutcomeMiss || o == OutcomeJoined) {
+		if detail != "" {
+			detail += ", "
+		}
+		detail += "fallback " + f.Name + " (" + f.Reason + ")"
+		old := h["Proxy-Status"]
+		h["Proxy-Status"] = append(old[:len(old):len(old)], c.h.name+"; next-hop="+quote(f.Name)+"; details="+quote("fallback: "+f.Reason)) // RFC 9209, section 2.1.2
 	}
-	h := c.w.Header()
+	if detail != "" {
+		b.WriteString("; detail=" + quote(detail))
+	}
 	old := h["Cache-Status"]
 	h["Cache-Status"] = append(old[:len(old):len(old)], b.String())
 }
