@@ -209,6 +209,20 @@ func TestH40_ACallThatMayHaveRunStays(t *testing.T) {
 	s.want("/", 200, "standby")
 }
 
+// A server that responds is not down, though the others cannot be reached.
+func TestH40_AServerThatRespondsIsNotDown(t *testing.T) {
+	main, standby := serving(t, "main", status(503)), serving(t, "standby", nil)
+	u := upstreamOf(main, unreachableOrigin(t))
+	u.Retry = gateway.Retry{Attempts: 3, Budget: 100, Backoff: time.Millisecond}
+	s := open(t, withFallback(u, upstreamOf(standby), "down"))
+	for i := range 10 {
+		if r := s.get(fmt.Sprint("/", i)); r.status < 502 {
+			t.Errorf("%d %q; want an error of main", r.status, r.body)
+		}
+	}
+	s.wantCalls(standby, 0)
+}
+
 func TestH40_AnEjectedServerIsProbedAndComesBack(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
@@ -341,14 +355,18 @@ func TestH40_AStaleResponseComesFirst(t *testing.T) {
 		io.WriteString(w, "stored")
 	})
 	standby := serving(t, "standby", nil)
-	s := open(t, withFallback(upstreamOf(main), upstreamOf(standby), "down", "full", "503"))
+	c := withFallback(upstreamOf(main), upstreamOf(standby), "down", "full", "503")
+	c.Routes[0].Cooling = -1
+	s := open(t, c)
 	s.want("/a", 200, "stored")
 	broken.Store(true)
-	s.want("/a", 200, "stored")
-	s.wantCalls(standby, 0)
-	if n := s.g.Stats().Upstreams["main"].NoBudget; n != 0 {
-		t.Errorf("NoBudget = %d; want the budget untouched", n)
+	for range 5 { // more than the budget has
+		s.want("/a", 200, "stored")
+		if r := s.get("/a", "Range", "bytes=0-9"); r.body != "stored" { // not by a shared call
+			t.Errorf("%d %q; want the stored response", r.status, r.body)
+		}
 	}
+	s.wantCalls(standby, 0)
 	s.want("/b", 200, "standby") // nothing is stored for it
 	main.kill()
 	s.want("/a", 200, "stored")

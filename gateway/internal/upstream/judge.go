@@ -95,7 +95,7 @@ func (retry *Retry) repeats(resp *http.Response, err error) bool {
 // could not be sent to any of those that are.
 func (a *attempts) down(err error) bool {
 	if errors.As(err, new(*fault.DownError)) {
-		return a.sends == 0 || a.repeatable
+		return true // a server is chosen after a send only if the request may run twice
 	}
 	if a.sends > 0 || a.body.touched() {
 		return false
