@@ -374,7 +374,9 @@ func TestH40_AStaleResponseComesFirst(t *testing.T) {
 }
 
 func TestH40_OneStepUnderTheOthersLimits(t *testing.T) {
+	g := newGathering()
 	standby := serving(t, "standby", func(w http.ResponseWriter, r *http.Request) {
+		g.hold(r)
 		fmt.Fprint(w, r.Host == r.Header.Get("X-Forwarded-Host"), " ", r.URL.RequestURI())
 	})
 	other := upstreamOf(standby)
@@ -382,7 +384,10 @@ func TestH40_OneStepUnderTheOthersLimits(t *testing.T) {
 	main := upstreamOf(unreachableOrigin(t))
 	main.BasePath = "/v1"
 	s := open(t, withFallback(main, other, "down"))
-	s.all(s.crowd(10, s.same("/a?b=c"))(), 200, "false /v2/a?b=c")
+	wait := s.crowd(10, s.same("/a?b=c"))
+	s.until("nine wait for the other upstream", func() bool { return s.g.Stats().Upstreams["standby"].Limit.Queued == 9 })
+	g.letGo(10)
+	s.all(wait(), 200, "false /v2/a?b=c")
 	if n := standby.peak.Load(); n != 1 {
 		t.Errorf("%d calls at once; want 1, the other upstream's limit", n)
 	}
