@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -146,27 +145,33 @@ func (c *counts) add(reason string) {
 	c.n[reason]++
 }
 
-func (c *counts) all() map[string]uint64 {
+// of returns the numbers of these reasons.
+func (c *counts) of(reasons []string) map[string]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.n)
+	n := make(map[string]uint64, len(reasons))
+	for _, reason := range reasons {
+		n[reason] = c.n[reason]
+	}
+	return n
 }
 
-// FallbackStats count the requests of a route with a Fallback, by the values of Fallback.When.
+// FallbackStats count the requests of a route with a Fallback, for each value of Fallback.When.
 type FallbackStats struct {
 	Upstream string `json:"upstream"` // the other one
 	// Sent counts the requests that went there, and Refused those that could not, because
 	// the budget of retries was used up by the time.
-	Sent    map[string]uint64 `json:"sent,omitempty"`
-	Refused map[string]uint64 `json:"refused,omitempty"`
+	Sent    map[string]uint64 `json:"sent"`
+	Refused map[string]uint64 `json:"refused"`
 	// Would counts those that would have gone there, in observe mode.
-	Would map[string]uint64 `json:"would,omitempty"`
+	Would map[string]uint64 `json:"would"`
 	// Calls are the statistics of the calls there, with their outcomes.
 	Calls weirhttp.Stats `json:"calls"`
 }
 
-func (s *standby) stats() FallbackStats {
-	return FallbackStats{Upstream: s.name, Sent: s.used.sent.all(), Refused: s.used.refused.all(), Would: s.used.would.all(), Calls: s.http.Stats()}
+func (h *handler) fallbackStats() FallbackStats {
+	s, when := h.standby, h.route.Fallback.When
+	return FallbackStats{Upstream: s.name, Sent: s.used.sent.of(when), Refused: s.used.refused.of(when), Would: s.used.would.of(when), Calls: s.http.Stats()}
 }
 
 // standby gives h, which was is the predecessor of, its standby, and returns when its upstream
@@ -248,6 +253,22 @@ func (s *standby) serve(w http.ResponseWriter, r *http.Request, err error) bool 
 	s.used.sent.add(call.Reason)
 	s.http.ServeFallback(w, r.WithContext(upstream.ContextWithSends(r.Context(), sends)), call)
 	return true
+}
+
+// explainFallback says what happens if the upstream does not respond.
+func (h *handler) explainFallback(e *weirhttp.Explanation) {
+	s := h.standby
+	if s == nil || e.Answer == "error" || e.Answer == "hit" {
+		return
+	}
+	step := "If upstream " + h.source.name + " does not respond (" + strings.Join(h.route.Fallback.When, ", ") + "), and no stale response may be used, the request goes to upstream " + s.name
+	if !s.store {
+		step += ", and the response is neither stored nor shared"
+	}
+	e.Steps = append(e.Steps, step+".")
+	if h.route.Fallback.has(FallbackDown) && h.source.pool.Down() {
+		e.Steps = append(e.Steps, "No server of upstream "+h.source.name+" is in use now: the request goes to upstream "+s.name+", unless it probes a server.")
+	}
 }
 
 // isFull reports whether err is a refusal of an upstream's limits, for a caller within its share.

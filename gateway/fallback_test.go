@@ -305,6 +305,9 @@ func TestH40_FullGoesToTheOtherUpstream(t *testing.T) {
 	if r := s.get("/e"); r.status != 503 {
 		t.Errorf("over the route's limit: %d %q; want 503", r.status, r.body)
 	}
+	if n := s.g.Stats().Fallbacks["all"].Sent["full"]; n != 2 {
+		t.Errorf("Sent = %d; want 2, none of them because of the route's own limit", n)
+	}
 	g.letGo(2)
 	wait()
 	wait2()
@@ -418,8 +421,27 @@ func TestH40_ObserveModeSaysWhatItWouldDo(t *testing.T) {
 	}
 	s.wantCalls(standby, 0)
 	f := s.g.Stats().Fallbacks["all"]
-	if f.Would["503"] != 1 || f.Would["down"] != 1 || len(f.Sent) != 0 {
+	if f.Would["503"] != 1 || f.Would["down"] != 1 || f.Sent["503"]+f.Sent["down"] != 0 {
 		t.Errorf("Fallbacks = %+v; want one 503 and one down that would have gone", f)
+	}
+}
+
+func TestH40_ExplainNamesTheOtherUpstream(t *testing.T) {
+	main := serving(t, "main", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 500) })
+	standby := serving(t, "standby", nil)
+	u := upstreamOf(main)
+	u.Health = gateway.Health{Path: "/", Interval: 10 * time.Millisecond, Unhealthy: 1}
+	s := open(t, withFallback(u, upstreamOf(standby), "down", "503"))
+	s.until("it is unhealthy", func() bool { return !s.g.Stats().Upstreams["main"].Servers[0].Healthy })
+	_, e := s.g.Explain(s.request("GET", "/", nil))
+	steps := strings.Join(e.Steps, " ")
+	for _, want := range []string{
+		"If upstream main does not respond (down, 503), and no stale response may be used, the request goes to upstream standby, and the response is neither stored nor shared.",
+		"No server of upstream main is in use now: the request goes to upstream standby",
+	} {
+		if !strings.Contains(steps, want) {
+			t.Errorf("Steps = %q; want %q", e.Steps, want)
+		}
 	}
 }
 

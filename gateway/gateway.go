@@ -79,6 +79,7 @@ type handler struct {
 
 // A source is the part of an upstream that is kept when its configuration changes.
 type source struct {
+	name           string // of the upstream
 	pool           *upstream.Pool
 	calls, streams valve
 	budget         purse
@@ -420,5 +421,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 		}
 		r = h.received(own)
 	}
-	return h.route.Name, h.http.Explain(r)
+	e = h.http.Explain(r)
+	h.explainFallback(&e)
+	return h.route.Name, e
 }

@@ -130,7 +130,7 @@ func (g *Gateway) Stats() Stats {
 			if s.Fallbacks == nil {
 				s.Fallbacks = make(map[string]FallbackStats)
 			}
-			s.Fallbacks[h.route.Name] = h.standby.stats()
+			s.Fallbacks[h.route.Name] = h.fallbackStats()
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

@@ -115,7 +115,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		src = &source{pool: pool, stated: weirhttp.NewStatedLimits(u.stated())}
+		src = &source{name: u.Name, pool: pool, stated: weirhttp.NewStatedLimits(u.stated())}
 		src.shared = weirhttp.NewSharedLimiter(&src.calls, 1) // until commit
 		p.fresh = append(p.fresh, src)
 	}

@@ -98,6 +98,9 @@ func (t *Route) end(a *attempts, r *http.Request, resp *http.Response, err error
 	return nil, &fault.ElsewhereError{Err: err, Reason: reason, Sends: a.sends, Began: a.began, Take: take}
 }
 
+// Down reports whether no server of p is in use.
+func (p *Pool) Down() bool { return p.book.Unused(p.instant(time.Now())) }
+
 // spend takes a send from the budget of retries.
 func (p *Pool) spend() bool {
 	p.mu.Lock()
