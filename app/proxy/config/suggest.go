@@ -132,7 +132,7 @@ var rightForms = map[string]string{
 	"servers": "servers: [http://127.0.0.1:3000]",
 	"query":   "query: {drop: [utm_*]}", "affinity": "affinity: {by: [path]}", "sticky": "sticky: {cookie: server}",
 	"fallback": "fallback: {upstream: standby, when: [down]}",
-	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
+	"loops":    "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
 	"cost": "cost: {usage: /usage/total_tokens}", "upstreams.budget": "budget: {units: 100000, per: 1m}", "routes.budget": "budget: {units: 100000, per: 1m}", "routes.client_budget": "client_budget: {units: 10000, per: 1m, by: header:Authorization}",
 	"reads": "reads: [{types: [application/json]}]", "jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",
