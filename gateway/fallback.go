@@ -38,12 +38,12 @@ type Fallback struct {
 	// Upstream is the name of the other Upstream. Required.
 	Upstream string
 	// When lists the reasons: FallbackDown, FallbackFull, "502", "503" and "504". At least one is
-	// required. A status is that of a response, or the one that a client would get because the
+	// required. A status comes from a response, or is the one that a client would get because the
 	// call has failed. Statuses apply only to requests that may run twice: without a body, with a method
 	// in Retry.Methods. Such a send is taken from the budget of retries (Retry.Budget) of the
 	// first upstream.
 	When []string
-	// Store lets responses of the other upstream be stored and shared like those of the first.
+	// Store lets responses of the other upstream be stored and shared under the same rules.
 	// Otherwise each request makes its own call there.
 	Store bool
 }
@@ -281,7 +281,7 @@ type ownError struct{ error }
 
 func (e *ownError) Unwrap() error { return e.error }
 
-// owned returns err as that of a limit of a route itself, if own.
+// owned returns err as an ownError, if own.
 func owned(err error, own bool) error {
 	if own && errors.Is(err, limit.ErrLimited) {
 		return &ownError{err}

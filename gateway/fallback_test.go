@@ -163,7 +163,7 @@ func TestH40_TheBudgetBoundsStatuses(t *testing.T) {
 	if n := standby.calls.Load(); n != 3 {
 		t.Errorf("%d of 20 requests went to the other upstream; want 3, the least budget of 10 s", n)
 	}
-	// The waiters of one call spend from it, too.
+	// Each waiter of a call spends from it.
 	t.Run("waiters", func(t *testing.T) {
 		s := open(t, withFallback(upstreamOf(main), upstreamOf(standby), "503"))
 		before := standby.calls.Load()
@@ -266,7 +266,7 @@ func TestH40_WithoutAServerInUseNoneIsTried(t *testing.T) {
 	s.until("it is unhealthy", func() bool { return !s.g.Stats().Upstreams["main"].Servers[0].Healthy })
 	for range 5 {
 		if r := s.do(s.request("POST", "/", big(10))); r.body != "standby" {
-			t.Errorf("%d %q; want that of standby", r.status, r.body)
+			t.Errorf("%d %q; want the response of standby", r.status, r.body)
 		}
 	}
 	c := withFallback(u, upstreamOf(standby), "502")
@@ -392,7 +392,7 @@ func TestH40_OneStepUnderTheOthersLimits(t *testing.T) {
 	g.letGo(10)
 	s.all(wait(), 200, "false /v2/a?b=c")
 	if n := standby.peak.Load(); n != 1 {
-		t.Errorf("%d calls at once; want 1, the other upstream's limit", n)
+		t.Errorf("%d concurrent calls; want 1, the other upstream's limit", n)
 	}
 	// If the other is down as well, that is the end: no fallback of a fallback.
 	third := serving(t, "third", nil)
@@ -413,7 +413,7 @@ func TestH40_ObserveModeSaysWhatItWouldDo(t *testing.T) {
 	c.Routes[0].Observe = true
 	s := open(t, c)
 	if r := s.get("/"); r.status != 503 {
-		t.Errorf("status %d; want 503, that of main", r.status)
+		t.Errorf("status %d; want 503, from main", r.status)
 	}
 	main.kill()
 	if r := s.do(s.request("POST", "/", nil)); r.status != 502 {

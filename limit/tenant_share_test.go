@@ -47,7 +47,7 @@ func TestH40ARefusalSaysWhoHadMoreThanItsShare(t *testing.T) {
 		}
 		wait("a")
 		if e := <-refused; e == nil || e.Reason != limit.QueueFull || !e.OverShare {
-			t.Errorf("a, beside b: %+v; want one above its share", e)
+			t.Errorf("a, with b: %+v; want one above its share", e)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -59,7 +59,7 @@ func TestH40ARefusalSaysWhoHadMoreThanItsShare(t *testing.T) {
 				over++
 			}
 		}
-		if over != 2 { // a waits with 3, 2 and 1 beside one of b
+		if over != 2 { // a waits with 3, 2 and 1 next to one of b
 			t.Errorf("%d of 4 time-outs above their share; want 2", over)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // not called for background refreshes.
 type Fallback struct {
 	// Serve responds to r, the request as the Handler forwards it, or returns false, and the
-	// client gets the error. err is that of the call. Its waiters fail with the same err, and
+	// client gets the error. err is the error of the call. Its waiters fail with the same err, and
 	// Serve is called for each. A body is as the client sent it, unless the next handler has
 	// read of it: Serve must then return false. Required.
 	Serve func(w http.ResponseWriter, r *http.Request, err error) bool
@@ -60,7 +60,7 @@ func (h *Handler) mayFall(ctx context.Context, ok bool) context.Context {
 }
 
 // ServeFallback responds to r, which another Handler's Fallback has taken over, without
-// Options.ClientLimiter, Idempotency and Observe: those of the other Handler were applied.
+// Options.ClientLimiter, Idempotency and Observe: the other Handler has applied its own.
 // The receipt names f.
 func (h *Handler) ServeFallback(w http.ResponseWriter, r *http.Request, f FallbackCall) {
 	came := h.now()

@@ -67,7 +67,7 @@ type ForwardError struct {
 	// *http.MaxBytesError, 408 if Err is a timeout or [ErrSlowClient], and otherwise 400. Its
 	// context may have ended, as net/http ends it when the body breaks.
 	Request bool
-	// Status is that of a response that the forwarder has given up, because MayFallBack was
+	// Status is the status of a response that the forwarder has given up, because MayFallBack was
 	// true. It is what the client gets if there is no Fallback for the request after all. 0
 	// means that there was no response.
 	Status int

@@ -147,7 +147,7 @@ func unusable(all []checkedServer) error {
 // errLate ends the test of servers that takes too long.
 var errLate = errors.New("not answered within --timeout")
 
-// tryServers tests the servers of all upstreams at once, for at most the time within. Those of
+// tryServers tests the servers of all upstreams concurrently, for at most the time within. The
 // fallbacks are among them: one that is never tried fails when it is needed.
 func tryServers(r *command.Run, c gateway.Config, within time.Duration) ([]checkedServer, error) {
 	all := c.Upstreams

@@ -52,7 +52,7 @@ type Route struct {
 type Fallback struct {
 	Upstream string   `yaml:"upstream" required:"true" form:"name" gw:"Upstream" help:"Name of the other upstream. Its limits, health checks, host and base_path apply. Its own routes and their fallbacks do not: it is one step."`
 	When     []Choice `yaml:"when" required:"true" least:"1" enum:"down,full,502,503,504" gw:"When" help:"When a request goes there. down: each server of the upstream is unreachable, ejected or fails its checks. full: the upstream's limits reject the request of a client within its share. 502, 503, 504: the request would end with this status; only for methods in retry.methods, without a body, and within retry.budget. A request is sent at most three times, to both upstreams together."`
-	Store    bool     `yaml:"store" default:"false" gw:"Store" help:"Stores and shares responses of the other upstream like those of the first. Without it, they are neither stored nor shared."`
+	Store    bool     `yaml:"store" default:"false" gw:"Store" help:"Stores and shares responses of the other upstream under the same rules. Without it, they are neither stored nor shared."`
 }
 
 // Query selects and orders the parameters of a query.

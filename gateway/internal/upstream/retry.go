@@ -18,7 +18,7 @@ func (a *attempts) arrived(r *http.Request) Retry {
 	if before, ok := sendsBefore(r.Context()); ok {
 		a.most = max(mostSends-before, 1)
 		if before > 0 {
-			retry.Attempts = 1 // the budget that the request shares is that of the other upstream
+			retry.Attempts = 1 // the request shares the budget of the other upstream
 		}
 	}
 	if retry.Attempts > 1 || a.t.fallback.spends() {
