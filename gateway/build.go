@@ -51,6 +51,10 @@ func (c Config) clone() Config {
 			sticky.Key = slices.Clone(sticky.Key)
 			u.Sticky = &sticky
 		}
+		if u.TellDeadline != nil {
+			field := *u.TellDeadline
+			u.TellDeadline = &field
+		}
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -69,6 +73,10 @@ func (r Route) clone() Route {
 	if r.Budget != nil {
 		budget := *r.Budget
 		r.Budget = &budget
+	}
+	if r.Deadline != nil {
+		field := *r.Deadline
+		r.Deadline = &field
 	}
 	if r.ClientBudget != nil {
 		budget := *r.ClientBudget
@@ -128,7 +136,7 @@ func (r Route) options() weirhttp.Options {
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
-		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0),
+		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0), Deadline: fieldOf(r.Deadline),
 		Route:   r.Name,
 		Gateway: true, RequestID: forward.RequestID,
 	}
@@ -136,6 +144,14 @@ func (r Route) options() weirhttp.Options {
 		o.Priority = func(*http.Request) limit.Priority { return p }
 	}
 	return o
+}
+
+// fieldOf returns what p points to, or no field.
+func fieldOf(p *weirhttp.DurationField) weirhttp.DurationField {
+	if p == nil {
+		return weirhttp.DurationField{}
+	}
+	return *p
 }
 
 // handler returns the handler for r, which calls up.
@@ -176,6 +192,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	}
 	p.limits = append(p.limits, func() { h.budget.set("route", r.Name, r.Budget, c.Fleet) })
 	h.cost, h.obeys = r.cost(c.upstream(r)), c.upstream(r).MaxPause > 0
+	h.tells = fieldOf(c.upstream(r).TellDeadline)
 	if err := p.clientBudget(c, h, was, trusted.client); err != nil {
 		return nil, err
 	}
@@ -230,7 +247,7 @@ func (p *plan) forwards(c Config, h *handler, u Upstream, to *source, o weirhttp
 	} else {
 		o.ClientBudget = nil // there is nothing to pay
 	}
-	o.ReleaseAbandoned = u.ReleaseAbandoned
+	o.ReleaseAbandoned, o.TellDeadline = u.ReleaseAbandoned, fieldOf(u.TellDeadline)
 	route := upstream.RouteOptions{Name: r.Name, Failures: r.Failures, Client: h.trust.client, Fallback: fallback}
 	if u.MaxPause > 0 {
 		route.Responded = func(resp *http.Response) { to.stated.Observe(resp.StatusCode, resp.Header) }

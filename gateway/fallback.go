@@ -123,6 +123,7 @@ type standby struct {
 	fair   Fair
 	obeys  bool
 	leaves bool // ReleaseAbandoned
+	tells  weirhttp.DurationField
 }
 
 // fallbackCounts count requests by their reason.
@@ -187,6 +188,7 @@ func (p *plan) standby(c Config, h, was *handler, o weirhttp.Options) (*upstream
 		s.used = was.standby.used
 	}
 	s.path, s.cost, s.fair, s.obeys, s.leaves = settings(h.route, u)
+	s.tells = fieldOf(u.TellDeadline)
 	o.Idempotency, o.ClientLimiter, o.HotKeys, o.RefreshAhead, o.Observe = nil, nil, 0, 0, false
 	if !f.Store {
 		o.NoStore, o.NoCoalescing, o.Fleet = true, true, weirhttp.FleetOptions{}
@@ -232,7 +234,8 @@ func (s *standby) same(p *plan, c Config, r Route) bool {
 	}
 	u := c.upstream(Route{Upstream: r.Fallback.Upstream})
 	path, cost, fair, obeys, leaves := settings(r, u)
-	return s.source == p.after.sources[u.Name] && s.path == path && s.cost == cost && s.fair == fair && s.obeys == obeys && s.leaves == leaves
+	return s.source == p.after.sources[u.Name] && s.path == path && s.cost == cost && s.fair == fair && s.obeys == obeys && s.leaves == leaves &&
+		s.tells == fieldOf(u.TellDeadline)
 }
 
 // serve is weirhttp.Fallback.Serve.

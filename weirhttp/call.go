@@ -33,6 +33,7 @@ type call struct {
 	bypass  bypass            // why it bypasses the cache
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
+	time    *callerTime // nil if the request states no time
 	receipt Receipt
 	id      string // of the request, empty without Options.RequestID
 	counted bool   // its outcome is counted
@@ -63,11 +64,17 @@ const maxRounds = 2
 // run responds to c.
 func (c *call) run(came time.Time) {
 	defer c.over(came)
+	c.hurry(came)
+	defer c.time.end()
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return
 	}
 	if c.cooled() {
+		return
+	}
+	if c.time.over() {
+		c.outOfTime(ErrOutOfTime)
 		return
 	}
 	defer c.giveBack()
@@ -180,7 +187,7 @@ func (h *Handler) selects(key responses.Key, q *rfc9111.Request) string {
 func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{q: c.q}
-	g := c.group()
+	g, hopeless := c.group(), h.hopeless(c.demand.Until)
 	var due invoice
 	if c.leads() {
 		due = h.invoice(c.r)
@@ -214,6 +221,11 @@ func (c *call) shared() bool {
 		if h.open.Err() != nil {
 			h.cache.mu.Unlock()
 			c.fail(ErrClosed)
+			return true
+		}
+		if hopeless { // a call that another has started may end in time
+			h.cache.mu.Unlock()
+			c.fail(errNoChance)
 			return true
 		}
 		var paid *bill
@@ -404,6 +416,10 @@ const (
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := wait.Cause(ctx)
+	if errors.Is(err, ErrOutOfTime) {
+		c.outOfTime(err)
+		return
+	}
 	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {
@@ -430,6 +446,9 @@ func (c *call) fail(err error) {
 	h := c.h
 	if c.rest != nil {
 		c.fellBehind(err)
+	}
+	if errors.Is(err, errNoChance) {
+		c.h.count.deadlineNoChance.Add(1)
 	}
 	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()

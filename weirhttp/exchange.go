@@ -34,7 +34,7 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 			late(err)
 		}
 	}
-	wait, without := h.headTimeout(r.Context()), errNoHead
+	wait, without := h.headLeft(r.Context()), errNoHead
 	if s.streams {
 		wait, without = h.o.StreamIdleTimeout, errIdle
 	}

@@ -108,9 +108,9 @@ func (h *Handler) wouldFallBack(err error) {
 	}
 }
 
-// headTimeout returns how long a call with this context may take to its response headers: for
+// headLeft returns how long a call with this context may take to its response headers: for
 // one that a Fallback has taken over, what is left.
-func (h *Handler) headTimeout(ctx context.Context) time.Duration {
+func (h *Handler) headLeft(ctx context.Context) time.Duration {
 	wait := h.o.HeadTimeout
 	if f := fallbackOf(ctx); wait > 0 && f != nil && !f.Began.IsZero() {
 		return max(1, wait-time.Since(f.Began))
@@ -118,7 +118,7 @@ func (h *Handler) headTimeout(ctx context.Context) time.Duration {
 	return wait
 }
 
-// within returns a context for admission that ends when headTimeout does, if a Fallback has
+// within returns a context for admission that ends when headLeft does, if a Fallback has
 // taken the call over.
 func (h *Handler) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f := fallbackOf(ctx); f != nil && !f.Began.IsZero() && h.o.HeadTimeout > 0 {

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/weir-go/weir/weirhttp"
+
 // Route configures how the requests that it matches are handled.
 type Route struct {
 	Name     string    `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
@@ -38,6 +40,8 @@ type Route struct {
 	StreamIdle  Duration `yaml:"stream_idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"StreamIdleTimeout" help:"Replaces idle_timeout for event streams, gRPC and upgrades, which may be silent for long; also their limit on the time to the response headers. If only idle_timeout is set, it applies to them too."`
 	MaxBody     Size     `yaml:"max_body" default:"none" min:"1B" max:"1TiB" none:"0" gw:"MaxBody" help:"Limit on the size of a request's body. Larger ones get 413."`
 
+	Deadline *DurationField `yaml:"deadline,omitempty" gw:"Deadline" help:"Request field in which clients state for how long they wait for the response to begin, such as X-Request-Timeout. It can only shorten timeout, and only for the request itself: calls that others may join go on. Then 504, or a stale response. The field is not part of the cache key, and is not forwarded. Without this setting only grpc-timeout is obeyed, for gRPC."`
+
 	Idempotency *RouteIdempotency `yaml:"idempotency,omitempty" gw:"Idempotency" help:"Runs calls with an Idempotency-Key at most once: the response is kept, and requests that repeat it get that response, or wait for it. It applies to methods that are not safe, without reads. Needs the section idempotency."`
 
 	Async *Async `yaml:"async,omitempty" help:"Turns slow requests into jobs, under the section jobs: they get 202 and run later."`
@@ -53,6 +57,16 @@ type Fallback struct {
 	Upstream string   `yaml:"upstream" required:"true" form:"name" gw:"Upstream" help:"Name of the other upstream. Its limits, health checks, host and base_path apply. Its own routes and their fallbacks do not: it is one step."`
 	When     []Choice `yaml:"when" required:"true" least:"1" enum:"down,full,502,503,504" gw:"When" help:"When a request goes there. down: each server of the upstream is unreachable, ejected or fails its checks. full: the upstream's limits reject the request of a client within its share. 502, 503, 504: the request would end with this status; only for methods in retry.methods, without a body, and within retry.budget. A request is sent at most three times, to both upstreams together."`
 	Store    bool     `yaml:"store" default:"false" gw:"Store" help:"Stores and shares responses of the other upstream under the same rules. Without it, they are neither stored nor shared."`
+}
+
+// DurationField is a request field with a duration.
+type DurationField struct {
+	Header string `yaml:"header" required:"true" form:"field" gw:"Name" help:"Name of the field."`
+	Unit   string `yaml:"unit" required:"true" enum:"s,ms,us,grpc" gw:"Unit" help:"Unit of its number: seconds, milliseconds or microseconds. grpc: the form of grpc-timeout, such as 500m or 2S."`
+}
+
+var durationUnits = map[string]weirhttp.DurationUnit{
+	"s": weirhttp.Seconds, "ms": weirhttp.Milliseconds, "us": weirhttp.Microseconds, "grpc": weirhttp.GRPC,
 }
 
 // Query selects and orders the parameters of a query.
