@@ -99,29 +99,29 @@ func (c *call) setStatus(o Outcome) {
 	if c.h.o.NoReceipt {
 		return
 	}
-	var b strings.Builder
-	b.WriteString(c.h.name)
-	b.WriteString("; fwd=")
-	b.WriteString(c.receipt.Forwarded)
+	var room [256]byte // usually enough
+	b := append(room[:0], c.h.name...)
+	b = append(b, "; fwd="...)
+	b = append(b, c.receipt.Forwarded...)
 	if c.receipt.UpstreamStatus != 0 {
-		b.WriteString("; fwd-status=")
-		b.WriteString(strconv.Itoa(c.receipt.UpstreamStatus))
+		b = append(b, "; fwd-status="...)
+		b = strconv.AppendInt(b, int64(c.receipt.UpstreamStatus), 10)
 	}
 	if c.receipt.Stored || o == OutcomeStale {
-		b.WriteString("; ttl=")
-		b.WriteString(strconv.FormatInt(int64(math.Ceil(c.receipt.TTL.Seconds())), 10))
+		b = append(b, "; ttl="...)
+		b = strconv.AppendInt(b, int64(math.Ceil(c.receipt.TTL.Seconds())), 10)
 	}
 	if c.receipt.Stored {
-		b.WriteString("; stored")
+		b = append(b, "; stored"...)
 	}
 	switch {
 	case c.receipt.Collapsed:
-		b.WriteString("; collapsed")
+		b = append(b, "; collapsed"...)
 	case c.rounds > 0:
-		b.WriteString("; collapsed=?0") // it has waited for a response that it could not use
+		b = append(b, "; collapsed=?0"...) // it has waited for a response that it could not use
 	}
 	if c.h.o.ReceiptKey {
-		b.WriteString("; key=" + quote(keyText(c.key)))
+		b = appendQuoted(append(b, "; key="...), keyText(c.key))
 	}
 	h, detail := c.w.Header(), c.receipt.Detail
 	if f := fallbackOf(c.r.Context()); f != nil && (o == OutcomePass || o == OutcomeMiss || o == OutcomeJoined) {
@@ -129,14 +129,15 @@ func (c *call) setStatus(o Outcome) {
 			detail += ", "
 		}
 		detail += "fallback " + f.Name + " (" + f.Reason + ")"
+		next := append(appendQuoted([]byte(c.h.name+"; next-hop="), f.Name), "; details="...) // RFC 9209, section 2.1.2
 		old := h["Proxy-Status"]
-		h["Proxy-Status"] = append(old[:len(old):len(old)], c.h.name+"; next-hop="+quote(f.Name)+"; details="+quote("fallback: "+f.Reason)) // RFC 9209, section 2.1.2
+		h["Proxy-Status"] = append(old[:len(old):len(old)], string(appendQuoted(next, "fallback: "+f.Reason)))
 	}
 	if detail != "" {
-		b.WriteString("; detail=" + quote(detail))
+		b = appendQuoted(append(b, "; detail="...), detail)
 	}
 	old := h["Cache-Status"]
-	h["Cache-Status"] = append(old[:len(old):len(old)], b.String())
+	h["Cache-Status"] = append(old[:len(old):len(old)], string(b))
 }
 
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
@@ -180,22 +181,22 @@ func keyText(k responses.Key) string {
 	return plain.Line(text)
 }
 
-// quote formats s as a string of RFC 8941. It omits everything but printable ASCII,
+// quote formats s as a string of RFC 8941.
+func quote(s string) string { return string(appendQuoted(nil, s)) }
+
+// appendQuoted appends s as a string of RFC 8941. It omits everything but printable ASCII,
 // which such a string cannot express.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
 	for i := range len(s) {
 		switch ch := s[i]; {
 		case ch == '"' || ch == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(ch)
+			b = append(b, '\\', ch)
 		case ch >= ' ' && ch <= '~':
-			b.WriteByte(ch)
+			b = append(b, ch)
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	return append(b, '"')
 }
 
 // sfName formats a name as a token of RFC 8941 if it is one, else as a string.
