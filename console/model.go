@@ -54,7 +54,9 @@ type Snapshot struct {
 	Budgets []Budget  `json:"budgets,omitempty"` // of cost
 	Tier    *Tier     `json:"tier,omitempty"`
 	Queues  []Queue   `json:"queues,omitempty"` // of jobs
-	Process Process   `json:"process"`
+	// Idempotency is the state of the Idempotency-Keys. nil means that there are none.
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+	Process     Process      `json:"process"`
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
@@ -370,6 +372,21 @@ type Queue struct {
 	Orphan *Orphan `json:"orphan,omitempty"`
 }
 
+// Idempotency is the state of the calls with an Idempotency-Key, and of the store with their
+// responses.
+type Idempotency struct {
+	Unknown  int   `json:"unknown"` // calls with an unknown outcome
+	Keys     int   `json:"keys"`
+	MaxKeys  int   `json:"max_keys"`
+	Bytes    int64 `json:"bytes"`
+	MaxBytes int64 `json:"max_bytes"`
+}
+
+// used returns the share of the store that is in use.
+func (i Idempotency) used() float64 {
+	return max(float64(i.Keys)/max(1, float64(i.MaxKeys)), float64(i.Bytes)/max(1, float64(i.MaxBytes)))
+}
+
 // An Orphan counts the jobs in a queue that belongs to no route.
 type Orphan struct {
 	Queued   int    `json:"queued"`
@@ -453,6 +470,8 @@ type Features struct {
 	Jobs    bool `json:"jobs"`
 	Explain bool `json:"explain"`
 	Purge   bool `json:"purge"`
+	// Idempotency says that there are Idempotency-Keys.
+	Idempotency bool `json:"idempotency"`
 	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }

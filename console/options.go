@@ -43,10 +43,10 @@ type Options struct {
 	Roster fleet.Roster
 	Self   string
 
-	// Purge, Explain and Jobs serve the page's requests, with the paths /purge,
-	// /explain and /jobs…. nil means that there is no such page; with a nil Purge, a
-	// Source with that ability purges.
-	Purge, Explain, Jobs http.Handler
+	// Purge, Explain, Jobs and Idempotency serve the page's requests, with the paths /purge,
+	// /explain, /jobs… and /idempotency. nil means that there is no such page; with a nil
+	// Purge, a Source with that ability purges.
+	Purge, Explain, Jobs, Idempotency http.Handler
 
 	// Interval is how often the Source is sampled, and History the time span of the
 	// charts. Zero: DefaultInterval; the smaller of DefaultHistory and MaxPoints

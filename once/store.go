@@ -29,6 +29,8 @@ type Store interface {
 // Usage is how full a Store is.
 type Usage struct {
 	Keys     int   `json:"keys"`
+	Claimed  int   `json:"claimed"` // of these, in the state Claimed
+	Unknown  int   `json:"unknown"` // of these, in the state Unknown
 	MaxKeys  int   `json:"max_keys"`
 	Bytes    int64 `json:"bytes"` // with what claims have reserved
 	MaxBytes int64 `json:"max_bytes"`

@@ -146,6 +146,25 @@ func (e *unsureError) Error() string { return e.err.Error() + ": " + e.reason }
 
 func (e *unsureError) Unwrap() error { return e.err }
 
+// An UnknownOutcomeError describes a call with an Idempotency-Key that may have taken effect
+// or not; see EventUnknown.
+type UnknownOutcomeError struct {
+	ID     once.Digest // of the call in the Store
+	Call   string      // its method and path
+	Reason string
+	Err    error // why the Store could not record the outcome, or nil
+}
+
+func (e *UnknownOutcomeError) Error() string {
+	text := fmt.Sprintf("weirhttp: the outcome of call %.12s is unknown: %s", e.ID, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
 // problemPrefix begins the types of problems.
 const problemPrefix = "urn:weir:problem:"
 

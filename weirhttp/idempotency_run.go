@@ -158,11 +158,13 @@ func (rec *recorder) Write(p []byte) (int, error) {
 // requests that wait, and begins to stream the response to the client that leads.
 func (rec *recorder) spill(reason string) {
 	var err error
+	unknown := ""
 	switch status := rec.answer.Status; rec.says() {
 	case saysNotDone:
 		err = rec.run.Free()
 	case saysNothing:
-		err = rec.run.Doubt(reasonStatus(status))
+		unknown = reasonStatus(status)
+		err = rec.run.Doubt(unknown)
 	default:
 		err = rec.run.Finish(reason)
 	}
@@ -179,8 +181,8 @@ func (rec *recorder) spill(reason string) {
 		rec.abandon()
 	}
 	rec.mu.Unlock()
+	rec.tell(unknown, err)
 	if err != nil {
-		rec.h.event(Event{Kind: EventFailed, Err: err})
 		rec.err = &unsureError{errUnknown, once.ReasonNotKept}
 		rec.run.End(&recorder{err: rec.err})
 		return
@@ -302,28 +304,41 @@ func (rec *recorder) end() {
 		rec.err = errShort
 	}
 	var err error
+	unknown := ""
 	switch says := rec.says(); {
 	case rec.err != nil && notSent(rec.err):
 		err = run.Free()
 	case rec.err != nil:
-		err = run.Doubt("no complete response")
+		unknown = "no complete response"
+		err = run.Doubt(unknown)
 	case says == saysNotDone:
 		err = run.Free()
 	case says == saysNothing:
-		err = run.Doubt(reasonStatus(rec.answer.Status))
+		unknown = reasonStatus(rec.answer.Status)
+		err = run.Doubt(unknown)
 	default:
 		if err = run.Answer(rec.answer); err != nil {
 			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim tells it
 			rec.err = &unsureError{errUnknown, once.ReasonNotKept}
 		}
 	}
-	if err != nil {
-		rec.h.event(Event{Kind: EventFailed, Err: err})
-	}
+	rec.tell(unknown, err)
 	if rec.err == nil && rec.answer.Header["Content-Length"] == nil && len(rec.answer.Trailer) == 0 && hasBody(rec.answer.Status) {
 		rec.answer.Header["Content-Length"] = []string{strconv.Itoa(len(rec.answer.Body))}
 	}
 	run.End(rec)
+}
+
+// tell reports an unknown outcome of the call, for a recorded reason, or because the Store
+// has failed with err.
+func (rec *recorder) tell(reason string, err error) {
+	if !rec.run.Claimed() || reason == "" && err == nil {
+		return
+	}
+	call := rec.run.Call()
+	rec.h.event(Event{Kind: EventUnknown, Err: &UnknownOutcomeError{
+		ID: call.ID, Call: call.Name, Reason: cmp.Or(reason, once.ReasonNotKept), Err: err,
+	}})
 }
 
 func hasBody(status int) bool {

@@ -2,6 +2,7 @@ package weirhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -237,12 +238,16 @@ func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
+			var events doubts
+			s := newTill(t, dir, weirhttp.Options{Gateway: true, Observer: &events}, origin)
 			if w := s.pay("a", "5"); w.Code < 500 {
 				t.Errorf("first = %d; want a failure", w.Code)
 			}
 			for range 2 {
 				wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-outcome-unknown")
+			}
+			if st := s.claims.Stats(); st.Unknown != 1 || events.told.Load() != 1 {
+				t.Errorf("%d unknown, told %d times; want 1, once", st.Unknown, events.told.Load())
 			}
 			s.shut()
 			s = newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
@@ -259,6 +264,48 @@ func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
 			}
 			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
 		})
+	}
+}
+
+// doubts counts EventUnknown.
+type doubts struct {
+	weirhttp.NopObserver
+	told atomic.Int64
+}
+
+func (d *doubts) Event(_ context.Context, e weirhttp.Event) {
+	if u := new(weirhttp.UnknownOutcomeError); e.Kind == weirhttp.EventUnknown && errors.As(e.Err, &u) && u.Call == "POST /payments" && u.Reason != "" {
+		d.told.Add(1)
+	}
+}
+
+// An outcome that the store cannot record is reported: the log is the only place that has it.
+func TestH45_AnOutcomeThatCannotBeStoredIsReported(t *testing.T) {
+	var events doubts
+	var s *till
+	s = newTill(t, t.TempDir(), weirhttp.Options{Observer: &events}, func(w http.ResponseWriter, r *http.Request) {
+		_ = s.folder.Close(context.Background()) // as a full disk
+		created(w, r)
+	})
+	wants(t, s.pay("a", "5"), 409, "idempotency-outcome-unknown")
+	if st := s.claims.Stats(); events.told.Load() != 1 || st.Unknown != 1 {
+		t.Errorf("told %d times, %d unknown; want 1, 1", events.told.Load(), st.Unknown)
+	}
+}
+
+// A call that runs is not counted as unknown, and one with a kept response is not reported.
+func TestH45_ARunningCallIsNotUnknown(t *testing.T) {
+	var events doubts
+	var s *till
+	s = newTill(t, t.TempDir(), weirhttp.Options{Observer: &events}, func(w http.ResponseWriter, r *http.Request) {
+		if st := s.claims.Stats(); st.Unknown != 0 || st.Usage.Claimed != 1 {
+			t.Errorf("Stats = %+v; want one that is claimed, and none that is unknown", st)
+		}
+		created(w, r)
+	})
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	if st := s.claims.Stats(); events.told.Load() != 0 || st.Unknown != 0 {
+		t.Errorf("told %d times, %d unknown; want none", events.told.Load(), st.Unknown)
 	}
 }
 
