@@ -179,7 +179,9 @@ func TestC12_Incidents(t *testing.T) {
 		{"paused queues", one(point{}, queues(paused("a", 3), paused("b", 3), paused("c", 3), paused("d", 3), queue("e", 0))),
 			[]string{"warn Jobs: a, b, c and 1 more queue are paused: none of their jobs starts, and 12 jobs are waiting.", "warn Jobs: 3 jobs of e waiting, the oldest for 5 min, and none running."}},
 		{"idempotency keys", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{Keys: 5, MaxKeys: 100, MaxBytes: 1} })), nil},
-		{"unknown outcomes", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{Unknown: 2, Keys: 5, MaxKeys: 100, MaxBytes: 1} })),
+		{"unknown outcomes", one(point{}, now(func(s *console.Snapshot) {
+			s.Idempotency = &console.Idempotency{Unknown: 2, Keys: 5, MaxKeys: 100, MaxBytes: 1}
+		})),
 			[]string{"warn Idempotency keys: it is unknown whether 2 calls took effect."}},
 		{"a store of keys that fills", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{Keys: 90, MaxKeys: 100, MaxBytes: 1} })),
 			[]string{"warn Idempotency keys: 90.0 % of the store is in use. Requests with a new key get 503 when it is full."}},
