@@ -277,10 +277,10 @@ func (c *call) once(key string, came time.Time, turn uint64) error {
 // await waits for the run of c, which it leads if there is a recorder, and responds to c. It
 // reports whether the call has to begin anew.
 func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool, err error) {
-	var spill <-chan struct{}
+	var spill, informed <-chan struct{}
 	if lead != nil {
 		c.counted = true // by the run
-		spill = lead.spilled
+		spill, informed = lead.spilled, lead.informed
 	} else {
 		c.h.count.waiting.Add(1)
 		defer c.h.count.waiting.Add(-1)
@@ -290,22 +290,29 @@ func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool,
 			}
 		}()
 	}
-	select {
-	case <-run.Done():
-	case <-spill:
-		return false, c.stream(lead)
-	case <-c.r.Context().Done():
+	for waits := true; waits; {
 		select {
-		case <-run.Done(): // a response that is there wins
-		default:
-			if lead != nil {
-				lead.leave()
+		case <-run.Done():
+			waits = false
+		case <-informed:
+			c.passEarlyOf(lead)
+		case <-spill:
+			return false, c.stream(lead)
+		case <-c.r.Context().Done():
+			select {
+			case <-run.Done(): // a response that is there wins
+				waits = false
+			default:
+				if lead != nil {
+					lead.leave()
+				}
+				c.gone()
+				return false, nil
 			}
-			c.gone()
-			return false, nil
 		}
 	}
 	if lead != nil {
+		c.passEarlyOf(lead)
 		select {
 		case <-lead.spilled: // it has ended in the meantime
 			return false, c.stream(lead)
@@ -353,7 +360,9 @@ const detailReplayed = "idempotent-replay"
 
 // respond writes the response in rec.
 func (c *call) respond(o Outcome, rec *once.Record) {
-	c.receipt.UpstreamStatus = rec.Status
+	if o != OutcomeHit {
+		c.receipt.UpstreamStatus = rec.Status
+	}
 	dst := c.w.Header()
 	copyFields(dst, rec.Header)
 	c.writeHead(o, rec.Status)

@@ -29,7 +29,7 @@ func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint6
 	q := c.q
 	q.Fields = req.Header
 	q.From(req)
-	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method, ctx: ctx, cancel: cancel}
+	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), informed: make(chan struct{}, 1), method: req.Method, ctx: ctx, cancel: cancel}
 	go func() {
 		defer cancel()
 		defer stop()
@@ -76,8 +76,11 @@ type recorder struct {
 	pipe    *io.PipeReader
 	stream  *io.PipeWriter // nil unless it is streamed
 
+	informed chan struct{} // has a value if there is something in info
+
 	mu   sync.Mutex
-	left bool // the client that leads has left; guarded by mu
+	left bool    // the client that leads has left; guarded by mu
+	info []early // 1xx responses that it has not received; guarded by mu
 }
 
 // Header implements [http.ResponseWriter].
@@ -99,7 +102,11 @@ func (rec *recorder) Flush() {}
 
 // WriteHeader implements [http.ResponseWriter].
 func (rec *recorder) WriteHeader(status int) {
-	if status < 200 || rec.answer.Status != 0 {
+	if status < 200 {
+		rec.inform(status)
+		return
+	}
+	if rec.answer.Status != 0 {
 		return
 	}
 	rec.answer.Status = status
@@ -126,6 +133,35 @@ func (rec *recorder) WriteHeader(status int) {
 		rec.spill("the end of the response looks like a break")
 	} else if n, err := strconv.ParseInt(own.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead && n > rec.room() {
 		rec.spill("the response is too large to keep")
+	}
+}
+
+// inform keeps a 1xx response, which has the fields in rec.header, for the client that leads.
+// It is not a part of what is stored: it has no meaning for a request that comes later.
+func (rec *recorder) inform(status int) {
+	if status == http.StatusSwitchingProtocols || rec.answer.Status != 0 {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.left || len(rec.info) >= mostEarly {
+		return
+	}
+	rec.info = append(rec.info, early{status, rec.header.Clone()})
+	select {
+	case rec.informed <- struct{}{}:
+	default: // the client has not taken the earlier ones yet
+	}
+}
+
+// passEarlyOf sends c the 1xx responses of the call that it leads, those that it has not received.
+func (c *call) passEarlyOf(rec *recorder) {
+	rec.mu.Lock()
+	info := rec.info
+	rec.info = nil
+	rec.mu.Unlock()
+	for _, e := range info {
+		writeEarly(c.w, c.r, e.status, e.header)
 	}
 }
 
@@ -222,6 +258,7 @@ func (rec *recorder) abandon() {
 // stream sends the response of a call, which is not kept, to c, which leads it.
 func (c *call) stream(rec *recorder) error {
 	defer rec.leave()
+	c.passEarlyOf(rec)
 	stop := context.AfterFunc(c.r.Context(), rec.leave)
 	defer stop()
 	c.endless = isStream(rec.answer.Header)

@@ -309,6 +309,74 @@ func TestH45_ARunningCallIsNotUnknown(t *testing.T) {
 	}
 }
 
+// 1xx responses reach the client that leads before the response, and are not kept.
+func TestH45_InterimResponsesArePassedOn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size int
+		wait bool
+	}{"kept": {10, false}, "streamed": {1 << 20, false}, "while it runs": {10, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTill(t, t.TempDir(), weirhttp.Options{Gateway: true}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Link", "</style.css>; rel=preload")
+					w.WriteHeader(http.StatusEarlyHints)
+					w.WriteHeader(http.StatusProcessing)
+					if w.Header().Del("Link"); tt.wait {
+						time.Sleep(10 * time.Second)
+					}
+					_, _ = w.Write(make([]byte, tt.size))
+				})
+				began := time.Now()
+				w := &interim{ResponseRecorder: httptest.NewRecorder()}
+				r := httptest.NewRequest(http.MethodPost, "http://shop.example/payments", nil)
+				r.Header.Set("Idempotency-Key", "a")
+				s.ServeHTTP(w, r)
+				if got := fmt.Sprint(w.told); got != "[103 </style.css>; rel=preload 102 </style.css>; rel=preload]" || w.Code != 200 || w.Body.Len() != tt.size || w.Header().Get("Link") != "" {
+					t.Errorf("interim responses %v, then %d with %d bytes and Link %q; want 103 and 102, and %d bytes without one", got, w.Code, w.Body.Len(), w.Header().Get("Link"), tt.size)
+				}
+				if tt.wait && w.first.Sub(began) != 0 {
+					t.Errorf("the first came after %v; want at once", w.first.Sub(began))
+				}
+				again := &interim{ResponseRecorder: httptest.NewRecorder()}
+				s.ServeHTTP(again, r)
+				if len(again.told) != 0 {
+					t.Errorf("the repeated request got %v; want none", again.told)
+				}
+				s.shut()
+			})
+		})
+	}
+}
+
+// interim is a ResponseRecorder that notes 1xx responses, each with its Link.
+type interim struct {
+	*httptest.ResponseRecorder
+	told  []string
+	first time.Time
+}
+
+func (w *interim) WriteHeader(status int) {
+	if status >= 200 {
+		w.ResponseRecorder.WriteHeader(status)
+		return
+	}
+	if w.told == nil {
+		w.first = time.Now()
+	}
+	w.told = append(w.told, fmt.Sprint(status), w.Header().Get("Link"))
+}
+
+// A replay made no call, which its Cache-Status must not say.
+func TestH45_AReplayIsNoForward(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, created)
+	if got := s.pay("a", "5").Header().Get("Cache-Status"); got != "weir; fwd=method; fwd-status=201" {
+		t.Errorf("first: Cache-Status = %q", got)
+	}
+	if got := s.pay("a", "5").Header().Get("Cache-Status"); got != `weir; hit; detail="idempotent-replay"` {
+		t.Errorf("replay: Cache-Status = %q; want a hit", got)
+	}
+}
+
 func TestH45_SettledAsNotDoneRunsAgain(t *testing.T) {
 	fails := true
 	s := newTill(t, t.TempDir(), weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {

@@ -97,8 +97,12 @@ func (c *call) setStatus(o Outcome) {
 	}
 	var b strings.Builder
 	b.WriteString(c.h.name)
-	b.WriteString("; fwd=")
-	b.WriteString(c.receipt.Forwarded)
+	if c.receipt.Forwarded == "" {
+		b.WriteString("; hit")
+	} else {
+		b.WriteString("; fwd=")
+		b.WriteString(c.receipt.Forwarded)
+	}
 	if c.receipt.UpstreamStatus != 0 {
 		b.WriteString("; fwd-status=")
 		b.WriteString(strconv.Itoa(c.receipt.UpstreamStatus))
@@ -130,6 +134,8 @@ func (c *call) setStatus(o Outcome) {
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
+	case c.receipt.Detail == detailReplayed:
+		return "" // no call was made for it (H45)
 	case c.partial:
 		return "partial"
 	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && (!c.q.Read || c.receipt.Outcome == OutcomePass):
