@@ -32,7 +32,7 @@ type Usage struct {
 	Claimed  int   `json:"claimed"` // of these, in the state Claimed
 	Unknown  int   `json:"unknown"` // of these, in the state Unknown
 	MaxKeys  int   `json:"max_keys"`
-	Bytes    int64 `json:"bytes"` // with what claims have reserved
+	Bytes    int64 `json:"bytes"` // bytes in use, including what claims have reserved
 	MaxBytes int64 `json:"max_bytes"`
 }
 

@@ -124,7 +124,7 @@ func TestH19_EarlyResponseOverHTTP2ComesBeforeTheReset(t *testing.T) {
 	}
 }
 
-// H19: a client of HTTP/2 that sends nothing more gets the end of the response after a bounded
+// H19: a client of HTTP/2 that sends nothing more receives the end of the response after a bounded
 // time, and one that waits for a 100 gets none after the response.
 func TestH19_LingeringStreamHasBounds(t *testing.T) {
 	listen.SetLingerStream(t, 10*time.Millisecond)

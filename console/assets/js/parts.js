@@ -67,10 +67,10 @@ export function badges(td, found, otherwise) {
 
 // One big number, with a line of its history.
 export class Tile {
-  constructor(name, colour, { says, pair } = {}) {
+  constructor(name, color, { says, pair } = {}) {
     this.big = h('p.big', null, '–');
     this.note = h('p.note');
-    this.line = colour ? spark(colour) : null;
+    this.line = color ? spark(color) : null;
     this.el = h('section.tile.live' + (pair ? '.pair' : ''), { title: says, 'aria-label': name }, h('p.name', null, name), this.big, this.note, this.line);
   }
 
