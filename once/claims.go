@@ -185,7 +185,7 @@ func (r *Run) Claim(ctx context.Context) error {
 	now := time.Now()
 	rec := r.record(Claimed)
 	rec.Since, rec.Expires, rec.Reserve = now, now.Add(r.call.TTL), r.call.Reserve
-	r.claims.sending.Add(1) // before there is a claim, which would else look like one of another process
+	r.claims.sending.Add(1) // before there is a claim, because it must not look like the claim of another process
 	version, err := r.claims.store.Put(ctx, r.call.ID, rec, r.found.Version)
 	if err != nil {
 		r.claims.sending.Add(-1)

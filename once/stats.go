@@ -43,7 +43,7 @@ type Stats struct {
 
 // Stats returns a snapshot, without reading the Store.
 func (c *Claims) Stats() Stats {
-	// Claims that begin or end between the reads must not look like those of another process.
+	// Claims that begin or end between the reads must not look like claims of another process.
 	before, u := c.sending.Load(), c.store.Usage()
 	sending := int(max(before, c.sending.Load()))
 	s := Stats{Counts: map[string]uint64{}, Running: c.running(), Unknown: u.Unknown + max(0, u.Claimed-sending), Usage: u}

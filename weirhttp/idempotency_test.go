@@ -335,7 +335,7 @@ func TestH45_InterimResponsesArePassedOn(t *testing.T) {
 					t.Errorf("interim responses %v, then %d with %d bytes and Link %q; want 103 and 102, and %d bytes without one", got, w.Code, w.Body.Len(), w.Header().Get("Link"), tt.size)
 				}
 				if tt.wait && w.first.Sub(began) != 0 {
-					t.Errorf("the first came after %v; want at once", w.first.Sub(began))
+					t.Errorf("the first came after %v; want immediately", w.first.Sub(began))
 				}
 				again := &interim{ResponseRecorder: httptest.NewRecorder()}
 				s.ServeHTTP(again, r)

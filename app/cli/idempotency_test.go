@@ -15,7 +15,7 @@ import (
 )
 
 // shopKeys returns Claims with three calls of an unknown outcome: one was doubted, one was
-// running when its process ended, and of the third the ID begins as that of the first.
+// running when its process ended, and the ID of the third begins as the ID of the first.
 func shopKeys(t *testing.T) (_ *once.Claims, ids []once.Digest) {
 	t.Helper()
 	folder, err := once.OpenFolder(once.FolderOptions{Folder: t.TempDir()})
