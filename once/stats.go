@@ -34,11 +34,11 @@ var outcomeNames = [outcomes]string{
 
 // Stats are the counts of Claims, and how full the Store is.
 type Stats struct {
-	Counts  map[string]uint64 `json:"counts"`
-	Running int               `json:"running"`
+	Counts  map[string]uint64 `json:"counts"`  // numbers of calls by outcome
+	Running int               `json:"running"` // calls that run now
 	// Unknown is how many calls have an unknown outcome now. A call that has just ended may be missing.
 	Unknown int   `json:"unknown_calls"`
-	Usage   Usage `json:"usage"`
+	Usage   Usage `json:"usage"` // how full the store is
 }
 
 // Stats returns a snapshot, without reading the Store.

@@ -151,8 +151,8 @@ func (e *unsureError) Unwrap() error { return e.err }
 type UnknownOutcomeError struct {
 	ID     once.Digest // of the call in the Store
 	Call   string      // its method and path
-	Reason string
-	Err    error // why the Store could not record the outcome, or nil
+	Reason string      // why it is unknown
+	Err    error       // why the Store could not record the outcome, or nil
 }
 
 func (e *UnknownOutcomeError) Error() string {
@@ -216,6 +216,8 @@ func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Re
 	}
 	c := &call{h: h, w: w, r: r, q: q, bypass: why}
 	c.identify()
+	c.hurry(came)
+	defer c.time.end()
 	defer func() {
 		if !c.counted {
 			c.noAnswer(errAborted)
