@@ -19,7 +19,7 @@ const defaultAdmin = "127.0.0.1:9090"
 // topCmd is weir top.
 type topCmd struct {
 	adminFlags
-	Interval string `default:"2s" placeholder:"TIME" help:"How often it is refreshed (${intervals})."`
+	Interval string `default:"2s" placeholder:"TIME" help:"Time between two refreshes (${intervals})."`
 	Once     bool   `help:"Write the overview once, as text."`
 	JSON     bool   `name:"json" help:"Write JSON, one line for each refresh."`
 }
