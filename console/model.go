@@ -140,8 +140,8 @@ type Alone struct {
 
 // Fallback is the upstream that gets requests to which a route's own does not respond.
 type Fallback struct {
-	Upstream string `json:"upstream"`
-	Own      string `json:"own"` // the route's own upstream
+	Upstream string `json:"upstream"` // the other one
+	Own      string `json:"own"`      // the route's own upstream
 	// Counts of requests by reason.
 	Reasons []FallbackReason `json:"reasons"`
 }
@@ -149,10 +149,10 @@ type Fallback struct {
 // A FallbackReason counts the requests that a fallback has got for a reason, and those that it
 // could not get because the budget of retries was used up, or would have got in observe mode.
 type FallbackReason struct {
-	Reason  string `json:"reason"` // down, full, or a status
-	Sent    uint64 `json:"sent"`
-	Refused uint64 `json:"refused"`
-	Would   uint64 `json:"would"`
+	Reason  string `json:"reason"`  // down, full, or a status
+	Sent    uint64 `json:"sent"`    // went there
+	Refused uint64 `json:"refused"` // beyond the budget of retries
+	Would   uint64 `json:"would"`   // in observe mode
 }
 
 // sent counts the requests that went to the fallback. A nil Fallback has none.
