@@ -54,7 +54,9 @@ type Snapshot struct {
 	Budgets []Budget  `json:"budgets,omitempty"` // of cost
 	Tier    *Tier     `json:"tier,omitempty"`    // connection to the fleet's store, nil without a fleet
 	Queues  []Queue   `json:"queues,omitempty"`  // of jobs
-	Process Process   `json:"process"`           // this process
+	// Idempotency is the state of the Idempotency-Keys. nil means that there are none.
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+	Process     Process      `json:"process"` // this process
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
@@ -95,7 +97,9 @@ type Unit struct {
 	// Alone says why requests in Missed share nothing, the most frequent reason first.
 	Alone []Alone `json:"alone,omitempty"`
 	// Observed is nil unless a route is in observe mode.
-	Observed     *Observed `json:"observed,omitempty"`
+	Observed *Observed `json:"observed,omitempty"`
+	// Fallback is nil unless a route has one. The requests that it has got are in Missed.
+	Fallback     *Fallback `json:"fallback,omitempty"`
 	MissedErrors uint64    `json:"missed_errors"`
 	Unanswered   uint64    `json:"unanswered"`
 	Left         uint64    `json:"left"`
@@ -132,6 +136,34 @@ type Alone struct {
 	Next   string `json:"next,omitempty"` // the lines of the configuration, or what the service has to do
 	// Advise: it concerns many requests, and can be changed.
 	Advise bool `json:"advise,omitempty"`
+}
+
+// Fallback is the upstream that gets requests to which a route's own does not respond.
+type Fallback struct {
+	Upstream string `json:"upstream"` // the other one
+	Own      string `json:"own"`      // the route's own upstream
+	// Counts of requests by reason.
+	Reasons []FallbackReason `json:"reasons"`
+}
+
+// A FallbackReason counts the requests that a fallback has got for a reason, and those that it
+// could not get because the budget of retries was used up, or would have got in observe mode.
+type FallbackReason struct {
+	Reason  string `json:"reason"`  // down, full, or a status
+	Sent    uint64 `json:"sent"`    // went there
+	Refused uint64 `json:"refused"` // beyond the budget of retries
+	Would   uint64 `json:"would"`   // in observe mode
+}
+
+// sent counts the requests that went to the fallback. A nil Fallback has none.
+func (f *Fallback) sent() (n uint64) {
+	if f == nil {
+		return 0
+	}
+	for _, r := range f.Reasons {
+		n += r.Sent
+	}
+	return n
 }
 
 // Observed is what observe mode has found out about the requests of a route: what would have
@@ -374,6 +406,21 @@ type Queue struct {
 	Orphan *Orphan `json:"orphan,omitempty"`
 }
 
+// Idempotency is the state of the calls with an Idempotency-Key, and of the store with their
+// responses.
+type Idempotency struct {
+	Unknown  int   `json:"unknown"`   // calls with an unknown outcome
+	Keys     int   `json:"keys"`      // keys in the store
+	MaxKeys  int   `json:"max_keys"`  // the bound of Keys
+	Bytes    int64 `json:"bytes"`     // size of the store's contents
+	MaxBytes int64 `json:"max_bytes"` // the bound of Bytes
+}
+
+// used returns the share of the store that is in use.
+func (i Idempotency) used() float64 {
+	return max(float64(i.Keys)/max(1, float64(i.MaxKeys)), float64(i.Bytes)/max(1, float64(i.MaxBytes)))
+}
+
 // An Orphan counts the jobs in a queue that belongs to no route.
 type Orphan struct {
 	Queued   int    `json:"queued"`   // jobs that wait
@@ -457,6 +504,8 @@ type Features struct {
 	Jobs    bool `json:"jobs"`    // the page of jobs
 	Explain bool `json:"explain"` // the explanation of a request
 	Purge   bool `json:"purge"`   // purges
+	// Idempotency says that there are Idempotency-Keys.
+	Idempotency bool `json:"idempotency"`
 	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -22,6 +23,11 @@ type Stats struct {
 	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
+
+	// Fallbacks are of routes that have a Fallback.
+	Fallbacks map[string]FallbackStats `json:"fallbacks,omitempty"`
+	// Idempotency is the state of Config.Claims, nil without them.
+	Idempotency *once.Stats `json:"idempotency,omitempty"`
 
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
@@ -112,6 +118,10 @@ func (g *Gateway) Stats() Stats {
 		Unrouted:  g.unrouted.Load(),
 		Rejected:  g.rejected.Load(),
 	}
+	if g.claims != nil {
+		st := g.claims.Stats()
+		s.Idempotency = &st
+	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name], s.Alone[h.route.Name] = h.http.Stats(), h.http.Alone()
 		if b := h.clientBudget; b != nil {
@@ -123,6 +133,12 @@ func (g *Gateway) Stats() Stats {
 				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
+		if h.standby != nil {
+			if s.Fallbacks == nil {
+				s.Fallbacks = make(map[string]FallbackStats)
+			}
+			s.Fallbacks[h.route.Name] = h.fallbackStats()
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

@@ -85,6 +85,9 @@ func (c *call) report(o Outcome) {
 	c.receipt.Outcome = o
 	c.became(o)
 	c.receipt.RequestID = c.id
+	if f := fallbackOf(c.r.Context()); f != nil {
+		c.receipt.Fallback, c.receipt.FallbackReason = f.Name, f.Reason
+	}
 	c.h.identified(c.w, c.id, o == OutcomeMiss || o == OutcomePass)
 	c.h.report(c.w, c.receipt)
 }
@@ -98,8 +101,12 @@ func (c *call) setStatus(o Outcome) {
 	}
 	var room [256]byte // usually enough
 	b := append(room[:0], c.h.name...)
-	b = append(b, "; fwd="...)
-	b = append(b, c.receipt.Forwarded...)
+	if c.receipt.Forwarded == "" {
+		b = append(b, "; hit"...)
+	} else {
+		b = append(b, "; fwd="...)
+		b = append(b, c.receipt.Forwarded...)
+	}
 	if c.receipt.UpstreamStatus != 0 {
 		b = append(b, "; fwd-status="...)
 		b = strconv.AppendInt(b, int64(c.receipt.UpstreamStatus), 10)
@@ -120,10 +127,19 @@ func (c *call) setStatus(o Outcome) {
 	if c.h.o.ReceiptKey {
 		b = appendQuoted(append(b, "; key="...), keyText(c.key))
 	}
-	if c.receipt.Detail != "" {
-		b = appendQuoted(append(b, "; detail="...), c.receipt.Detail)
+	h, detail := c.w.Header(), c.receipt.Detail
+	if f := fallbackOf(c.r.Context()); f != nil && (o == OutcomePass || o == OutcomeMiss || o == OutcomeJoined) {
+		if detail != "" {
+			detail += ", "
+		}
+		detail += "fallback " + f.Name + " (" + f.Reason + ")"
+		next := append(appendQuoted([]byte(c.h.name+"; next-hop="), f.Name), "; details="...) // RFC 9209, section 2.1.2
+		old := h["Proxy-Status"]
+		h["Proxy-Status"] = append(old[:len(old):len(old)], string(appendQuoted(next, "fallback: "+f.Reason)))
 	}
-	h := c.w.Header()
+	if detail != "" {
+		b = appendQuoted(append(b, "; detail="...), detail)
+	}
 	old := h["Cache-Status"]
 	h["Cache-Status"] = append(old[:len(old):len(old)], string(b))
 }
@@ -131,6 +147,8 @@ func (c *call) setStatus(o Outcome) {
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
+	case c.receipt.Detail == detailReplayed:
+		return "" // no call was made for it (H45)
 	case c.partial:
 		return "partial"
 	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && (!c.q.Read || c.receipt.Outcome == OutcomePass):

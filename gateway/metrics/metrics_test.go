@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -25,9 +26,13 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
 		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
+		Fallbacks: map[string]gateway.FallbackStats{"chat": {
+			Upstream: "standby", Sent: map[string]uint64{"down": 67}, Refused: map[string]uint64{"down": 68}, Would: map[string]uint64{"down": 69},
+		}},
 		ClientBudgets: map[string]weirhttp.ClientBudgetStats{
 			"chat": {Refused: 141, Returned: 142, Owed: 143, Forgiven: 144},
 		},
+		Idempotency: &once.Stats{Unknown: 70, Counts: map[string]uint64{"claimed": 71, "replayed": 72, "told_unknown": 73}, Usage: once.Usage{Keys: 74, MaxKeys: 75, Bytes: 76, MaxBytes: 77}},
 		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
 			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
@@ -62,10 +67,13 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"grpc.avoided calls /a/B fleet": 224, "grpc.errors calls /a/B abandoned": 225, "grpc.executions calls /a/B": 226, "grpc.responses calls /a/B ok": 227,
 		"grpc.responses calls /a/B client_error": 228, "grpc.responses calls /a/B server_error": 229, "grpc.responses calls /a/B left": 230,
 		"grpc.alone calls /a/B connection": 222, "grpc.alone calls /a/B private": 223,
+		"idempotency.unknown": 70, "idempotency.calls claimed": 71, "idempotency.requests replayed": 72, "idempotency.requests told_unknown": 73,
+		"idempotency.keys": 74, "idempotency.keys_limit": 75, "idempotency.size": 76, "idempotency.limit": 77,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
+		"fallback.requests chat standby down sent": 67, "fallback.requests chat standby down refused": 68, "fallback.requests chat standby down observed": 69,
 		"upstream.lookup_failures main": 66, "upstream.retries main": 10, "upstream.retries_refused main": 11,
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -41,6 +42,13 @@ func (w *Walk) Gateway(st gateway.Stats) {
 			w.budget("upstream", name, *u.Budget)
 		}
 	}
+	for name, f := range st.Fallbacks {
+		for reason := range f.Sent {
+			put(w, fallbackRequests, f.Sent[reason], name, f.Upstream, reason, "sent")
+			put(w, fallbackRequests, f.Refused[reason], name, f.Upstream, reason, "refused")
+			put(w, fallbackRequests, f.Would[reason], name, f.Upstream, reason, "observed")
+		}
+	}
 	for name, b := range st.Budgets {
 		w.budget("route", name, b)
 	}
@@ -50,7 +58,27 @@ func (w *Walk) Gateway(st gateway.Stats) {
 		put(w, budgetOwed, b.Owed, "client", name)
 		put(w, budgetForgiven, b.Forgiven, "client", name)
 	}
+	w.idempotency(st.Idempotency)
 	w.Cache(st.Cache)
+}
+
+// idempotency emits the values of a gateway's Idempotency-Keys, nil if it has none.
+func (w *Walk) idempotency(st *once.Stats) {
+	if st == nil {
+		return
+	}
+	for result, n := range st.Counts {
+		m := idempotencyRequests
+		if once.IsCall(result) {
+			m = idempotencyCalls
+		}
+		put(w, m, n, result)
+	}
+	put(w, idempotencyUnknown, st.Unknown)
+	put(w, idempotencyKeys, st.Usage.Keys)
+	put(w, idempotencyMaxKeys, st.Usage.MaxKeys)
+	put(w, idempotencySize, st.Usage.Bytes)
+	put(w, idempotencyLimit, st.Usage.MaxBytes)
 }
 
 func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
