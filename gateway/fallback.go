@@ -198,7 +198,7 @@ func (p *plan) standby(c Config, h, was *handler, o weirhttp.Options) (*upstream
 		return nil, err
 	}
 	h.standby = s
-	up := &upstream.Fallback{Down: f.has(FallbackDown), May: weirhttp.MayFallBack, Status: func(err error) int {
+	up := &upstream.Fallback{Down: f.has(FallbackDown), May: weirhttp.MayFallBack, Refused: s.used.refused.add, Status: func(err error) int {
 		status, _ := forward.Failure(err)
 		return status
 	}}

@@ -68,7 +68,7 @@ const maxRounds = 2
 func (c *call) run(came time.Time) {
 	defer c.over(came)
 	c.hurry(came)
-	defer c.time.end()
+	defer c.unhurry()
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return
@@ -386,6 +386,9 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 		}
 		return permit, err
 	})
+	if err != nil {
+		t.bill.undo() // before a Fallback lets the client pay
+	}
 	return inner, err
 }
 

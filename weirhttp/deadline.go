@@ -208,19 +208,34 @@ func (t *callerTime) begins() {
 	}
 }
 
-// end releases what t holds. t may be nil.
-func (t *callerTime) end() {
-	if t != nil {
-		t.timer.Stop()
-		t.cancel(nil)
+// Value implements [context.Context]: a Fallback's Handler finds t in the context of its request.
+func (t *callerTime) Value(key any) any {
+	if key == (callerTimeKey{}) {
+		return t
 	}
+	return t.Context.Value(key)
+}
+
+type callerTimeKey struct{}
+
+// end releases what t holds.
+func (t *callerTime) end() {
+	t.timer.Stop()
+	t.cancel(nil)
 }
 
 // hurry lets c's request end with ErrOutOfTime when the time that it states, counted from
-// came, is over and there is no response. The caller must call c.time.end.
+// came, is over and there is no response. The caller must call c.unhurry.
 func (c *call) hurry(came time.Time) {
 	if fallbackOf(c.r.Context()) != nil {
-		return // the context has the time that the first call's Handler has read
+		// The Handler of the first call has read the time. It ends with the response of this one.
+		if _, joined := c.w.(*recorder); joined {
+			return // the call belongs to no client
+		}
+		if c.time, _ = c.r.Context().Value(callerTimeKey{}).(*callerTime); c.time != nil {
+			c.demand.Until, _ = c.time.Deadline()
+		}
+		return
 	}
 	d, found, ok := c.h.stated(c.h.sent(c.r))
 	n := &c.h.count
@@ -237,6 +252,13 @@ func (c *call) hurry(came time.Time) {
 	c.time.timer = time.AfterFunc(time.Until(c.time.until), func() { cancel(ErrOutOfTime) })
 	c.r = c.r.WithContext(c.time)
 	c.demand.Until, _ = c.time.Deadline()
+}
+
+// unhurry releases what c.hurry holds. The Handler of a first call does it for a Fallback's, too.
+func (c *call) unhurry() {
+	if c.time != nil && fallbackOf(c.r.Context()) == nil {
+		c.time.end()
+	}
 }
 
 // wouldEnd counts what r states in observe mode, and returns when its time would be over, zero

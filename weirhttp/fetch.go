@@ -137,7 +137,10 @@ func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
 }
 
 func (a *admission) RefusedLocked(err error) {
-	(*flight)(a).endLocked(func() { a.err = err })
+	(*flight)(a).endLocked(func() {
+		a.err = err
+		a.ticket.bill.undo() // before its waiters pay for a Fallback
+	})
 }
 
 // laggards is how long, in total, slow readers may hold back the others of a big

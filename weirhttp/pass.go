@@ -31,7 +31,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	_, joined := w.(*recorder) // the call belongs to no client
 	if !joined {
 		c.hurry(came)
-		defer c.time.end()
+		defer c.unhurry()
 	}
 	r = c.r
 	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, length: -1, ticket: ticket{h: h}}
@@ -87,7 +87,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
-	defer h.count.inFlight.Add(-1)
+	p.flying = true
+	defer p.ended()
 	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
 	r = p.trace.begin(r.WithContext(h.mayFall(ctx, true)))
 	p.post = h.newPost(w, r, q)
@@ -98,7 +99,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	}
 	r = p.tell(r, joined)
 	p.final = coalesce.ErrGoexit // in which case protect does not return
-	defer func() { p.trace.end(p.final) }()
+	p.traced = true
 	p.wait, p.late = h.headLeft(r.Context()), errNoHead
 	if c.endless {
 		p.wait, p.late = h.o.StreamIdleTimeout, errIdle
@@ -166,6 +167,8 @@ type passthroughWriter struct {
 	length int64       // of the response body, as declared; -1 if unknown
 	wrote  int64       // bytes of the body written
 	final  error       // the error that ended the response
+	flying bool        // the call is counted as in flight
+	traced bool        // its end is not yet recorded
 	post   *post       // nil if the response cannot be stored
 	headed atomic.Bool // the headers have been written
 	// answered: the headers have been written, or the connection was taken over.
@@ -391,6 +394,18 @@ func (p *passthroughWriter) whole() bool {
 	return p.r.Method == http.MethodHead || p.Header().Get("Content-Length") != ""
 }
 
+// ended records the end of the call. It may be called again.
+func (p *passthroughWriter) ended() {
+	if p.flying {
+		p.flying = false
+		p.h.count.inFlight.Add(-1)
+	}
+	if p.traced {
+		p.traced = false
+		p.trace.end(p.final)
+	}
+}
+
 // end is called when the handler has returned, with the error of protect.
 func (p *passthroughWriter) end(err error) {
 	if p.ctx.Err() != nil && (err != nil || !p.whole()) && !ofRequest(err) {
@@ -403,6 +418,7 @@ func (p *passthroughWriter) end(err error) {
 		p.post.store(p.c)
 	case p.status == 0:
 		p.c.noAnswer(err)
+		p.ended() // a Fallback may take its time
 		p.c.fail(err)
 	default:
 		p.c.cutOff(p.status, p.lost || errors.Is(err, ErrSlowClient))

@@ -25,6 +25,8 @@ type Fallback struct {
 	Status func(error) int
 	// May reports whether the request with this context may be sent elsewhere. Required.
 	May func(context.Context) bool
+	// Refused is called with the reason if the budget of retries does not let a request go. Required.
+	Refused func(reason string)
 	// Observed is called with the reason instead of ending the request. nil in normal operation.
 	Observed func(reason string)
 }
@@ -86,6 +88,7 @@ func (t *Route) end(a *attempts, r *http.Request, resp *http.Response, err error
 	take := func() bool { return true }
 	if reason != Down {
 		if !t.pool.spend() {
+			f.Refused(reason)
 			return resp, err
 		}
 		var first atomic.Bool

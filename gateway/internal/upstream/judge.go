@@ -97,6 +97,9 @@ func (a *attempts) down(err error) bool {
 	if errors.As(err, new(*fault.DownError)) {
 		return true // a server is chosen after a send only if the request may run twice
 	}
+	if a.repeatable && fault.Upstreams(err) && a.t.pool.Down() {
+		return true // it was the probe of a server, or the last failure before its ejection
+	}
 	if a.sends > 0 || a.body.touched() {
 		return false
 	}
