@@ -29,7 +29,7 @@ import (
 type ClaimsOptions struct {
 	// Namespace separates stores that share an engine and a Prefix.
 	Namespace string
-	// Secret seals what is stored: without it, nobody can read a response, or find out which
+	// Secret seals what is stored: without it, no reader of the engine learns a response, or which
 	// key or body a record belongs to. All gateways of a Namespace need the same one, of at
 	// least 16 bytes. Required.
 	Secret []byte
@@ -99,6 +99,7 @@ type orphan struct {
 	version uint64 // of the claim
 	free    bool   // it was not sent: the claim is removed. Otherwise it becomes unknown
 	record  once.Record
+	until   time.Time // the write can still arrive
 }
 
 // maxOrphans bounds the orphans: others become unknown only when this gateway has ended.
@@ -163,16 +164,20 @@ func (s *ClaimStore) check(ctx context.Context) error {
 		}
 	}
 	prefix := hex.EncodeToString(derived(s.o.Secret, "mark")) + ":"
+	var set error
 	m, err := s.e.do(ctx, "mark", func(c rueidis.Client) rueidis.RedisResult {
 		key := s.base + "mark"
-		c.Do(context.Background(), c.B().Set().Key(key).Value(prefix+rand.Text()).Nx().Build()) // it is read next
+		set = c.Do(context.Background(), c.B().Set().Key(key).Value(prefix+rand.Text()).Nx().Build()).Error()
 		return c.Do(context.Background(), c.B().Get().Key(key).Build())
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", once.ErrStore, err)
 	}
 	mark, err := m.ToString()
-	if err != nil || !strings.HasPrefix(mark, prefix) {
+	switch {
+	case err != nil: // there is none, because SET was refused, as by an engine that is full
+		return fmt.Errorf("%w: %w", once.ErrStore, cmp.Or(set, err))
+	case !strings.HasPrefix(mark, prefix):
 		return ErrSecret
 	}
 	s.mu.Lock()
@@ -185,7 +190,7 @@ func (s *ClaimStore) check(ctx context.Context) error {
 func (s *ClaimStore) live(ctx context.Context) {
 	defer close(s.stopped)
 	for sleep(ctx, min(time.Second, s.o.Alive/4)) {
-		if _, err := s.run(ctx, "beat"); err != nil {
+		if _, err := s.run(ctx, "live"); err != nil {
 			continue // others see soon enough that it is not alive
 		}
 		s.mu.Lock()
@@ -219,7 +224,12 @@ func (s *ClaimStore) adopt(ctx context.Context, id once.Digest) error {
 		r.Status, r.Header, r.Trailer, r.Body, r.Reserve = 0, nil, nil, nil, 0
 		_, err = s.write(ctx, id, r, o.version, version())
 	}
-	if err != nil && !errors.Is(err, once.ErrConflict) { // a conflict: the last write was stored
+	switch {
+	case errors.Is(err, once.ErrConflict): // the last write was stored, or has not arrived yet, over another connection
+		if time.Now().Before(o.until) {
+			return nil
+		}
+	case err != nil:
 		return err
 	}
 	s.mu.Lock()
@@ -234,11 +244,12 @@ func (s *ClaimStore) abandon(id once.Digest, o *orphan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.orphans) < maxOrphans {
+		o.until = time.Now().Add(s.o.Alive)
 		s.orphans[id] = o
 	}
 }
 
-// Close ends the signs of life: claims that are left are unknown to the others at once. The calls
+// Close ends the signs of life: claims that are left are unknown to the others immediately. The calls
 // must have ended.
 func (s *ClaimStore) Close(ctx context.Context) error {
 	s.stop()
@@ -279,13 +290,13 @@ func (s *ClaimStore) run(ctx context.Context, op string, args ...string) (*reade
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	confirmed, mark := s.confirmed, s.mark
-	s.mu.Unlock()
-	all := append([]string{op, s.own, decimal(confirmed), decimal(s.o.Alive.Milliseconds()), mark}, args...)
 	waits := s.o.Replicas > 0 && (op == "put" || op == "del")
 	short := false
 	m, err := s.e.do(ctx, "claims", func(c rueidis.Client) (r rueidis.RedisResult) {
+		s.mu.Lock() // only now: an old number would hide that writes are lost
+		confirmed, mark := s.confirmed, s.mark
+		s.mu.Unlock()
+		all := append([]string{op, s.own, decimal(confirmed), decimal(s.o.Alive.Milliseconds()), mark}, args...)
 		if waits {
 			r, short = s.replicated(c, all)
 			return r
@@ -342,7 +353,10 @@ func (s *ClaimStore) replicated(c rueidis.Client, args []string) (r rueidis.Redi
 		if r.Error() != nil {
 			return nil
 		}
-		w := d.Do(context.Background(), d.B().Wait().Numreplicas(int64(s.o.Replicas)).Timeout(limit.Milliseconds()).Build())
+		// An engine that hangs does not end WAIT, to which the limit of other commands does not apply.
+		ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
+		defer cancel()
+		w := d.Do(ctx, d.B().Wait().Numreplicas(int64(s.o.Replicas)).Timeout(limit.Milliseconds()).Build())
 		n, err := w.AsInt64()
 		short = err != nil || n < int64(s.o.Replicas)
 		return nil
@@ -388,10 +402,12 @@ func (s *ClaimStore) opened(r *reader, at int, name string) (once.Stored, error)
 	}
 	out.Header, out.Trailer, out.Body = converted[string](v.Header), converted[string](v.Trailer), v.Body
 	out.Expires = time.Now().Add(time.Duration(left) * time.Millisecond) //nolint:gosec // at most 30 days
-	if out.State == once.Claimed && once.State(state) == once.Unknown {
-		out.Reason, out.Reserve = once.ReasonGone, 0
+	switch {
+	case out.State == once.Claimed && once.State(state) == once.Unknown: // the script has no secret to seal it again
+		out.State, out.Reason, out.Reserve = once.Unknown, once.ReasonGone, 0
+	case out.State != once.State(state):
+		return once.Stored{}, fmt.Errorf("%w: a record has another state than its contents", once.ErrStore)
 	}
-	out.State = once.State(state)
 	out.Elsewhere = out.State == once.Claimed && r.text(at+2) != s.own
 	return out, nil
 }
@@ -447,7 +463,7 @@ func (s *ClaimStore) write(ctx context.Context, id once.Digest, r once.Record, o
 		decimal(s.o.Keys), decimal(s.o.Bytes), strconv.Itoa(once.Share))
 }
 
-// recordWeight is roughly the memory that the engine needs for a record in addition to its contents.
+// recordWeight is what a record counts in addition to its contents, for its names in the indexes.
 const recordWeight = 600
 
 // Delete implements [once.Store].

@@ -30,12 +30,15 @@ func claims(t testing.TB, tier *weirredis.Tier, change ...func(*weirredis.Claims
 	if err != nil {
 		t.Fatalf("Claims = %v", err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = s.Close(ctx)
-	})
+	t.Cleanup(func() { end(s) })
 	return s
+}
+
+// end ends the signs of life of one gateway, as when its process has ended.
+func end(s *weirredis.ClaimStore) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // a Redis that has ended as well keeps no signs of life
 }
 
 // gone removes the signs of life of all gateways; those that are alive show it with their next operation.
@@ -64,7 +67,7 @@ func TestH45_RedisPassesTheSuite(t *testing.T) {
 					o.Namespace, o.Bytes, o.Keys, o.Alive = name, bytes, keys, 5*time.Minute
 				})
 			},
-			Gone: func(once.Store) { gone(s) },
+			Gone: func(dead once.Store) { end(dead.(*weirredis.ClaimStore)) },
 		}
 	})
 }
@@ -151,8 +154,14 @@ func TestH45_AnotherGatewaySeesWhoIsAlive(t *testing.T) {
 // A Redis that has lost what it had confirmed decides nothing any more, for any gateway.
 func TestH45_RedisThatHasLostRecordsDecidesNothing(t *testing.T) {
 	for name, lose := range map[string]func(s *redistest.Server){
-		"all":             func(s *redistest.Server) { s.Do("FLUSHALL") },
-		"all was written": func(s *redistest.Server) { s.Do("FLUSHALL") },
+		"all": func(s *redistest.Server) { s.Do("FLUSHALL") },
+		// An engine whose policy was changed while it runs evicts single keys.
+		"when they expire, written":     func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:x") },
+		"their weights, written":        func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:w") },
+		"how many there are, written":   func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:u") },
+		"who has written them, written": func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:s") },
+		"the mark, written":             func(s *redistest.Server) { s.Do("SET", "weir:o:{|http}:mark", "other") },
+		"all was written":               func(s *redistest.Server) { s.Do("FLUSHALL") },
 		"some that were written": func(s *redistest.Server) {
 			for _, owner := range s.Texts("HKEYS", "weir:o:{|http}:s") {
 				if n := s.Text("HGET", "weir:o:{|http}:s", owner); !strings.HasPrefix(n, "0 ") {
@@ -263,6 +272,56 @@ func TestH45_StoresThatWouldRunCallsTwiceDoNotOpen(t *testing.T) {
 	}
 }
 
+// A full Redis that the store has never reached is no sign of another secret.
+func TestH45_AFullRedisIsNotAnotherSecret(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	s.Do("CONFIG", "SET", "maxmemory", "1")
+	store := claims(t, open(t, s))
+	if _, err := store.Put(t.Context(), once.Sum("a"), claimOf(once.Claimed), 0); !errors.Is(err, once.ErrStore) || errors.Is(err, weirredis.ErrSecret) {
+		t.Errorf("Put in a full Redis = %v; want ErrStore, and not ErrSecret", err)
+	}
+	s.Do("CONFIG", "SET", "maxmemory", "0")
+	eventually(t, "there is room", func() bool {
+		_, err := store.Put(t.Context(), once.Sum("b"), claimOf(once.Claimed), 0)
+		return err == nil
+	})
+}
+
+// A Redis that stops while a claim waits for replicas holds the request no longer than a multiple of the deadline.
+func TestH45_ARedisThatHangsHoldsNoClaim(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	store := claims(t, open(t, s, func(o *weirredis.Options) { o.Breaker.Deadline = 2 * time.Second }), func(o *weirredis.ClaimsOptions) { o.Replicas = 1 })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := store.Put(t.Context(), once.Sum("a"), claimOf(once.Claimed), 0)
+		ended <- err
+	}()
+	eventually(t, "the claim waits", func() bool { return strings.Contains(s.Text("INFO", "clients"), "blocked_clients:1") })
+	s.Pause()
+	defer s.Resume()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, once.ErrStore) {
+			t.Errorf("Put = %v; want ErrStore", err)
+		}
+	case <-time.After(patience):
+		t.Error("the claim waits for a Redis that hangs")
+	}
+}
+
+// A record whose state outside of the seal is another one is damaged, and no response.
+func TestH45_TheStateIsSealed(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	store := claims(t, open(t, s))
+	if _, err := store.Put(t.Context(), once.Sum("a"), claimOf(once.Unknown), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("HSET", s.Texts("KEYS", "weir:o:*:r:*")[0], "s", "2")
+	if got, err := store.Get(t.Context(), once.Sum("a")); !errors.Is(err, once.ErrStore) {
+		t.Errorf("Get = %v, %v; want ErrStore", got.State, err)
+	}
+}
+
 // Two gateways share a Redis; the first ends at each of its steps. The origin sees each payment
 // at most once, and one whose outcome is unknown stays so at the other gateway.
 func TestH45_TwoGatewaysRunAPaymentOnce(t *testing.T) {
@@ -293,8 +352,9 @@ func TestH45_TwoGatewaysRunAPaymentOnce(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			key := fmt.Sprintf("step-%d-%v", step, after)
 			before := ran.Load()
-			status, first := pay(gateway(oncetest.Crash(claims(t, tier), step, after)), key)
-			gone(s) // the process has ended
+			store := claims(t, tier)
+			status, first := pay(gateway(oncetest.Crash(store, step, after)), key)
+			end(store)
 			var told [2]int
 			for i := range told {
 				var text string

@@ -42,7 +42,7 @@
 // [Tier.Claims] returns a store of the claims of package once, for several gateways; decision
 // 0153 says what it needs of the engine. Its user needs more rights:
 //
-//	+get +exists +hincrby +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info
+//	+get +exists +hincrby +hlen +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info
 //
 // # What the engine must keep
 //

@@ -65,7 +65,7 @@ func leastRights(prefix string) []string {
 // The rights that the package comment has for claims are enough.
 func TestH45_LeastRightsForClaims(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
-	more := strings.Fields("+get +exists +hincrby +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info")
+	more := strings.Fields("+get +exists +hincrby +hlen +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info")
 	s.Do(append(append([]string{"ACL", "SETUSER", "weir", "reset", "on", ">" + secret}, leastRights("weir")...), more...)...)
 	store := claims(t, open(t, s, func(o *weirredis.Options) { o.Username, o.Password = "weir", secret }))
 	id := once.Sum("a")

@@ -100,7 +100,7 @@ func operations(t *testing.T, b Backend) {
 		t.Errorf("it is kept for %v; want an hour", left)
 	}
 	if _, err := s.Put(t.Context(), id, r, claim); !errors.Is(err, once.ErrConflict) {
-		t.Errorf("Put over the claim, which an answer has replaced = %v; want ErrConflict", err)
+		t.Errorf("Put over the claim, which a response has replaced = %v; want ErrConflict", err)
 	}
 	doubt := record(once.Unknown, time.Hour)
 	doubt.Reason, doubt.Body = "broken", []byte("x")

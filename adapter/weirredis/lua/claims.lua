@@ -8,7 +8,7 @@
 --        its principal, its weight, the milliseconds that it is kept, its contents, the
 --        bounds: keys, bytes, and the part of them that one principal can use
 --   del: the record, its version
---   beat, leave
+--   live, leave
 --   list: how many, whether claimed ones are wanted, whether unknown ones are
 -- Returns the result, the writes of the gateway, keys, bytes, unknown calls, and more.
 --
@@ -38,6 +38,10 @@ end
 -- perhaps with claims of others. Nothing is decided any more from what is left.
 local written = tonumber(string.match(redis.call('HGET', base .. 's', own) or '0', '^%d+'))
 if written < confirmed or redis.call('GET', base .. 'mark') ~= ARGV[5] then redis.call('HSET', usage, 'l', '1') end
+-- Each record is in x, in w and in the count: without one of these, the engine has evicted a key, or a
+-- program has removed it, and records that are left could look absent.
+local count_x, count_w, count_u = redis.call('ZCARD', base .. 'x'), redis.call('HLEN', base .. 'w'), num(redis.call('HGET', usage, 'k') or '0')
+if count_x ~= count_u or count_w ~= count_u then redis.call('HSET', usage, 'l', '1') end
 if redis.call('HGET', usage, 'l') then return result('lost') end
 
 local function wrote()
@@ -106,7 +110,9 @@ end
 redis.call('SET', base .. 'a:' .. own, '', 'PX', alive)
 
 if op == 'get' then
-  return result('ok', {current(ARGV[6])})
+  local found = {current(ARGV[6])}
+  if redis.call('HGET', usage, 'l') then return result('lost') end
+  return result('ok', found)
 end
 
 if op == 'put' or op == 'del' then
@@ -142,12 +148,12 @@ if op == 'put' or op == 'del' then
   return result('ok')
 end
 
-if op == 'beat' then
+if op == 'live' then
   expire(256)
   redis.call('HSET', base .. 's', own, text(written) .. ' ' .. text(now)) -- no write: a failover may lose it
   for _, id in ipairs(redis.call('ZRANGE', base .. 'c', 0, 255)) do current(id) end
   local some = redis.call('HRANDFIELD', base .. 's', 4, 'WITHVALUES')
-  for i = 1, #some, 2 do -- those of gateways that have not been seen for a week
+  for i = 1, #some, 2 do -- of gateways that have not been seen for a week
     if num(string.match(some[i + 1], ' (%d+)$')) + 604800000 < now then redis.call('HDEL', base .. 's', some[i]) end
   end
   return result('ok')

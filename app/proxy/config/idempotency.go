@@ -12,7 +12,7 @@ import (
 type Idempotency struct {
 	Dir  string `yaml:"dir,omitempty" form:"dir" help:"Folder with the keys and the responses to their calls, which are there in clear. It belongs to this proxy alone, and is created if it does not exist. Set this or fleet."`
 	Size Size   `yaml:"size" default:"1GiB" min:"16MiB" max:"1TiB" help:"Limit on what is kept, with what running calls reserve for their responses (max_response). Nothing is evicted: without room, requests with a new key get 503. One principal can use a quarter. The file can have twice as much."`
-	Keys int    `yaml:"keys" default:"1000000" min:"4" max:"100000000" help:"Limit on the number of keys, about 300 bytes of memory each, or 600 in Redis."`
+	Keys int    `yaml:"keys" default:"1000000" min:"4" max:"100000000" help:"Limit on the number of keys. With dir, each is about 300 bytes of memory."`
 
 	Fleet      bool   `yaml:"fleet" default:"false" help:"Keeps the keys in the Redis of the section fleet, sealed with secret_file, so that all proxies of the fleet know them. A proxy that Redis cannot be reached from refuses requests with a key, with 503."`
 	SecretFile string `yaml:"secret_file,omitempty" form:"file" help:"With fleet: file with one line, of at least 16 bytes, the same for all proxies. What is in Redis cannot be read without it."`
@@ -136,11 +136,11 @@ func (d *decoder) checkIdempotency(c *Config) {
 		return
 	}
 	d.checkKeyStore(c)
-	if c.Idempotency.Dir == "" {
-		return
-	}
 	if !any {
 		d.warn(c, "idempotency", "", "has no effect: no route has idempotency")
+	}
+	if c.Idempotency.Dir == "" {
+		return
 	}
 	own := realPath(c.Idempotency.Dir)
 	for name, dir := range map[string]string{"cache.dir": c.Cache.Dir, "jobs.dir": c.jobsDir()} {
