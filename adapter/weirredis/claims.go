@@ -153,7 +153,7 @@ func derived(secret []byte, purpose string) []byte {
 	return h.Sum(nil)
 }
 
-// check compares the Secret with that of the others, and the engine's policy with what a store
+// check compares the Secret with the one of the others, and the engine's policy with what a store
 // of claims needs.
 func (s *ClaimStore) check(ctx context.Context) error {
 	if info, err := s.e.do(ctx, "info", func(c rueidis.Client) rueidis.RedisResult {
