@@ -241,6 +241,7 @@ type Limit struct {
 	InUse      int               `json:"in_use"`
 	Queued     int               `json:"queued"`
 	Overloaded bool              `json:"overloaded"`
+	Storm      bool              `json:"storm,omitempty"`       // the limit is lowered, because most calls end too late
 	Held       time.Duration     `json:"held_ns"`               // mean time of a call
 	Latency    time.Duration     `json:"latency_ns,omitempty"`  // adaptive: of the last window
 	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with capacity to spare

@@ -104,7 +104,11 @@ func (t *ticket) fails(err error) {
 
 // settle is called when the call has ended, which began at start, with the status of the
 // response, 0 without one, and the error.
-func (t *ticket) settle(status int, err error, start time.Time) {
+// ctx is that of the call.
+func (t *ticket) settle(ctx context.Context, status int, err error, start time.Time) {
+	if status == 0 && ctx.Err() != nil {
+		t.permit.Abandon() // its clients have left, or it has taken too long
+	}
 	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
 		t.leave(time.Since(start))
 	}
