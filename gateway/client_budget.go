@@ -14,11 +14,11 @@ import (
 // shared calls cost nothing. A client without enough units gets 429 with a true
 // Retry-After.
 type ClientBudget struct {
-	// Units is how many units a client gets back in Per, from 1 to limit.MaxUnits.
+	// Units is the number of units that a client is refilled with every Per, from 1 to limit.MaxUnits.
 	Units int
 	// Per is the period of Units, in whole milliseconds. 0 means 1 minute, at most 24 h.
 	Per time.Duration
-	// Burst is how many units a client may spend at once. A call whose estimate is above
+	// Burst is how many units a client may spend in one burst. A call whose estimate is above
 	// it gets 413. 0 means Units.
 	Burst int
 	// MaxDebt is how many units a client may owe; the rest is forgiven. 0 means

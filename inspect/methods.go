@@ -33,7 +33,7 @@ type MethodStats struct {
 
 	// Executions, shared or not, and streams.
 	Executions uint64
-	Refreshes  uint64 // of these: in the background, after a hit
+	Refreshes  uint64 // executions in the background, after a hit
 	// Those that have ended without a response, by code. They are the same classes as for
 	// a Guard and an Observer: NotFound is not-found, the other codes that are responses
 	// are successful loads, and the rest are failures.
@@ -47,7 +47,7 @@ type MethodStats struct {
 	CostSpent   uint64 // as stated, or else the estimate; after the end of the call
 	CostRefused uint64 // the estimates of rejected ones
 
-	NotShared NotShared
+	NotShared NotShared // calls that shared nothing, by the reason
 
 	ObserverPanics uint64 // outside of Guards, which count their own
 
@@ -56,13 +56,13 @@ type MethodStats struct {
 
 	// Durations without those of streams, whose length says nothing about the source.
 	CallTime      Durations // of calls that have ended, except those whose caller left
-	WaitTime      Durations // of those that waited for a shared execution
+	WaitTime      Durations // of calls that waited for a shared execution
 	ExecutionTime Durations
 }
 
 // MethodResponses count what callers received, by the class of the code.
 type MethodResponses struct {
-	OK          uint64
+	OK          uint64 // responses with code OK
 	ClientError uint64 // a code that is a response, such as NotFound, or over the limit of the client
 	ServerError uint64 // every other code
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A call is one GET or HEAD request, or a read with a body, that could not be served from the store at once.
@@ -24,7 +25,9 @@ type call struct {
 	h *Handler
 	w http.ResponseWriter
 	r *http.Request // without the fields that the policy ignores
-	q rfc9111.Request
+	// own is r, if it had no ID. It is not a separate object, because most calls have one.
+	own http.Request
+	q   rfc9111.Request
 
 	key     responses.Key
 	stale   *responses.Stored // stored for it, but not usable as it is; or nil
@@ -33,6 +36,7 @@ type call struct {
 	bypass  bypass            // why it bypasses the cache
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
+	time    *callerTime // nil if the request states no time
 	receipt Receipt
 	id      string // of the request, empty without Options.RequestID
 	counted bool   // its outcome is counted
@@ -61,6 +65,8 @@ const maxRounds = 2
 // run responds to c.
 func (c *call) run(came time.Time) {
 	defer c.over(came)
+	c.hurry(came)
+	defer c.time.end()
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return
@@ -69,6 +75,10 @@ func (c *call) run(came time.Time) {
 		return
 	}
 	defer c.giveBack()
+	if c.time.over() {
+		c.outOfTime(ErrOutOfTime)
+		return
+	}
 	for c.rounds = 0; ; c.rounds++ {
 		if c.alone() || !c.shared() || c.rest != nil {
 			c.solo()
@@ -178,7 +188,7 @@ func (h *Handler) selects(key responses.Key, q *rfc9111.Request) string {
 func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{q: c.q}
-	g := c.group()
+	g, hopeless := c.group(), h.hopeless(c.demand.Until)
 	var due invoice
 	if c.leads() {
 		due = h.invoice(c.r)
@@ -212,6 +222,11 @@ func (c *call) shared() bool {
 		if h.open.Err() != nil {
 			h.cache.mu.Unlock()
 			c.fail(ErrClosed)
+			return true
+		}
+		if hopeless { // a call that another has started may end in time
+			h.cache.mu.Unlock()
+			c.fail(errNoChance)
 			return true
 		}
 		var paid *bill
@@ -303,10 +318,10 @@ func (f *flight) start(r *http.Request) {
 	if f.refresh {
 		until = h.refreshes
 	}
-	stop := context.AfterFunc(until, func() { cancel(ErrClosed) })
+	withdraw := context.AfterFunc(until, func() { cancel(ErrClosed) })
 	go func() {
 		defer h.flying.Done()
-		defer stop()
+		defer withdraw()
 		f.fly(ctx)
 	}()
 }
@@ -356,12 +371,16 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 	}
 	inner := ctx
 	err := t.acquire(c.context(ctx), r, func(context.Context) (limit.Permit, error) {
-		nested, at := new(lend.Call), new(limit.Place)
-		t.nested = lend.Wait(ctx, nested)
-		inner = lend.Context(ctx, nested)
-		permit, err := c.acquire(limit.ContextWithPlace(inner, at), l)
+		held := new(struct {
+			nested lend.Call
+			at     limit.Place
+		})
+		t.nested = lend.Wait(ctx, &held.nested)
+		k, value := lend.Value(&held.nested)
+		inner = stop.WithValue(ctx, k, value)
+		permit, err := c.acquire(limit.ContextWithPlace(inner, &held.at), l)
 		if err == nil {
-			at.Hold(permit)
+			held.at.Hold(permit)
 		}
 		return permit, err
 	})
@@ -400,6 +419,10 @@ const (
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := wait.Cause(ctx)
+	if errors.Is(err, ErrOutOfTime) {
+		c.outOfTime(err)
+		return
+	}
 	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {
@@ -426,6 +449,9 @@ func (c *call) fail(err error) {
 	h := c.h
 	if c.rest != nil {
 		c.fellBehind(err)
+	}
+	if errors.Is(err, errNoChance) {
+		c.h.count.deadlineNoChance.Add(1)
 	}
 	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()

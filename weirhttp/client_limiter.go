@@ -31,7 +31,7 @@ type ClientLimiterOptions struct {
 	// remembered.
 	Key func(*http.Request) string
 	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30. Each
-	// takes about 120 bytes, however long its key. A client is forgotten in favour of
+	// takes about 120 bytes, however long its key. A client is forgotten in favor of
 	// a new one only when its bucket is full again. While there is no place for a new
 	// client, it shares a bucket with the other new clients of its address. As many
 	// addresses are remembered in addition, at least 1024.
@@ -213,7 +213,7 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 // Admit returns nil if it admits r. Otherwise it returns a *limit.Error with Reason
 // limit.RateExceeded and the exact time until a request of this client would be
 // admitted. A rejected request costs its client nothing. Admit affects only the
-// client's bucket, so it may also be called just to count.
+// client's bucket, so a program may also call it only to measure a rate.
 //
 // If h is not nil, Admit adds the RateLimit and RateLimit-Policy fields
 // (draft-ietf-httpapi-ratelimit-headers-11) to it, whether r is admitted or not, so

@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/stream"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A solo is a request with its own call, on its own goroutine: the response goes
@@ -18,11 +20,15 @@ import (
 // receiver of the response.
 type solo struct {
 	c      *call
-	ctx    context.Context
+	call   stop.Context    // canceled if something takes too long
+	ctx    context.Context // call, and what is known after the admission
+	first  http.Request    // of the next handler
+	only   sink            // the first of the call; nearly always the only one
 	sink   *sink
 	sent   time.Time
 	ticket ticket
 
+	own         bool // the server received c's deadline: the response is for c alone, and says nothing to others
 	conditional bool // the call revalidates the stored response
 	write       *responses.Write
 
@@ -46,17 +52,26 @@ type solo struct {
 func (c *call) solo() {
 	h := c.h
 	s := &solo{c: c, ticket: ticket{h: h}}
-	ctx := c.r.Context()
-	var cancel context.CancelCauseFunc
-	if _, bounded := ctx.Deadline(); !bounded && c.stores() {
-		ctx, cancel = s.outlives(ctx)
+	if ctx := c.r.Context(); !bounded(ctx) && c.stores() {
+		// It ends with ctx, the client's, or endGrace later if all of the body has
+		// arrived by then.
+		s.call.Start(stop.Detach(ctx))
+		defer stop.On(ctx, s.clientLeft).Remove()
 	} else {
-		ctx, cancel = context.WithCancelCause(ctx)
+		s.call.Start(ctx)
 	}
+	cancel := s.call.Cancel
 	defer cancel(nil)
 	defer s.ticket.close()
-	s.ticket.clients.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
-	ctx, err := c.admit(ctx, &s.ticket, c.r, h.o.Limiter)
+	s.ticket.clients.Start(h.o.Clients.terms(), &s.ticket.alarm, h.cutter(c.w, cancel))
+	if c.rest == nil && h.hopeless(c.demand.Until) {
+		c.fail(errNoChance)
+		return
+	}
+	ctx, err := c.admit(&s.call, &s.ticket, c.r, h.o.Limiter)
+	if err == nil && c.rest == nil && h.hopeless(c.demand.Until) {
+		err = errNoChance
+	}
 	if err != nil {
 		c.fail(err)
 		return
@@ -67,13 +82,21 @@ func (c *call) solo() {
 			s.forget()
 		}
 	}()
-	if c.stores() {
+	told := h.callTime(c.r, c.demand.Until, h.headTimeout(c.q.Streams))
+	s.own, s.ticket.own = told.own, told.own
+	if c.stores() && !s.own {
 		s.write = h.cache.store.Begin(c.key)
 		defer func() { s.write.Drop() }()
 	}
-	s.gap = c.gap()
-	for conditional := c.validates(); ; conditional = false {
-		req := c.r.WithContext(ctx)
+	if !s.own {
+		s.gap = c.gap()
+	}
+	for conditional := c.validates() && !s.own; ; conditional = false {
+		req, answer := &s.first, &s.only
+		if s.sink != nil { // the first can be in use
+			req, answer = new(http.Request), new(sink)
+		}
+		*req = *c.r.WithContext(ctx)
 		rewind(req)
 		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
 		if conditional || s.gap != nil || c.rest != nil || drops || h.changesFields() {
@@ -89,11 +112,12 @@ func (c *call) solo() {
 		if c.rest != nil {
 			c.rest.ask(req.Header)
 		}
-		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), answer.start(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		s.sink.streams = c.q.Streams
 		s.sink.ticket = &s.ticket
+		req = h.timed(req, told, false)
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional, s.gap = false, nil
@@ -108,21 +132,20 @@ func (c *call) solo() {
 	s.finish(err)
 }
 
-// outlives returns a context for the call that ends with ctx, that of the client, or
-// endGrace later if all of the body has arrived by then. ctx has no deadline.
-func (s *solo) outlives(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if !s.whole.Load() {
-			cancel(context.Cause(ctx))
-			return
-		}
-		time.AfterFunc(endGrace, func() { cancel(context.Cause(ctx)) })
-	})
-	return inner, func(err error) {
-		stop()
-		cancel(err)
+// clientLeft is called when the client has left.
+func (s *solo) clientLeft() {
+	ctx := s.c.r.Context()
+	if !s.whole.Load() {
+		s.call.Cancel(context.Cause(ctx))
+		return
 	}
+	time.AfterFunc(endGrace, func() { s.call.Cancel(context.Cause(ctx)) })
+}
+
+// bounded reports whether ctx has a deadline.
+func bounded(ctx context.Context) bool {
+	_, ok := ctx.Deadline()
+	return ok
 }
 
 func (s *solo) early(status int, h http.Header) {
@@ -160,18 +183,25 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		return
 	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
-	h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
-	if old := c.stale; old != nil && old.Status == http.StatusOK && old.Partial == nil && !c.gets() && !c.q.Range && !c.q.Conditional &&
+	if s.own {
+		s.resp.Storable, s.resp.Shared = false, false
+		s.resp.Reason = cmp.Or(s.resp.Reason, detailDeadline)
+	} else {
+		h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
+	}
+	if old := c.stale; old != nil && old.Status == http.StatusOK && old.Partial == nil && !s.own && !c.gets() && !c.q.Range && !c.q.Conditional &&
 		rfc9111.Outdated(old.Header, old.Size(), status, header) {
 		h.cache.store.Expire(c.key, old)
 	}
 	s.sink.whether = s.events.ends
-	s.readPart(status, header, now)
+	if !s.own {
+		s.readPart(status, header, now)
+	}
 	if isStream(header) {
 		c.endless = true
 		s.ticket.endless(s.ctx, s.events != nil && h.o.Events.AsCalls)
 	}
-	if c.gets() && !c.q.Range && !c.q.Conditional {
+	if c.gets() && !c.q.Range && !c.q.Conditional && !s.own {
 		h.cache.learn(c.key, &s.resp, c.q.Credentials, now, h.o.Relearn)
 	}
 	s.keep(header, length)
@@ -271,7 +301,7 @@ func (s *solo) clientLost(err error) bool {
 // measured records whether the body, or what has arrived of it, is larger than
 // Options.MaxObject.
 func (s *solo) measured() {
-	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional {
+	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional && !s.own {
 		c.h.cache.hints.measured(c.key, &s.resp, c.q.Credentials, s.large, time.Now(), c.h.o.Relearn)
 	}
 }
@@ -296,6 +326,9 @@ func (s *solo) finish(err error) {
 	switch {
 	case s.valid != nil:
 		c.serveStored(s.valid, OutcomeValidated)
+		return
+	case s.instead && s.own:
+		c.stay(failed(s.status, s.stated))
 		return
 	case s.instead:
 		c.serveStale(failed(s.status, s.stated))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
@@ -24,10 +25,12 @@ type ticket struct {
 	bill    *bill   // of the client that started the call; charge has it, too, once there is a permit
 	charge  *charge
 	permit  limit.Permit
+	alarm   alarm.Alarm // for all time-outs of the call
 	clients slow.Client // the client of the response, or the readers of a shared one
 	// admitted: there is a permit, so the call is made.
 	admitted bool
 	stream   bool // it is counted in Stats.Streams
+	own      bool // the server received the deadline of one client
 	nested   *lend.Edge
 	origin   *ForwardError // what the forwarder knows of a call whose client has left, or nil
 }
@@ -91,7 +94,7 @@ func (t *ticket) endless(ctx context.Context, asCall bool) {
 // handOver records that the origin has done its part of a response with this status: the
 // rest is buffered here, and a client that takes it slowly needs no permit.
 func (t *ticket) handOver(status int) {
-	t.permit.Release(outcome(status, nil))
+	t.permit.Release(t.outcome(status, nil))
 	t.clients.Leave()
 }
 
@@ -100,6 +103,15 @@ func (t *ticket) fails(err error) {
 	if f := (*ForwardError)(nil); errors.As(err, &f) && f.Sent {
 		t.origin = f
 	}
+}
+
+// outcome is what the limiter learns of the call. A client must not be able to make an origin look
+// overloaded with the deadline that it states.
+func (t *ticket) outcome(status int, err error) limit.Outcome {
+	if t.own && err == nil && status == http.StatusGatewayTimeout {
+		return limit.Ignored
+	}
+	return outcome(status, err)
 }
 
 // settle is called when the call has ended, which began at start, with the status of the
@@ -112,7 +124,7 @@ func (t *ticket) settle(ctx context.Context, status int, err error, start time.T
 	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
 		t.leave(time.Since(start))
 	}
-	t.permit.Release(outcome(status, err))
+	t.permit.Release(t.outcome(status, err))
 	t.charge.finish(status, err)
 }
 
@@ -152,6 +164,7 @@ func (t *ticket) close() {
 		t.h.count.streams.Add(-1)
 	}
 	t.clients.Close()
+	t.alarm.Stop()
 	if t.admitted {
 		t.charge.end(limit.Ignored)
 	}

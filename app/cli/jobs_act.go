@@ -17,7 +17,7 @@ import (
 // jobsActFlags select the jobs to act on.
 type jobsActFlags struct {
 	IDs   []string `arg:"" optional:"" name:"id" help:"The jobs' ids, or the first ${minid} characters or more of each."`
-	All   bool     `help:"All jobs in --state, instead of ids."`
+	All   bool     `help:"Act on all jobs in the states of --state, instead of ids."`
 	State string   `placeholder:"STATE" help:"With --all: the states, separated by commas."`
 	Queue string   `placeholder:"NAME" help:"Only this queue."`
 	Yes   bool     `short:"y" help:"With --all: do not ask for confirmation."`
@@ -94,7 +94,7 @@ func (c *jobsActFlags) choose(v jobsctl.Verb, f *command.Faults) (ids []string, 
 	case !c.All && len(c.IDs) == 0:
 		*f = append(*f, fmt.Errorf(`which jobs? want ids, as "weir jobs list" shows them, or --all with --state`))
 	case !c.All && c.State != "":
-		*f = append(*f, errors.New("--state: is for --all"))
+		*f = append(*f, errors.New("--state: can only be used with --all"))
 	}
 	return ids, in
 }

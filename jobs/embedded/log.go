@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A logger receives the log of the server within. It passes warnings and errors on to
+// A logger receives the log of the embedded server. It passes warnings and errors on to
 // a slog.Logger. It also detects that the server cannot start or can no longer write,
 // because the server reports that only in its log.
 type logger struct {
@@ -100,7 +100,7 @@ func (l *logger) breakOff() {
 // fail records a failed flush. It is then unknown which data the operating system
 // dropped, so the server must read its files again.
 func (l *logger) fail(err error) {
-	l.to.Error("embedded: flushing", "error", err)
+	l.to.Error("embedded: flushing failed", "error", err)
 	l.breakOff()
 }
 

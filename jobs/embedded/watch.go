@@ -22,7 +22,7 @@ const lookEvery = 250 * time.Millisecond
 // freeOn is freeBytes; tests replace it to simulate a full disk.
 var freeOn = freeBytes
 
-// watch keeps the server within the limits of its disk, until Close.
+// watch keeps the embedded server the limits of its disk, until Close.
 func (s *Server) watch() {
 	defer close(s.watched)
 	defer s.spares.release()
@@ -68,7 +68,7 @@ func (s *Server) keepMeta() {
 	}
 }
 
-// giveUp stops the server within, because nothing that it acknowledges would be
+// giveUp stops the embedded server, because nothing that it acknowledges would be
 // stored.
 func (s *Server) giveUp() {
 	s.mark(true) // so that the next start knows, even if a crash follows
@@ -102,7 +102,7 @@ func (s *Server) keepFree(ns *server.Server) {
 		s.low = low
 		if low {
 			s.setLow(s.lowError(free))
-			s.o.Log.Error("embedded: disk full, new jobs fail; accepted jobs still run", "free", free, "min_free", s.o.MinFree)
+			s.o.Log.Error("embedded: disk full; new jobs fail, accepted jobs still run", "free", free, "min_free", s.o.MinFree)
 		} else {
 			s.setLow(nil)
 			s.o.Log.Warn("embedded: disk has room again", "free", free)
@@ -125,7 +125,7 @@ func (s *Server) keepFree(ns *server.Server) {
 	}
 	if full {
 		s.setErr(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free; below %d, nothing is written, and no job ends", errDiskFull, free, least)})
-		s.o.Log.Error("embedded: disk full, all writes fail", "free", free, "least", least)
+		s.o.Log.Error("embedded: disk full; all writes fail", "free", free, "least", least)
 	} else {
 		s.setErr(nil)
 		s.o.Log.Warn("embedded: accepted jobs run again", "free", free)

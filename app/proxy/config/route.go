@@ -1,5 +1,7 @@
 package config
 
+import "github.com/weir-go/weir/weirhttp"
+
 // Route configures how the requests that it matches are handled.
 type Route struct {
 	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
@@ -37,6 +39,8 @@ type Route struct {
 	StreamIdle  Duration `yaml:"stream_idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"StreamIdleTimeout" help:"Replaces idle_timeout for event streams, gRPC and upgrades, which may be silent for long; also their limit on the time to the response headers. If only idle_timeout is set, it applies to them too."`
 	MaxBody     Size     `yaml:"max_body" default:"none" min:"1B" max:"1TiB" none:"0" gw:"MaxBody" help:"Limit on the size of a request's body. Larger ones get 413."`
 
+	Deadline *DurationField `yaml:"deadline,omitempty" gw:"Deadline" help:"Request field in which clients state for how long they wait for the response to begin, such as X-Request-Timeout. It can only shorten timeout, and only for the request itself: calls that others may join go on. Then 504, or a stale response. The field is not part of the cache key, and is not forwarded. Without this setting only grpc-timeout is obeyed, for gRPC."`
+
 	Idempotency *RouteIdempotency `yaml:"idempotency,omitempty" gw:"Idempotency" help:"Runs calls with an Idempotency-Key at most once: the response is kept, and requests that repeat it get that response, or wait for it. It applies to methods that are not safe, without reads. Needs the section idempotency."`
 
 	Async *Async `yaml:"async,omitempty" help:"Turns slow requests into jobs, under the section jobs: they get 202 and run later."`
@@ -45,6 +49,16 @@ type Route struct {
 	ReceiptKey bool        `yaml:"receipt_key" default:"false" gw:"ReceiptKey" help:"Adds the cache key to Cache-Status."`
 	Request    SetRequest  `yaml:"request" help:"Changes to request fields before the request is forwarded."`
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
+}
+
+// DurationField is a request field with a duration.
+type DurationField struct {
+	Header string `yaml:"header" required:"true" form:"field" gw:"Name" help:"Name of the field."`
+	Unit   string `yaml:"unit" required:"true" enum:"s,ms,us,grpc" gw:"Unit" help:"Unit of its number: seconds, milliseconds or microseconds. grpc: the form of grpc-timeout, such as 500m or 2S."`
+}
+
+var durationUnits = map[string]weirhttp.DurationUnit{
+	"s": weirhttp.Seconds, "ms": weirhttp.Milliseconds, "us": weirhttp.Microseconds, "grpc": weirhttp.GRPC,
 }
 
 // Query selects and orders the parameters of a query.
@@ -108,16 +122,16 @@ type Events struct {
 type Rate struct {
 	Requests int      `yaml:"requests" required:"true" min:"1" max:"1000000000" gw:"Rate" help:"Requests that a client may send in per."`
 	Per      Duration `yaml:"per" default:"1s" min:"1ms" max:"24h" gw:"Per" help:"Period of requests."`
-	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"Requests that a client may send at once. 0 means the same as requests."`
+	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"Requests that a client may send in one burst. 0 means the same as requests."`
 	By       string   `yaml:"by" default:"address" form:"client" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it, or send it more than once."`
 	Clients  int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Keys" help:"Number of clients to remember. A client that has used some of its rate is not forgotten for a new one. While the table is full, new clients of an address share one rate."`
 }
 
 // ClientBudget limits what the calls for each client cost.
 type ClientBudget struct {
-	Units   int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units of cost that a client gets back in per."`
+	Units   int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units of cost that a client is refilled with every per."`
 	Per     Duration `yaml:"per" default:"1m" min:"1ms" max:"24h" gw:"Per" help:"Period of units, in whole milliseconds."`
-	Burst   int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that a client may spend at once. 0 means the same as units. A call that costs more gets 413."`
+	Burst   int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that a client may spend in one burst. 0 means the same as units. A call that costs more gets 413."`
 	MaxDebt Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that a client may owe after calls that cost more than their estimate; the rest is forgiven. 0 means the same as burst."`
 	By      string   `yaml:"by" default:"address" form:"client" gw:"By" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it, or send it more than once. Use a header only if clients cannot make it up: a proxy sets it, or the upstream checks it."`
 	Clients int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Clients" help:"Number of clients to remember. A client that has spent units or has a call in flight is not forgotten for a new one. While the table is full, new clients of an address share one budget."`

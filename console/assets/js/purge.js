@@ -25,13 +25,13 @@ export class Purge {
     this.tags = h('textarea.short', { id: 'purge-tags', spellcheck: 'false', autocomplete: 'off', placeholder: 'product-42' });
     this.unit = h('select', { id: 'purge-unit' });
     this.expire = h('input', { type: 'checkbox', id: 'expire' });
-    this.byURL = field('URL', this.url, 'As clients request it, with its query. All its variants are forgotten.');
-    this.byTags = field('Tags, one per line', this.tags, 'Every entry with one of these tags is forgotten.');
+    this.byURL = field('URL', this.url, 'As clients request it, with its query. All its variants are purged.');
+    this.byTags = field('Tags, one per line', this.tags, 'Every entry with one of these tags is purged.');
     this.expiry = h('div.field', null, h('div.choices', null, h('label', null, this.expire, 'Expire only')), h('p.hint', null, 'Responses become stale instead of being removed: they are used only if the source fails.'));
     this.button = h('button.danger', { type: 'submit' }, 'Purge…');
     this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
     this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
-      this.routes ? null : field('Guard or method', this.unit, 'A method is purged with the others of its policy. One that shares nothing has nothing to forget.'),
+      this.routes ? null : field('Guard or method', this.unit, 'A method is purged with the others of its policy. A method that shares nothing has no entries.'),
       h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.expiry : null, h('div.actions', null, this.button));
     this.show();
     return this.node;
@@ -97,7 +97,7 @@ export class Purge {
 function question(o, store, routes) {
   const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
   const verb = o.expire ? 'marked stale' : 'forgotten';
-  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and there is no stale response to serve if it fails.';
+  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call to the source, and there is no stale response to serve if it fails.';
   const of = o.unit ? ` of ${o.unit}` : '';
   if (o.url) {
     return { title: o.expire ? 'Mark this URL stale?' : 'Forget this URL?', action: o.expire ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
@@ -111,7 +111,7 @@ function question(o, store, routes) {
   const calls = routes ? 'all routes' : o.unit;
   return { title: o.expire ? 'Mark everything stale?' : 'Forget everything?', action: o.expire ? 'Mark everything stale' : 'Forget everything', danger: true, word: 'all', lines: [
     `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be ${verb}${fleet}.`,
-    `From then on each request of ${calls} makes a call of the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
+    `From then on each request of ${calls} makes a call to the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
 }
 
 // The effect of a failed purge, as far as it is known.
