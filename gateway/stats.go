@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -22,6 +23,9 @@ type Stats struct {
 	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
+
+	// Idempotency is the state of Config.Claims, nil without them.
+	Idempotency *once.Stats `json:"idempotency,omitempty"`
 
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
@@ -111,6 +115,10 @@ func (g *Gateway) Stats() Stats {
 		Upstreams: make(map[string]UpstreamStats, len(now.sources)),
 		Unrouted:  g.unrouted.Load(),
 		Rejected:  g.rejected.Load(),
+	}
+	if g.claims != nil {
+		st := g.claims.Stats()
+		s.Idempotency = &st
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name], s.Alone[h.route.Name] = h.http.Stats(), h.http.Alone()
