@@ -70,6 +70,8 @@ type handler struct {
 	tells   weirhttp.DurationField // in which the upstream receives the time
 	clients *weirhttp.ClientLimiter
 
+	standby *standby // nil without a Fallback
+
 	clientBudget *weirhttp.ClientBudget // as clients; nil without a ClientBudget
 
 	rejected *atomic.Uint64        // the Gateway's
@@ -78,6 +80,7 @@ type handler struct {
 
 // A source is the part of an upstream that is kept when its configuration changes.
 type source struct {
+	name           string // of the upstream
 	pool           *upstream.Pool
 	calls, streams valve
 	budget         purse
@@ -324,6 +327,9 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	var err error
 	for _, h := range g.now.Load().handlers {
 		err = cmp.Or(err, h.http.Drain(ctx))
+		if h.standby != nil {
+			err = cmp.Or(err, h.standby.http.Drain(ctx))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("gateway: drain: %w", err)
@@ -416,5 +422,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 		}
 		r = h.received(own)
 	}
-	return h.route.Name, h.http.Explain(r)
+	e = h.http.Explain(r)
+	h.explainFallback(&e)
+	return h.route.Name, e
 }

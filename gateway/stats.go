@@ -24,6 +24,8 @@ type Stats struct {
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
 
+	// Fallbacks are of routes that have a Fallback.
+	Fallbacks map[string]FallbackStats `json:"fallbacks,omitempty"`
 	// Idempotency is the state of Config.Claims, nil without them.
 	Idempotency *once.Stats `json:"idempotency,omitempty"`
 
@@ -131,6 +133,12 @@ func (g *Gateway) Stats() Stats {
 				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
+		if h.standby != nil {
+			if s.Fallbacks == nil {
+				s.Fallbacks = make(map[string]FallbackStats)
+			}
+			s.Fallbacks[h.route.Name] = h.fallbackStats()
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

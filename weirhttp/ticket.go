@@ -121,6 +121,9 @@ func (t *ticket) settle(ctx context.Context, status int, err error, start time.T
 	if status == 0 && ctx.Err() != nil {
 		t.permit.Abandon() // its clients have left, or it has taken too long
 	}
+	if given := givenUp(err); status == 0 && given != 0 {
+		status, err = given, nil
+	}
 	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
 		t.leave(time.Since(start))
 	}

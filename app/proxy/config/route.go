@@ -4,13 +4,14 @@ import "github.com/weir-go/weir/weirhttp"
 
 // Route configures how the requests that it matches are handled.
 type Route struct {
-	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
-	Hosts    []string `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts that match, without ports: shop.example, or *.example for any name below it. None means all."`
-	Path     string   `yaml:"path" default:"/" form:"prefix" gw:"Path" help:"Path prefix that matches, by whole segments: /api matches /api and /api/x, but not /apix. With = in front the path must be equal: =/health."`
-	Match    string   `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters (also as %3B), dots and spaces at the end of a segment, a slash at the end, a second decoding, and what follows %00, %0A, %0D, %3F or %23. /limited.json is another path. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
-	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
-	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
-	Failures []int    `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
+	Name     string    `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
+	Hosts    []string  `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts that match, without ports: shop.example, or *.example for any name below it. None means all."`
+	Path     string    `yaml:"path" default:"/" form:"prefix" gw:"Path" help:"Path prefix that matches, by whole segments: /api matches /api and /api/x, but not /apix. With = in front the path must be equal: =/health."`
+	Match    string    `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters (also as %3B), dots and spaces at the end of a segment, a slash at the end, a second decoding, and what follows %00, %0A, %0D, %3F or %23. /limited.json is another path. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
+	Methods  []string  `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
+	Upstream string    `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
+	Fallback *Fallback `yaml:"fallback,omitempty" gw:"Fallback" help:"Another upstream that gets requests to which this one does not respond. A stale response within its window comes first. Without it, they get an error."`
+	Failures []int     `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
 
 	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
 
@@ -49,6 +50,13 @@ type Route struct {
 	ReceiptKey bool        `yaml:"receipt_key" default:"false" gw:"ReceiptKey" help:"Adds the cache key to Cache-Status."`
 	Request    SetRequest  `yaml:"request" help:"Changes to request fields before the request is forwarded."`
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
+}
+
+// Fallback is another upstream for requests to which a route's own does not respond.
+type Fallback struct {
+	Upstream string   `yaml:"upstream" required:"true" form:"name" gw:"Upstream" help:"Name of the other upstream. Its limits, health checks, host and base_path apply. Its own routes and their fallbacks do not: it is one step."`
+	When     []Choice `yaml:"when" required:"true" least:"1" enum:"down,full,502,503,504" gw:"When" help:"When a request goes there. down: each server of the upstream is unreachable, ejected or fails its checks. full: the upstream's limits reject the request of a client within its share. 502, 503, 504: the request would end with this status; only for methods in retry.methods, without a body, and within retry.budget. A request is sent at most three times, to both upstreams together."`
+	Store    bool     `yaml:"store" default:"false" gw:"Store" help:"Stores and shares responses of the other upstream under the same rules. Without it, they are neither stored nor shared."`
 }
 
 // DurationField is a request field with a duration.

@@ -21,6 +21,10 @@ type RouteOptions struct {
 	Name string
 	// Failures replaces that of Options, unless it is nil.
 	Failures []int
+	// Fallback is nil without one.
+	Fallback *Fallback
+	// Responded is called with each response that ends a request. nil costs nothing.
+	Responded func(*http.Response)
 	// Client returns the client of a request. nil means that clients are not told apart.
 	Client func(*http.Request) netip.Addr
 }
@@ -32,6 +36,8 @@ type Route struct {
 	place    choose.Route
 	failures []int
 	client   func(*http.Request) netip.Addr
+	fallback *Fallback
+	tell     func(*http.Response)
 }
 
 var errMoved = errors.New("no server is left for the request")
@@ -41,7 +47,7 @@ var seed = maphash.MakeSeed()
 // Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
 func (p *Pool) Route(o RouteOptions) *Route {
 	slot := maphash.String(seed, o.Name) % choose.MaxRoutes
-	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client}
+	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, fallback: o.Fallback, tell: o.Responded}
 }
 
 // RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
@@ -51,19 +57,26 @@ func (p *Pool) Route(o RouteOptions) *Route {
 // decides about all other retries.
 func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := t.pool
-	now := p.now.Load()
+	now, began := p.now.Load(), time.Time{}
+	if t.fallback != nil {
+		began = time.Now()
+	}
 	if !now.serving {
 		var err error
 		if now, err = p.resolved(r.Context()); err != nil {
-			return nil, err
+			return t.end(&attempts{t: t, began: began}, r, nil, err)
 		}
 	}
 	key, bound := t.key(now, r)
 	body := hold(r)
 	defer body.release()
-	retry := p.arrived(&now.o, r)
 	var few [4]*choose.Server
-	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1, Key: key, Bound: bound}}
+	a := attempts{t: t, now: now, body: body, tried: few[:0], began: began}
+	if f := t.fallback; f != nil && f.Observed != nil {
+		a.unused = f.Down && p.book.Unused(p.instant(time.Now()))
+	}
+	retry := a.arrived(r)
+	a.request = choose.Request{Route: t.place, Repeatable: retry.Attempts > 1, Key: key, Bound: bound, Used: t.fallback.takesDown(r.Context())}
 	if len(now.servers) > 1 {
 		a.request.Stream = wantsStream(r)
 		if t.client != nil {
@@ -76,11 +89,11 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		wait, again := time.Duration(0), a.repeat
 		if again {
 			n-- // the request only tried whether a server has recovered
-		} else {
+		} else if a.sends < a.most {
 			wait, again = p.again(r.Context(), &retry, n, resp, err)
 		}
 		if !again {
-			return resp, err
+			return t.end(&a, r, resp, err)
 		}
 		if resp != nil {
 			resp.Body.Close()
@@ -107,6 +120,12 @@ type attempts struct {
 	tried   []*choose.Server
 	request choose.Request
 	repeat  bool // the latest call has failed, and must be made elsewhere
+	// Of a request that has a Fallback, or that one has taken over:
+	sends      int  // calls that may have reached a server
+	most       int  // sends that are allowed
+	repeatable bool // the request may run twice
+	began      time.Time
+	unused     bool // no server was in use, and the Fallback only observes
 }
 
 // send makes one call, and tries other servers while it cannot reach one.
@@ -115,6 +134,9 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 	k, err := a.take(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	if k.s == nil && a.request.Used {
+		return nil, &fault.DownError{}
 	}
 	if k.s == nil { // a reload has left only names without addresses
 		_, err := a.t.pool.resolved(r.Context())
@@ -127,6 +149,7 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 		a.tried = append(a.tried, &k.s.known)
 		resp, err := a.call(k, r)
 		if !unreachable(err) || a.body.touched() || r.Context().Err() != nil {
+			a.sends++
 			return resp, err
 		}
 		a.request.Other = true
@@ -155,8 +178,12 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 		if a.request.Other && slices.Contains(a.tried, &s.known) { // or it has just become the only one
 			return taken{}, nil
 		}
+		probe := s.ejected.Load() && p.probes(s)
+		if a.request.Used && !probe && p.book.Unused(p.instant(time.Now())) {
+			return taken{}, nil
+		}
 		s.count()
-		return taken{s: s, probe: s.ejected.Load() && p.probes(s)}, nil
+		return taken{s: s, probe: probe}, nil
 	}
 	a.request.Tried = a.tried
 	for {
@@ -217,7 +244,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	if own && err == nil && resp.StatusCode == http.StatusGatewayTimeout {
 		class = choose.Unknown // of a client that has stated little time
 	}
-	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && len(a.tried) == 1 && r.Context().Err() == nil
+	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && len(a.tried) == 1 && a.sends+1 < a.most && r.Context().Err() == nil
 	if err != nil {
 		return nil, err
 	}
