@@ -369,7 +369,7 @@ func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
 func newHistory(t *testing.T, s *script) (queued, *concurrencyModel) {
 	m := &concurrencyModel{moved: time.Now(), at: time.Now(), o: limit.ConcurrencyOptions{
 		MinLimit: 100, // the model has no storms
-		Limit: 1 + s.next(4), Queue: 1 + s.next(4), MaxWait: time.Duration(s.next(3)) * time.Second,
+		Limit:    1 + s.next(4), Queue: 1 + s.next(4), MaxWait: time.Duration(s.next(3)) * time.Second,
 		OverloadAfter: []time.Duration{0, -1, 1, time.Second}[s.next(4)],
 	}}
 	o := m.o
