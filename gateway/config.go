@@ -164,7 +164,7 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
-	// MinConcurrency is how low the limit may fall, and that of the upstream's routes, while
+	// MinConcurrency is how low the limit may fall, for its routes as well, while
 	// most calls end after their clients have left (B9). 0 means 1; Concurrency or more
 	// means that it never falls. It has no effect with Adaptive.
 	MinConcurrency int

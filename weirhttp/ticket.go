@@ -116,7 +116,7 @@ func (t *ticket) outcome(status int, err error) limit.Outcome {
 
 // settle is called when the call has ended, which began at start, with the status of the
 // response, 0 without one, and the error.
-// ctx is that of the call.
+// ctx is the context of the call.
 func (t *ticket) settle(ctx context.Context, status int, err error, start time.Time) {
 	if status == 0 && ctx.Err() != nil {
 		t.permit.Abandon() // its clients have left, or it has taken too long
