@@ -275,6 +275,7 @@ type Limit struct {
 	InUse      int               `json:"in_use"`                // permits in use
 	Queued     int               `json:"queued"`                // callers in the queue
 	Overloaded bool              `json:"overloaded"`            // waiting does not end in time; the newest callers are served first
+	Storm      bool              `json:"storm,omitempty"`       // the limit is lowered, because most calls end too late
 	Held       time.Duration     `json:"held_ns"`               // mean time of a call
 	Latency    time.Duration     `json:"latency_ns,omitempty"`  // adaptive: of the last window
 	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with capacity to spare
@@ -544,8 +545,9 @@ type Point map[string]float64
 // The columns of limits: t limit in_use queued latency baseline held, times in
 // seconds.
 //
-// Counts per second are unknown, and null, in the first point of a unit, and in a
-// point where its counts have decreased because it was recreated.
+// A count per second is the difference between two points, so it is null in a unit's
+// first point. It is also null in the first point after the unit was recreated, which
+// shows in a count that has decreased.
 type Series map[string]Column
 
 // A Column has the values of one name in a Series. NaN and infinities, which JSON

@@ -63,6 +63,10 @@ type Config struct {
 	// found other addresses. It must return soon, and be safe for concurrent use. nil
 	// costs nothing.
 	ServerChanged func(ServerChange)
+	// LimitChanged is called after the limit of an upstream or a route was lowered because
+	// most calls end after their clients have left (B9), and when that is over. It must
+	// not call the Gateway. nil means none.
+	LimitChanged func(limit.Storm)
 	// ErrorHandler writes the responses that the Gateway and its routes generate:
 	// rejections, requests without a route, and errors when no stale response can be
 	// served. nil means a line of plain text. See weirhttp.Options.
@@ -160,6 +164,10 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
+	// MinConcurrency is how low the limit may fall, for its routes as well, while
+	// most calls end after their clients have left (B9). 0 means 1; Concurrency or more
+	// means that it never falls. It has no effect with Adaptive.
+	MinConcurrency int
 	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
 	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.
 	MaxRetryAfter time.Duration
@@ -219,7 +227,7 @@ type ServerSettings struct {
 	// not have any more, or one if it also fails, gets no new calls. A failed lookup changes
 	// nothing. Before the first one that succeeds, requests get 503, and wait for the first one to
 	// end. Of a host with IPv4 and IPv6 addresses, one family is used: the first that connects, IPv6
-	// first. 0 means that the host is one server; from 10 ms to 1 h.
+	// first. The period is from 10 ms to 1 h. 0 makes no lookups, and the host is one server.
 	Resolve time.Duration
 }
 
@@ -376,8 +384,8 @@ type Route struct {
 	// 30 s; a negative Cooling means that no failure is remembered.
 	Cooling, MaxCooling time.Duration
 
-	// HotKeys is how many of the route's busiest URLs are tracked, by traffic and by load
-	// time, at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys, negative none.
+	// HotKeys is how many URLs are tracked in each of two lists: the URLs with the most
+	// traffic, and those with the most load time. It is at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys; negative means none.
 	HotKeys int
 
 	// Concurrency is a cap for this route, below the upstream's. 0 means none.

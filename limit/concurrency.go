@@ -20,9 +20,15 @@ var _ Limiter = (*Concurrency)(nil)
 // long a newcomer would wait. A caller that would wait past its own deadline is
 // rejected at once instead of timing out in the queue. A queue that is full, or
 // holds more than MaxWait's worth of work, rejects the caller that would be served
-// last. That is the newcomer, unless a caller of a lower class is waiting, or under
-// overload an older one: that one is displaced. With several tenants, it is a caller of the
+// last. Usually that is the newcomer. If a caller of a lower class is waiting, or under
+// overload an older caller, that caller is displaced instead. With several tenants, it is a caller of the
 // tenant that has the most units waiting and in use for its weight.
+//
+// While most calls end after their callers have left (see [Permit.Abandon]), or as Dropped,
+// and take longer than usual, the limit is too high to be of use: the source works for
+// no caller, and clients that retry keep it so. Then the limit falls, down to MinLimit, until
+// calls end in time again, grows as long as they do, and is Limit again when no caller has
+// waited and no call was late for 30 s.
 //
 // Create one with [NewConcurrency]; the zero Concurrency is not usable. It has no
 // goroutine and no timer, so there is nothing to close. It is safe for concurrent
@@ -47,6 +53,9 @@ func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 		mostRetry: o.MaxRetryAfter,
 		epoch:     time.Now(),
 		limit:     o.Limit,
+		whole:     o.Limit,
+		least:     o.MinLimit,
+		onStorm:   o.OnStorm,
 	}}, nil
 }
 
