@@ -37,9 +37,16 @@
 // pushed keys, of all Prefixes, and with fleet.Config.PushValues also the pushed values.
 // That option needs the right +info, too: without it no value is pushed.
 //
+// # Idempotency-Keys
+//
+// [Tier.Claims] returns a store of the claims of package once, for several gateways; decision
+// 0153 says what it needs of the engine. Its user needs more rights:
+//
+//	+get +exists +hincrby +hlen +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info
+//
 // # What the engine must keep
 //
-// The engine may lose everything at any time: leases then coordinate the refill,
+// Without claims, the engine may lose everything at any time: leases then coordinate the refill,
 // and results of loads that began before are rejected. It may evict single keys under
 // memory pressure, with one exception: invalidations by tag have no time to live, so set
 // maxmemory-policy to volatile-lru, volatile-lfu or volatile-ttl, not to an allkeys policy.
