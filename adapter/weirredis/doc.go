@@ -10,8 +10,8 @@
 // # Pushes
 //
 // Changes are pushed through client tracking in broadcast mode, on a separate
-// connection to each master: a script writes and deletes a key whose name is the
-// message, and the server sends the name to all clients that track the prefix. So a
+// connection to each master. A message is the name of a key: a script writes the key and
+// deletes it, and the server sends the name to all clients that track its prefix. So a
 // push takes one round trip, and clients read nothing in response. The connection
 // gets a PING each PingInterval. When it breaks or stays silent, Watchers get Lost,
 // and Reset once all connections are back. The same happens after FLUSHALL and CLIENT
