@@ -593,7 +593,7 @@ func TestH44_ATransportMakesNoCallWithoutAChance(t *testing.T) {
 
 // H44: a call whose response may be stored receives no deadline of one client, also not in a
 // field that is known without Options: a server that shortens its response to fit would shorten it
-// for everybody.
+// for all.
 func TestH44_WhatIsStoredKnowsNoDeadlineOfOneClient(t *testing.T) {
 	for _, field := range []string{"Grpc-Timeout", "X-Envoy-Expected-Rq-Timeout-Ms"} {
 		both(t, func(t *testing.T, p protocol) {

@@ -27,7 +27,7 @@ func TestH44_ADeadlineFailsNoConnection(t *testing.T) {
 					dials++
 					at, ok := ctx.Deadline()
 					if !ok {
-						t.Error("the dialer has no deadline; want that of ConnectTimeout")
+						t.Error("the dialer has no deadline; want ConnectTimeout")
 					}
 					select {
 					case <-ctx.Done():
