@@ -50,7 +50,7 @@ func (c *client) run(ctx context.Context, l limit.Limiter) {
 	all.Wait()
 }
 
-// B9, H42: a client whose callers always leave takes nothing of what the others need, with the default
+// B9, H42: a client whose callers always leave takes nothing from the others, with the default
 // options. The source is well.
 func TestB9AClientWhoseCallersLeaveTakesNothing(t *testing.T) {
 	for _, tt := range []struct {

@@ -18,7 +18,7 @@ var (
 	stormGates = flag.String("stormgates", "^(none|fixed)$", "with these of none, fixed and adaptive")
 )
 
-// B9: after a trigger is over, goodput is back within seconds, with a MinLimit of 1 and else the default options. Without
+// B9: after a trigger is over, goodput is back within seconds, with a MinLimit of 1 and otherwise the default options. Without
 // protection it does not come back within a minute. The runs are deterministic.
 func TestB9AStormEnds(t *testing.T) {
 	chosen, gates := regexp.MustCompile(*storms), regexp.MustCompile(*stormGates)
@@ -272,7 +272,7 @@ func TestB9AbandonReachesTheLimiter(t *testing.T) {
 	})
 }
 
-// Update with a higher MinLimit raises the limit of a storm at once, and without one the storm ends.
+// Update with a higher MinLimit raises the limit of a storm immediately, and without one the storm ends.
 func TestB9AnUpdateOfMinLimitHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
