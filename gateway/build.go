@@ -78,6 +78,10 @@ func (r Route) clone() Route {
 		rate := *r.Rate
 		r.Rate = &rate
 	}
+	if r.Hedge != nil {
+		own := *r.Hedge
+		r.Hedge = &own
+	}
 	if r.Idempotency != nil {
 		own := *r.Idempotency
 		own.Keep, own.Principal = slices.Clone(own.Keep), slices.Clone(own.Principal)
@@ -196,14 +200,18 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		o.Budget = limit.All(h.budget, &up.budget)
 	}
 	o.ReleaseAbandoned = c.upstream(r).ReleaseAbandoned
-	roundTrip := up.pool.Route(upstream.RouteOptions{Name: r.Name, Failures: r.Failures, Client: trusted.client}).RoundTrip
 	if h.obeys {
-		roundTrip = up.observed(roundTrip)
 		if o.Budget != nil {
 			o.Budget = limit.All(up.stated, o.Budget)
 		} else {
 			o.Limiter = limit.All(up.stated, o.Limiter)
 		}
+	}
+	roundTrip := up.pool.Route(upstream.RouteOptions{
+		Name: r.Name, Failures: r.Failures, Client: trusted.client, Hedge: h.hedging(was, o.Limiter),
+	}).RoundTrip
+	if h.obeys {
+		roundTrip = up.observed(roundTrip)
 	}
 	if err := p.clientBudget(c, h, was, trusted.client); err != nil {
 		return nil, err

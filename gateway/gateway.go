@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/gateway/internal/upstream/hedge"
 	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
@@ -68,6 +69,7 @@ type handler struct {
 	cost    weirhttp.Cost // of the route, or else of the upstream
 	obeys   bool          // what the upstream states
 	clients *weirhttp.ClientLimiter
+	hedges  *hedge.State // nil without Hedge
 
 	clientBudget *weirhttp.ClientBudget // as clients; nil without a ClientBudget
 
@@ -415,5 +417,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 		}
 		r = h.received(own)
 	}
-	return h.route.Name, h.http.Explain(r)
+	e = h.http.Explain(r)
+	h.explainHedge(&e, r)
+	return h.route.Name, e
 }

@@ -23,6 +23,9 @@ type Stats struct {
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
 
+	// Hedges are of routes that have a Hedge.
+	Hedges map[string]HedgeStats `json:"hedges,omitempty"`
+
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
 
@@ -122,6 +125,12 @@ func (g *Gateway) Stats() Stats {
 				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
+		if own := h.hedgeStats(); own != nil {
+			if s.Hedges == nil {
+				s.Hedges = make(map[string]HedgeStats)
+			}
+			s.Hedges[h.route.Name] = *own
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

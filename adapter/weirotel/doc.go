@@ -79,7 +79,8 @@ Guard or of the interceptor: weir.limit.permits, in_use, queued, overloaded, lat
 waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
 weir.server.healthy, ejected, penalized, weight, head, failing, kept, moved,
-in_flight, calls and failures; of its cache
+in_flight, calls and failures; by weir.route weir.hedges by weir.result,
+weir.hedges.refused by weir.reason, and weir.hedges.delay; of its cache
 weir.cache.size, limit, responses, evictions, purges and too_big. Of a fleet, by
 weir.guard, or without one for the cache: weir.fleet.open, acquires by weir.result,
 unavailable, lost_leases, waits, pushes and resets.

@@ -24,6 +24,9 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	})
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
+		Hedges: map[string]gateway.HedgeStats{"shop": {
+			Won: 301, Failed: 3, Lost: 2, Refused: map[string]uint64{"busy": 302}, Delay: 303 * time.Second,
+		}},
 		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
 		ClientBudgets: map[string]weirhttp.ClientBudgetStats{
 			"chat": {Refused: 141, Returned: 142, Owed: 143, Forgiven: 144},
@@ -64,6 +67,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"grpc.alone calls /a/B connection": 222, "grpc.alone calls /a/B private": 223,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
+		"hedges shop won": 301, "hedges shop failed": 3, "hedges shop lost": 2, "hedges.refused shop busy": 302, "hedges.delay shop": 303,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
 		"upstream.lookup_failures main": 66, "upstream.retries main": 10, "upstream.retries_refused main": 11,

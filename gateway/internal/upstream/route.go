@@ -22,6 +22,8 @@ type RouteOptions struct {
 	Failures []int
 	// Client returns the client of a request. nil means that clients are not told apart.
 	Client func(*http.Request) netip.Addr
+	// Hedge is nil without hedges.
+	Hedge *HedgeOptions
 }
 
 // A Route is a RoundTripper over the servers of a Pool, for requests whose times and responses
@@ -31,6 +33,7 @@ type Route struct {
 	place    choose.Route
 	failures []int
 	client   func(*http.Request) netip.Addr
+	hedge    *HedgeOptions
 }
 
 var errMoved = errors.New("no server is left for the request")
@@ -40,7 +43,7 @@ var seed = maphash.MakeSeed()
 // Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
 func (p *Pool) Route(o RouteOptions) *Route {
 	slot := maphash.String(seed, o.Name) % choose.MaxRoutes
-	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client}
+	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, hedge: o.Hedge}
 }
 
 // RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
@@ -58,6 +61,11 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	key, bound := t.key(now, r)
+	races, get := t.hedge.may(now, r), r.GetBody
+	var kind uint64
+	if races {
+		kind = keyOfCall(r)
+	}
 	body := hold(r)
 	defer body.release()
 	retry := p.arrived(&now.o, r)
@@ -70,11 +78,24 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		now.prefer(r, &a.request)
 	}
-	for n := 1; ; n++ {
-		resp, err := a.send(r)
+	for n, sends := 1, 1; ; n, sends = n+1, sends+1 {
+		var resp *http.Response
+		var err error
+		if races && sends == 1 {
+			var twice bool
+			if resp, err, twice = a.race(r, kind, get, retry); twice {
+				n, sends = n+1, sends+1
+			}
+		} else {
+			resp, err = a.send(r)
+		}
+		if t.hedge != nil && sends >= MostSends {
+			return resp, err
+		}
 		wait, again := time.Duration(0), a.repeat
 		if again {
 			n-- // the request only tried whether a server has recovered
+			a.request.NoTrial = true
 		} else {
 			wait, again = p.again(r.Context(), &retry, n, resp, err)
 		}
@@ -106,6 +127,8 @@ type attempts struct {
 	tried   []*choose.Server
 	request choose.Request
 	repeat  bool // the latest call has failed, and must be made elsewhere
+	class   choose.Class
+	racing  *race // while its first call runs, else nil
 }
 
 // send makes one call, and tries other servers while it cannot reach one.
@@ -124,6 +147,9 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 			r = another(r)
 		}
 		a.tried = append(a.tried, &k.s.known)
+		if a.racing != nil {
+			a.racing.goes(a, k)
+		}
 		resp, err := a.call(k, r)
 		if !unreachable(err) || a.body.touched() || r.Context().Err() != nil {
 			return resp, err
@@ -183,6 +209,7 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 // call makes one call to the server of k.
 func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	p := a.t.pool
+	a.class = choose.Unknown
 	end, class := unknown, choose.Unknown // what it means if the Transport panics
 	var err error
 	var pause time.Duration
@@ -212,7 +239,8 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class = a.t.class(&p.now.Load().o, end, resp)
-	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && len(a.tried) == 1 && r.Context().Err() == nil
+	a.class = class
+	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && r.Context().Err() == nil
 	if err != nil {
 		return nil, err
 	}

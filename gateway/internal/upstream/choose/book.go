@@ -172,6 +172,7 @@ type view struct {
 	weight   float64       // of open
 	failing  []entry       // penalized, the least failing first
 	trying   []entry       // get one call at a time
+	serving  int           // servers that have a weight
 	desolate bool          // no server is usable, so open is all of them
 	strained bool          // some servers are not open
 	floor    float64       // the least part of its share that a starting server gets
@@ -197,14 +198,13 @@ func (b *Book) buildLocked(now Instant) {
 	before := b.view.Load()
 	v := &view{next: Forever, slow: b.slowStart, random: b.random}
 	var old float64
-	serving := 0
 	for _, m := range b.members {
 		s := m.Server
 		s.settleLocked(now, b.slowStart)
 		if m.Weight == 0 {
 			continue
 		}
-		serving++
+		v.serving++
 		e := entry{Server: s, weight: float64(m.Weight), limit: int64(m.Limit), since: s.since}
 		switch {
 		case s.barred != 0 && now >= s.barred:
@@ -236,7 +236,7 @@ func (b *Book) buildLocked(now Instant) {
 	} else if share := old / v.weight; share < 2./3 {
 		v.floor = (2./3 - share) / (1 - share)
 	}
-	v.strained = len(v.open) < serving
+	v.strained = len(v.open) < v.serving
 	if len(v.open) == 0 {
 		v.desolateLocked(b.members)
 	}
