@@ -32,8 +32,11 @@ fuzz: ## run every fuzz target for a while
 lab: ## every pattern before and after, with real engines, in three quarters of an hour
 	go run ./lab run all --install
 
+docs: ## the documentation as a site with search, in the folder site
+	go run ./tools/site -o site
+
 bench: ## micro-benchmarks, then side by side with the peers
 	go test -run '^$$' -bench . ./...
 	go run ./bench/cmd/weir-bench
 
-.PHONY: help demo quick core one test full race fuzz lab bench
+.PHONY: help demo quick core one test full race fuzz lab docs bench

@@ -7,7 +7,7 @@ import (
 // CostStats are what loads cost, and what calls would have cost without the Guard, in
 // units of Source.Cost. All are 0 without a Source.Cost.
 type CostStats struct {
-	Spent   uint64 // by loads: what Entry.Cost says, or else the estimate
+	Spent   uint64 // units that loads cost: Entry.Cost, or else the estimate
 	Hits    uint64 // avoided by Stats.Hits, StaleHits and NegativeHits: what their entry cost
 	Joins   uint64 // avoided by Stats.Joins: what the load cost that they joined
 	Fleet   uint64 // avoided by FleetStats.TierHits: the estimate

@@ -79,7 +79,7 @@ loads a key whether or not it is in memory.
 # Many keys
 
 [Guard.GetMany] serves what it can from memory, joins running loads, and loads the
-rest in one call of Source.LoadMany or LoadEntries. It returns one [Result] per
+rest in one call to Source.LoadMany or LoadEntries. It returns one [Result] per
 key, with its own error; [Guard.GetManySeq] yields them in the order of the keys.
 With Options.Batch the single misses of many callers are gathered into such calls
 too. For writes, use package [github.com/weir-go/weir/batch].

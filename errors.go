@@ -73,7 +73,7 @@ type PanicError = flight.PanicError
 type TimeoutError struct {
 	After  time.Duration
 	Soft   bool // the soft timeout: the load goes on
-	Caller bool // with Soft: this caller's own, because its deadline was near
+	Caller bool // the limit was this caller's own, because its deadline was near; only with Soft
 }
 
 func (e *TimeoutError) Error() string {

@@ -11,7 +11,7 @@ import (
 )
 
 // GetMany is [Guard.GetResult] for several keys: it answers from memory where it
-// can, joins running loads, and loads the remaining keys in one call of
+// can, joins running loads, and loads the remaining keys in one call to
 // Source.LoadMany or LoadEntries, under one permit; with Options.Batch in one
 // call per scope and MaxSize keys. Without either function it starts a load per
 // key. The map has one result for each distinct key.

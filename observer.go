@@ -54,7 +54,7 @@ type LoadEnd struct {
 	Duration time.Duration
 	Queued   time.Duration // before Start, waiting for admission
 	Err      error
-	Class    Class // of Err
+	Class    Class // class of Err
 
 	// Late reports that the result came after the load was given up: the
 	// callers had left, the hard timeout had passed, or the Guard was closed.

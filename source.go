@@ -109,7 +109,7 @@ type Previous[V any] struct {
 	OK      bool // there is a previous value
 	Value   V
 	Version string        // as Entry.Version was
-	Age     time.Duration // since the load that made the value ended
+	Age     time.Duration // time since the load of the value ended
 }
 
 // An Entry is a value with its own settings. For durations, zero means the

@@ -24,7 +24,7 @@ type Stats struct {
 	// The other calls.
 	Started    uint64 // started a load, alone or with other keys
 	TurnedAway uint64 // refused at once, by the limiter or because of MaxStuck
-	Rejected   uint64 // with an invalid key, an ended context or iteration, from within the key's own load, after Close, or OnlyCached without a value
+	Rejected   uint64 // calls with an invalid key, an ended context or iteration, from within the key's own load, after Close, or OnlyCached without a value
 
 	// StaleOnError counts calls of any kind that got a stale value instead of
 	// an error or a long wait.
@@ -32,10 +32,10 @@ type Stats struct {
 
 	// Loads, one for each run of the user's function.
 	Loads        uint64
-	Refreshes    uint64 // of them in the background
-	LoadTimeouts uint64 // of them outlived LoadTimeout
-	Panics       uint64 // of them panicked or called runtime.Goexit
-	Abandoned    uint64 // of them and of those still queued, canceled because no caller waited
+	Refreshes    uint64 // loads in the background
+	LoadTimeouts uint64 // loads that outlived LoadTimeout
+	Panics       uint64 // loads that panicked or called runtime.Goexit
+	Abandoned    uint64 // running and queued loads that were canceled because no caller waited
 
 	// Results of loads, one for each key of a bulk load.
 	LoadFailures uint64 // errors other than not-found
@@ -46,7 +46,7 @@ type Stats struct {
 	// Loads and entries that were refused or dropped.
 	Refusals         uint64 // loads refused by the limiter
 	StuckRefusals    uint64 // loads refused because of MaxStuck
-	RefreshesSkipped uint64 // because there was no place or no permit
+	RefreshesSkipped uint64 // refreshes that found no place or no permit
 	TooHeavy         uint64 // entries not kept because of their weight
 	Evicted          uint64 // entries removed because memory was full
 	ObserverPanics   uint64
@@ -61,8 +61,8 @@ type Stats struct {
 	Entries    int // in memory, approximately, including those too old to be served
 	Flights    int // keys that a caller could join
 	Running    int // loads whose function has not returned
-	Refreshing int // of them in the background
-	Stuck      int // of them beyond LoadTimeout
+	Refreshing int // running loads in the background
+	Stuck      int // running loads beyond LoadTimeout
 }
 
 // FleetStats count a Guard's requests to its fleet's Tier, and the replies.
@@ -85,7 +85,7 @@ type FleetStats struct {
 	Settled, Extended, Writes, TagReads     uint64
 	Unavailable                             uint64
 
-	Waits  uint64 // for another instance's load
+	Waits  uint64 // calls that waited for another instance's load
 	Pushes uint64 // changes that the Tier has reported
 	Pushed uint64 // requests for which the Tier had pushed the value, so that it was not called
 	Resets uint64 // times that pushes may have been missed

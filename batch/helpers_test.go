@@ -43,7 +43,7 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// A table is a source whose behaviour a story can change at any time: each bulk call
+// A table is a source whose behavior a story can change at any time: each bulk call
 // uses the fields as they are when it begins. The result of an item is twice the item.
 type table struct {
 	takes time.Duration

@@ -5,7 +5,7 @@ type Stats struct {
 	Calls    uint64 // calls of Do that were not rejected
 	Refused  uint64 // calls of Do that found no room, and batches that were rejected
 	Batches  uint64 // bulk calls
-	Full     uint64 // of those, with MaxSize items; the others started before they were full
+	Full     uint64 // batches that started with MaxSize items; the others started before they were full
 	Items    uint64 // items in all bulk calls
 	Retries  uint64 // items retried alone
 	Failures uint64 // items whose caller got an error of their bulk call
@@ -17,7 +17,7 @@ type Stats struct {
 	// Current values.
 	Pending int // items that wait or run
 	Running int // bulk calls that have not returned
-	Stuck   int // of those, bulk calls that have exceeded Timeout
+	Stuck   int // running bulk calls that have exceeded Timeout
 }
 
 // Stats returns a snapshot. All values are from the same instant.

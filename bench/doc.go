@@ -9,7 +9,7 @@
 // # What is compared
 //
 //   - Hit and HitParallel: a fresh value among 16 Ki keys.
-//   - Miss: a key that no other caller requests; the load returns at once, and the
+//   - Miss: a key that no other caller requests; the load returns immediately, and the
 //     value is stored. Flight is the same without the store.
 //   - Stampede: 1,000 callers, one missing key, a load of 1 ms. StampedeWarm is the
 //     same with long-lived goroutines.

@@ -47,8 +47,8 @@ func (BaseSource) embedded() {}
 // budgets and stores.
 type Snapshot struct {
 	At      time.Time `json:"at"`
-	Units   []Unit    `json:"units"`            // by name
-	Limits  []Limit   `json:"limits,omitempty"` // by name
+	Units   []Unit    `json:"units"`            // sorted by name
+	Limits  []Limit   `json:"limits,omitempty"` // sorted by name
 	Stores  []Store   `json:"stores,omitempty"`
 	Servers []Server  `json:"servers,omitempty"` // of all upstreams
 	Budgets []Budget  `json:"budgets,omitempty"` // of cost
@@ -103,8 +103,8 @@ type Unit struct {
 	Calls        uint64 `json:"calls"`          // of the source: loads
 	Refreshes    uint64 `json:"refreshes"`      // of Calls: in the background
 	Failed       uint64 `json:"failed"`         // see above
-	Timeouts     uint64 `json:"timeouts"`       // of Failed
-	Panics       uint64 `json:"panics"`         // of Failed
+	Timeouts     uint64 `json:"timeouts"`       // the part of Failed that timed out
+	Panics       uint64 `json:"panics"`         // the part of Failed that panicked
 	Abandoned    uint64 `json:"abandoned"`      // canceled, because no request was waiting
 	StaleOnError uint64 `json:"stale_on_error"` // stale responses instead of an error or a long wait
 
@@ -157,7 +157,7 @@ func (o *Observed) saved() uint64 {
 	return o.Hits + o.Joined
 }
 
-// Avoided are requests that needed no call of the source, by kind: each request
+// Avoided are requests that needed no call to the source, by kind: each request
 // counts in at most one. A validated request needed a call that transferred no body,
 // so it is not shown as avoided.
 type Avoided struct {
@@ -201,7 +201,7 @@ func (r *Refused) add(b Refused) {
 
 // Cost counts units of cost, such as tokens: see weirhttp.Cost and weir.Source.
 type Cost struct {
-	Spent   uint64 `json:"spent"`   // by calls of the source
+	Spent   uint64 `json:"spent"`   // units that calls to the source cost
 	Hits    uint64 `json:"hits"`    // avoided by stored values
 	Joined  uint64 `json:"joined"`  // avoided by requests that shared another's call
 	Fleet   uint64 `json:"fleet"`   // avoided by another instance's call
@@ -247,7 +247,7 @@ type Limit struct {
 	Admitted   uint64            `json:"admitted"`
 	Waited     uint64            `json:"waited"`
 	Left       uint64            `json:"left"`
-	Refused    map[string]uint64 `json:"refused,omitempty"` // by reason
+	Refused    map[string]uint64 `json:"refused,omitempty"` // refused requests, keyed by the reason
 }
 
 // A Budget is the state of a budget of cost.
@@ -362,8 +362,8 @@ type Queue struct {
 	Running int           `json:"running"`
 	Dead    int           `json:"dead"`
 	Age     time.Duration `json:"age_ns"`           // of the oldest waiting job
-	Done    uint64        `json:"done"`             // by this instance, since its start
-	Failed  uint64        `json:"failed"`           // likewise: jobs that ended failed or dead
+	Done    uint64        `json:"done"`             // jobs that this instance completed since its start
+	Failed  uint64        `json:"failed"`           // jobs that ended failed or dead in this instance since its start
 	Paused  bool          `json:"paused,omitempty"` // none of its jobs starts
 
 	// Orphan is set if the queue has jobs and belongs to no route.
@@ -376,7 +376,7 @@ type Orphan struct {
 	Started  int    `json:"started"`
 	Dead     int    `json:"dead"`
 	Finished int    `json:"finished"`
-	Setting  string `json:"setting"` // with which a route takes it over
+	Setting  string `json:"setting"` // the setting with which a route takes it over
 }
 
 // A Process describes the program.
@@ -394,7 +394,7 @@ type Process struct {
 type Detail struct {
 	Unit    Unit             `json:"unit"`
 	Limit   *Limit           `json:"limit,omitempty"`
-	Entries *inspect.Entries `json:"entries,omitempty"` // by state
+	Entries *inspect.Entries `json:"entries,omitempty"` // numbers of entries by state
 	Flights []Flight         `json:"flights"`
 }
 
@@ -438,8 +438,8 @@ type Hello struct {
 	Features Features          `json:"features"`
 	Snapshot Snapshot          `json:"snapshot"`
 	Total    Series            `json:"total"`  // of all units together
-	Units    map[string]Series `json:"units"`  // by name
-	Limits   map[string]Series `json:"limits"` // by name
+	Units    map[string]Series `json:"units"`  // keyed by name
+	Limits   map[string]Series `json:"limits"` // keyed by name
 	// Incidents are what needs attention now, the worst first.
 	Incidents []Incident `json:"incidents"`
 }

@@ -199,7 +199,7 @@ func orNaN(v *float64) float64 {
 	return *v
 }
 
-// appendNumber appends v with as few digits as distinguish it from its neighbours, at
+// appendNumber appends v with as few digits as distinguish it from its neighbors, at
 // 32 bits if it fits.
 func appendNumber(b []byte, v float64) []byte {
 	switch short := float64(float32(v)); {

@@ -31,7 +31,7 @@ const minTagSweep = 64
 func checkTags(tags []string) error {
 	var errs []error
 	if len(tags) > MaxTags {
-		errs = append(errs, fmt.Errorf("fleet: %d tags at once; at most %d", len(tags), MaxTags))
+		errs = append(errs, fmt.Errorf("fleet: %d tags in one call; at most %d", len(tags), MaxTags))
 	}
 	for _, tag := range tags {
 		if len(tag) > MaxName {

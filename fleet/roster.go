@@ -14,7 +14,7 @@ import (
 // An Instance is one process of a fleet, as it has announced itself.
 type Instance struct {
 	ID      string    `json:"id"`                // of the process; a new one after a restart
-	Name    string    `json:"name"`              // for people: host and process
+	Name    string    `json:"name"`              // a name that people read: host and process
 	Address string    `json:"address,omitempty"` // where operators reach it, if anywhere
 	Version string    `json:"version,omitempty"`
 	Started time.Time `json:"started"`

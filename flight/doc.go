@@ -8,7 +8,7 @@
 //     first caller can leave without affecting the others.
 //   - Every caller waits on its own context, and leaves at its own deadline.
 //   - When the last caller has left, the function's context is canceled, and
-//     the next caller starts a new run at once, even if the old one is slow to
+//     the next caller starts a new run immediately, even if the old one is slow to
 //     return. [Group.Grace] changes that.
 //   - A caller that arrives after a run has ended never gets its result.
 //   - A panic reaches every caller as a [*PanicError], and runtime.Goexit as

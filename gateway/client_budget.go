@@ -14,7 +14,7 @@ import (
 // shared calls cost nothing. A client without enough units gets 429 with a true
 // Retry-After.
 type ClientBudget struct {
-	// Units is how many units a client gets back in Per, from 1 to limit.MaxUnits.
+	// Units is the number of units that a client is refilled with every Per, from 1 to limit.MaxUnits.
 	Units int
 	// Per is the period of Units, in whole milliseconds. 0 means 1 minute, at most 24 h.
 	Per time.Duration

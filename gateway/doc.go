@@ -23,7 +23,7 @@ gets 404.
 An [Upstream] is a pool of equivalent servers. A call goes to the less busy of two
 servers chosen at random. A server that fails checks, or several calls in a row, is
 not used for a while; if all servers fail, all are used. Over all servers, 256 calls
-run at once by default, others wait in a queue with priority classes, and the rest
+run concurrently by default, others wait in a queue with priority classes, and the rest
 get 503 with Retry-After. Adaptive finds the limit from the latency.
 
 A request runs once at a server. Only if nothing of it was sent does the Gateway

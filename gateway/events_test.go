@@ -230,7 +230,7 @@ func TestH33_LeavingAtEveryEvent(t *testing.T) {
 	})
 }
 
-// The last client to leave ends the call at the origin, or the stream is finished and
+// The last client to leave ends the call to the origin, or the stream is finished and
 // stored without it.
 func TestH33_TheLastClientToLeave(t *testing.T) {
 	for at := range theEvents {

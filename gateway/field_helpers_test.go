@@ -162,7 +162,7 @@ func (g *gathering) await(t *testing.T, n int) {
 		select {
 		case <-g.there:
 		case <-late:
-			t.Fatalf("%d calls at the origin at once; want %d", i, n)
+			t.Fatalf("%d calls to the origin at once; want %d", i, n)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // What follows the paragraphs about servers that are caches too, a sentence a
 // test.
 
-// "nginx and Traffic Server hand an authorised user's max-age response to
+// "nginx and Traffic Server hand an authorized user's max-age response to
 // anonymous clients", who are given neither what is stored of it (nothing is)
 // nor what is in flight. Nor is it the other way round.
 func TestField_AnAuthorisedAnswerIsNotForAnonymousClients(t *testing.T) {
@@ -26,13 +26,13 @@ func TestField_AnAuthorisedAnswerIsNotForAnonymousClients(t *testing.T) {
 			w.Header().Set("Cache-Control", "max-age=60")
 			io.WriteString(w, "for "+r.Header.Get("Authorization"))
 		})))))
-		authorised := s.crowd(1, s.same("/", "Authorization", "Bearer me"))
+		authorized := s.crowd(1, s.same("/", "Authorization", "Bearer me"))
 		g.await(t, 1)
 		anonymous := s.crowd(20, s.same("/")) // while it is in flight
 		s.waiting(19)
 		g.await(t, 1)
 		close(g.let)
-		s.all(authorised(), 200, "for Bearer me")
+		s.all(authorized(), 200, "for Bearer me")
 		s.all(anonymous(), 200, "for ")
 		s.stored(1)
 		s.want("/", 200, "for Bearer me", "Authorization", "Bearer me")

@@ -181,7 +181,7 @@ func TestField_FatGet(t *testing.T) {
 
 // The key is the target as it is forwarded, byte for byte: what an origin may
 // take for the same, or for something else, is decided there (parameter
-// cloaking, normalisation, absolute form).
+// cloaking, normalization, absolute form).
 func TestField_TheKeyIsTheTargetAsForwarded(t *testing.T) {
 	var calls atomic.Int64
 	s := open(t, config(upstreamOf(serving(t, "o", func(w http.ResponseWriter, r *http.Request) {

@@ -14,11 +14,11 @@ type Probe struct {
 	Server    string        // as it stands in Upstream.Servers
 	Asked     string        // the method and the target of the request
 	Address   string        // of the connection, host and port; empty if there was none
-	Connected time.Duration // until the connection was open, including the TLS handshake
+	Connected time.Duration // time until the connection was open, including the TLS handshake
 	TLS       *tls.ConnectionState
 	Protocol  string        // of the response, such as "HTTP/2.0"
 	Status    int           // of the response, 0 if there was none
-	Answered  time.Duration // until the response, from the start
+	Answered  time.Duration // time from the start until the response
 	Healthy   bool          // the Gateway would use the server
 	Err       error         // why there was no response
 }

@@ -29,7 +29,7 @@ type Stats struct {
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
 
-	Durations map[string]RouteDurations `json:"durations"` // by route
+	Durations map[string]RouteDurations `json:"durations"` // keyed by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
 	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
@@ -50,7 +50,7 @@ type UpstreamStats struct {
 	Limit    LimitStats    `json:"limit"`
 	Servers  []ServerStats `json:"servers"`
 	Retries  uint64        `json:"retries"`
-	NoBudget uint64        `json:"retries_refused"` // by the budget of retries
+	NoBudget uint64        `json:"retries_refused"` // retries that the budget of retries did not allow
 	// Names are those whose addresses are servers.
 	Names []NameStats `json:"names,omitempty"`
 	// Budget is the state of the upstream's budget. It is nil if none is configured.
@@ -238,7 +238,7 @@ type ServerChange struct {
 	Server   string // the URL of the server
 	State    ServerState
 	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
-	For      time.Duration // until a call may probe the server; of ServerEjected and ServerPenalized
+	For      time.Duration // time until a call may probe the server; only of ServerEjected and ServerPenalized
 	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy, ServerPenalized and ServerUnresolved
 	// Addresses are all that the name has now; of ServerResolved.
 	Addresses []netip.Addr

@@ -7,7 +7,7 @@ type Flight struct {
 	Key        any           `json:"-"`    // the key, or the first of several
 	Keys       int           `json:"keys"` // number of keys
 	State      FlightState   `json:"state"`
-	Age        time.Duration `json:"age_ns"`  // since it was created
+	Age        time.Duration `json:"age_ns"`  // time since it was created
 	Joiners    int           `json:"joiners"` // callers that wait for it now
 	Background bool          `json:"background,omitempty"`
 }

@@ -33,7 +33,7 @@ type MethodStats struct {
 
 	// Executions, shared or not, and streams.
 	Executions uint64
-	Refreshes  uint64 // of these: in the background, after a hit
+	Refreshes  uint64 // executions in the background, after a hit
 	// Those that have ended without a response, by code. They are the same classes as for
 	// a Guard and an Observer: NotFound is not-found, the other codes that are responses
 	// are successful loads, and the rest are failures.
@@ -56,7 +56,7 @@ type MethodStats struct {
 
 	// Durations without those of streams, whose length says nothing about the source.
 	CallTime      Durations // of calls that have ended, except those whose caller left
-	WaitTime      Durations // of those that waited for a shared execution
+	WaitTime      Durations // of calls that waited for a shared execution
 	ExecutionTime Durations
 }
 

@@ -1,6 +1,6 @@
 /*
 Package jobs runs calls later. A call that is too expensive to wait for is stored
-durably at once and run by workers, with retries and a result that callers can wait
+durably before Submit returns, and run by workers, with retries and a result that callers can wait
 for. Jobs are stored on NATS JetStream: on an embedded server, or on a cluster,
 which differs only in the address.
 
@@ -52,7 +52,7 @@ in any case, unless SubmitOptions.Once is set.
 [Queue.SubmitMany] submits many jobs in little more time than one.
 
 SubmitOptions.Serial runs jobs one at a time that must not run together.
-QueueOptions.KeyLimit bounds how many jobs of one SubmitOptions.LimitKey run at once and
+QueueOptions.KeyLimit bounds how many jobs of one SubmitOptions.LimitKey run concurrently and
 start per second, in the whole fleet.
 
 # Retries and the dead list
@@ -98,7 +98,7 @@ A queue accepts MaxQueued jobs, and none while the oldest has waited for longer 
 MaxAge. A Store holds MaxBytes, a tenth of which is for results. Beyond these bounds
 Submit stores nothing and returns a [*FullError] with the reason and when to retry.
 MaxInput and MaxResult bound the size of a job's input and result. A Worker runs
-Concurrency jobs at once; it can share a Limiter with other callers of the same
+Concurrency jobs concurrently; it can share a Limiter with other callers of the same
 service. [Worker.Close] lets jobs finish, or hands them back.
 
 # Calls that take too long
@@ -116,7 +116,7 @@ During a deployment, old and new programs share the queues. The package's own fo
 has a version, in the names of the stream and its subjects and in each message. The
 format of the input is yours: increase QueueOptions.Version with it, and decode the
 older ones in [Codec].Decode, which receives the version. A worker hands jobs with a
-newer input back to newer workers. A job whose input cannot be decoded is dead at once.
+newer input back to newer workers. A job whose input cannot be decoded is dead immediately.
 
 # The server
 

@@ -15,7 +15,7 @@ const (
 
 // A LogLine is a line that a handler wrote with [Job.Log].
 type LogLine struct {
-	At      time.Time `json:"at"` // by the server's clock as far as it is known to the worker
+	At      time.Time `json:"at"` // time on the server's clock, as far as it is known to the worker
 	Attempt int       `json:"attempt"`
 	Text    string    `json:"text"`
 }

@@ -29,7 +29,7 @@ type JobInfo struct {
 	Attempt    int               // from 1; snoozed ones are included
 	Snoozes    int
 	Fence      uint64
-	Submitted  time.Time // by the server's clock
+	Submitted  time.Time // time on the server's clock
 }
 
 // errNoResult is the error of an attempt whose Middleware returned nil without a result.

@@ -40,7 +40,7 @@ type AttemptInfo struct {
 // AttemptEnd describes how an attempt ended.
 type AttemptEnd struct {
 	Start    time.Time
-	Duration time.Duration // until the handler returned or was abandoned
+	Duration time.Duration // time until the handler returned or was abandoned
 	// Kind is EventSucceeded, EventRetried, EventSnoozed, EventEnded, EventHandedBack,
 	// EventDropped or EventUnknown.
 	Kind EventKind

@@ -241,7 +241,7 @@ func (q *queue) count(err error) error {
 type Stats struct {
 	Submitted uint64 // accepted, without those that joined
 	Joined    uint64
-	Refused   uint64 // with a *FullError
+	Refused   uint64 // calls of Submit that failed with a *FullError
 }
 
 // Stats returns the counts.

@@ -36,7 +36,7 @@ type Job[In any] struct {
 	Attempt    int // from 1; snoozed ones are included
 	Snoozes    int // how often the handler has returned Snooze for this job
 	Fence      uint64
-	Submitted  time.Time // by the server's clock
+	Submitted  time.Time // time on the server's clock
 
 	attempt *attempt
 }
@@ -297,7 +297,7 @@ func (w *Worker) canceled(id string) {
 type WorkerStats struct {
 	Running                                                          int
 	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
-	Failed, Dead                                                     uint64 // of Ended
+	Failed, Dead                                                     uint64 // the parts of Ended that failed, or died
 	Snoozed                                                          uint64
 	Parked                                                           uint64 // handed back to wait for a KeyLimit or a Serial
 }

@@ -14,13 +14,13 @@ slow, expensive or easily overloaded, and admits only what the source can take.
 
 # Limiters
 
-[Concurrency] bounds how many calls run at once: a fixed number of permits and a
+[Concurrency] bounds how many calls run concurrently: a fixed number of permits and a
 bounded queue. Use it for a source that slows down under load.
 
 [RateLimiter] bounds how many calls start per second: a token bucket. Use it for a
 source with a quota, such as an API.
 
-[Adaptive] also bounds how many calls run at once, and derives the number from the
+[Adaptive] also bounds how many calls run concurrently, and derives the number from the
 latency. Use it for a source whose capacity is unknown, or changes.
 
 [KeyedRateLimiter] bounds how many calls of each key start per second, such as those of
@@ -35,7 +35,7 @@ and [Unused] undoes the admission.
 # Waiting
 
 Each caller waits on its own context. If the expected wait is longer than the caller's
-deadline allows, the caller is rejected at once. A RateLimiter knows the wait exactly.
+deadline allows, the caller is rejected immediately. A RateLimiter knows the wait exactly.
 The others estimate it from how long recent permits were held; until the first permit
 is released, no caller is rejected for its deadline. When a source hangs and no permit
 is released, the expected wait grows with the hang.
@@ -78,7 +78,7 @@ rejected.
 
 A full queue rejects the caller that would be served last. Usually that is the
 newcomer. If a caller of a lower class is waiting, or under overload an older caller
-of the same class, that caller is rejected at once with [Displaced].
+of the same class, that caller is rejected immediately with [Displaced].
 
 # Rejections
 

@@ -39,6 +39,6 @@ func ExampleConcurrency_workers() {
 	}
 	all.Wait()
 	s := workers.Stats()
-	fmt.Println(s.Admitted, "jobs,", s.Limit, "at most at once,", errors.Join(errs...))
-	// Output: 10 jobs, 3 at most at once, <nil>
+	fmt.Println(s.Admitted, "jobs, at most", s.Limit, "concurrently,", errors.Join(errs...))
+	// Output: 10 jobs, at most 3 concurrently, <nil>
 }

@@ -25,7 +25,7 @@ type ConcurrencyStats struct {
 	Queued int // callers that wait
 
 	Admitted uint64   // callers that got a permit, at once or after a wait
-	Waited   uint64   // of those, the callers that queued
+	Waited   uint64   // admitted callers that queued first
 	Left     uint64   // callers whose context ended in the queue
 	Refused  Refusals // callers that were rejected
 
@@ -119,7 +119,7 @@ type RateStats struct {
 	Queued    int     // callers and reservations that wait
 
 	Admitted uint64   // callers and reservations that got a token, at once or after a wait
-	Waited   uint64   // of those, the ones that queued
+	Waited   uint64   // admitted callers that queued first
 	Left     uint64   // callers whose context ended, and reservations canceled, in the queue
 	Returned uint64   // tokens returned: of calls that did not start, and of estimates that were too high
 	Owed     uint64   // tokens taken after the call, because the estimate was too low

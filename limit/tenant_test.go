@@ -106,7 +106,7 @@ func TestB7TimeIsDividedByWeight(t *testing.T) {
 			for _, weight := range []int{1, 4} {
 				name := fmt.Sprintf("%d permits, %v, weight %d", permits, length, weight)
 				synctest.Test(t, func(t *testing.T) {
-					worst, _ := crowds(t, permits, 300*time.Second,
+					worst, _ := crowds(t, permits, max(30*length, time.Minute), // longer than the bound for 32 permits
 						camp{limit.Tenant{Name: "A"}, constant(length), length},
 						camp{limit.Tenant{Name: "B", Weight: weight}, constant(100 * time.Millisecond), 100 * time.Millisecond})
 					// one more for each permit of which the length was not known

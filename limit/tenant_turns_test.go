@@ -128,7 +128,7 @@ func busy(l limit.Limiter, ctx context.Context, group *sync.WaitGroup, callers i
 	}
 }
 
-// B7: what a tenant gets back for a permit is no credit from before it began to wait.
+// B7: a unit that is returned to a tenant for a permit is no credit from before it began to wait.
 func TestB7WhatIsPaidBackIsNoCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 2, MaxWait: -1})

@@ -30,7 +30,7 @@ type Store interface {
 type Usage struct {
 	Keys     int   `json:"keys"`
 	MaxKeys  int   `json:"max_keys"`
-	Bytes    int64 `json:"bytes"` // with what claims have reserved
+	Bytes    int64 `json:"bytes"` // bytes in use, including what claims have reserved
 	MaxBytes int64 `json:"max_bytes"`
 }
 

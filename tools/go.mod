@@ -10,6 +10,7 @@ tool (
 
 require (
 	github.com/google/licensecheck v0.3.1
+	github.com/yuin/goldmark v1.8.7
 	golang.org/x/mod v0.42.0
 	golang.org/x/tools v0.51.0
 )

@@ -55,8 +55,8 @@ func (a AloneStats) All() iter.Seq2[string, uint64] {
 
 // PairStats count pairs of responses.
 type PairStats struct {
-	Same     uint64 `json:"same"`     // with the same status and body
-	Differed uint64 `json:"differed"` // with another one
+	Same     uint64 `json:"same"`     // comparisons with the same status and body
+	Differed uint64 `json:"differed"` // comparisons with a different status or body
 }
 
 // alone is the source of AloneStats.

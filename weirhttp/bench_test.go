@@ -1,9 +1,14 @@
 package weirhttp_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,11 +56,23 @@ func BenchmarkHit(b *testing.B) {
 		b.Fatal(err)
 	}
 	counting := []string{"X-Api-Key", "0123456789abcdef", "X-Tenant", "acme", "X-Requested-With", "XMLHttpRequest"}
+	browser := []string{
+		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36",
+		"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+		"Accept-Encoding", "gzip, deflate, br, zstd", "Accept-Language", "de-AT,de;q=0.9,en;q=0.8",
+		"Sec-Ch-Ua", `"Chromium";v="156"`, "Sec-Ch-Ua-Mobile", "?0", "Sec-Ch-Ua-Platform", `"Linux"`,
+		"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Priority", "u=0, i",
+		"Upgrade-Insecure-Requests", "1", "Referer", "https://shop.example/books",
+	}
 	for _, row := range []struct {
 		name   string
 		h      http.Handler
 		fields []string
-	}{{"weir", h, nil}, {"ttl", strict, nil}, {"ttl, three fields count", strict, counting}, {"bare", bare, nil}} {
+	}{
+		{"weir", h, nil}, {"weir, a browser", h, browser}, {"ttl", strict, nil}, {"ttl, three fields count", strict, counting},
+		{"8 variants", varied(b, 8), []string{"X-Variant", "v5"}}, {"200 variants", varied(b, 200), []string{"X-Variant", "v5"}},
+		{"bare", bare, nil},
+	} {
 		b.Run(row.name, func(b *testing.B) {
 			b.ReportAllocs()
 			r := httptest.NewRequest(http.MethodGet, "/books/42", nil)
@@ -68,6 +85,60 @@ func BenchmarkHit(b *testing.B) {
 			for b.Loop() {
 				clear(w.h)
 				row.h.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// varied returns a Handler that has n variants of /books/42, by X-Variant: v0, v1 ….
+func varied(b *testing.B, n int) http.Handler {
+	origin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		w.Header().Set("Vary", "X-Variant")
+		_, _ = io.WriteString(w, r.Header.Get("X-Variant")+document)
+	})
+	h, err := weirhttp.New(origin, weirhttp.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range n {
+		r := httptest.NewRequest(http.MethodGet, "/books/42", nil)
+		r.Header.Set("X-Variant", fmt.Sprint("v", i))
+		h.ServeHTTP(&blank{make(http.Header)}, r)
+	}
+	return h
+}
+
+// BenchmarkMiss measures the cost of a miss that is stored, with a trivial origin. A stampede is 100 requests for one URL while the call runs.
+func BenchmarkMiss(b *testing.B) {
+	for _, clients := range []int{1, 100} {
+		b.Run(fmt.Sprint(clients, " clients"), func(b *testing.B) {
+			var arrived atomic.Int64
+			origin := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for arrived.Load() < int64(clients) {
+					runtime.Gosched()
+				}
+				w.Header().Set("Cache-Control", "max-age=3600")
+				_, _ = io.WriteString(w, document)
+			})
+			h, err := weirhttp.New(origin, weirhttp.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n++
+				arrived.Store(0)
+				var all sync.WaitGroup
+				for range clients {
+					all.Go(func() {
+						r := httptest.NewRequest(http.MethodGet, "/books/"+strconv.Itoa(n), nil)
+						arrived.Add(1)
+						h.ServeHTTP(&blank{make(http.Header)}, r)
+					})
+				}
+				all.Wait()
 			}
 		})
 	}

@@ -18,8 +18,8 @@ import (
 
 // ClientBudgetOptions configure a ClientBudget.
 type ClientBudgetOptions struct {
-	// Units is how many units of Options.Cost a client gets back per Per, from 1 to
-	// limit.MaxUnits.
+	// Units is the number of units of Options.Cost that a client is refilled with every
+	// Per, from 1 to limit.MaxUnits.
 	Units int
 	// Per is the period of Units, in whole milliseconds. 0 means one minute, at most 24 h.
 	Per time.Duration
@@ -31,7 +31,7 @@ type ClientBudgetOptions struct {
 	MaxDebt int
 	// Key, Keys, Client and Name: see ClientLimiterOptions. Key is called only for requests
 	// that need a call, and gets the request without the fields that Options.Policy
-	// ignores. A client is not forgotten in favour of a new one while it owes units or has
+	// ignores. A client is not forgotten in favor of a new one while it owes units or has
 	// a call in flight. Each takes about 130 bytes.
 	Key    func(*http.Request) string
 	Keys   int

@@ -31,7 +31,7 @@ type ClientLimiterOptions struct {
 	// remembered.
 	Key func(*http.Request) string
 	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30. Each
-	// takes about 120 bytes, however long its key. A client is forgotten in favour of
+	// takes about 120 bytes, however long its key. A client is forgotten in favor of
 	// a new one only when its bucket is full again. While there is no place for a new
 	// client, it shares a bucket with the other new clients of its address. As many
 	// addresses are remembered in addition, at least 1024.

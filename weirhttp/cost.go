@@ -307,7 +307,7 @@ func (h *Handler) avoided(s *responses.Stored) {
 
 // CostStats count units of Options.Cost. All are 0 without one.
 type CostStats struct {
-	Spent   uint64 `json:"spent"`   // by calls: as the response states it, or else the estimate
+	Spent   uint64 `json:"spent"`   // units that calls cost: as the response states it, or else the estimate
 	Hits    uint64 `json:"hits"`    // avoided by stored responses: what their call cost
 	Joined  uint64 `json:"joined"`  // avoided by requests that were served by another's call
 	Refused uint64 `json:"refused"` // the estimate of requests that Options.Budget rejected

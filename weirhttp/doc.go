@@ -15,8 +15,8 @@ proxy on it.
 # The path of a request
 
   - A [ClientLimiter] admits the request, or responds with 429.
-  - A fresh response in the [Cache] is written at once.
-  - A stale response is written at once within stale-while-revalidate, and a call
+  - A fresh response in the [Cache] is written immediately.
+  - A stale response is written immediately within stale-while-revalidate, and a call
     begins in the background.
   - Otherwise the request waits for a call in flight, or starts one. Options.Limiter
     admits the call, queues it, or rejects it.
@@ -97,7 +97,7 @@ call that could be shared, the instance asks the Tier. It gets a response, which
 stored here and served as a hit; or the right to make the call; or another instance
 makes the call, and this one waits until its response is complete. If a response
 must not be shared (see above) or is too large, this is known from its headers, and
-the other instances make their own calls at once. Invalidations reach all instances.
+the other instances make their own calls immediately. Invalidations reach all instances.
 When the Tier is unavailable, each instance continues independently.
 
 An instance uses its copies for FleetOptions.MemoryCap, unless a push announces a

@@ -107,11 +107,11 @@ type FolderStats struct {
 
 	Hits      uint64 `json:"hits"` // responses found there, because memory did not have them
 	Written   uint64 `json:"written"`
-	Evicted   uint64 `json:"evicted"`   // to make room
+	Evicted   uint64 `json:"evicted"`   // responses removed to make room
 	Dropped   uint64 `json:"dropped"`   // not written: the queue was full, writing paused, or they were too large
 	Errors    uint64 `json:"errors"`    // failed operations on files; writing pauses after one
 	Damaged   uint64 `json:"damaged"`   // responses and files with a wrong checksum
-	Flushes   uint64 `json:"flushes"`   // for purges; several can share one
+	Flushes   uint64 `json:"flushes"`   // flushes for purges; several purges can share one
 	Discarded uint64 `json:"discarded"` // how often all was removed, because a purge could not be recorded
 }
 

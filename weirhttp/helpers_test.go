@@ -21,7 +21,7 @@ type site struct {
 	t       *testing.T
 	handler *weirhttp.Handler
 	calls   atomic.Int64 // of the origin
-	peak    atomic.Int64 // most at once
+	peak    atomic.Int64 // highest number of concurrent calls
 	running atomic.Int64
 	came    atomic.Int64 // to the Handler
 	client  *http.Client

@@ -449,7 +449,7 @@ func (h *Handler) explainOnce(e *Explanation, r *http.Request) {
 	case err != nil:
 		e.say("Its Idempotency-Key is malformed: the response is 400.")
 	case key != "":
-		e.say("It has an Idempotency-Key: its call runs at most once in %v, a request that repeats it gets the kept response or joins the call, and one that differs from the first gets 409 or 422.", h.once.TTL)
+		e.say("It has an Idempotency-Key: its call runs at most once in %v, a request that repeats it joins the call or receives the kept response, and one that differs from the first is rejected with 409 or 422.", h.once.TTL)
 	case h.once.Required:
 		e.say("It has no Idempotency-Key, which the route requires: the response is 400.")
 	default:

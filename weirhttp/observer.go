@@ -49,8 +49,8 @@ type CallInfo struct {
 // CallEnd describes how a call ended.
 type CallEnd struct {
 	Start    time.Time
-	Headed   time.Duration // until the response headers, 0 without any
-	Duration time.Duration // until the end of the response
+	Headed   time.Duration // time until the response headers, 0 without any
+	Duration time.Duration // time until the end of the response
 	Queued   time.Duration // before Start, while waiting for admission
 	Status   int           // of the response, 0 without one
 	Err      error

@@ -262,7 +262,7 @@ func remaining(h http.Header, leftName, resetName string, now time.Time) (left i
 // StatedStats are what an origin has stated, and how many calls waited for it.
 type StatedStats struct {
 	Observed uint64        `json:"observed"`  // responses that stated something
-	Paused   time.Duration `json:"paused_ns"` // for how long from now no call is made
+	Paused   time.Duration `json:"paused_ns"` // time from now during which no call is made
 	Waited   uint64        `json:"waited"`    // calls that waited, and were admitted
 	Refused  uint64        `json:"refused"`   // calls
 }

@@ -20,7 +20,7 @@ type Stats struct {
 
 	// Calls avoided, by kind.
 	Hits      uint64 `json:"hits"`      // fresh
-	Stale     uint64 `json:"stale"`     // while revalidating, on an error, or offline
+	Stale     uint64 `json:"stale"`     // stale responses: while revalidating, on an error, or offline
 	Joined    uint64 `json:"joined"`    // served by another request's call
 	Validated uint64 `json:"validated"` // the origin validated the stored response, without a body
 	Fleet     uint64 `json:"fleet"`     // of Hits and Stale, those that another instance had fetched
@@ -45,10 +45,10 @@ type Stats struct {
 	Shed         uint64 `json:"shed"` // of StaleOnError, those served because of overload
 
 	Calls     uint64 `json:"calls"`     // of the next handler
-	Refreshes uint64 `json:"refreshes"` // of these, in the background
-	Failed    uint64 `json:"failed"`    // of these, without a response, although a client waited for it
-	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body, although it was wanted
-	Abandoned uint64 `json:"abandoned"` // of these, and of those still queued, canceled because no client was left
+	Refreshes uint64 `json:"refreshes"` // calls in the background
+	Failed    uint64 `json:"failed"`    // calls without a response, although a client waited for it
+	Broken    uint64 `json:"broken"`    // calls that ended in the middle of the body, although it was wanted
+	Abandoned uint64 `json:"abandoned"` // running and queued calls, canceled because no client was left
 
 	// ServerErrors counts the Calls whose response had a status of 500 or above, even
 	// if it broke off.
@@ -147,7 +147,7 @@ type ObserveStats struct {
 	Hits          uint64 `json:"hits"`           // would have been hits
 	Joined        uint64 `json:"joined"`         // would have joined a call
 	Compared      uint64 `json:"compared"`       // of Hits and Joined, those whose responses were compared
-	Differed      uint64 `json:"differed"`       // of these, those that got a different response than they would have
+	Differed      uint64 `json:"differed"`       // compared requests that got a different response than they would have
 	Queued        uint64 `json:"queued"`         // calls that would have waited at Limiter
 	Refused       uint64 `json:"refused"`        // would have been rejected by Limiter
 	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter or the ClientBudget
@@ -186,7 +186,7 @@ type FleetStats struct {
 	// is false if the Tier has none.
 	Open        bool   `json:"open"`
 	Acquires    uint64 `json:"acquires"`
-	Fresh       uint64 `json:"fresh"` // of these, the Tier had a response
+	Fresh       uint64 `json:"fresh"` // lookups for which the Tier had a response
 	Granted     uint64 `json:"granted"`
 	Held        uint64 `json:"held"` // another instance fetched it
 	Cooling     uint64 `json:"cooling"`

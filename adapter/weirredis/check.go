@@ -34,7 +34,7 @@ func checkLease(d time.Duration) error {
 func checkTags(tags []string) error {
 	var errs []error
 	if len(tags) > fleet.MaxTags {
-		errs = append(errs, fmt.Errorf("weirredis: %d tags at once; at most %d", len(tags), fleet.MaxTags))
+		errs = append(errs, fmt.Errorf("weirredis: %d tags in one call; at most %d", len(tags), fleet.MaxTags))
 	}
 	for _, tag := range tags {
 		if len(tag) > fleet.MaxName {

@@ -80,7 +80,7 @@ type Options struct {
 // Sentinel names the master that the Sentinels monitor.
 type Sentinel struct {
 	MasterSet          string // its name, required
-	Username, Password string // for the Sentinels themselves
+	Username, Password string // credentials for the Sentinels themselves
 }
 
 func (o Options) withDefaults() Options {

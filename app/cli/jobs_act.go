@@ -94,7 +94,7 @@ func (c *jobsActFlags) choose(v jobsctl.Verb, f *command.Faults) (ids []string, 
 	case !c.All && len(c.IDs) == 0:
 		*f = append(*f, fmt.Errorf(`which jobs? want ids, as "weir jobs list" shows them, or --all with --state`))
 	case !c.All && c.State != "":
-		*f = append(*f, errors.New("--state: is for --all"))
+		*f = append(*f, errors.New("--state: can only be used with --all"))
 	}
 	return ids, in
 }

@@ -190,7 +190,7 @@ func TestJobsWrongUsageNamesEveryFault(t *testing.T) {
 		{"jobs list --nats nats://me:s3cret@h:4222", []string{"--nats: wants no user and no password in it"}},
 		{"jobs list --nats h:4222", []string{"--nats: want nats://host:port or tls://host:port"}},
 		{"jobs list --admin h:1 --namespace a --user b --creds c", []string{
-			"--namespace: is for --nats; a proxy knows its own", "--user: is for --nats", "--creds: is for --nats",
+			"--namespace: can only be used with --nats; a proxy has its own setting", "--user: can only be used with --nats", "--creds: can only be used with --nats",
 		}},
 		{"jobs list --nats nats://h --token-file " + token + " --user me", []string{
 			"--token-file, --user and --creds: want one of them", "--user and --password-file: want both or none",
@@ -199,7 +199,7 @@ func TestJobsWrongUsageNamesEveryFault(t *testing.T) {
 		{"jobs list --nats nats://h --token-file " + empty, []string{"--token-file=" + empty + ": want a file with one line, of 1 to 4096 bytes"}},
 		{"jobs show --admin h:1 12345", []string{`"12345" is no id; want 32 characters, 0-9 and a-f, or the first 6 or more of them`}},
 		{"jobs retry --admin h:1", []string{`which jobs? want ids, as "weir jobs list" shows them, or --all with --state`}},
-		{"jobs retry --admin h:1 --state dead 123456", []string{"--state: is for --all"}},
+		{"jobs retry --admin h:1 --state dead 123456", []string{"--state: can only be used with --all"}},
 		{"jobs retry --admin h:1 --all", []string{"--all: wants --state too, failed, dead or canceled"}},
 		{"jobs retry --admin h:1 --all --state dead 123456 xyzxyz", []string{`"xyzxyz" is no id`, "--all: want no ids beside it"}},
 		{"jobs retry --admin h:1 --all --state done", []string{"--state=done: want failed, dead or canceled"}},

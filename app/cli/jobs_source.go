@@ -81,7 +81,7 @@ func (s jobsSource) onlyNATS(f *command.Faults) {
 		{"namespace", s.Namespace}, {"user", s.User}, {"password-file", s.PasswordFile}, {"creds", s.Creds},
 	} {
 		if flag.value != "" {
-			*f = append(*f, fmt.Errorf("--%s: is for --nats; a proxy knows its own", flag.name))
+			*f = append(*f, fmt.Errorf("--%s: can only be used with --nats; a proxy has its own setting", flag.name))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // A Style sets how output looks. The zero Style is plain text of any width.
 type Style struct {
 	Width int       // columns; 0: unlimited, with full ids
-	Color bool      // colour, as terminal control sequences
+	Color bool      // color, as terminal control sequences
 	Now   time.Time // reference for ages; zero: time.Now
 }
 

@@ -63,7 +63,7 @@ func looks() []look {
 	running.Owner, running.Durability, running.Fence = "alice", jobs.DurabilityMajority, 7
 	running.Logged, running.Log = 1242, []jobs.LogLine{
 		{At: ago(71 * time.Second), Attempt: 1, Text: "4,000 pictures in /var/spool/pictures"},
-		{At: ago(2 * time.Second), Attempt: 1, Text: "/var/spool/pictures/2026/11/20/IMG_0042.jpg has no colour profile, so it is treated as sRGB; \x1b[31mits size is 640 × 480"},
+		{At: ago(2 * time.Second), Attempt: 1, Text: "/var/spool/pictures/2026/11/20/IMG_0042.jpg has no color profile, so it is treated as sRGB; \x1b[31mits size is 640 × 480"},
 	}
 	panicked := dead
 	panicked.Error = "handler panicked: index out of range [3] with length 3\n\ngoroutine 173 [running]:\nmain.resize({0xd559a0, 0xf17960})\n\t/src/thumbnails/resize.go:42 +0x1c5\n"

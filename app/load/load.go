@@ -3,7 +3,7 @@
 // is the loop alone, on which the lab's load generator also runs. A [Loop] also measures.
 //
 // A closed loop slows down with its target, so it measures throughput and how long a client
-// waits, not the behaviour under traffic that keeps arriving. That needs an open loop.
+// waits, not the behavior under traffic that keeps arriving. That needs an open loop.
 package load
 
 import (

@@ -145,21 +145,21 @@ func (*watcher) Expired(string, uint64)             {}
 // Lost implements fleet.Watcher.
 func (w *watcher) Lost() {
 	if w.turn(true) {
-		w.p.logger.Warn("the fleet is out of reach, going on alone", "redis", w.where)
+		w.p.logger.Warn("fleet unreachable; this gateway continues alone and retries periodically", "redis", w.where)
 	}
 }
 
 // Reset implements fleet.Watcher.
 func (w *watcher) Reset() {
 	if w.turn(false) {
-		w.p.logger.Info("back in the fleet, entries in memory are checked before use", "redis", w.where)
+		w.p.logger.Info("fleet reachable again; entries in memory are checked before use", "redis", w.where)
 	}
 }
 
 // Recovered implements fleet.Watcher.
 func (w *watcher) Recovered() {
 	if w.turn(false) {
-		w.p.logger.Info("back in the fleet", "redis", w.where)
+		w.p.logger.Info("fleet reachable again", "redis", w.where)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestT12_WhatAProxyPurgedWhileCutOffDoesNotComeBack(t *testing.T) {
 			}
 			cut := all[0]
 			lines[0].set(true)
-			cut.await("the fleet is out of reach", 1)
+			cut.await("fleet unreachable", 1)
 			purge(t, cut)
 			shows(cut, "/x v2")
 			shows(all[1], "/x v1") // it cannot know

@@ -279,7 +279,7 @@ func TestProxyStartsWithoutItsRedis(t *testing.T) {
 	origin, calls := versions(t)
 	all := fleetOf(t, 2, origin.URL, addr, "secret-of-redis")
 	for _, p := range all {
-		p.await("the fleet is out of reach, going on alone", 1)
+		p.await("fleet unreachable; this gateway continues alone and retries periodically", 1)
 		if a := get(p.admin + "/readyz"); a.status != 200 {
 			t.Errorf("readyz without Redis: %+v; want 200", a)
 		}
@@ -293,7 +293,7 @@ func TestProxyStartsWithoutItsRedis(t *testing.T) {
 	startRedis(t, program, addr, "secret-of-redis")
 	// Redis notifies the proxy of its return before the breaker has tried it.
 	for _, p := range all {
-		p.await("back in the fleet", 1)
+		p.await("fleet reachable again", 1)
 		until(t, "the breaker closes", func() bool { return !alone(t, p.admin) })
 	}
 	for _, p := range all {

@@ -51,7 +51,7 @@ func isFinal(err error) bool {
 // damaged files are not, because they would be read over and over for nothing.
 func (u *outage) begin(l *slog.Logger, why error) {
 	if was := u.why.Swap(&why); was == nil || (*was).Error() != why.Error() {
-		l.Error("jobs are refused, all else is served", "error", why)
+		l.Error("opening the job store failed; jobs are refused and everything else is served", "error", why)
 	}
 	again := !isFinal(why)
 	u.mu.Lock()

@@ -170,7 +170,7 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 		config(t, file, "http://127.0.0.1:1", tt.rest)
 		p.signal(syscall.SIGHUP)
 		p.await(tt.want, 1)
-		if line := p.await("the old one stays", i+1); !strings.Contains(line, file) {
+		if line := p.await("keeping the current one", i+1); !strings.Contains(line, file) {
 			t.Errorf("the log is %s; want the file's name", line)
 		}
 		if r := get(p.listen[0] + "/"); r.body != "origin" {

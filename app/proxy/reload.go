@@ -56,7 +56,7 @@ func (p *proxy) reload(ctx context.Context) {
 	p.reloads.note(err)
 	if err != nil {
 		for _, fault := range faults(err) {
-			p.logger.Error("the new configuration is bad, the old one stays in effect", "source", p.o.Source, "error", fault)
+			p.logger.Error("invalid configuration; keeping the current one", "source", p.o.Source, "error", fault)
 		}
 		p.noteManager(p.manager.Ready(p.status() + "; the last reload failed"))
 		return
@@ -127,7 +127,7 @@ func (p *proxy) renew(ctx context.Context) error {
 	s.Fixed = p.settings.Fixed
 	p.activate(s, c)
 	if err := p.jobs.activate(s, routes); err != nil {
-		p.logger.Error("new workers could not be started, the old ones keep running", "error", err)
+		p.logger.Error("starting the new workers failed; the old ones keep running", "error", err)
 	}
 	for _, d := range p.listeners {
 		d.server.ReloadCertificate()

@@ -190,7 +190,7 @@ routes:
 	put(t, filepath.Join(dir, "busy.html"), "{{status}} changed")
 	put(t, file, strings.ReplaceAll(text, "shop.pem, key: shop.key", "new.pem, key: main.key"))
 	p.signal(syscall.SIGHUP)
-	p.await("the old one stays in effect", 1)
+	p.await("keeping the current one", 1)
 	present("a bad reload", outer, "www.shop.example", 2)
 	put(t, file, strings.ReplaceAll(strings.ReplaceAll(text, "shop.pem, key: shop.key", "new.pem, key: new.key"), "/v1", "/v2"))
 	p.signal(syscall.SIGHUP)

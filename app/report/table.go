@@ -15,7 +15,7 @@ import (
 // Style is how a table looks. The zero Style is plain text, 80 columns wide.
 type Style struct {
 	Width int  // columns to fill, at least MinWidth; 0 means MinWidth
-	Color bool // bold and colour, as terminal control sequences
+	Color bool // bold and color, as terminal control sequences
 }
 
 // MinWidth is the width of the narrowest table, and of output that is not a terminal.

@@ -35,7 +35,7 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// Color reports whether w supports colour and the user wants it: NO_COLOR disables it
+// Color reports whether w supports color and the user wants it: NO_COLOR disables it
 // (https://no-color.org).
 func Color(w io.Writer, getenv func(string) string) bool {
 	return Is(w, getenv) && getenv("NO_COLOR") == ""

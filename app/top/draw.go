@@ -17,7 +17,7 @@ import (
 // as it needs.
 type Style struct {
 	Width, Height int  // 0: unlimited
-	Color         bool // control sequences for colour
+	Color         bool // control sequences for color
 	Note          string
 }
 
@@ -27,7 +27,7 @@ const (
 	roomy     = 40 // lines of a terminal that shows the next step of each incident, not only of the worst
 )
 
-// A line is a line of text with a colour for all of it, or for parts.
+// A line is a line of text with a color for all of it, or for parts.
 type line struct {
 	text  string
 	paint string // of the whole line
@@ -106,8 +106,8 @@ func (s Style) head(o Overview) []line {
 			break
 		}
 		sign := map[string]string{"bad": "ACT  ", "warn": "WATCH", "note": "NOTE "}[x.Level]
-		colour := map[string]string{"bad": terminal.Red, "warn": terminal.Yellow}[x.Level]
-		all = append(all, s.paragraph(sign+" ", x.Subject+": "+x.Text, mostWords, colour)...)
+		color := map[string]string{"bad": terminal.Red, "warn": terminal.Yellow}[x.Level]
+		all = append(all, s.paragraph(sign+" ", x.Subject+": "+x.Text, mostWords, color)...)
 		if x.Next != "" && (s.Height == 0 || i == 0 || s.Height >= roomy) {
 			all = append(all, s.paragraph("      Next: ", x.Next, mostNext, terminal.Faint)...)
 		}
@@ -115,18 +115,18 @@ func (s Style) head(o Overview) []line {
 	t := o.Total
 	all = append(all, line{})
 	if t.Responses != nil {
-		colour := ""
+		color := ""
 		if t.Errors > 0 {
-			colour = terminal.Yellow
+			color = terminal.Yellow
 		}
 		if t.Errors >= 0.05 {
-			colour = terminal.Red
+			color = terminal.Red
 		}
 		errors := t.Errors
 		if math.IsNaN(float64(errors)) {
 			errors = 0
 		}
-		all = append(all, line{fmt.Sprintf("clients received %s/s, errors %s, p50 %s, p99 %s", rate(t.Received), percent(errors), seconds(t.P50), seconds(t.P99)), colour})
+		all = append(all, line{fmt.Sprintf("clients received %s/s, errors %s, p50 %s, p99 %s", rate(t.Received), percent(errors), seconds(t.P50), seconds(t.P99)), color})
 		var parts []string
 		for _, class := range classes {
 			if v := t.Responses[class]; v > 0 || class != "1xx" {
@@ -231,16 +231,16 @@ func (s Style) routes(o Overview) []line {
 			errors = percent(max0(r.Errors))
 		}
 		rows = append(rows, []string{plain.Line(r.Name), rate(r.Requests), errors, r.saved(), rate(r.Calls), rate(r.Failed), rate(r.Refused), seconds(r.P99), figures.Count(int64(r.InFlight))})
-		colour := ""
+		color := ""
 		switch {
 		case r.Errors >= 0.05 || r.Calls > 0 && r.Failed >= 0.5*r.Calls || r.Stuck > 0:
-			colour = terminal.Red
+			color = terminal.Red
 		case r.Errors > 0 || r.Failed > 0 || r.Refused > 0:
-			colour = terminal.Yellow
+			color = terminal.Yellow
 		case r.Requests == 0:
-			colour = terminal.Faint
+			color = terminal.Faint
 		}
-		paint = append(paint, colour)
+		paint = append(paint, color)
 	}
 	return s.table(rows, paint, []bool{false, true, true, true, true, true, true, true, true}, 0)
 }

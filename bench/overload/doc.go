@@ -17,7 +17,7 @@
 //   - none admits every call.
 //   - fixed is limit.Concurrency with the source's capacity at the start.
 //   - failsafe is failsafe-go's adaptive limiter as created by NewWithDefaults, which
-//     rejects calls at once when it is full; failsafe-wait is the same limiter,
+//     rejects calls immediately when it is full; failsafe-wait is the same limiter,
 //     called with AcquirePermitWithMaxWait. WithQueueing is left out because it
 //     rejects at random.
 //   - gradient2 is the port of Netflix's Gradient2 in go-concurrency-limits behind

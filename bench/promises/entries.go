@@ -72,10 +72,10 @@ func deleteDuring(s *stage, src *source, loads int64) verdict {
 	later := s.ask(context.Background(), "asked later")
 	var notes []string
 	if !atOnce.got("new") {
-		notes = append(notes, "who asks at once gets "+atOnce.outcome())
+		notes = append(notes, "during the old load: "+atOnce.outcome())
 	}
 	if !later.got("new") {
-		notes = append(notes, "who asks after the old load gets "+later.outcome())
+		notes = append(notes, "after the old load: "+later.outcome())
 	}
 	return broken(notes...)
 }

@@ -104,13 +104,13 @@ func TestC3_PagesKeepToTheirPolicy(t *testing.T) {
 	}
 }
 
-// C12: the series of charts have no green in either theme, and during an outage the colours
+// C12: the series of charts have no green in either theme, and during an outage the colors
 // of what is good are those of plain text.
 func TestC12_NothingIsGreenInAnOutage(t *testing.T) {
 	css := own(t)["css/base.css"]
 	series := regexp.MustCompile(`(--c-[a-z0-9-]+): #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2});`).FindAllStringSubmatch(css, -1)
 	if len(series) < 30 {
-		t.Fatalf("%d colours of series; want those of both themes", len(series))
+		t.Fatalf("%d colors of series; want those of both themes", len(series))
 	}
 	for _, m := range series {
 		var rgb [3]int64

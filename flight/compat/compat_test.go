@@ -18,7 +18,7 @@ func Example() {
 	// 400 <nil> false
 }
 
-// Behaviour shared with singleflight is tested in examples/migrate, where one suite runs
+// Behavior shared with singleflight is tested in examples/migrate, where one suite runs
 // against both.
 func TestDoChanReceivesFaults(t *testing.T) {
 	var g singleflight.Group

@@ -44,7 +44,7 @@ package fleetsim_test
 // when its load began.
 //
 //   - value: every value was loaded or set for that key, unaltered.
-//   - late: a caller that gets a loaded value gets that of a flight it was on: its
+//   - late: a caller that receives a loaded value was on the flight that loaded it: its
 //     load ended after the call began, and began before the call ended.
 //   - tier: each reply of the engine agrees with a second implementation of the
 //     contract: who gets the lease, and what Extend and Settle do.

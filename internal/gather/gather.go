@@ -55,7 +55,7 @@ type Group struct {
 	state      state
 	stuck      bool
 	ready      chan struct{} // created by the waiter for a place, closed when the place is granted
-	prev, next *Group        // neighbours in the line
+	prev, next *Group        // neighbors in the line
 }
 
 type state uint8

@@ -144,7 +144,7 @@ func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 				t.Errorf("%.0f calls per second; want %.0f within 2 %%", got, want)
 			}
 			for i, k := range h.ByTraffic {
-				// Keys are numbered by how busy they are. A neighbour may come
+				// Keys are numbered by how busy they are. A neighbor may come
 				// before it.
 				rate := counts[k.Key.(int)] / seconds
 				if n := k.Key.(int); i < 8 && (n < i-1 || n > i+1) || n > 40 {

@@ -55,7 +55,7 @@ func (l *Load[K, V]) Return() { l.ending.Store(true) }
 func (l *Load[K, V]) CompleteLocked() bool {
 	l.returned = true
 	l.prev.next, l.next.prev = l.next, l.prev
-	l.prev, l.next = nil, nil // a reference to l's context keeps l alive, but not its neighbours
+	l.prev, l.next = nil, nil // a reference to l's context keeps l alive, but not its neighbors
 	l.table.running--
 	return l.finishLocked()
 }

@@ -4,7 +4,7 @@
 // of the code is not also a fault of the judge.
 //
 // [Draw] makes a short history from a seed: a route, an origin, and two to five requests
-// from up to three clients. [Play] runs it through a [System] and records each call at
+// from up to three clients. [Play] runs it through a [System] and records each call to
 // the origin and each answer. [Judge] looks at each pair of a call and another request:
 // sharing is forbidden ([MustNot]), required ([Must]) or allowed ([May]). Where the
 // contract is silent, the verdict is May. [Shrink] makes a history with a fault as short

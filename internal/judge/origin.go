@@ -28,7 +28,7 @@ type Seen struct {
 	Address, Certificate, Program string
 }
 
-// A Call is one call at the origin.
+// A Call is one call to the origin.
 type Call struct {
 	Number           int
 	By               int // the request that the system made it for, -1 if unknown

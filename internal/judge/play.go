@@ -13,7 +13,7 @@ import (
 // A System is a cache under test.
 type System interface {
 	// Do sends r of c and returns when the answer is complete. Play calls it
-	// concurrently for requests at once. The context of the call at the origin must
+	// concurrently for requests at once. The context of the call to the origin must
 	// have the values of ctx.
 	Do(ctx context.Context, c Client, r Request) Reply
 	// Purge removes what is stored for target.

@@ -147,7 +147,7 @@ func TestInvalidationBeatsRunningWrites(t *testing.T) {
 				t.Errorf("Put = %v; want %v", got, tt.put)
 			}
 			if before.Void() != tt.void || after.Void() != tt.void {
-				t.Errorf("Void of the neighbouring writes = %v, %v; want %v", before.Void(), after.Void(), tt.void)
+				t.Errorf("Void of the neighboring writes = %v, %v; want %v", before.Void(), after.Void(), tt.void)
 			}
 			before.Drop()
 			after.Drop()

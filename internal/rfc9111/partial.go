@@ -74,7 +74,7 @@ func offset(s string) (int64, bool) {
 const clockDoubt = time.Minute
 
 // StrongValidator returns the validator of a response by which parts of the same
-// representation can be recognised, as it is sent in If-Range: its ETag if that is
+// representation can be recognized, as it is sent in If-Range: its ETag if that is
 // strong, or its Last-Modified if it has no ETag and the Date is enough later for
 // that to be strong (RFC 9110 sections 8.8.2.2 and 8.8.3). It returns "" if there is
 // none.

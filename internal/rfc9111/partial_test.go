@@ -213,7 +213,7 @@ func TestH29_PartsAreBounded(t *testing.T) {
 	if _, ok := ps.Covers(5000, 5029); !ok || ps.Size() > 40 {
 		t.Errorf("with a limit of 40 bytes, %d are kept, and the new part: %v; want at most 40, and it", ps.Size(), ok)
 	}
-	// Neighbours are cut at the far end, so that they keep within the limit as well.
+	// Neighbors are cut at the far end, so that they keep within the limit as well.
 	for _, tt := range []struct{ at, n, from, to int64 }{{100, 40, 100, 139}, {130, 25, 115, 154}, {155, 1, 116, 155}, {114, 2, 114, 153}, {0, 40, 0, 39}} {
 		ps = ps.Add(rfc9111.Part{First: tt.at, Bytes: make([]byte, tt.n)}, 40)
 		if _, ok := ps.Covers(tt.from, tt.to); !ok || ps.Size() > 40 {

@@ -52,8 +52,8 @@ func TestIdealWaitEnds(t *testing.T) {
 	s.Source.Service = simulate.Const(0.095)
 	s.Arrivals.Trace = []time.Duration{0, 1 * ms, 92 * ms}
 	p := one(t, s, simulate.Ideal(0))
-	// The first gives up at 90 ms. The second gets its place with one millisecond
-	// left, and then the third gets it.
+	// The first gives up at 90 ms. The second takes its place with one millisecond
+	// left, and then the third takes it.
 	if p.CallTimedOut != 3 || p.Refused != 0 {
 		t.Errorf("%+v; want three that gave up in the source", p)
 	}

@@ -100,7 +100,7 @@ func (l *logger) breakOff() {
 // fail records a failed flush. It is then unknown which data the operating system
 // dropped, so the server must read its files again.
 func (l *logger) fail(err error) {
-	l.to.Error("embedded: flushing", "error", err)
+	l.to.Error("embedded: flushing failed", "error", err)
 	l.breakOff()
 }
 

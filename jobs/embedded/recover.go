@@ -124,7 +124,7 @@ func (s *Server) copy() (bool, error) {
 	switch {
 	case errors.Is(err, keep.ErrNoLinks):
 		s.o.Log.Warn("embedded: the files of the jobs are not copied before the start, because that needs hard links; "+
-			"if the server within loses any, they cannot be put back", "folder", s.o.Dir, "error", err)
+			"files that the server within loses cannot be put back", "folder", s.o.Dir, "error", err)
 		return false, nil
 	case err != nil:
 		return false, &StoreError{s.o.Dir, fmt.Errorf("copying its files before the start: %w", err)}

@@ -102,7 +102,7 @@ func (s *Server) keepFree(ns *server.Server) {
 		s.low = low
 		if low {
 			s.setLow(s.lowError(free))
-			s.o.Log.Error("embedded: disk full, new jobs fail; accepted jobs still run", "free", free, "min_free", s.o.MinFree)
+			s.o.Log.Error("embedded: disk full; new jobs fail, accepted jobs still run", "free", free, "min_free", s.o.MinFree)
 		} else {
 			s.setLow(nil)
 			s.o.Log.Warn("embedded: disk has room again", "free", free)
@@ -125,7 +125,7 @@ func (s *Server) keepFree(ns *server.Server) {
 	}
 	if full {
 		s.setErr(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free; below %d, nothing is written, and no job ends", errDiskFull, free, least)})
-		s.o.Log.Error("embedded: disk full, all writes fail", "free", free, "least", least)
+		s.o.Log.Error("embedded: disk full; all writes fail", "free", free, "least", least)
 	} else {
 		s.setErr(nil)
 		s.o.Log.Warn("embedded: accepted jobs run again", "free", free)

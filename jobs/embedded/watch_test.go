@@ -58,7 +58,7 @@ func TestDiskThatFillsIsARefusalUntilThereIsRoom(t *testing.T) {
 	}
 
 	free.Store(64<<20 - 1)
-	eventually(t, "the disk counts as full", func() bool { return said.has("disk full, new jobs fail") })
+	eventually(t, "the disk counts as full", func() bool { return said.has("disk full; new jobs fail") })
 	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
 		t.Fatalf("Publish to a disk whose rest is for accepted jobs = %v; want nil", err)
 	}

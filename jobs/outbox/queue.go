@@ -96,7 +96,7 @@ func (q *queue) enqueue(ctx context.Context, tx Tx, data []byte, o EnqueueOption
 
 // notifies reports whether this row's transaction sends a NOTIFY. PostgreSQL holds one
 // lock for all databases from there to the end of the commit, including the flush of its
-// log, so frequent notifications would serialise all commits.
+// log, so frequent notifications would serialize all commits.
 //
 // A row that sends none is found anyway. Its relay was woken by an earlier row, at most
 // NotifyEvery before, and has been polling since, with waits that double from MinPoll.

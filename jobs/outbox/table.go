@@ -67,7 +67,7 @@ type ParkedRow struct {
 	Size     int       `json:"size"` // of the input, in bytes
 	Owner    string    `json:"owner,omitempty"`
 	Enqueued time.Time `json:"enqueued"` // zero: not in the years 1 to 9999
-	Parked   time.Time `json:"parked"`   // likewise
+	Parked   time.Time `json:"parked"`   // zero: not in the years 1 to 9999
 	Reason   Reason    `json:"reason"`
 	Detail   string    `json:"detail,omitempty"` // at most MaxDetail bytes
 }

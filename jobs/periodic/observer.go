@@ -73,7 +73,7 @@ func (k EventKind) String() string {
 // A Status describes a schedule, as this instance knows it.
 type Status struct {
 	Name string `json:"name"`
-	Spec string `json:"spec"` // without superfluous spaces
+	Spec string `json:"spec"` // Spec of the schedule, without superfluous spaces
 	Zone string `json:"zone"`
 
 	// Next is the next tick, Last the last one that any instance has submitted or

@@ -189,7 +189,7 @@ func TestConsoleExplains(t *testing.T) {
 			p.Until(`document.body.innerText.includes("left out: --frobnicate")`), p.Fill(`#headers`, headers), p.Click(`form button[type=submit]`))
 	}
 	explain(s.public+"/pages/1?secret=swordfish", "Accept: text/html")
-	must(t, p.Until(`document.querySelector(".verdict").innerText.includes("It makes a call of the source, which others may join.")`),
+	must(t, p.Until(`document.querySelector(".verdict").innerText.includes("It makes a call to the source, which others may join.")`),
 		p.Until(`document.body.innerText.includes("route pages") && document.body.innerText.includes("Nothing is stored.")`))
 	if n := s.calls.Load(); n != 0 {
 		t.Errorf("%d calls to the service; want none, because no request is made", n)

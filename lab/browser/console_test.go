@@ -109,7 +109,7 @@ func TestC5_ConsoleDrawsAndItsNumbersAreTheStats(t *testing.T) {
 	s.quiet(p)
 }
 
-// Every page fits a narrow screen, in both colour schemes, with the service up, down
+// Every page fits a narrow screen, in both color schemes, with the service up, down
 // and before the first request. Every control has a name.
 func TestConsolePagesFitAndHaveNames(t *testing.T) {
 	s := open(t, "")

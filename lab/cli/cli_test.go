@@ -223,7 +223,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 		if sum := asked[0].Swap(0) + asked[1].Swap(0); good != sum || good == 0 {
-			t.Errorf("%v: %d good answers; the servers gave %d, with the header", loop, good, sum)
+			t.Errorf("%v: %d successful responses; the servers gave %d, with the header", loop, good, sum)
 		}
 		for line := range strings.Lines(s.stdout.String()) {
 			if !json.Valid([]byte(line)) {
@@ -236,7 +236,7 @@ func TestCompare(t *testing.T) {
 func TestCompareWithNobodyThere(t *testing.T) {
 	s := newSession()
 	code := s.run("compare", "http://127.0.0.1:1/", "http://127.0.0.1:1/", "--rounds", "1", "--duration", "100ms", "--timeout", "1s", "--out", t.TempDir())
-	if code != command.ExitFailed || !strings.Contains(s.stderr.String(), "gives no good answer") {
+	if code != command.ExitFailed || !strings.Contains(s.stderr.String(), "gives no successful response") {
 		t.Errorf("exit code %d, stderr %q; want %d, and which URL gives no answer", code, s.stderr.String(), command.ExitFailed)
 	}
 }

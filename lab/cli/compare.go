@@ -139,7 +139,7 @@ func (p comparison) run(ctx context.Context, l *scenario.Lab) error {
 				return err
 			}
 			if m.Good == 0 {
-				return fmt.Errorf("%s gives no good answer: %s", p.urls[side], m.FirstFailure)
+				return fmt.Errorf("%s gives no successful response: %s", p.urls[side], m.FirstFailure)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (p comparison) tell(l *scenario.Lab) {
 		name string
 		of   func(result.Measurement) float64
 	}{
-		{"good answers per second", func(m result.Measurement) float64 { return m.PerSecond }},
+		{"successful responses per second", func(m result.Measurement) float64 { return m.PerSecond }},
 		{"p50", func(m result.Measurement) float64 { return m.Latency.P50 }},
 		{"p99", func(m result.Measurement) float64 { return m.Latency.P99 }},
 		{"slowest", func(m result.Measurement) float64 { return m.Latency.Slowest }},

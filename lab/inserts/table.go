@@ -23,7 +23,7 @@ func NewOrder(id int64) Order {
 		ID:       id,
 		Customer: int32(id * 7919 % 100_003),
 		Cents:    1 + id*104_729%99_991,
-		Note:     fmt.Sprintf("order %d, to be left with the neighbours", id),
+		Note:     fmt.Sprintf("order %d, to be left with the neighbors", id),
 	}
 }
 

@@ -210,7 +210,7 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%s: client sent Connection: close: %t; want %t", tt.name, asked.Load(), tt.without)
 			}
 			if r.Good != 100 || p.dials.Load() != tt.want {
-				t.Errorf("%s: %d good answers (%s), %d connections; want 100, %d", tt.name, r.Good, r.FirstFailure, p.dials.Load(), tt.want)
+				t.Errorf("%s: %d successful responses (%s), %d connections; want 100, %d", tt.name, r.Good, r.FirstFailure, p.dials.Load(), tt.want)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestAConnectionClosedMeanwhileIsReplaced(t *testing.T) {
 		defer srv.Close()
 		r := run(t, p, load.Spec{Mode: load.Open, Rate: 1, Requests: 3})
 		if r.Good != 3 || p.dials.Load() != 3 {
-			t.Errorf("%d good answers (%s), %d connections; want 3, 3", r.Good, r.FirstFailure, p.dials.Load())
+			t.Errorf("%d successful responses (%s), %d connections; want 3, 3", r.Good, r.FirstFailure, p.dials.Load())
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestMainSpeaksJSON(t *testing.T) {
 	}
 	d := r.Distribution()
 	if r.Good != 100 || r.Latency.Count() != 100 || len(d) == 0 || d[len(d)-1].Share != 1 {
-		t.Errorf("the result is %s, read as %+v; want 100 good answers with their latencies", &out, r)
+		t.Errorf("the result is %s, read as %+v; want 100 successful responses with their latencies", &out, r)
 	}
 
 	for in, want := range map[string]string{`{"URLS": 1}`: "read the spec", `{"Clinets": 1}`: "Clinets", `{}`: "Spec.URLs"} {

@@ -2,7 +2,7 @@ package load
 
 import "time"
 
-// A Result is the result of a load. A good answer has a 2xx status and the expected
+// A Result is the result of a load. A successful response has a 2xx status and the expected
 // body; every other request is a failure, so Requests is Good plus Failures.
 // Latencies end with the last byte of the response. In an open loop they begin when
 // the request was due, otherwise when it was sent.
@@ -14,12 +14,12 @@ type Result struct {
 	Statuses     map[int]int64 // answers by status; 0: no response
 	Elapsed      time.Duration // from the first request to the last answer
 
-	Latency    Histogram     // of good answers
+	Latency    Histogram     // of successful responses
 	AllLatency Histogram     // of all answers, including rejections
-	Slowest    time.Duration // of the good answers, exact
+	Slowest    time.Duration // of the successful responses, exact
 
 	EveryMS         int       // interval width of the two series below
-	AnswersOverTime []int64   // the good answers in each interval from the start on
+	AnswersOverTime []int64   // the successful responses in each interval from the start on
 	WorstOverTime   []float64 // the longest latency among them, in milliseconds
 
 	LateStarts  int64         // in an open loop: requests that came due while MaxInFlight were in flight
@@ -27,16 +27,16 @@ type Result struct {
 	CPUTime     time.Duration // used by this process during the load
 }
 
-// Percentile returns the latency that q percent of the good answers do not exceed, to
-// three significant digits. It is 0 if there are no good answers.
+// Percentile returns the latency that q percent of the successful responses do not exceed, to
+// three significant digits. It is 0 if there are no successful responses.
 func (r Result) Percentile(q float64) time.Duration {
 	return min(r.Slowest, r.Latency.Percentile(q))
 }
 
-// Mean returns the mean latency of the good answers, 0 if there are none.
+// Mean returns the mean latency of the successful responses, 0 if there are none.
 func (r Result) Mean() time.Duration { return r.Latency.Mean() }
 
-// PerSecond returns the good answers per second.
+// PerSecond returns the successful responses per second.
 func (r Result) PerSecond() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -54,7 +54,7 @@ type Point struct {
 // halfway from there to 1.
 const ticks = 5
 
-// Distribution returns the distribution of the good answers' latencies, in ascending
+// Distribution returns the distribution of the successful responses' latencies, in ascending
 // order and denser in the tail: it has as many points from 99 to 99.5 % as from 0 to
 // 50 %. It goes as far as there are enough answers, and ends with the slowest: some
 // 60 points for ten thousand answers, 100 for a million.

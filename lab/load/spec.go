@@ -50,7 +50,7 @@ type Spec struct {
 	Seed uint64
 	// Header is sent with each request.
 	Header map[string]string
-	// ExpectBody is text that the body of a good answer must contain. Empty: any body
+	// ExpectBody is text that the body of a successful response must contain. Empty: any body
 	// is good.
 	ExpectBody string
 

@@ -16,11 +16,11 @@ import (
 // names of picture files: those below, and for other series, and for Values over X,
 // the lower-case name with dashes.
 const (
-	throughput  = "throughput"   // good answers per second, as bars
+	throughput  = "throughput"   // successful responses per second, as bars
 	latencies   = "latency"      // percentiles
-	goodput     = "goodput"      // good answers per second over X
+	goodput     = "goodput"      // successful responses per second over X
 	slow        = "p99"          // 99th percentile over X
-	sourceCalls = "source-calls" // calls at the source over X
+	sourceCalls = "source-calls" // calls to the source over X
 )
 
 var seriesKinds = map[string]string{
@@ -121,11 +121,11 @@ func (d *drawer) settings() []string {
 }
 
 func (d *drawer) throughput() figure {
-	f := figure{kind: throughput, title: "Good answers per second"}
+	f := figure{kind: throughput, title: "Successful responses per second"}
 	var top float64
 	bars := 0
 	f.panels = d.perSetting(func(setting string) (chart.Chart, bool) {
-		c := chart.Bars{Title: d.titled("good answers per second", setting), Format: figures.Rate}
+		c := chart.Bars{Title: d.titled("successful responses per second", setting), Format: figures.Rate}
 		for _, g := range d.groups {
 			if settingOf(g.Median, d.Axis) != setting || g.Median.Requests == 0 {
 				continue
@@ -163,7 +163,7 @@ func (d *drawer) titled(what, setting string) string {
 }
 
 func barTip(g result.Group) string {
-	tip := figures.Rate(g.Median.PerSecond) + " good answers per second"
+	tip := figures.Rate(g.Median.PerSecond) + " successful responses per second"
 	if low, high := g.Spread(); len(g.Rounds) > 1 {
 		tip += fmt.Sprintf(", median of %d rounds from %s to %s", len(g.Rounds), figures.Rate(low), figures.Rate(high))
 	}
@@ -193,7 +193,7 @@ func (d *drawer) perSetting(make func(setting string) (chart.Chart, bool)) []pan
 }
 
 func (d *drawer) latency() figure {
-	return figure{kind: latencies, title: "Latency of good answers, by percentile",
+	return figure{kind: latencies, title: "Latency of successful responses, by percentile",
 		panels: d.perSetting(func(setting string) (chart.Chart, bool) {
 			l := chart.Lines{
 				Title: d.titled("latency by percentile", setting), Named: len(d.settings()) == 1,
@@ -310,16 +310,16 @@ func (d *drawer) addSeries(l *chart.Lines, m result.Measurement, name string) {
 // curves returns the figures over X, with a line for each variant.
 func (d *drawer) curves() []figure {
 	all := []figure{
-		d.curve(goodput, "Good answers per second", chart.Axis{Title: "good answers/s", Format: figures.Rate},
+		d.curve(goodput, "Successful responses per second", chart.Axis{Title: "successful responses/s", Format: figures.Rate},
 			func(m result.Measurement) (float64, bool) { return m.PerSecond, m.Requests > 0 }),
-		d.curve(slow, "The slowest hundredth of good answers (p99)", chart.Axis{Title: "p99", Kind: chart.Log, Format: figures.Millis},
+		d.curve(slow, "The slowest hundredth of successful responses (p99)", chart.Axis{Title: "p99", Kind: chart.Log, Format: figures.Millis},
 			func(m result.Measurement) (float64, bool) {
 				if m.Latency == nil || m.Good == 0 {
 					return 0, false
 				}
 				return m.Latency.P99, true
 			}),
-		d.curve(sourceCalls, "Calls at the source", chart.Axis{Title: "calls at the source", Format: figures.Rate},
+		d.curve(sourceCalls, "Calls to the source", chart.Axis{Title: "calls to the source", Format: figures.Rate},
 			func(m result.Measurement) (float64, bool) {
 				if m.Source == nil {
 					return 0, false

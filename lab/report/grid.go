@@ -116,14 +116,14 @@ func medians(s *result.Scenario) grid {
 		{"p99", true, latencies, time(func(l *result.Latency) float64 { return l.P99 })},
 		{"slowest", true, latencies, time(func(l *result.Latency) float64 { return l.Slowest })},
 		{"failed", true, func(g group) bool { return g.Median.Requests > 0 }, func(g group) string { return figures.Count(g.Failures()) }},
-		{"calls at source", true, source, func(g group) string { return calls(g.Median) }},
-		{"most at once", true, source, func(g group) string { return atOnce(g.Median) }},
+		{"source calls", true, source, func(g group) string { return calls(g.Median) }},
+		{"peak concurrency", true, source, func(g group) string { return atOnce(g.Median) }},
 	})
 	switch {
 	case most > 1 && most == least:
-		out.Note = fmt.Sprintf("The median of %d alternating rounds, by good answers per second; failed is the sum of all rounds.", most)
+		out.Note = fmt.Sprintf("The median of %d alternating rounds, by successful responses per second; failed is the sum of all rounds.", most)
 	case most > 1:
-		out.Note = "The median of the rounds, by good answers per second; failed is the sum of all rounds."
+		out.Note = "The median of the rounds, by successful responses per second; failed is the sum of all rounds."
 	}
 	return out
 }
@@ -288,8 +288,8 @@ func everything(s *result.Scenario) grid {
 		{"p99", true, latencies, ms(func(l *result.Latency) float64 { return l.P99 })},
 		{"p99.9", true, latencies, ms(func(l *result.Latency) float64 { return l.P999 })},
 		{"slowest", true, latencies, ms(func(l *result.Latency) float64 { return l.Slowest })},
-		{"calls at source", true, source, calls},
-		{"most at once", true, source, atOnce},
+		{"source calls", true, source, calls},
+		{"peak concurrency", true, source, atOnce},
 		{"longest call", true, source, func(x m) string { return call(x, func(c *result.Source) float64 { return c.LongestMS }) }},
 		{"mean call", true, source, func(x m) string { return call(x, func(c *result.Source) float64 { return c.MeanMS }) }},
 		{"CPUs: generator, service, engines", false, cpu, processors},

@@ -18,7 +18,7 @@ import (
 // nothing stands for a missing number.
 const nothing = "–"
 
-// paletteOf assigns a colour to every variant of the run.
+// paletteOf assigns a color to every variant of the run.
 func paletteOf(run *result.Run) *chart.Palette {
 	var all [][]string
 	for i := range run.Scenarios {

@@ -17,7 +17,7 @@ import (
 // Style is the style of a table. The zero Style is plain text, 80 columns wide.
 type Style struct {
 	Width int  // columns to fill, MinWidth to MaxWidth; 0 means MinWidth
-	Color bool // bold text and colour, as terminal control sequences
+	Color bool // bold text and color, as terminal control sequences
 }
 
 // The narrowest and the widest tables. Longer lines are hard to follow.
@@ -109,7 +109,7 @@ func (p *printer) flush(w io.Writer) error {
 	return nil
 }
 
-// line writes text as one line, in a colour.
+// line writes text as one line, in a color.
 func (p *printer) line(code, text string) {
 	for _, line := range figures.Wrap(plain.Line(text), p.Width) {
 		p.b.WriteString(p.paint(code, line) + "\n")

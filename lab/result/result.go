@@ -98,7 +98,7 @@ type Measurement struct {
 	Seconds      float64       `json:"seconds"`
 	PerSecond    float64       `json:"good_per_s"`
 
-	Latency *Latency `json:"latency,omitempty"` // of good answers
+	Latency *Latency `json:"latency,omitempty"` // of successful responses
 	Source  *Source  `json:"source,omitempty"`
 	Series  []Series `json:"series,omitempty"`
 	CPU     *CPU     `json:"cpu,omitempty"`
@@ -134,9 +134,9 @@ type Source struct {
 
 // Names of series that several scenarios have.
 const (
-	CallsAtSource = "calls at the source"
+	CallsAtSource = "calls to the source"
 	QueueDepth    = "queue depth"
-	GoodAnswers   = "good answers"
+	GoodAnswers   = "successful responses"
 )
 
 // A Series is a value over time, from the start of the load.

@@ -100,7 +100,7 @@ func (l *Lab) Measurements(variant, setting string) []result.Measurement {
 	return found
 }
 
-// Rates returns the good answers per second of each round of a variant under a
+// Rates returns the successful responses per second of each round of a variant under a
 // setting, for result.Ratio.
 func (l *Lab) Rates(variant, setting string) []float64 {
 	var rates []float64

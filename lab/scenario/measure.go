@@ -49,7 +49,7 @@ type Job struct {
 
 // Measure resets the service, sends the load, and records the measurement. Without a
 // service (nil) the load's URLs are absolute, and the source's counters are not read.
-// Calls at the source during a warm-up do not count.
+// Calls to the source during a warm-up do not count.
 func (l *Lab) Measure(ctx context.Context, s *Server, j Job) (result.Measurement, error) {
 	j.Load.URLs = s.urls(j.Load.URLs)
 	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {
@@ -232,7 +232,7 @@ func (l *Lab) said(m result.Measurement) string {
 		text += fmt.Sprintf(", %d failed", m.Failures)
 	}
 	if m.Source != nil {
-		text += fmt.Sprintf(", %d calls at the source", m.Source.Calls)
+		text += fmt.Sprintf(", %d calls to the source", m.Source.Calls)
 	}
 	return text
 }

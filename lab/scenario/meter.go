@@ -13,7 +13,7 @@ const Interval = 100 * time.Millisecond
 // maxIntervals bounds a series: two hours.
 const maxIntervals = int(2 * time.Hour / Interval)
 
-// A Meter counts the calls at a source. The zero Meter is ready to use, and
+// A Meter counts the calls to a source. The zero Meter is ready to use, and
 // safe for concurrent use.
 type Meter struct {
 	mu      sync.Mutex

@@ -102,7 +102,7 @@ func TestMeasure(t *testing.T) {
 	}
 	for i, m := range res.Measurements {
 		if m.Variant != "plain" || m.Round != i+1 || m.Requests != 30 || m.Good != 30 || m.Failures != 0 || m.Statuses[200] != 30 {
-			t.Errorf("round %d: %+v; want 30 good answers", i+1, m)
+			t.Errorf("round %d: %+v; want 30 successful responses", i+1, m)
 		}
 		if m.Source == nil || m.Source.Calls != 30 {
 			t.Errorf("round %d: source %+v; want 30 calls, only of this round", i+1, m.Source)
@@ -135,7 +135,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		t.Errorf("%+v; want 10 failures with 503", m)
 	}
 	if _, err := json.Marshal(res); err != nil {
-		t.Errorf("a measurement without a good answer is not valid JSON: %v", err)
+		t.Errorf("a measurement without a successful response is not valid JSON: %v", err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (o Options) Decode(v any) error {
 type Service struct {
 	Handler http.Handler
 
-	// Meter counts the calls at the source.
+	// Meter counts the calls to the source.
 	Meter *Meter
 
 	// Gauges are sampled ten times per second, by the name of the series.

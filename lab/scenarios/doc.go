@@ -45,7 +45,7 @@ func All() []scenario.Scenario {
 }
 
 // The names of the variants that many scenarios use. A report gives a variant the
-// same colour everywhere.
+// same color everywhere.
 const (
 	unprotected = "unprotected"
 	cacheAlone  = "cache alone" // only a TTL

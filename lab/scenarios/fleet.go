@@ -107,7 +107,7 @@ func measuredFleet(l *scenario.Lab, variant, setting string, n int) result.Measu
 
 func judgeFleet(l *scenario.Lab, sizes []int) {
 	t := result.Table{
-		Title: "Calls at the source",
+		Title: "Calls to the source",
 		Head:  []string{"Instances", "cold key, apart", "in a fleet", "Zipf, apart", "in a fleet"},
 	}
 	single := measuredFleet(l, perProcess, zipfWorkload, 1).Source.Calls // one call per requested key
@@ -132,7 +132,7 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 	most := sizes[len(sizes)-1]
 	for _, setting := range []string{oneColdKey, zipfWorkload} {
 		before, after := measuredFleet(l, perProcess, setting, most), measuredFleet(l, inFleet, setting, most)
-		l.Row(result.NewRow(fmt.Sprintf("calls at the source, %d instances, %s", most, setting), "calls", result.Lower).
+		l.Row(result.NewRow(fmt.Sprintf("calls to the source, %d instances, %s", most, setting), "calls", result.Lower).
 			Here(float64(before.Source.Calls), float64(after.Source.Calls)))
 	}
 	l.Note("Each instance is a process with a Guard with a TTL of an hour; nginx distributes requests to them in turn. All clients request the cold key at once.")

@@ -23,7 +23,7 @@ const theSource = "the source"
 // A fleetSetup configures a process of a fleet.
 type fleetSetup struct {
 	fleetlab.InstanceOptions
-	Wait time.Duration // duration of a call at the source
+	Wait time.Duration // duration of a call to the source
 }
 
 // Names of the counts of an instance.

@@ -26,7 +26,7 @@ const (
 	gridOrigin  = "origin of the grid"
 	byReverse   = "ReverseProxy"
 	byFasthttp  = "fasthttp"
-	originCalls = "calls at the origin"
+	originCalls = "calls to the origin"
 )
 
 // A peerSetup configures one of these services. All but the origin also listen with

@@ -16,7 +16,7 @@ import (
 
 var gatewayStampede = scenario.Scenario{
 	Name:    "gateway-stampede",
-	Title:   "A crowd at a cold cache",
+	Title:   "A stampede on a cold cache",
 	Asks:    "A crowd requests the same object, which is not in the gateway's cache. How many calls reach the origin, how long does the crowd wait, and what if the response cannot be stored, arrives slowly, or the first client hangs up?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,

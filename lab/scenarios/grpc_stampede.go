@@ -10,7 +10,7 @@ import (
 
 var grpcStampede = scenario.Scenario{
 	Name:    "grpc-stampede",
-	Title:   "A crowd at a gRPC method",
+	Title:   "A stampede on a gRPC method",
 	Asks:    "Two hundred clients call an expensive gRPC method for a few keys, some of them with credentials. How many calls reach the method, and does a user ever get the response of another?",
 	Service: grpcService,
 	Run:     runGRPCStampede,
@@ -86,7 +86,7 @@ func runGRPCStampede(ctx context.Context, l *scenario.Lab) error {
 func (c grpcCrowd) judge(l *scenario.Lab) {
 	before, joined, kept, own := l.One(unprotected), l.One(coalescing), l.One(cached), l.One(perUser)
 	n := int64(c.withCredentials())
-	l.Check("unprotected: each good answer is a call", before.Source.Calls >= before.Good, "%d calls, %d answers", before.Source.Calls, before.Good)
+	l.Check("unprotected: each successful response is a call", before.Source.Calls >= before.Good, "%d calls, %d answers", before.Source.Calls, before.Good)
 	l.Check("coalescing: at most half the calls", 2*joined.Source.Calls <= before.Source.Calls, "%d calls, %d unprotected", joined.Source.Calls, before.Source.Calls)
 	l.Check("cached: at most a call for each key, and for each request with credentials", kept.Source.Calls <= int64(c.Keys)+n,
 		"%d calls, %d keys, %d requests with credentials", kept.Source.Calls, c.Keys, n)
@@ -100,10 +100,10 @@ func (c grpcCrowd) judge(l *scenario.Lab) {
 	l.Row(result.NewRow("calls of the method, unprotected → coalescing", "calls", result.Lower).Here(float64(before.Source.Calls), float64(joined.Source.Calls)))
 	l.Row(result.NewRow("calls of the method, unprotected → cached", "calls", result.Lower).Here(float64(before.Source.Calls), float64(kept.Source.Calls)))
 	l.Row(result.NewRow("calls of the method, unprotected → cached for each user", "calls", result.Lower).Here(float64(before.Source.Calls), float64(own.Source.Calls)))
-	l.Row(result.NewRow("good answers, unprotected → cached", "answers/s", result.Higher).Here(before.PerSecond, kept.PerSecond))
+	l.Row(result.NewRow("successful responses, unprotected → cached", "answers/s", result.Higher).Here(before.PerSecond, kept.PerSecond))
 	l.Row(result.NewRow("requests that fail, unprotected → cached", "requests", result.Lower).Here(float64(before.Failures), float64(kept.Failures)))
 	l.Note("%d of %d requests have credentials. Weir shares none of them unless the policy makes the credentials part of the identity.", n, c.Clients*c.Each)
 	l.Note("Requests with credentials that share nothing need an execution each. With a cache the other requests no longer slow their clients down, " +
 		"so those with credentials arrive faster than the method can execute them, and some fail at their deadline.")
-	l.Note("The last variant is a mistake in the policy, made on purpose: it shows that the lab notices answers for another user. Its good answers include those.")
+	l.Note("The last variant is a mistake in the policy, made on purpose: it shows that the lab notices answers for another user. Its successful responses include those.")
 }

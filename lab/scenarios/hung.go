@@ -78,7 +78,7 @@ func judgeHung(l *scenario.Lab, set hungSetup) {
 		"%.0f ms at most; SoftTimeout is %v", slowestMS(old), set.Soft)
 	before := l.Measurements(xsync, afterward)[0]
 	l.Row(result.NewRow("answers afterwards, x/sync singleflight → weir", "answers", result.Higher).Here(float64(before.Good), float64(after.Good)))
-	l.Note("The call ignores its context, the worst behaviour of a driver. Without coalescing each caller has its own hung call; "+
+	l.Note("The call ignores its context, the worst behavior of a driver. Without coalescing each caller has its own hung call; "+
 		"with singleflight all later callers join the hung one for as long as the process lives. Weir abandons a load after LoadTimeout: %v here, 30 s by default.", set.Load)
 }
 

@@ -57,8 +57,8 @@ const (
 	submitOne   = "accepted, 1 submitter"
 	submitEight = "accepted, 8 submitters"
 	submitMany  = "accepted, 64 submitters"
-	workOff     = "worked off"
-	bothAtOnce  = "accepted and worked off at once"
+	workOff     = "drained"
+	bothAtOnce  = "accepted and drained together"
 	lightLoad   = "from Submit to start, 50 jobs/s"
 )
 

@@ -83,7 +83,7 @@ func (r *jobsRun) table(again float64) result.Table {
 		}
 		return valueOf(medianOf(r.lab, manyOf[v], submitOne).PerSecond, 0)
 	})
-	line("worked off per second", rate(workOff))
+	line("drained per second", rate(workOff))
 	line("with this many workers", func(v string) string { return fmt.Sprint(r.workers[v]) })
 	line("executed while jobs are accepted, per second", rate(bothAtOnce))
 	line("accepted at the same time, per second", func(v string) string {

@@ -13,7 +13,7 @@ import (
 
 var modelStampede = scenario.Scenario{
 	Name:    "model-stampede",
-	Title:   "A crowd at a model server",
+	Title:   "A stampede on a model server",
 	Asks:    "Three hundred clients send prompts to a model, and many send the same. The model runs 8 completions at once, limits tokens per minute, bills tokens, and now and then ends a stream in the middle. How many completions does it run, what do they cost, how long do clients wait for the first event, and does a client get a wrong or truncated answer?",
 	Needs:   []string{"nginx"},
 	Service: modelService,

@@ -261,7 +261,7 @@ func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 		Here(none.PerSecond, stale.PerSecond))
 }
 
-// p99 is the 99th percentile of the good answers' latency, in milliseconds; 0 if
+// p99 is the 99th percentile of the successful responses' latency, in milliseconds; 0 if
 // there are none.
 func p99(m result.Measurement) float64 {
 	if m.Latency == nil {

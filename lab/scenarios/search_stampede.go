@@ -15,7 +15,7 @@ import (
 
 var searchStampede = scenario.Scenario{
 	Name:    "search-stampede",
-	Title:   "A crowd at a search",
+	Title:   "A stampede on a search",
 	Asks:    "Three hundred clients search a million rows in PostgreSQL with POST, and many search for the same. How many queries reach the database, how long do clients wait, and does a client get a wrong or truncated response?",
 	Needs:   []string{"nginx", "postgres"},
 	Service: searchService,

@@ -125,7 +125,7 @@ func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 	l.Check("weir, with a window shorter than the outage: then callers fail", short.Failures > 0, "%d of %d", short.Failures, short.Requests)
 	none := l.One(unprotected)
 	l.Row(result.NewRow("requests that fail", "requests", result.Lower).Here(float64(none.Failures), float64(m.Failures)))
-	l.Row(result.NewRow("calls at the source while it is down", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
+	l.Row(result.NewRow("calls to the source while it is down", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
 	l.Note("All variants have their load and their outage at the same time: %g requests per second for %d keys, which stay fresh for %v. The source is down for %v, from %v on.",
 		set.Rate, set.Keys, set.TTL, set.Away, set.Before)
 	l.Note("The singleflight runs its call without the caller's context, so that here, too, the first caller can leave.")

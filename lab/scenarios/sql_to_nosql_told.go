@@ -57,7 +57,7 @@ func (a *activityRun) gains(num, den, setting string) (text string, from float64
 	return strings.Join(parts, ", "), from
 }
 
-// rates returns the good answers per second of each round.
+// rates returns the successful responses per second of each round.
 func (a *activityRun) rates(variant, setting string, x float64) []float64 {
 	var all []float64
 	for _, m := range a.lab.Measurements(variant, setting) {

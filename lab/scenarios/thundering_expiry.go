@@ -51,7 +51,7 @@ func expiryOptions(variant string, ttl time.Duration) weir.Options {
 type expiryParams struct {
 	Keys   int
 	TTL    time.Duration
-	Call   time.Duration // duration of a call at the source
+	Call   time.Duration // duration of a call to the source
 	AtOnce int           // calls that the source runs at a time; the others wait there
 }
 
@@ -112,7 +112,7 @@ func judgeExpiry(l *scenario.Lab) {
 // expiryTable shows what the charts do not.
 func expiryTable(l *scenario.Lab) result.Table {
 	t := result.Table{
-		Title: "Calls at the source, and requests that waited",
+		Title: "Calls to the source, and requests that waited",
 		Head:  []string{"Variant", "calls", "most in 100 ms", "waiting at the source, at most", "requests that waited, %", "answers above " + slow.String() + ", %", "slowest, ms"},
 	}
 	for _, variant := range []string{ttlAlone, ttlJitter, ahead, xFetch, xFetchEarly} {
@@ -132,7 +132,7 @@ func expiryTable(l *scenario.Lab) result.Table {
 // requestsThatWaited is the number of requests that waited for a load.
 func requestsThatWaited(m result.Measurement) float64 { return m.Values[joins] + m.Values[waitedLoads] }
 
-// peak is the highest number of calls at the source in one interval.
+// peak is the highest number of calls to the source in one interval.
 func peak(m result.Measurement) float64 {
 	return highest(m, result.CallsAtSource) * scenario.Interval.Seconds()
 }
@@ -148,7 +148,7 @@ func highest(m result.Measurement, series string) float64 {
 	return most
 }
 
-// shareAbove is the share of the good answers that took longer than d. The
+// shareAbove is the share of the successful responses that took longer than d. The
 // distribution has steps, so the result is exact to the next one.
 func shareAbove(m result.Measurement, d time.Duration) float64 {
 	if m.Latency == nil {

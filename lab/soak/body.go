@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A body begins with a line that names its owner (a path, and for authorised pages
+// A body begins with a line that names its owner (a path, and for authorized pages
 // also the user) and its version. The rest is computed from that line.
 
 // bodyOf returns the body of an owner's version, with n bytes after the first line.

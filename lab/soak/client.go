@@ -20,7 +20,7 @@ import (
 const (
 	opPage   = "hit"
 	opCold   = "cold key"
-	opMine   = "authorised page"
+	opMine   = "authorized page"
 	opRange  = "range"
 	opStream = "event stream"
 	opUpload = "upload"

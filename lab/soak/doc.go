@@ -3,7 +3,7 @@
 //
 // Three `weir proxy` processes share Redis, each over a link that can be cut or
 // delayed. Jobs are kept on each gateway's own disk, or by a NATS cluster of three.
-// Clients send hits, cold keys, event streams, uploads, authorised pages, ranges,
+// Clients send hits, cold keys, event streams, uploads, authorized pages, ranges,
 // slow bodies and asynchronous jobs; others change the source and purge by URL and by
 // tag. A seed determines the faults and their times.
 //

@@ -126,7 +126,7 @@ var quantiles95 = [...]float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.3
 // material.
 //
 // A cache that fills for minutes, and is emptied when an engine has lost its history,
-// makes neighbouring blocks alike: 20 of them carry less information than 20
+// makes neighboring blocks alike: 20 of them carry less information than 20
 // independent ones. So their number is reduced by the correlation of each residual
 // with the next (Santer et al., Statistical significance of trends and trend
 // differences, Journal of Geophysical Research 105, 2000, equation 6).

@@ -16,7 +16,14 @@ const faultsFolder = "internal/judge/testdata/faults"
 // A fault is a change of the code that the judge must notice.
 type fault struct {
 	name, what string
+	judge      string // the folder of the judge's test
 	edits      []edit
+}
+
+// judges has what the judge's tests print, by their folders, if a history has a fault.
+var judges = map[string]string{
+	"weirhttp":            "the history, made as short as it could be",
+	"jobs/check/jobshttp": "the judge says",
 }
 
 type edit struct{ path, old, new string }
@@ -47,6 +54,13 @@ func readFaults(pattern string) (all []fault, err error) {
 
 func parseFault(text string) (f fault, err error) {
 	f.what, text, _ = strings.Cut(text, "\n")
+	f.judge = "weirhttp"
+	if rest, ok := strings.CutPrefix(text, "judge: "); ok {
+		f.judge, text, _ = strings.Cut(rest, "\n")
+		if judges[f.judge] == "" {
+			return f, fmt.Errorf("no test of the judge in %q", f.judge)
+		}
+	}
 	for text != "" {
 		var e edit
 		var ok, has bool
@@ -163,12 +177,12 @@ func (f fault) found(ctx context.Context) (found, runs int, err error) {
 		return 0, 0, err
 	}
 	program := filepath.Join(dir, "judge.test")
-	if _, err := (command{env: alone.env, lavish: true}).run(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-c", "-o", program, "./weirhttp"); err != nil {
+	if _, err := (command{lavish: true}).run(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-c", "-o", program, "./"+f.judge); err != nil {
 		return 0, 0, fmt.Errorf("fault %s: %w", f.name, err)
 	}
 	for ; runs < faultRuns && runs-found <= faultRuns-faultFound; runs++ {
-		out, err := (command{env: []string{"WEIR_TEST_FULL=1"}, dir: "weirhttp", quiet: true}).run(ctx, program, "-test.run=TheJudgeFindsNoFault", "-test.timeout="+faultTime)
-		if err != nil && strings.Contains(out, judgeSays) {
+		out, err := (command{env: []string{"WEIR_TEST_FULL=1"}, dir: f.judge, quiet: true}).run(ctx, program, "-test.run=TheJudgeFindsNoFault", "-test.timeout="+faultTime)
+		if err != nil && strings.Contains(out, judges[f.judge]) {
 			found++
 		}
 		if ctx.Err() != nil {
@@ -177,6 +191,3 @@ func (f fault) found(ctx context.Context) (found, runs int, err error) {
 	}
 	return found, runs, nil
 }
-
-// judgeSays is what the judge's test prints before a history with a fault.
-const judgeSays = "the history, made as short as it could be"

@@ -23,19 +23,24 @@ func TestFaultsFitTheCode(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	text, err := os.ReadFile("weirhttp/judge_test.go")
-	if err != nil || !strings.Contains(string(text), judgeSays) {
-		t.Errorf("the judge's test does not print %q (%v)", judgeSays, err)
+	for folder, says := range judges {
+		text, err := os.ReadFile(folder + "/judge_test.go")
+		if err != nil || !strings.Contains(string(text), says) {
+			t.Errorf("the judge's test in %s does not print %q (%v)", folder, says, err)
+		}
 	}
 }
 
 func TestParseFault(t *testing.T) {
 	f, err := parseFault("What is wrong.\n-- a.go --\nold\n  lines\n-- new --\nnew\n-- b.go --\nx\n-- new --\n\n")
 	want := []edit{{"a.go", "old\n  lines", "new"}, {"b.go", "x", ""}}
-	if err != nil || f.what != "What is wrong." || !slices.Equal(f.edits, want) {
+	if err != nil || f.what != "What is wrong." || f.judge != "weirhttp" || !slices.Equal(f.edits, want) {
 		t.Errorf("parseFault = %+v, %v; want %+v", f, err, want)
 	}
-	for _, text := range []string{"", "Nothing.\n", "No new.\n-- a.go --\nold\n", "No old.\nx\n-- new --\ny\n"} {
+	if f, err := parseFault("Wrong.\njudge: jobs/check/jobshttp\n-- a.go --\nold\n-- new --\n\n"); err != nil || f.judge != "jobs/check/jobshttp" || len(f.edits) != 1 {
+		t.Errorf("parseFault = %+v, %v; want the judge of jobs", f, err)
+	}
+	for _, text := range []string{"", "Wrong.\njudge: limit\n-- a.go --\nold\n-- new --\n\n", "Nothing.\n", "No new.\n-- a.go --\nold\n", "No old.\nx\n-- new --\ny\n"} {
 		if _, err := parseFault(text); err == nil {
 			t.Errorf("parseFault(%q) = nil; want an error", text)
 		}

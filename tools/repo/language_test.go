@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"maps"
 	"os"
@@ -21,23 +22,48 @@ import (
 type phrase struct {
 	re      *regexp.Regexp
 	instead string
-	unless  func(s string, match []int) bool // nil: always counts
+	unless  func(s string, match []int) bool      // nil: always counts
+	in      func(file string, kind textKind) bool // nil: counts in every text
 }
 
 func plainly(re, instead string) phrase {
 	return phrase{re: regexp.MustCompile(`(?i)\b(?:` + re + `)\b`), instead: instead}
 }
 
+// only restricts a phrase to some texts.
+func (ph phrase) only(in func(file string, kind textKind) bool) phrase { ph.in = in; return ph }
+
+// A textKind is where the text of an excerpt stands.
+type textKind int
+
+const (
+	otherText textKind = iota
+	errorText          // a string for an error, outside of tests
+	logText            // a message of a log
+	failText           // a message of a log at level error
+	fieldText          // a comment of an exported field of a package that users import
+)
+
+func errorsAndLogs(_ string, kind textKind) bool {
+	return kind == errorText || kind == logText || kind == failText
+}
+
+// firstRead reports whether a text is among those that an operator or a new reader meets first.
+func firstRead(file string, kind textKind) bool {
+	return errorsAndLogs(file, kind) || file == "README.md" || file == "docs/howto/start.md" ||
+		strings.HasPrefix(file, "console/assets/js/") || strings.HasPrefix(file, "console/assets/css/")
+}
+
 // neverWritten are the phrases that no page, comment or string may have.
 var neverWritten = []phrase{
 	plainly(`to be had`, "available"),
 	plainly(`(?:is|are|was|were|be|been|being) (?:told|asked)`, "the verb of what happens: receives, learns, is called, is queried, is requested"),
-	{regexp.MustCompile(`(?:^|[.!?:;|] |\n\n|\*\*)Who [a-z]+`), "a noun: a client that …, the caller that …", question},
+	{re: regexp.MustCompile(`(?:^|[.!?:;|] |\n\n|\*\*)Who [a-z]+`), instead: "a noun: a client that …, the caller that …", unless: question},
 	plainly(`those who`, "clients that, callers that"),
 	plainly(`who(?:so)?ever`, "any caller that, a client that"),
 	plainly(`in the air`, "in flight"),
 	plainly(`the door`, "the listener, the entrance of the process, admission"),
-	{regexp.MustCompile(`(?i)\ba second\b`), "per second, /s", notARate},
+	{re: regexp.MustCompile(`(?i)\ba second\b`), instead: "per second, /s", unless: notARate},
 	plainly(`for ever`, "forever, without limit, indefinitely"),
 	plainly(`(?:see|sees|saw|seen) to it`, "makes sure, ensures"),
 	plainly(`heed(?:s|ed|ing)?`, "follow, obey, honour"),
@@ -48,8 +74,19 @@ var neverWritten = []phrase{
 	plainly(`asked of`, "required of, sent to"),
 	plainly(`(?:is|are|was|were|be|been) made of`, "consists of, contains, is built from"),
 	plainly(`(?:go|goes|went|gone|going) by`, "uses, follows, passes"),
-	{regexp.MustCompile(`(?i)\btaken for\b`), "mistaken for, treated as", ofAB},
+	{re: regexp.MustCompile(`(?i)\btaken for\b`), instead: "mistaken for, treated as", unless: ofAB},
 	plainly(`than what`, "than the one that …"),
+	plainly(`calls? (?:of|at) (?:(?:an?|the|its|their|each|every|one|any|this) )?(?:source|origin|service|upstream|backend)s?`, "calls to the source; in tables: upstream calls"),
+	plainly(`by (?:RFC \d+|its Date|the route's rate)`, "conforms to, according to, at the rate of"),
+	plainly(`gets? back`, "receives; is refilled, is returned"),
+	{re: regexp.MustCompile(`(?i)\bgets [^.!?;:|]*\bgets\b`), instead: "receives, returns"},
+	plainly(`good answers?|most at once|worked off|a crowd at`, "successful responses, peak concurrency, drained, a stampede on"),
+	plainly(`behaviours?|colour(?:s|ed|less|ing)?|honour(?:s|ed|ing)?|favour(?:s|ed|ite|ites|ing)?|neighbour(?:s|ing)?|centre[sd]?|catalogues?|cancell(?:ed|ing)|(?:recogni|authori|seriali|normali|initiali|organi)s(?:e|es|ed|ing|ation)`, "the American spelling"),
+	plainly(`at once`, "immediately, or concurrently").only(firstRead),
+	{re: regexp.MustCompile(`\b[Ii]s for [A-Z-]`), instead: "applies to, can only be used with", in: func(_ string, kind textKind) bool { return kind == errorText }},
+	{re: regexp.MustCompile(`, (?:the (?:old|new|others?|current|rest)|all|new|going|its|they|it) `), instead: "a semicolon, or a second field", in: errorsAndLogs},
+	{re: regexp.MustCompile(`^(?:until|by|with|likewise|while|because|for|since|without|to make|of (?:these|those|them)|of [A-Z]\w+[,:;]|of [A-Z]\w+$)\b`), instead: "a noun phrase or a sentence", in: func(_ string, kind textKind) bool { return kind == fieldText }},
+	{re: regexp.MustCompile(`^.+$`), instead: "what failed", unless: saysFailure, in: func(_ string, kind textKind) bool { return kind == failText }},
 }
 
 // rarelyWritten are phrases that are sometimes right; their count per package
@@ -63,7 +100,13 @@ var rarelyWritten = []phrase{
 	plainly(`in place of`, "instead of"),
 	plainly(`by (?:itself|themselves)`, "alone, automatically"),
 	plainly(`beside (?:it|them)`, "next to it, with it"),
-	{regexp.MustCompile(`(?:^|[.!?:;|] |\n\n)What (?:[a-z-]+ ){1,7}is\b`), "a noun as the subject", question},
+	{re: regexp.MustCompile(`(?:^|[.!?:;|] |\n\n)What (?:[a-z-]+ ){1,7}is\b`), instead: "a noun as the subject", unless: question},
+	plainly(`at once`, "immediately, or concurrently"),
+	plainly(`th(?:ose|at) of`, "the noun again"),
+	plainly(`(?:is|are) one (?:call|load|query|request)`, "cause one call, share one call"),
+	{re: regexp.MustCompile(`, too[.;)]|, too$`), instead: "also, before the verb"},
+	plainly(`likewise`, "also, or the same sentence again"),
+	plainly(`overtak(?:e|es|en|ing)|overtook|beats?|wins? over`, "takes precedence over"),
 }
 
 // literal returns a string that is in every match of re, in lower case.
@@ -105,6 +148,12 @@ func question(s string, match []int) bool {
 // ofAB reports whether the match is in the output of ab, which the lab parses.
 func ofAB(s string, match []int) bool { return strings.HasPrefix(s[match[1]:], " tests:") }
 
+// saysFailure reports whether a message at level error says that something failed. A
+// prefix before the text of an error does.
+func saysFailure(s string, _ []int) bool {
+	return regexp.MustCompile(`(?i)fail|cannot|could not|panic|invalid|missing|:$`).MatchString(s)
+}
+
 // notARate reports whether "a second" is a length of time, or one after the
 // first. A rate follows what is counted, and nothing that "second" could count
 // comes after it.
@@ -127,13 +176,14 @@ var (
 type excerpt struct {
 	line int
 	text string
+	kind textKind
 }
 
-// find calls got with each match of one of phrases in p.
-func (p excerpt) find(phrases []phrase, got func(line int, match, instead string)) {
+// find calls got with each match of one of phrases in p, an excerpt of file.
+func (p excerpt) find(file string, phrases []phrase, got func(line int, match, instead string)) {
 	lower := strings.ToLower(p.text)
 	for _, ph := range phrases {
-		if !strings.Contains(lower, literal(ph.re)) {
+		if !strings.Contains(lower, literal(ph.re)) || ph.in != nil && !ph.in(file, p.kind) {
 			continue // an expression is slow, and few texts can match it
 		}
 		for _, m := range ph.re.FindAllStringIndex(p.text, -1) {
@@ -150,7 +200,7 @@ func TestRepoLanguage(t *testing.T) {
 	n := 0
 	eachText(t, func(name string, p excerpt) {
 		n++
-		p.find(neverWritten, func(line int, match, instead string) {
+		p.find(name, neverWritten, func(line int, match, instead string) {
 			t.Errorf("%s:%d: %q; rather: %s", name, line, match, instead)
 		})
 	})
@@ -166,7 +216,7 @@ func TestRepoLanguageImproves(t *testing.T) {
 	t.Parallel()
 	got := make(map[string]int)
 	eachText(t, func(name string, p excerpt) {
-		p.find(rarelyWritten, func(int, string, string) { got[path.Dir(name)]++ })
+		p.find(name, rarelyWritten, func(int, string, string) { got[path.Dir(name)]++ })
 	})
 	if *update {
 		var b strings.Builder
@@ -215,12 +265,68 @@ func TestRepoLanguageBites(t *testing.T) {
 		"a client asked for it":                0,
 		"the lease is dear, and kept for ever": 2,
 		"Limits that nobody heeded":            1,
+		"the calls of the source":              1,
+		"Calls at its origin":                  1,
+		"calls to the source":                  0,
+		"a cache by RFC 9111":                  1,
+		"a client gets back its unit":          1,
+		"it gets one, and the next gets two":   1,
+		"it gets one. The next gets two":       0,
+		"good answers, worked off":             2,
+		"honoured behaviour":                   2,
+		"it runs at once":                      0,
 	} {
 		n := 0
-		excerpt{1, text}.find(neverWritten, func(int, string, string) { n++ })
+		excerpt{line: 1, text: text}.find("x.go", neverWritten, func(int, string, string) { n++ })
 		if n != want {
 			t.Errorf("%q has %d of the phrases; want %d", text, n, want)
 		}
+	}
+}
+
+// Each kind of text is recognized in code, and has its own phrases.
+func TestRepoLanguageOfMessagesBites(t *testing.T) {
+	t.Parallel()
+	const code = `package x
+
+import "errors"
+
+// An Exported type.
+type Exported struct {
+	A int // until their turn
+	B int // of these, in the background
+	C int // calls in the background
+	d int // until their turn
+}
+
+var (
+	e1 = errors.New("x: 3 tags at once")
+	e2 = fmt.Errorf("--state: is for --all %d", 1)
+	e3 = errors.New("x: can only be used with --all")
+)
+
+func (e *Exported) Error() string { return "runs at once" }
+
+func log() {
+	o.logger.Error("the new file is here")
+	o.logger.Error("reading the new file failed")
+	o.logger.Warn("the file is bad, the old one stays")
+	page.Error("the new file is here")
+	other("at once it runs")
+}
+`
+	f := goFile{path: "weirhttp/x.go", module: ".", text: []byte(code), fset: token.NewFileSet()}
+	var err error
+	if f.ast, err = parser.ParseFile(f.fset, f.path, code, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		t.Fatal(err)
+	}
+	var lines []int
+	for _, p := range f.excerpts() {
+		p.find(f.path, neverWritten, func(line int, _, _ string) { lines = append(lines, line) })
+	}
+	slices.Sort(lines)
+	if want := []int{7, 8, 14, 15, 19, 22, 24}; !slices.Equal(lines, want) {
+		t.Errorf("phrases in lines %v; want %v", lines, want)
 	}
 }
 
@@ -272,13 +378,20 @@ var readTexts = sync.OnceValue(func() (all []fileText) {
 
 // excerpts returns the comments and the strings of a Go file.
 func (f goFile) excerpts() (all []excerpt) {
+	kinds := f.textKinds()
+	add := func(n ast.Node, text string) {
+		for _, p := range block(text, f.fset.Position(n.Pos()).Line) {
+			p.kind = kinds[n]
+			all = append(all, p)
+		}
+	}
 	for _, g := range f.ast.Comments {
-		all = append(all, block(g.Text(), f.fset.Position(g.Pos()).Line)...)
+		add(g, g.Text())
 	}
 	ast.Inspect(f.ast, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 			if s, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(s, " ") {
-				all = append(all, block(s, f.fset.Position(lit.Pos()).Line)...)
+				add(lit, s)
 			}
 		}
 		return true
@@ -286,13 +399,94 @@ func (f goFile) excerpts() (all []excerpt) {
 	return all
 }
 
+// textKinds returns the kinds of the strings and comments in f that have one.
+func (f goFile) textKinds() map[ast.Node]textKind {
+	kinds := make(map[ast.Node]textKind)
+	if f.isTest() || strings.HasSuffix(path.Dir(f.path), "test") || f.module == "lab" || f.module == "tools" {
+		return kinds
+	}
+	users := importable(f, path.Dir(f.path))
+	mark := func(in ast.Node, kind textKind) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && kinds[lit] == otherText {
+				kinds[lit] = kind
+			}
+			return true
+		})
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if kind := messageOf(n.Fun); kind != otherText && len(n.Args) > 0 {
+				for _, arg := range n.Args[:min(len(n.Args), 2)] { // some have a context, or a position, before the text
+					mark(arg, kind)
+				}
+			}
+		case *ast.FuncDecl:
+			if n.Name.Name == "Error" && n.Recv != nil && n.Body != nil {
+				mark(n.Body, errorText)
+			}
+		case *ast.TypeSpec:
+			if st, ok := n.Type.(*ast.StructType); ok && users && n.Name.IsExported() {
+				for _, field := range st.Fields.List {
+					if len(field.Names) > 0 && field.Names[0].IsExported() {
+						kinds[field.Doc], kinds[field.Comment] = fieldText, fieldText
+					}
+				}
+			}
+		}
+		return true
+	})
+	return kinds
+}
+
+// messageOf returns the kind of text that the function fun takes.
+func messageOf(fun ast.Expr) textKind {
+	name := ""
+	switch fun := fun.(type) {
+	case *ast.Ident:
+		name = fun.Name
+	case *ast.SelectorExpr:
+		name = fun.Sel.Name
+		if x, ok := fun.X.(*ast.Ident); ok && x.Name == "errors" && name == "New" {
+			return errorText
+		}
+	}
+	switch {
+	case strings.HasSuffix(strings.ToLower(name), "errorf"):
+		return errorText
+	case (name == "Error" || name == "ErrorContext") && isLogger(fun):
+		return failText
+	case name == "Warn" || name == "Info" || name == "Debug" || name == "WarnContext" || name == "InfoContext" || name == "LogAttrs":
+		return logText
+	}
+	return otherText
+}
+
 var (
 	generated = regexp.MustCompile(`(?s)<!-- lab:.*?<!-- /lab -->`)
 	quotation = regexp.MustCompile(`"[^"\n]*(?:\n[^"\n]+){0,3}"|“[^”]*”|(?m:^> .*$)`)
 	fenced    = regexp.MustCompile("(?ms)^```.*?^```")
+	linkTo    = regexp.MustCompile(`\]\([^)\s]+\)`)
 	codeSpan  = regexp.MustCompile("`[^`\n]*`")
 	marks     = regexp.MustCompile(`(?m)^[ \t]*(?:#+|//+|\*|\*/|--|- |[0-9]+\.) ?`)
 )
+
+// isLogger reports whether fun is a method of a variable that is called a log.
+func isLogger(fun ast.Expr) bool {
+	sel, ok := fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	name := ""
+	switch x := sel.X.(type) {
+	case *ast.Ident:
+		name = x.Name
+	case *ast.SelectorExpr:
+		name = x.Sel.Name
+	}
+	return name == "l" || name == "to" || strings.HasSuffix(strings.ToLower(name), "log") || strings.HasSuffix(strings.ToLower(name), "logger")
+}
 
 // paragraphs returns the prose of a page. Decisions may quote.
 func paragraphs(name, page string) []excerpt {
@@ -302,6 +496,7 @@ func paragraphs(name, page string) []excerpt {
 	page = blank(generated, page, "")
 	page = blank(fenced, page, "")
 	page = blank(codeSpan, page, "x")
+	page = blank(linkTo, page, "]")
 	if strings.HasPrefix(name, "docs/adr/") {
 		page = blank(quotation, page, "x")
 	}
@@ -314,7 +509,7 @@ func block(text string, line int) (all []excerpt) {
 	for part := range strings.SplitSeq(text, "\n\n") {
 		if s := strings.TrimSpace(marks.ReplaceAllString(part, "")); s != "" {
 			lead := len(part) - len(strings.TrimLeft(part, "\n"))
-			all = append(all, excerpt{line + lead, strings.Join(strings.Fields(s), " ")})
+			all = append(all, excerpt{line: line + lead, text: strings.Join(strings.Fields(s), " ")})
 		}
 		line += strings.Count(part, "\n") + 2
 	}

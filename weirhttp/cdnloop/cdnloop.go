@@ -1,5 +1,5 @@
 // Package cdnloop reads and writes CDN-Loop (RFC 8586), the request field to which
-// each gateway on the path adds its name, so that it recognises a request that comes
+// each gateway on the path adds its name, so that it recognizes a request that comes
 // back.
 package cdnloop
 

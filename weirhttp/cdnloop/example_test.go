@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// A gateway recognises a request that has passed it before.
+// A gateway recognizes a request that has passed it before.
 func ExamplePasses() {
 	h := http.Header{}
 	id := cdnloop.NewID()

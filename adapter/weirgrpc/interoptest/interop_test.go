@@ -25,7 +25,7 @@ import (
 // service is the service of the interoperability tests.
 const service = "/grpc.testing.TestService/"
 
-// sharing shares all calls of the service, with the metadata of the tests in the key.
+// sharing shares all calls to the service, with the metadata of the tests in the key.
 func sharing() weirgrpc.Options {
 	return weirgrpc.Options{Methods: map[string]weirgrpc.Policy{service: {
 		Share:    weirgrpc.ShareAll,

@@ -22,13 +22,13 @@ const (
 	maxIterations = 150
 
 	// escape is the squared distance from which a point never returns. It is above the
-	// smallest such distance, 4, so that the colours change smoothly.
+	// smallest such distance, 4, so that the colors change smoothly.
 	escape = 256
 
 	// side is the width of a tile in the plane.
 	side = 0.1
 
-	// ring is the distance of the tiles' centres from the boundary of the main cardioid, as
+	// ring is the distance of the tiles' centers from the boundary of the main cardioid, as
 	// a factor: just outside, where there is most detail.
 	ring = 1.005
 
@@ -54,7 +54,7 @@ func (Source) Load(ctx context.Context, key int, m *source.Meter) ([]byte, error
 // Render draws the tile of key and returns it as PNG. It stops at the end of
 // a row of pixels when ctx ends, and returns the cause.
 func Render(ctx context.Context, key int) ([]byte, error) {
-	cx, cy := centre(key)
+	cx, cy := center(key)
 	img := image.NewPaletted(image.Rect(0, 0, Size, Size), palette)
 	for y := range Size {
 		if ctx.Err() != nil {
@@ -74,16 +74,16 @@ func Render(ctx context.Context, key int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// centre returns the centre of key's tile in the plane: on the boundary of
+// center returns the center of key's tile in the plane: on the boundary of
 // the main cardioid, at c = w/2 - w²/4 with |w| a little over 1.
-func centre(key int) (re, im float64) {
+func center(key int) (re, im float64) {
 	sin, cos := math.Sincos(2 * math.Pi * math.Mod(float64(key+1)*golden, 1))
 	re = ring*cos/2 - ring*ring*(cos*cos-sin*sin)/4
 	im = ring*sin/2 - ring*ring*(2*sin*cos)/4
 	return re, im
 }
 
-// shade follows the point z → z² + c and returns its colour's index: 0 where
+// shade follows the point z → z² + c and returns its color's index: 0 where
 // it stays, otherwise by how soon it leaves.
 func shade(cr, ci float64) uint8 {
 	var zr, zi, rr, ii float64
@@ -98,7 +98,7 @@ func shade(cr, ci float64) uint8 {
 	return 0
 }
 
-// palette has black for the set itself, and a wheel of colours around it.
+// palette has black for the set itself, and a wheel of colors around it.
 var palette = func() color.Palette {
 	p := make(color.Palette, 1, 256)
 	p[0] = color.Black

@@ -23,15 +23,15 @@ func TestRenderIsAPictureOfTheRightSize(t *testing.T) {
 	if got := img.Bounds().Size(); got.X != tile.Size || got.Y != tile.Size {
 		t.Errorf("size = %v; want %d x %d", got, tile.Size, tile.Size)
 	}
-	colours := map[[3]uint32]bool{}
+	colors := map[[3]uint32]bool{}
 	for y := range tile.Size {
 		for x := range tile.Size {
 			r, g, b, _ := img.At(x, y).RGBA()
-			colours[[3]uint32{r, g, b}] = true
+			colors[[3]uint32{r, g, b}] = true
 		}
 	}
-	if len(colours) < 20 {
-		t.Errorf("the tile has %d colours; want a picture, at least 20", len(colours))
+	if len(colors) < 20 {
+		t.Errorf("the tile has %d colors; want a picture, at least 20", len(colors))
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 const nginxSeries = "nginx/1.22."
 
 // H18: a row explains why nginx or httputil.ReverseProxy is wrong, if it does not allow
-// their behaviour.
+// their behavior.
 func TestH18_RowsSayWhyPeersDiffer(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, string) string{"nginx": startNginx, "httputil.ReverseProxy": startReverseProxy} {
 		t.Run(name, func(t *testing.T) {

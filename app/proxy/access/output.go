@@ -48,6 +48,6 @@ func (o *Output) fail(n int, err error) {
 	}
 	o.mu.Unlock()
 	if due {
-		o.logger.Warn("the access log cannot be written, its lines are lost", "lines", lost, "error", err)
+		o.logger.Warn("writing the access log failed; these lines are lost", "lines", lost, "error", err)
 	}
 }

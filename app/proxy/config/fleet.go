@@ -144,7 +144,7 @@ func (d *decoder) checkPassword(c *Config, at, username, file string) {
 	}
 }
 
-// checkRateFailure checks that the behaviour of rates without Redis is configured.
+// checkRateFailure checks that the behavior of rates without Redis is configured.
 func (d *decoder) checkRateFailure(c *Config) {
 	f := c.Fleet
 	const at = "fleet.rate_failure"

@@ -29,7 +29,7 @@ type Jobs struct {
 	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Free space to keep on the disk of dir. With less, new jobs get 503 and /readyz reports it; accepted jobs still run until a quarter is left, and routes without jobs still work."`
 	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Path under which clients find their jobs, on every host. It takes precedence over all routes."`
 	Workers     bool     `yaml:"workers" default:"true" help:"Runs jobs in this proxy. With false it only accepts jobs, and weir worker runs them."`
-	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs that this program runs at once for each route, and for each name in async.formerly. Jobs that must not be sent twice have a second limit of the same size. The limits of the route and the upstream also apply."`
+	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs that this program runs concurrently for each route, and for each name in async.formerly. Jobs that must not be sent twice have a second limit of the same size. The limits of the route and the upstream also apply."`
 }
 
 // JobsTLS configures how the servers in nats are verified, and the client certificate.

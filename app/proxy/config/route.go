@@ -116,16 +116,16 @@ type Events struct {
 type Rate struct {
 	Requests int      `yaml:"requests" required:"true" min:"1" max:"1000000000" gw:"Rate" help:"Requests that a client may send in per."`
 	Per      Duration `yaml:"per" default:"1s" min:"1ms" max:"24h" gw:"Per" help:"Period of requests."`
-	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"Requests that a client may send at once. 0 means the same as requests."`
+	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"Requests that a client may send in one burst. 0 means the same as requests."`
 	By       string   `yaml:"by" default:"address" form:"client" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it, or send it more than once."`
 	Clients  int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Keys" help:"Number of clients to remember. A client that has used some of its rate is not forgotten for a new one. While the table is full, new clients of an address share one rate."`
 }
 
 // ClientBudget limits what the calls for each client cost.
 type ClientBudget struct {
-	Units   int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units of cost that a client gets back in per."`
+	Units   int      `yaml:"units" required:"true" min:"1" max:"1073741824" gw:"Units" help:"Units of cost that a client is refilled with every per."`
 	Per     Duration `yaml:"per" default:"1m" min:"1ms" max:"24h" gw:"Per" help:"Period of units, in whole milliseconds."`
-	Burst   int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that a client may spend at once. 0 means the same as units. A call that costs more gets 413."`
+	Burst   int      `yaml:"burst" default:"0" min:"0" max:"1073741824" gw:"Burst" help:"Units that a client may spend in one burst. 0 means the same as units. A call that costs more gets 413."`
 	MaxDebt Count    `yaml:"max_debt" default:"0" min:"0" max:"1073741824" none:"-1" gw:"MaxDebt" help:"Units that a client may owe after calls that cost more than their estimate; the rest is forgiven. 0 means the same as burst."`
 	By      string   `yaml:"by" default:"address" form:"client" gw:"By" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it, or send it more than once. Use a header only if clients cannot make it up: a proxy sets it, or the upstream checks it."`
 	Clients int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Clients" help:"Number of clients to remember. A client that has spent units or has a call in flight is not forgotten for a new one. While the table is full, new clients of an address share one budget."`

@@ -43,7 +43,7 @@ func plainName(s string) string {
 }
 
 // distance returns how many letters must be inserted, deleted, replaced, or swapped with
-// their neighbour to turn a into b (optimal string alignment).
+// their neighbor to turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	const most = 64 // beyond it a word is not a typo
 	x, y := []rune(a), []rune(b)

@@ -99,8 +99,8 @@ func TestH27_StatusChoosesThePage(t *testing.T) {
 	}
 }
 
-// Nothing of the request gets into a page but a request ID of harmless characters, and
-// HEAD gets the length of the page.
+// A page contains nothing of the request except a request ID of harmless characters, and
+// HEAD returns the length of the page.
 func TestH27_NothingOfTheRequestIsInAPage(t *testing.T) {
 	const page = `<p title="{{message}}">{{ status }} {{reason}} {{retry_after}} {{request_id}}</p>`
 	p := &Pages{}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // ServeOn serves h as a Server does, on a listener without a socket, until the test
@@ -39,3 +40,9 @@ func (s *Server) Silent() int {
 
 // Proxied is proxied, for fuzzing.
 var Proxied = proxied
+
+// SetLingerStream sets how long a stream of HTTP/2 lingers, until the test ends.
+func SetLingerStream(t *testing.T, d time.Duration) {
+	testLinger.Store(int64(d))
+	t.Cleanup(func() { testLinger.Store(0) })
+}

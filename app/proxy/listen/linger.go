@@ -1,10 +1,12 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -12,10 +14,11 @@ import (
 
 // The bounds of a lingering close.
 const (
-	LingerTime        = 30 * time.Second // for a connection
-	LingerIdle        = 5 * time.Second  // without a byte
-	LingerBytes       = 64 << 20         // from a connection
-	LingerConnections = 256              // of all servers that share a Lingering
+	LingerTime        = 30 * time.Second       // for a connection
+	LingerIdle        = 5 * time.Second        // without a byte
+	LingerBytes       = 64 << 20               // from a connection
+	LingerConnections = 256                    // of all servers that share a Lingering
+	LingerStream      = 200 * time.Millisecond // for a stream of HTTP/2
 
 	lingerBuffer = 16 << 10 // of a connection; its contents are discarded
 )
@@ -75,6 +78,33 @@ func (l *Lingering) discard(c net.Conn, over func([]byte) bool) {
 		left -= n
 	}
 	l.reset.Add(1)
+}
+
+// testLinger is what tests have for LingerStream, or 0.
+var testLinger atomic.Int64
+
+// linger sends the response to a request of HTTP/2, all but its end, and then discards what
+// the client is still sending, for up to LingerStream. net/http resets the stream in the same
+// moment as it ends the response. Some clients, such as curl 7.88, fail if the reset arrives
+// while they send, and lose the response. With the response at hand, most of them stop. The
+// time is short, since others, such as Go's, wait for the end of the stream.
+//
+// A client that waits for a 100 gets none: net/http sends it before a response only.
+func (b *pacedBody) linger(rc *http.ResponseController) {
+	if b.ended || b.cut || rc.Flush() != nil {
+		return
+	}
+	if rc.SetReadDeadline(time.Now().Add(cmp.Or(time.Duration(testLinger.Load()), LingerStream))) != nil {
+		return
+	}
+	buf := make([]byte, lingerBuffer)
+	for left := LingerBytes; left > 0; {
+		n, err := b.ReadCloser.Read(buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
 }
 
 // halfClose closes the sending side of c, and reports whether that was possible. A TLS

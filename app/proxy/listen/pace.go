@@ -71,6 +71,9 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.next.ServeHTTP(pw, r)
 	returned = true
 	pw.finish(pb, e.body, e.write)
+	if r.ProtoMajor == 2 && pb != nil && (r.ContentLength > 0 || pw.status >= 400) {
+		pb.linger(pw.rc)
+	}
 }
 
 // breakOff keeps an HTTP/1.0 client from treating a broken response as complete. The
@@ -87,7 +90,13 @@ type pacedWriter struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
 	write    *watch // nil: no bound here
+	status   int    // 0: none was set
 	hijacked bool
+}
+
+func (w *pacedWriter) WriteHeader(status int) {
+	w.status = status // the last one is final; those before are informational
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // finish bounds what the server does after the handler has returned: discarding the

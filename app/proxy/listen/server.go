@@ -324,7 +324,7 @@ func (s *Server) ReloadCertificate() {
 	}
 	fresh, err := s.cert.Reload()
 	if err != nil {
-		s.options.Logger.Error("the new certificate is bad, the old one stays in use", "listener", s.config.Address, "error", err)
+		s.options.Logger.Error("invalid new certificate; keeping the current one", "listener", s.config.Address, "error", err)
 	}
 	for _, c := range fresh {
 		s.options.Logger.Info("certificate replaced", "listener", s.config.Address, "file", c.files.Cert, "expires", c.Expires().UTC())

@@ -395,7 +395,7 @@ func TestH19_CertificateIsReplacedWhenItsFilesChange(t *testing.T) {
 		t.Errorf("the server presents certificate %d; want 2", n)
 	}
 	write(t, files.Cert, []byte("rubbish"))
-	logs.await(t, "the old one stays")
+	logs.await(t, "keeping the current one")
 	if n := serial(t, s); n != 2 {
 		t.Errorf("after a bad file the server presents certificate %d; want 2", n)
 	}

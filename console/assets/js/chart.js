@@ -139,7 +139,7 @@ export class Chart {
   }
 }
 
-// The values of a line without a neighbour: no stroke leads to them, so only a point
+// The values of a line without a neighbor: no stroke leads to them, so only a point
 // shows them.
 function alone(u, line) {
   const v = u.data[line];

@@ -20,7 +20,7 @@ export const saved = () => new Chart({
   nothing: 'No requests in this time.',
   lines: [
     { name: 'requests', label: 'Requests', color: '--c-hits', fill: true, width: 1.8 },
-    { name: 'calls', label: 'Calls of the source', color: '--c-calls', fill: true, width: 1.8, says: 'including refreshes' },
+    { name: 'calls', label: 'Upstream calls', color: '--c-calls', fill: true, width: 1.8, says: 'including refreshes' },
     { name: 'refreshes', label: 'of these, refreshes', color: '--c-calls', dash: [2, 3], width: 1.2, says: 'in the background' },
   ],
 });
@@ -41,13 +41,13 @@ export function times(of) {
   if (of === 'request') {
     lines.push({ name: 'request_p99', label: 'Requests p99', color: '--c-p99', width: 1.8 });
     lines.push({ name: 'request_p50', label: 'p50', color: '--c-p50', dash: [6, 3] });
-    lines.push({ name: 'call_p50', label: 'Calls of the source p50', color: '--c-calls', dash: [2, 3], width: 1.8 });
+    lines.push({ name: 'call_p50', label: 'Upstream calls p50', color: '--c-calls', dash: [2, 3], width: 1.8 });
   } else {
-    lines.push({ name: 'call_p99', label: 'Calls of the source p99', color: '--c-p99', width: 1.8 });
+    lines.push({ name: 'call_p99', label: 'Upstream calls p99', color: '--c-p99', width: 1.8 });
     lines.push({ name: 'call_p50', label: 'p50', color: '--c-p50', dash: [6, 3] });
     lines.push({ name: 'wait_p99', label: 'Waits p99', says: 'of callers, for their own or another call', color: '--c-fleet', dash: [2, 3], width: 1.8 });
   }
-  return new Chart({ title: 'How long it took', hint: of === 'request' ? 'requests, and calls of the source' : 'calls of the source; hits are not timed',
+  return new Chart({ title: 'How long it took', hint: of === 'request' ? 'requests, and calls to the source' : 'calls to the source; hits are not timed',
     value: duration, marks: axisDurations, nothing: 'Nothing was timed.', lines });
 }
 

@@ -8,10 +8,10 @@ import { bytes, many, words } from './format.js';
 
 const answers = {
   hit: ['good', 'It is served from the store.'],
-  stale: ['good', 'It is served at once from the store, with a stale response.'],
+  stale: ['good', 'It is served immediately from the store, with a stale response.'],
   join: ['good', 'It waits for a call that is in flight, and shares its response.'],
-  lead: ['plain', 'It makes a call of the source, which others may join.'],
-  call: ['warn', 'It makes its own call of the source.'],
+  lead: ['plain', 'It makes a call to the source, which others may join.'],
+  call: ['warn', 'It makes its own call to the source.'],
   pass: ['warn', 'It is passed through to the source, without the cache.'],
   error: ['bad', 'It gets an error response.'],
 };

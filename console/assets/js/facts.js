@@ -19,7 +19,7 @@ function facts(dl, items) {
 const held = [
   { name: 'fresh', label: 'Fresh', color: '--c-hits' },
   { name: 'refresh_due', label: 'Refresh due', color: '--c-joined', says: 'fresh, and the next hit refreshes it' },
-  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served at once, and refreshed in the background' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served immediately, and refreshed in the background' },
   { name: 'on_error', label: 'Only on error', color: '--c-calls', says: 'served only if a load fails' },
   { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'the source does not have it' },
   { name: 'failing', label: 'Known failing', color: '--c-failures', says: 'remembered failures' },
@@ -68,7 +68,7 @@ export class LimitFacts {
     const perSecond = then ? difference(l, then, seconds) : {};
     text(this.hint, `${name}, ${l.kind}${l.overloaded ? ', overloaded' : ''}`);
     const items = [
-      ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'per second' : 'at once', 'limit'],
+      ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'per second' : 'concurrently', 'limit'],
       ['In use', count(l.in_use), '', 'in_use'],
       ['Queued', count(l.queued), '', 'queued'],
       ['A call takes', l.held_ns > 0 ? nanos(l.held_ns) : none, 'on average'],
@@ -103,7 +103,7 @@ export class Counts {
     facts(this.list, [
       ['Requests', count(u.requests), '', 'requests'],
       ...kinds.map((k) => [k.label, count(u.avoided[k.name]), of(u.avoided[k.name], u.requests), k.name]),
-      ['Calls of the source', count(u.calls), '', 'calls'],
+      ['Upstream calls', count(u.calls), '', 'calls'],
       ['of these, refreshes', count(u.refreshes), of(u.refreshes, u.calls), 'refreshes'],
       ['Calls failed', count(u.failed), of(u.failed, u.calls), 'failed'],
       ['of these, timeouts', count(u.timeouts), '', 'timeouts'],
@@ -114,7 +114,7 @@ export class Counts {
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
       ...costs(u),
       ...this.now(u),
-      ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call of the source', u.call_time]]
+      ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call to the source', u.call_time]]
         .filter(([, d]) => d && d.count > 0).map(([name, d]) => [name, nanos(d.p50_ns), `p99 ${nanos(d.p99_ns)}`]),
     ]);
   }

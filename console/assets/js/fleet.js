@@ -24,7 +24,7 @@ export class Fleet {
     this.tier = h('dl.facts.notes.gap');
     this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.pending, this.tier);
     this.tierPanel.classList.add('live');
-    this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with other instances. With a shared store, Redis or Valkey, several instances together make each call of the source only once: see fleet in the gateway’s configuration.'));
+    this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with other instances. With a shared store, Redis or Valkey, several instances together make each call to the source only once: see fleet in the gateway’s configuration.'));
     this.body = h('div.stack', null, this.tierPanel, this.instances);
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Fleet'), this.sum), this.none, this.body);
     if (this.there) this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);

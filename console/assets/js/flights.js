@@ -15,7 +15,7 @@ const states = {
 export class Flights {
   constructor(keysAreShown) {
     this.table = new Table({
-      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'No shared call of the source is running or waiting.', columns: [
+      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'No shared call to the source is running or waiting.', columns: [
         { name: 'key', head: keysAreShown ? 'Key' : 'Key, as a digest', loose: true, make: (td) => { keyCell(td); td.more = h('span.sub-name'); td.append(td.more); },
           draw: (td, r) => { drawKey(td, r.key); text(td.more, r.keys > 1 ? `and ${r.keys - 1} more keys` : ''); } },
         { name: 'state', head: 'State', sort: (r) => r.state, draw: state },

@@ -1,4 +1,4 @@
-// Jobs: the queues, and a list by state with actions on many jobs at once. Each job has a
+// Jobs: the queues, and a list by state with actions on many jobs. Each job has a
 // page, see job.js.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
@@ -120,7 +120,7 @@ export class Jobs {
     });
     const waits = (this.jobs || []).length > 0 && !any;
     attr(this.hint, 'hidden', !waits);
-    text(this.hint, 'To retry or cancel many jobs at once, select a state above, or tick jobs in the list.');
+    text(this.hint, 'To retry or cancel many jobs together, select a state above, or tick jobs in the list.');
   }
 
   async act(verb) {

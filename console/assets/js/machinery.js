@@ -77,7 +77,7 @@ export class Servers {
       { name: 'url', head: 'Server', loose: true, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.out = h('span.last-out'); td.append(td.a, td.kind, td.out); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.name ? `${r.s.upstream}, resolved from ${r.s.name}` : r.s.upstream); text(td.out, lastOut(r.s)); attr(td.out, 'hidden', !r.s.left); attr(td.out, 'title', r.s.reason || null); } },
       { name: 'state', head: 'State', draw: (td, r) => badges(td, r.wrongs, r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: conditions[r.s.state] || 'healthy' } : { level: 'plain', badge: conditions[r.s.state] || 'idle' }) },
-      { name: 'share', head: 'Share', num: true, says: 'of the calls of its upstream', cell: (r) => percent(r.share) },
+      { name: 'share', head: 'Share', num: true, says: 'of the calls to its upstream', cell: (r) => percent(r.share) },
       { name: 'weight', head: 'Weight', num: true, cell: (r) => (r.s.weight === undefined ? none : count(r.s.weight)) },
       { name: 'head', head: 'First byte', num: true, says: 'usual time to the head of its responses; measured if its upstream has several servers', cell: (r) => (r.s.head_ns ? nanos(r.s.head_ns) : none) },
       { name: 'failures', head: 'Failures', num: true, says: 'share of failures among its latest responses: no response, or a status that the upstream counts as a failure', cell: (r) => (r.s.head_ns || r.s.failing ? percent(r.s.failing || 0) : none), tone: (r) => (r.s.failing >= 0.5 ? 'hurts' : r.s.failing > 0.005 ? 'minds' : 'zero') },
@@ -128,7 +128,7 @@ function wrongs(s, failing, down) {
   if (s.state === 'trying') out.push({ level: 'bad', badge: 'tried', text: 'It failed where the other servers did not, and gets one call at a time until three in a row are no failures.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
   if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no response.' });
-  else if (!out.length && down) out.push({ level: 'bad', badge: 'calls fail', text: 'It is not ejected, but most calls of this upstream fail: it answers with errors.' });
+  else if (!out.length && down) out.push({ level: 'bad', badge: 'calls fail', text: 'It is not ejected, but most calls to this upstream fail: it answers with errors.' });
   return out;
 }
 

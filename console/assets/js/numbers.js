@@ -1,4 +1,4 @@
-// What weir saves, and the calls of the source: the big numbers of all units, or of one.
+// What weir saves, and the calls to the source: the big numbers of all units, or of one.
 import { h, panel, text, attr } from './dom.js';
 import { Tile, bars } from './parts.js';
 import { kinds, rest, refusals, avoidedSince, endedSince, costSince, share, difference } from './rates.js';
@@ -14,13 +14,13 @@ export class Numbers {
       h('p.name', null, 'Answered without a call of their own'), this.big, this.note, h('div.mix', null, this.bar, this.key));
     this.tiles = {
       requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
-      calls: new Tile('Calls of the source', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
+      calls: new Tile('Upstream calls', 'calls', { says: 'including refreshes; mean of the last 10 seconds' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source, including timeouts and panics' }),
       refused: new Tile('Refused', 'refused', { says: 'by a limit or a budget, or because calls are stuck: 503, or Unavailable' }),
-      cost: new Tile('Cost', 'calls', { says: 'units that calls of the source cost, mean of the last 10 seconds; below, since the start' }),
-      times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls of the source' }),
+      cost: new Tile('Cost', 'calls', { says: 'units that calls to the source cost, mean of the last 10 seconds; below, since the start' }),
+      times: new Tile('Call p50 / p99', 'p99', { pair: true, says: 'of calls to the source' }),
     };
-    this.el = panel('What weir saves', 'requests, and calls of the source', h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el)));
+    this.el = panel('What weir saves', 'requests, and calls to the source', h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el)));
     this.el.classList.add('live', 'savings');
   }
 
@@ -64,7 +64,7 @@ function costInWords(c) {
 
 // The savings in words. Refused requests got no response, so they saved no call.
 function inWords(r) {
-  if (r.calls < 0.01) return r.requests > 0 ? 'No calls of the source now.' : 'No requests now.';
+  if (r.calls < 0.01) return r.requests > 0 ? 'No calls to the source now.' : 'No requests now.';
   if (r.saved < 0.03) return 'Each request makes a call now.';
   const each = si((r.requests - r.refused - r.refusedClient - r.tooLarge) / r.calls);
   return each === '1' ? 'About one call per request now.' : `One call per ${each} requests now.`;

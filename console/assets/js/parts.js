@@ -53,19 +53,24 @@ export class Banners {
   }
 }
 
-// Badges in a cell; without findings, the general state.
+// Badges in a cell, alike ones once; without findings, the general state.
 export function badges(td, found, otherwise) {
-  const list = found.length ? found : [otherwise];
+  const list = [];
+  for (const f of found.length ? found : [otherwise]) {
+    const alike = list.find((l) => l.badge === f.badge && l.level === f.level);
+    if (alike) alike.text += '\n' + f.text;
+    else list.push({ level: f.level, badge: f.badge, text: f.text });
+  }
   swap(td, list.map((f) => f.level + f.badge).join(), () => h('span.badges', null,
     list.map((f) => h('span.badge', { 'data-level': f.level, title: f.text }, f.badge))));
 }
 
 // One big number, with a line of its history.
 export class Tile {
-  constructor(name, colour, { says, pair } = {}) {
+  constructor(name, color, { says, pair } = {}) {
     this.big = h('p.big', null, '–');
     this.note = h('p.note');
-    this.line = colour ? spark(colour) : null;
+    this.line = color ? spark(color) : null;
     this.el = h('section.tile.live' + (pair ? '.pair' : ''), { title: says, 'aria-label': name }, h('p.name', null, name), this.big, this.note, this.line);
   }
 

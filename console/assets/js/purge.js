@@ -97,7 +97,7 @@ export class Purge {
 function question(o, store, routes) {
   const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
   const verb = o.expire ? 'marked stale' : 'forgotten';
-  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and there is no stale response to serve if it fails.';
+  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call to the source, and there is no stale response to serve if it fails.';
   const of = o.unit ? ` of ${o.unit}` : '';
   if (o.url) {
     return { title: o.expire ? 'Mark this URL stale?' : 'Forget this URL?', action: o.expire ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
@@ -111,7 +111,7 @@ function question(o, store, routes) {
   const calls = routes ? 'all routes' : o.unit;
   return { title: o.expire ? 'Mark everything stale?' : 'Forget everything?', action: o.expire ? 'Mark everything stale' : 'Forget everything', danger: true, word: 'all', lines: [
     `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be ${verb}${fleet}.`,
-    `From then on each request of ${calls} makes a call of the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
+    `From then on each request of ${calls} makes a call to the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
 }
 
 // The effect of a failed purge, as far as it is known.

@@ -21,7 +21,7 @@ export const classesOf = (units) => (isRPC(units) ? classes.map((c) => (c.rpc ? 
 // How requests were answered without an error and without a call of their own.
 export const kinds = [
   { name: 'hits', label: 'Hits', color: '--c-hits', says: 'found in memory, and fresh' },
-  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served stale at once, and refreshed in the background' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served stale immediately, and refreshed in the background' },
   { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'a remembered “not found”' },
   { name: 'failures', label: 'Known failing', color: '--c-failures', says: 'a remembered failure' },
   { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was already in flight' },
@@ -45,7 +45,7 @@ export const refusals = [
 // The other ways, so that the parts add up to all requests that have ended, except those
 // whose clients had left.
 export const rest = [
-  { name: 'own', label: 'Own call', color: '--c-calls', says: 'a call of the source was made for it, and succeeded', of: (s, i) => others(s, i).own },
+  { name: 'own', label: 'Own call', color: '--c-calls', says: 'a call to the source was made for it, and succeeded', of: (s, i) => others(s, i).own },
   { name: 'errors', label: 'Errors', color: '--c-failed', says: 'its call failed, or was answered with 500 or more', of: (s, i) => others(s, i).errors },
   ...refusals,
 ];
@@ -119,7 +119,7 @@ export function now(series, n, of) {
 }
 
 // What is timed: requests if there is a route or a method among the units. If there are
-// only Guards, whose hits are not timed, calls of the source.
+// only Guards, whose hits are not timed, calls to the source.
 export const timed = (units) => ((units || []).some((u) => u.kind !== 'guard') ? 'request' : 'call');
 
 // Whether responses are counted, for one of the units at least.

@@ -40,10 +40,10 @@ export class Received {
 }
 
 // One number with a line of its history.
-function figure(name, says, colour) {
+function figure(name, says, color) {
   const big = h('p.big', null, '–');
   const note = h('p.note');
-  const line = spark(colour);
+  const line = spark(color);
   const el = h('div.figure', { title: says, 'aria-label': name }, h('p.name', null, name), big, note, line);
   return { el, draw(value, unit, words, values, level) {
     swap(big, value + '|' + unit, () => [document.createTextNode(value), h('small', null, unit)]);

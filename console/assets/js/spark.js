@@ -5,10 +5,10 @@ import { svg, attr } from './dom.js';
 const width = 100;
 const height = 24;
 
-export function spark(colour) {
+export function spark(color) {
   const area = svg('path', { class: 'area' });
   const line = svg('path', {});
-  const e = svg('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', 'data-color': colour }, area, line);
+  const e = svg('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', 'data-color': color }, area, line);
   e.draw = (values) => {
     const d = path(thin(values || [], 60));
     attr(line, 'd', d);

@@ -30,5 +30,5 @@ system.addEventListener('change', () => {
   if (!read('theme')) apply(preferred());
 });
 
-// The value of a colour variable, for canvases.
+// The value of a color variable, for canvases.
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

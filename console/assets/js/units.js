@@ -34,8 +34,8 @@ export class Units {
 }
 
 function columns() {
-  const graph = (name, colour) => ({
-    make: (td) => { td.line = spark(colour); td.append(td.line); },
+  const graph = (name, color) => ({
+    make: (td) => { td.line = spark(color); td.append(td.line); },
     draw: (td, r) => td.line.draw((r.series[name] || []).slice(-r.range)),
   });
   const loud = (x) => (x === 0 ? 'zero' : '');
@@ -55,9 +55,9 @@ function columns() {
     { name: 'saved', head: 'Saved', num: true, says: 'share of requests that were answered without a call of their own, or would be without observe mode', sort: (r) => (r.unit.observed ? r.r.wouldSave : r.r.saved), cell: (r) => (r.unit.observed ? `would be ${percent(r.r.wouldSave)}` : percent(r.r.saved)) },
     { name: 'calls', head: 'Calls/s', num: true, says: 'of the source, including refreshes', sort: (r) => r.r.calls, cell: (r) => rate(r.r.calls), tone: (r) => loud(r.r.calls) },
     { name: 'calls-line', head: h('span.unseen', null, 'Calls over time'), roomy: true, ...graph('calls', 'calls') },
-    { name: 'failed', head: 'Failed/s', num: true, says: 'calls of the source that failed', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => bad(r.r.failed, r) },
+    { name: 'failed', head: 'Failed/s', num: true, says: 'calls to the source that failed', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => bad(r.r.failed, r) },
     { name: 'refused', head: 'Refused/s', num: true, says: 'requests, by a limit of weir', sort: (r) => r.r.refused, cell: (r) => rate(r.r.refused), tone: (r) => bad(r.r.refused, r) },
-    { name: 'p99', head: 'p99', num: true, says: 'of requests, or of calls of the source if requests are not timed', sort: (r) => r.r.p99,
+    { name: 'p99', head: 'p99', num: true, says: 'of requests, or of calls to the source if requests are not timed', sort: (r) => r.r.p99,
       cell: (r) => (Number.isFinite(r.r.p99) ? duration(r.r.p99) : none) },
     { name: 'flights', head: 'In flight', num: true, says: 'calls that new requests could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
   ];

@@ -96,7 +96,7 @@ func TestF8KeyErrorsInAnyNesting(t *testing.T) {
 }
 
 // F8: the rest of an error keeps its type, so that Classify and the callers
-// recognise it.
+// recognize it.
 func TestF8ErrorsLeftKeepTheirType(t *testing.T) {
 	rig.Tell(t, func(s *rig.Story) {
 		outer := &refusedError{err: errors.Join(weir.KeyErrors[string]{"a": weir.ErrNotFound}, rig.ErrDown)}

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/wait"
 )
 
-// A Bulk is a source of several keys whose behaviour a story changes as it
+// A Bulk is a source of several keys whose behavior a story changes as it
 // goes: each load uses the fields as they are when it begins.
 type Bulk struct {
 	Takes time.Duration

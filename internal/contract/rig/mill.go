@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Mill is a source whose behaviour a story changes as it goes: each load uses
+// A Mill is a source whose behavior a story changes as it goes: each load uses
 // the fields as they are when it begins. Its nth load returns n.
 type Mill struct {
 	Takes time.Duration

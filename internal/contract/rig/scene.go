@@ -83,7 +83,7 @@ func (s *Scene) load(ctx context.Context, key string, prev weir.Previous[int]) (
 	return weir.Entry[int]{Value: n}, err
 }
 
-// Set changes the spring's behaviour.
+// Set changes the spring's behavior.
 func (s *Scene) Set(takes time.Duration, err error) {
 	s.Spring.Mu.Lock()
 	defer s.Spring.Mu.Unlock()

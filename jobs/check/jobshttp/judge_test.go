@@ -42,9 +42,9 @@ func TestH32J4J6_TheJudgeFindsNoFaultInJobs(t *testing.T) {
 				same := ids[k] == ids[i] && ids[i] != ""
 				switch {
 				case verdict == judge.MustNot && same:
-					t.Errorf("seed %d: one job, though %s:\n%+v\n%+v", seed, why, a, b)
+					t.Errorf("seed %d: the judge says two jobs, not one: %s:\n%+v\n%+v", seed, why, a, b)
 				case verdict == judge.Must && !same && ids[k] != "":
-					t.Errorf("seed %d: two jobs for the same request, %q and %q, with %+v:\n%+v\n%+v", seed, ids[k], ids[i], route, a, b)
+					t.Errorf("seed %d: the judge says one job, not %q and %q, with %+v:\n%+v\n%+v", seed, ids[k], ids[i], route, a, b)
 				}
 			}
 		}

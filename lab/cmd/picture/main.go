@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("picture", flag.ContinueOnError)
 	width := flags.Int("width", 1400, "of the window, in pixels")
 	height := flags.Int("height", 900, "of the window, in pixels")
-	dark := flags.Bool("dark", false, "prefer dark colours")
+	dark := flags.Bool("dark", false, "prefer dark colors")
 	after := flags.Duration("after", 5*time.Second, "how long to wait after the page has loaded")
 	if err := flags.Parse(args); err != nil {
 		return err

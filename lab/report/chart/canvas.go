@@ -29,7 +29,7 @@ func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64)
 }
 
-// text writes s at its baseline. The class determines size and colour; anchor is
+// text writes s at its baseline. The class determines size and color; anchor is
 // "start", "middle" or "end".
 func (c *canvas) text(x, y float64, class, anchor, s string) {
 	fmt.Fprintf(&c.b, `<text x="%s" y="%s" class="%s"`, num(x), num(y), class)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A color has a role's colours on light and on dark backgrounds. All have a contrast
+// A color has a role's colors on light and on dark backgrounds. All have a contrast
 // of at least 4.5 to 1, so they can be used for text too.
 type color struct{ role, light, dark string }
 
-// inks are the colours of backgrounds, text and axes.
+// inks are the colors of backgrounds, text and axes.
 var inks = []color{
 	{"ground", "#ffffff", "#15181c"},
 	{"ink", "#1c1f23", "#e8eaed"},
@@ -18,8 +18,8 @@ var inks = []color{
 	{"grid", "#e4e7ea", "#2c3137"},
 }
 
-// roles are the colours of variants. Blue is weir, greyish red is unprotected, and
-// most people with red-green colour blindness can tell the others apart.
+// roles are the colors of variants. Blue is weir, greyish red is unprotected, and
+// most people with red-green color blindness can tell the others apart.
 var roles = []color{
 	{"u0", "#a3524d", "#d9948d"}, {"u1", "#7d5a57", "#b89a96"},
 	{"i0", "#686d72", "#9aa0a6"},
@@ -27,7 +27,7 @@ var roles = []color{
 	{"o0", "#b35900", "#f0a04b"}, {"o1", "#007a63", "#4fc9ae"}, {"o2", "#8e3d8f", "#d990da"}, {"o3", "#6b6b00", "#c9c75a"}, {"o4", "#7a5230", "#c9a07a"},
 }
 
-// A Class is the look of a variant: a role's colour, and dashes if two variants share
+// A Class is the look of a variant: a role's color, and dashes if two variants share
 // it.
 type Class string
 
@@ -109,7 +109,7 @@ func familyOf(name string) byte {
 	return 'o'
 }
 
-// Variables returns the colours as CSS custom properties for a page, for light and
+// Variables returns the colors as CSS custom properties for a page, for light and
 // dark backgrounds.
 func Variables() (light, dark string) {
 	var l, d strings.Builder
@@ -127,14 +127,14 @@ func Rules() string {
 	return shapes + colors(func(c color) string { return "var(--" + c.role + ")" })
 }
 
-// standaloneRules contains the colours themselves, because some SVG viewers do not
+// standaloneRules contains the colors themselves, because some SVG viewers do not
 // support custom properties.
 func standaloneRules() string {
 	return shapes + colors(func(c color) string { return c.light }) +
 		"@media (prefers-color-scheme:dark){" + colors(func(c color) string { return c.dark }) + "}"
 }
 
-// shapes are the styles other than the colours.
+// shapes are the styles other than the colors.
 var shapes = fmt.Sprintf(`.chart text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}`+
 	`.chart .s{font-size:%gpx}.chart .p{font-size:%gpx}.chart .l{font-size:%gpx;font-weight:650}.chart .b{font-weight:650}`+
 	`.chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}`+

@@ -42,7 +42,7 @@ func TestPalette(t *testing.T) {
 		}
 	}
 	if dashes := strings.Contains(string(p.Of("weir 1")+p.Of("weir 2")+p.Of("weir: adaptive")), "dash"); dashes {
-		t.Error("dashes, although a colour is free")
+		t.Error("dashes, although a color is free")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestColorsHaveContrast(t *testing.T) {
 			colors[m[1]] = luminance(t, m[2])
 		}
 		if len(colors) < 15 {
-			t.Fatalf("only %d colours in %s", len(colors), variables)
+			t.Fatalf("only %d colors in %s", len(colors), variables)
 		}
 		for name, l := range colors {
 			if name == "ground" || name == "grid" || name == "axis" {
