@@ -71,9 +71,9 @@ type PanicError = flight.PanicError
 // that was served stale because of Options.SoftTimeout, or because the caller's
 // own deadline was near. It matches context.DeadlineExceeded.
 type TimeoutError struct {
-	After  time.Duration
-	Soft   bool // the soft timeout: the load goes on
-	Caller bool // the limit was this caller's own, because its deadline was near; only with Soft
+	After  time.Duration // the LoadTimeout or SoftTimeout that was exceeded
+	Soft   bool          // the soft timeout: the load goes on
+	Caller bool          // the limit was this caller's own, because its deadline was near; only with Soft
 }
 
 func (e *TimeoutError) Error() string {

@@ -13,9 +13,9 @@ import (
 // Get, GetResult and Refresh, and separately those of background refreshes. The
 // zero Batching is off.
 //
-// A bulk load waits until it has MaxSize keys or Linger is over, then for one of
-// MaxParallel places, then for the permit of Options.Limiter, one for all its
-// keys. Only then is it closed and LoadMany called. Until then misses are added,
+// A bulk load first waits until it has MaxSize keys or Linger is over. Then it waits
+// for one of MaxParallel places, and then for one permit of Options.Limiter, which
+// covers all its keys. Only then is it closed and LoadMany called. Until then misses are added,
 // keys without a waiting caller are taken out, and LoadTimeout does not count
 // yet. The load sees the context values of the caller that opened it, except
 // those that Source.LoadContext strips.

@@ -50,11 +50,11 @@ type LoadInfo struct {
 
 // LoadEnd describes how a load ended.
 type LoadEnd struct {
-	Start    time.Time
-	Duration time.Duration
+	Start    time.Time     // time at which it began
+	Duration time.Duration // time that it took
 	Queued   time.Duration // before Start, waiting for admission
-	Err      error
-	Class    Class // class of Err
+	Err      error         // error that the load returned
+	Class    Class         // class of Err
 
 	// Late reports that the result came after the load was given up: the
 	// callers had left, the hard timeout had passed, or the Guard was closed.
@@ -64,11 +64,11 @@ type LoadEnd struct {
 
 // Wait describes a call's wait for a load.
 type Wait struct {
-	Guard    string
-	Start    time.Time
-	Duration time.Duration
-	Joined   bool  // another call had started the load
-	Err      error // why the caller left, or the load's error
+	Guard    string        // Options.Name
+	Start    time.Time     // time at which it began
+	Duration time.Duration // time that it took
+	Joined   bool          // another call had started the load
+	Err      error         // why the caller left, or the load's error
 
 	// Load is the context that LoadStart returned for the load, so that a
 	// trace can link to it. It is nil if the load had not started.
@@ -77,10 +77,10 @@ type Wait struct {
 
 // An Event is something that happened, usually to a key.
 type Event struct {
-	Guard string
-	Kind  EventKind
-	Key   any // or the first of several; nil if the event is not about a key
-	Err   error
+	Guard string    // Options.Name
+	Kind  EventKind // what happened
+	Key   any       // or the first of several; nil if the event is not about a key
+	Err   error     // the failure, nil if the event is none
 
 	// Keys and Tags describe an invalidation or expiry: the number of keys, or
 	// the tags. If both are zero, it was of everything.

@@ -218,6 +218,7 @@ type Options struct {
 // to callers instead of a new load. The time counts from the end of the failed
 // load. A caller's own cancellation is never kept, nor is a refusal.
 type FailureMemo struct {
+	// A Backoff for each Class of an error.
 	Transient Backoff
 	Permanent Backoff
 	Overload  Backoff

@@ -4,8 +4,8 @@ import "time"
 
 // A Result is the answer to one call, with how it was obtained.
 type Result[V any] struct {
-	Value V
-	Err   error
+	Value V     // the value, or the zero value if there is none
+	Err   error // error of this key, nil if there is a value
 
 	// State is the kind of answer; StateNone if Err is a failure.
 	State State
@@ -26,8 +26,8 @@ type Result[V any] struct {
 	// background refresh, had started.
 	Joined bool
 
-	// Superseded reports that the value was overtaken while it was loaded: by Set,
-	// Invalidate, Expire, InvalidateTags or InvalidateAll. It was current when the
+	// Superseded reports that a call of Set, Invalidate, Expire, InvalidateTags or
+	// InvalidateAll came while the value was loaded. It was current when the
 	// call began, and is not kept.
 	Superseded bool
 

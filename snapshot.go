@@ -18,8 +18,8 @@ import (
 
 // Bounds of a snapshot.
 const (
-	MaxSnapshotEntry = 16 << 20 // bytes of an encoded entry
-	MaxSnapshotBytes = 1 << 30  // bytes of all encoded entries together
+	MaxSnapshotEntry = 16 << 20 // bytes of an entry that Guard.Snapshot encodes
+	MaxSnapshotBytes = 1 << 30  // bytes of all entries of Guard.Snapshot together
 )
 
 // ErrSnapshot is matched by an error of Restore for input that is not a complete

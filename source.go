@@ -106,8 +106,8 @@ type Source[K comparable, V any] struct {
 // A Previous is the value that a Guard still has for a key when it is loaded
 // again, however old it is.
 type Previous[V any] struct {
-	OK      bool // there is a previous value
-	Value   V
+	OK      bool          // there is a previous value
+	Value   V             // the value
 	Version string        // as Entry.Version was
 	Age     time.Duration // time since the load of the value ended
 }
@@ -117,8 +117,9 @@ type Previous[V any] struct {
 // the value is never fresh, and is kept only if the Entry sets a stale window:
 // then it may be served stale, and is the Previous of the next load.
 type Entry[V any] struct {
-	Value V
+	Value V // the value
 
+	// TTL and the stale windows replace the Guard's options for this value.
 	TTL                  time.Duration
 	StaleWhileRevalidate time.Duration
 	StaleIfError         time.Duration

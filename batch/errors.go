@@ -158,7 +158,7 @@ func (e *UnknownError) Unwrap() error { return e.Cause }
 // than Options.Timeout, and is the cause of its cancellation. It matches
 // ErrUnknown and context.DeadlineExceeded.
 type TimeoutError struct {
-	After time.Duration
+	After time.Duration // the Timeout that was exceeded
 }
 
 func (e *TimeoutError) Error() string {

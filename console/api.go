@@ -17,7 +17,7 @@ import (
 
 const (
 	// MaxRows is the maximum number of flights, or of hot keys of a kind, that are
-	// shown.
+	// shown; see Hot and Detail.
 	MaxRows = 100
 
 	defaultHot = 20

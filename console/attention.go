@@ -14,10 +14,10 @@ import (
 // finding, however many units it affects: a service that is down fails calls, ejects servers, fills
 // queues and refuses requests.
 type Incident struct {
-	Key     string   `json:"key"`   // stays the same while the incident lasts
-	Level   string   `json:"level"` // "bad", "warn" or "note"
-	Subject string   `json:"subject"`
-	Text    string   `json:"text"`
+	Key     string   `json:"key"`               // stays the same while the incident lasts
+	Level   string   `json:"level"`             // "bad", "warn" or "note"
+	Subject string   `json:"subject"`           // the unit or part that it is about
+	Text    string   `json:"text"`              // one sentence that says what happens
 	Next    string   `json:"next,omitempty"`    // what to do
 	Badge   string   `json:"badge"`             // in a word or two
 	Units   []string `json:"units,omitempty"`   // the units that it affects

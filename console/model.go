@@ -46,15 +46,15 @@ func (BaseSource) embedded() {}
 // at most MaxUnits units, of which the last is then Others, and the first MaxUnits limits,
 // budgets and stores.
 type Snapshot struct {
-	At      time.Time `json:"at"`
-	Units   []Unit    `json:"units"`            // sorted by name
-	Limits  []Limit   `json:"limits,omitempty"` // sorted by name
-	Stores  []Store   `json:"stores,omitempty"`
+	At      time.Time `json:"at"`                // time of the snapshot
+	Units   []Unit    `json:"units"`             // sorted by name
+	Limits  []Limit   `json:"limits,omitempty"`  // sorted by name
+	Stores  []Store   `json:"stores,omitempty"`  // caches that routes share
 	Servers []Server  `json:"servers,omitempty"` // of all upstreams
 	Budgets []Budget  `json:"budgets,omitempty"` // of cost
-	Tier    *Tier     `json:"tier,omitempty"`
-	Queues  []Queue   `json:"queues,omitempty"` // of jobs
-	Process Process   `json:"process"`
+	Tier    *Tier     `json:"tier,omitempty"`    // connection to the fleet's store, nil without a fleet
+	Queues  []Queue   `json:"queues,omitempty"`  // of jobs
+	Process Process   `json:"process"`           // this process
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
@@ -65,7 +65,7 @@ type Snapshot struct {
 
 // A Unit is a Guard, a route, or a gRPC method.
 type Unit struct {
-	Name  string `json:"name"`
+	Name  string `json:"name"`            // name of the Guard or route
 	Kind  string `json:"kind"`            // "guard", "route" or "method"
 	Limit string `json:"limit,omitempty"` // the name of its Limit
 	// Upstream is the Upstream of its Servers, so that a fault of those is shown once.
@@ -126,9 +126,9 @@ type Unit struct {
 
 // Alone is a reason why requests share no response, and what changes that, in sentences.
 type Alone struct {
-	Reason string `json:"reason"` // as in weir_http_alone_total
-	Count  uint64 `json:"count"`
-	Text   string `json:"text"`
+	Reason string `json:"reason"`         // as in weir_http_alone_total
+	Count  uint64 `json:"count"`          // number of requests
+	Text   string `json:"text"`           // the reason in words
 	Next   string `json:"next,omitempty"` // the lines of the configuration, or what the service has to do
 	// Advise: it concerns many requests, and can be changed.
 	Advise bool `json:"advise,omitempty"`
@@ -137,6 +137,8 @@ type Alone struct {
 // Observed is what observe mode has found out about the requests of a route: what would have
 // happened to them without it.
 type Observed struct {
+	// Requests, by what would have happened; Compared and Differed are pairs of responses
+	// that would have been shared.
 	Hits          uint64 `json:"hits"`
 	Joined        uint64 `json:"joined"`
 	Compared      uint64 `json:"compared"`
@@ -145,8 +147,8 @@ type Observed struct {
 	Refused       uint64 `json:"refused"`
 	RefusedClient uint64 `json:"refused_client"`
 	RefusedBudget uint64 `json:"refused_budget"`
-	Text          string `json:"text"`
-	Next          string `json:"next,omitempty"`
+	Text          string `json:"text"`           // the outcome in words
+	Next          string `json:"next,omitempty"` // the setting to change next
 }
 
 // saved counts the requests that would have needed no call. A nil Observed has none.
@@ -161,8 +163,8 @@ func (o *Observed) saved() uint64 {
 // counts in at most one. A validated request needed a call that transferred no body,
 // so it is not shown as avoided.
 type Avoided struct {
-	Hits      uint64 `json:"hits"`
-	Stale     uint64 `json:"stale"`
+	Hits      uint64 `json:"hits"`      // requests served fresh from memory
+	Stale     uint64 `json:"stale"`     // requests served stale
 	Negative  uint64 `json:"negative"`  // a remembered "not found"
 	Failures  uint64 `json:"failures"`  // a remembered failure
 	Joined    uint64 `json:"joined"`    // served by another request's call
@@ -172,14 +174,14 @@ type Avoided struct {
 
 // Refused are refused requests and loads, by what refused them. Each counts in one of them.
 type Refused struct {
-	Limit        uint64 `json:"limit"`
+	Limit        uint64 `json:"limit"`         // requests that the limit rejected
 	Budget       uint64 `json:"budget"`        // of an upstream or a route
 	Paused       uint64 `json:"paused"`        // the source has stated a limit or a pause
 	Unreachable  uint64 `json:"unreachable"`   // a limit of the fleet could not be reached
 	Client       uint64 `json:"client"`        // the client exceeded its rate
 	ClientBudget uint64 `json:"client_budget"` // the client exceeded its budget
 	TooLarge     uint64 `json:"too_large"`     // it costs more than a limit or budget allows
-	Stuck        uint64 `json:"stuck"`
+	Stuck        uint64 `json:"stuck"`         // requests rejected because too many loads are stuck
 }
 
 // ours are those that got 503 or Unavailable.
@@ -224,43 +226,43 @@ func (c Cost) orNil() *Cost {
 
 // Responses counts what clients received. Each request is counted once, when it has ended.
 type Responses struct {
-	Switched    uint64 `json:"1xx"` // upgrades to another protocol
-	Success     uint64 `json:"2xx"`
-	Redirect    uint64 `json:"3xx"`
-	ClientError uint64 `json:"4xx"`
-	ServerError uint64 `json:"5xx"`
+	Switched    uint64 `json:"1xx"`    // upgrades to another protocol
+	Success     uint64 `json:"2xx"`    // responses with 2xx
+	Redirect    uint64 `json:"3xx"`    // responses with 3xx
+	ClientError uint64 `json:"4xx"`    // responses with 4xx
+	ServerError uint64 `json:"5xx"`    // responses with 5xx
 	Broken      uint64 `json:"broken"` // responses that broke off, or did not come
 	Left        uint64 `json:"left"`   // clients that left, or were too slow
 }
 
 // A Limit is the state of a limiter.
 type Limit struct {
-	Name       string            `json:"name"`
-	Kind       string            `json:"kind"`  // "fixed", "adaptive" or "rate"
-	Limit      float64           `json:"limit"` // concurrent calls, or calls per second; 0 is none
-	InUse      int               `json:"in_use"`
-	Queued     int               `json:"queued"`
-	Overloaded bool              `json:"overloaded"`
+	Name       string            `json:"name"`                  // name of the limit
+	Kind       string            `json:"kind"`                  // "fixed", "adaptive" or "rate"
+	Limit      float64           `json:"limit"`                 // concurrent calls, or calls per second; 0 is none
+	InUse      int               `json:"in_use"`                // permits in use
+	Queued     int               `json:"queued"`                // callers in the queue
+	Overloaded bool              `json:"overloaded"`            // waiting does not end in time; the newest callers are served first
 	Held       time.Duration     `json:"held_ns"`               // mean time of a call
 	Latency    time.Duration     `json:"latency_ns,omitempty"`  // adaptive: of the last window
 	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with capacity to spare
-	Admitted   uint64            `json:"admitted"`
-	Waited     uint64            `json:"waited"`
-	Left       uint64            `json:"left"`
-	Refused    map[string]uint64 `json:"refused,omitempty"` // refused requests, keyed by the reason
+	Admitted   uint64            `json:"admitted"`              // callers that received a permit
+	Waited     uint64            `json:"waited"`                // admitted callers that queued first
+	Left       uint64            `json:"left"`                  // callers whose context ended in the queue
+	Refused    map[string]uint64 `json:"refused,omitempty"`     // refused requests, keyed by the reason
 }
 
 // A Budget is the state of a budget of cost.
 type Budget struct {
-	Name      string  `json:"name"` // of the upstream or route
-	Kind      string  `json:"kind"` // "upstream", "route", or "client" for that of each client of a route
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
-	Left      float64 `json:"left"` // negative if units are owed; of a client's, 0
-	Queued    int     `json:"queued"`
-	Waited    uint64  `json:"waited"`  // calls
-	Refused   uint64  `json:"refused"` // calls
-	Fleet     bool    `json:"fleet,omitempty"`
+	Name      string  `json:"name"`              // of the upstream or route
+	Kind      string  `json:"kind"`              // "upstream", "route", or "client" for that of each client of a route
+	PerSecond float64 `json:"per_second"`        // units refilled per second
+	Burst     int     `json:"burst"`             // most units that can be spent in one burst
+	Left      float64 `json:"left"`              // negative if units are owed; of a client's, 0
+	Queued    int     `json:"queued"`            // callers that wait for units
+	Waited    uint64  `json:"waited"`            // calls
+	Refused   uint64  `json:"refused"`           // calls
+	Fleet     bool    `json:"fleet,omitempty"`   // all instances share it
 	Outage    bool    `json:"outage,omitempty"`  // the fleet cannot be reached
 	Clients   int     `json:"clients,omitempty"` // that are remembered; of kind client
 	// Over are the clients that were lately refused most, the first first; of kind client.
@@ -269,8 +271,8 @@ type Budget struct {
 
 // A ClientShare is a client's part of the refusals of a budget.
 type ClientShare struct {
-	Address string  `json:"address"`
-	Share   float64 `json:"share"` // from 0 to 1
+	Address string  `json:"address"` // address of the client
+	Share   float64 `json:"share"`   // from 0 to 1
 }
 
 func (b Budget) key() string { return b.Kind + " " + b.Name }
@@ -291,24 +293,24 @@ func (b Budget) Pace() string {
 
 // A Store is a memory that several units share.
 type Store struct {
-	Name    string `json:"name"`
-	Entries int    `json:"entries"`
-	Used    int64  `json:"used"`  // bytes
-	Bytes   int64  `json:"bytes"` // the bound
-	Evicted uint64 `json:"evicted"`
-	TooBig  uint64 `json:"too_big"`
-	Purged  uint64 `json:"purged"`
+	Name    string `json:"name"`    // name of the store
+	Entries int    `json:"entries"` // responses in the store
+	Used    int64  `json:"used"`    // bytes
+	Bytes   int64  `json:"bytes"`   // the bound
+	Evicted uint64 `json:"evicted"` // responses removed to make room
+	TooBig  uint64 `json:"too_big"` // responses larger than the maximum
+	Purged  uint64 `json:"purged"`  // responses removed by purges
 }
 
 // A Server is one server of an upstream.
 type Server struct {
-	Upstream string `json:"upstream"`
-	URL      string `json:"url"`
-	Healthy  bool   `json:"healthy"`
-	Ejected  bool   `json:"ejected"`
-	InFlight int    `json:"in_flight"`
-	Calls    uint64 `json:"calls"`
-	Failures uint64 `json:"failures"`
+	Upstream string `json:"upstream"`  // name of its upstream
+	URL      string `json:"url"`       // URL of the server, as configured
+	Healthy  bool   `json:"healthy"`   // its latest health checks passed, or it has none
+	Ejected  bool   `json:"ejected"`   // it gets no calls after failures in a row
+	InFlight int    `json:"in_flight"` // calls in flight
+	Calls    uint64 `json:"calls"`     // calls since the start
+	Failures uint64 `json:"failures"`  // calls that failed
 	// Left is when it last got no calls any more, Reason why, and Returned when it got calls again;
 	// zero if it has not.
 	Left     time.Time `json:"left,omitzero"`
@@ -333,7 +335,9 @@ func (s Server) Penalized() bool { return s.State == "penalized" || s.State == "
 
 // A Tier is the fleet's engine, as seen by this instance.
 type Tier struct {
-	Open        bool   `json:"open"` // the breaker: this instance works alone
+	Open bool `json:"open"` // the breaker: this instance works alone
+	// Lookups, by their outcome; leases, and what became of them; requests that waited for
+	// another instance; messages of changed keys; and how often some may have been missed.
 	Acquires    uint64 `json:"acquires"`
 	Fresh       uint64 `json:"fresh"`
 	Granted     uint64 `json:"granted"` // leases
@@ -357,10 +361,10 @@ type Tier struct {
 
 // A Queue is one queue of jobs.
 type Queue struct {
-	Name    string        `json:"name"`
-	Waiting int           `json:"waiting"`
-	Running int           `json:"running"`
-	Dead    int           `json:"dead"`
+	Name    string        `json:"name"`             // name of the queue
+	Waiting int           `json:"waiting"`          // jobs that wait
+	Running int           `json:"running"`          // jobs that run
+	Dead    int           `json:"dead"`             // jobs that are dead
 	Age     time.Duration `json:"age_ns"`           // of the oldest waiting job
 	Done    uint64        `json:"done"`             // jobs that this instance completed since its start
 	Failed  uint64        `json:"failed"`           // jobs that ended failed or dead in this instance since its start
@@ -372,87 +376,87 @@ type Queue struct {
 
 // An Orphan counts the jobs in a queue that belongs to no route.
 type Orphan struct {
-	Queued   int    `json:"queued"`
-	Started  int    `json:"started"`
-	Dead     int    `json:"dead"`
-	Finished int    `json:"finished"`
-	Setting  string `json:"setting"` // the setting with which a route takes it over
+	Queued   int    `json:"queued"`   // jobs that wait
+	Started  int    `json:"started"`  // jobs that had begun
+	Dead     int    `json:"dead"`     // jobs that are dead
+	Finished int    `json:"finished"` // jobs whose results are kept
+	Setting  string `json:"setting"`  // the setting with which a route takes it over
 }
 
 // A Process describes the program.
 type Process struct {
-	Version    string    `json:"version,omitempty"`
-	Go         string    `json:"go"`
-	PID        int       `json:"pid"`
-	Started    time.Time `json:"started"`
-	State      string    `json:"state"` // "ready", or why it is not
-	Goroutines int       `json:"goroutines"`
-	Memory     uint64    `json:"memory"` // bytes of the heap in use
+	Version    string    `json:"version,omitempty"` // version of the program
+	Go         string    `json:"go"`                // version of Go
+	PID        int       `json:"pid"`               // ID of the process
+	Started    time.Time `json:"started"`           // time at which the process started
+	State      string    `json:"state"`             // "ready", or why it is not
+	Goroutines int       `json:"goroutines"`        // number of goroutines
+	Memory     uint64    `json:"memory"`            // bytes of the heap in use
 }
 
 // A Detail has more about a unit.
 type Detail struct {
-	Unit    Unit             `json:"unit"`
-	Limit   *Limit           `json:"limit,omitempty"`
+	Unit    Unit             `json:"unit"`              // the unit itself
+	Limit   *Limit           `json:"limit,omitempty"`   // its limit, nil without one
 	Entries *inspect.Entries `json:"entries,omitempty"` // numbers of entries by state
-	Flights []Flight         `json:"flights"`
+	Flights []Flight         `json:"flights"`           // loads that run or wait
 }
 
 // A Flight is an inspect.Flight whose key is text: the key itself with
 // Options.ShowKeys, otherwise a short digest of it under a secret of this process.
 type Flight struct {
-	Name string `json:"key"`
+	Name string `json:"key"` // the key, as text
 	inspect.Flight
 }
 
 // Hot has the hot keys of a unit, formatted for display.
 type Hot struct {
-	Enabled bool `json:"enabled"`
+	Enabled bool `json:"enabled"` // hot keys are counted
 	inspect.HotKeys
-	ByTraffic  []HotKey `json:"by_traffic"`
-	ByLoadTime []HotKey `json:"by_load_time"`
+	ByTraffic  []HotKey `json:"by_traffic"`   // keys with the most calls
+	ByLoadTime []HotKey `json:"by_load_time"` // keys whose loads take the most time
 }
 
 // A HotKey is a hot key for display; Name is formatted as that of a Flight.
 type HotKey struct {
 	Name   string  `json:"key"`
 	Unit   string  `json:"unit,omitempty"` // if the list is of all units
-	Rate   float64 `json:"rate"`
-	Excess float64 `json:"excess"`
-	Share  float64 `json:"share"` // of all, from 0 to 1
+	Rate   float64 `json:"rate"`           // calls per second
+	Excess float64 `json:"excess"`         // the most by which Rate may be too high
+	Share  float64 `json:"share"`          // of all, from 0 to 1
 }
 
 // A Fleet lists the instances of the fleet.
 type Fleet struct {
-	Self      string           `json:"self"` // the ID of this instance
-	Tier      *Tier            `json:"tier,omitempty"`
-	Instances []fleet.Instance `json:"instances"`
+	Self      string           `json:"self"`            // the ID of this instance
+	Tier      *Tier            `json:"tier,omitempty"`  // connection to the fleet's store, nil without a fleet
+	Instances []fleet.Instance `json:"instances"`       // instances that have announced themselves
 	Error     string           `json:"error,omitempty"` // why Instances is not known
 }
 
 // A Hello is the first event of a stream.
 type Hello struct {
-	Title    string            `json:"title"`
-	Interval time.Duration     `json:"interval_ns"`
-	History  time.Duration     `json:"history_ns"`
-	Features Features          `json:"features"`
-	Snapshot Snapshot          `json:"snapshot"`
-	Total    Series            `json:"total"`  // of all units together
-	Units    map[string]Series `json:"units"`  // keyed by name
-	Limits   map[string]Series `json:"limits"` // keyed by name
+	Title    string            `json:"title"`       // Options.Title
+	Interval time.Duration     `json:"interval_ns"` // Options.Interval
+	History  time.Duration     `json:"history_ns"`  // Options.History
+	Features Features          `json:"features"`    // pages and actions that this console has
+	Snapshot Snapshot          `json:"snapshot"`    // the latest snapshot
+	Total    Series            `json:"total"`       // of all units together
+	Units    map[string]Series `json:"units"`       // keyed by name
+	Limits   map[string]Series `json:"limits"`      // keyed by name
 	// Incidents are what needs attention now, the worst first.
 	Incidents []Incident `json:"incidents"`
 }
 
 // Features says which pages there are.
 type Features struct {
-	Login   bool `json:"login"` // the client has logged in, so it can log out
-	Keys    bool `json:"keys"`  // keys are shown
-	Hot     bool `json:"hot"`
-	Fleet   bool `json:"fleet"`
-	Jobs    bool `json:"jobs"`
-	Explain bool `json:"explain"`
-	Purge   bool `json:"purge"`
+	Login   bool `json:"login"`   // the client has logged in, so it can log out
+	Keys    bool `json:"keys"`    // keys are shown
+	Hot     bool `json:"hot"`     // hot keys
+	Fleet   bool `json:"fleet"`   // the page of the fleet
+	Jobs    bool `json:"jobs"`    // the page of jobs
+	Explain bool `json:"explain"` // the explanation of a request
+	Purge   bool `json:"purge"`   // purges
 	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }
@@ -461,9 +465,9 @@ type Features struct {
 // series. A new unit or limit starts a new series.
 type Tick struct {
 	Snapshot Snapshot         `json:"snapshot"`
-	Total    Point            `json:"total"`
-	Units    map[string]Point `json:"units"`
-	Limits   map[string]Point `json:"limits"`
+	Total    Point            `json:"total"`  // all units together
+	Units    map[string]Point `json:"units"`  // keyed by name
+	Limits   map[string]Point `json:"limits"` // keyed by name
 	// Incidents are what needs attention now, the worst first.
 	Incidents []Incident `json:"incidents"`
 }

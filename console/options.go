@@ -20,8 +20,8 @@ const (
 
 // The bounds of Options.
 const (
-	MinInterval = 100 * time.Millisecond
-	MaxPoints   = 3600 // of a chart: History in Intervals
+	MinInterval = 100 * time.Millisecond // Options.Interval
+	MaxPoints   = 3600                   // of a chart: History in Intervals
 )
 
 // Options configure a Console.
@@ -43,14 +43,14 @@ type Options struct {
 	Roster fleet.Roster
 	Self   string
 
-	// Purge, Explain and Jobs serve the page's requests, with the paths /purge,
-	// /explain and /jobs…. nil means that there is no such page; with a nil Purge, a
-	// Source with that ability purges.
+	// Purge, Explain and Jobs serve the requests that the pages of these names send, under
+	// /purge, /explain and /jobs. Without its handler the console does not have the page. As
+	// an exception, a Source that can purge serves the purges if Purge is nil.
 	Purge, Explain, Jobs http.Handler
 
 	// Interval is how often the Source is sampled, and History the time span of the
-	// charts. Zero: DefaultInterval; the smaller of DefaultHistory and MaxPoints
-	// intervals. Interval is at least MinInterval, and History at most MaxPoints
+	// charts. A zero Interval means DefaultInterval. A zero History means DefaultHistory,
+	// or MaxPoints intervals if that is shorter. Interval is at least MinInterval, and History at most MaxPoints
 	// intervals.
 	Interval, History time.Duration
 	// Logger logs logins and purges. nil means slog.Default.

@@ -13,7 +13,7 @@ import (
 const (
 	// SessionLifetime is the maximum lifetime of a session.
 	SessionLifetime = 12 * time.Hour
-	// MaxSessions is the maximum number of sessions. A new one replaces the oldest.
+	// MaxSessions is the maximum number of sessions of a Sessions. A new one replaces the oldest.
 	MaxSessions = 256
 )
 

@@ -111,12 +111,12 @@ func WithBreaker(t Tier, o BreakerOptions) *Breaker {
 
 // A BreakerState is a snapshot of a Breaker's state and counters.
 type BreakerState struct {
-	Open    bool
+	Open    bool   // calls fail without reaching the engine
 	Opened  uint64 // how often it has opened
 	Missed  uint64 // operations that missed their deadline
 	Refused uint64 // operations rejected without a call: breaker open, or over MaxCalls
-	Probes  uint64
-	Calls   int // calls in flight
+	Probes  uint64 // calls that tested whether the engine responds again
+	Calls   int    // calls in flight
 }
 
 // State returns the current state of b.

@@ -75,12 +75,12 @@ const (
 	// MinLease leaves the renewals time for a slow call of the engine that stays
 	// within a [Breaker]'s DefaultDeadline.
 	MinLease     = 100 * time.Millisecond
-	MinMemoryCap = 100 * time.Millisecond
+	MinMemoryCap = 100 * time.Millisecond // Config.MemoryCap
 
 	DefaultMaxPush    = 1 << 10 // Config.MaxPush
 	LargestPush       = 64 << 10
-	DefaultPushMemory = 32 << 20 // Config.PushMemory
-	MinPushMemory     = 256 << 10
+	DefaultPushMemory = 32 << 20  // Config.PushMemory
+	MinPushMemory     = 256 << 10 // Config.PushMemory, in bytes
 
 	mostPushMemory = 1 << 40
 

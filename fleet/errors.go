@@ -14,7 +14,7 @@ var ErrUnavailable = errors.New("fleet: the tier is unavailable")
 // [ErrUnavailable] and its cause.
 type UnavailableError struct {
 	Op  string // "acquire", "settle", ...; "breaker" if the engine was not called
-	Err error
+	Err error  // the cause
 }
 
 func (e *UnavailableError) Error() string {

@@ -22,9 +22,9 @@ type Ledger interface {
 	Correct(ctx context.Context, k Key, r Rate, debt int, c Correction) (Corrected, error)
 }
 
-// A Spent is the result of Spend.
+// A Spent is the result of Spend: whether the units were taken, and what is left.
 type Spent struct {
-	OK         bool
+	OK         bool          // the units were taken
 	RetryAfter time.Duration // if not OK: the time until there are n units if no call takes any
 	Left       float64       // units in the bucket; negative if some are owed
 	Mark       Mark          // if OK
@@ -46,7 +46,7 @@ type Mark struct {
 // once. With the zero Mark nothing is given back.
 type Correction struct {
 	Mark        Mark
-	Units, Cost int
+	Units, Cost int // units that were spent, and units that the call has cost
 	// Keep is how many corrections the bucket remembers, at most 1024. 0 means 1024. If
 	// more were made while a call ran, it gives back less, never more.
 	Keep int
@@ -54,9 +54,9 @@ type Correction struct {
 
 // A Corrected is the result of Correct: units that were given back, or taken.
 type Corrected struct {
-	Returned, Owed int
-	Left           float64
-	Replaced       bool // as of Taken
+	Returned, Owed int     // units given back, and units still owed
+	Left           float64 // units in the bucket afterwards; negative if some are owed
+	Replaced       bool    // as of Taken
 }
 
 // maxReturns is how many corrections a bucket remembers, for those of calls that spent

@@ -16,9 +16,9 @@ type Instance struct {
 	ID      string    `json:"id"`                // of the process; a new one after a restart
 	Name    string    `json:"name"`              // a name that people read: host and process
 	Address string    `json:"address,omitempty"` // where operators reach it, if anywhere
-	Version string    `json:"version,omitempty"`
-	Started time.Time `json:"started"`
-	Seen    time.Time `json:"seen"` // when it last announced itself, by the engine's clock
+	Version string    `json:"version,omitempty"` // version of its program
+	Started time.Time `json:"started"`           // time at which the process started
+	Seen    time.Time `json:"seen"`              // when it last announced itself, by the engine's clock
 
 	// Counts are a few of its numbers, since its start, by name.
 	Counts map[string]uint64 `json:"counts,omitempty"`

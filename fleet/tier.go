@@ -64,7 +64,7 @@ type Tier interface {
 	embedded()
 }
 
-// A Key identifies a value: a namespace (a Guard's, or a gateway's), and the name of
+// A Key identifies a value: Namespace is a Guard's or a gateway's, and Name is the name of
 // the key in it. Both may be any bytes. Tiers keep all state of one key together.
 type Key struct{ Namespace, Name string }
 
@@ -97,9 +97,9 @@ const AnyFence = ^uint64(0)
 
 // Bounds that every Tier has.
 const (
-	MaxLease = time.Hour // of one grant; extensions are grants
+	MaxLease = time.Hour // the longest lease that Acquire or Extend grants
 	MaxName  = 4 << 10   // bytes of Key.Name and of a namespace
-	MaxTags  = 256       // of one call
+	MaxTags  = 256       // tags of one call of InvalidateTags or ExpireTags
 )
 
 // A Grant is the part of an Answer about the lease.
@@ -132,7 +132,7 @@ func (g Grant) String() string {
 
 // An Answer is what Acquire returns.
 type Answer struct {
-	Grant Grant
+	Grant Grant // whether the caller has the lease, or why not
 
 	// Fence is, with GrantLease, the fence of the caller's lease: the next number of
 	// the key, max(last + 1, the engine's time in µs), higher than all before. With
@@ -156,7 +156,7 @@ type Answer struct {
 // An Entry is what a Tier stores for a key. The bytes are a [Value] in the form of
 // [Value.AppendBinary], which a Tier does not interpret.
 type Entry struct {
-	Data  []byte
+	Data  []byte // the encoded value
 	Fence uint64 // of the lease it was loaded under, or of the Write
 
 	// Fresh is how much longer it is fresh; if negative, how long it has been stale.
@@ -198,8 +198,8 @@ const MaxFailureText = 1 << 10
 // An Outcome is the result of a load: an Entry; or, without one, a failure if Cool is
 // positive; or nothing, because the load was abandoned.
 type Outcome struct {
-	Entry   *Entry // its Fence is not looked at
-	Failure Failure
+	Entry   *Entry  // its Fence is not looked at
+	Failure Failure // the failure of the load, if it failed
 
 	// Cool is how long no instance should load the key after its first failure in a
 	// row. It doubles with each further one, up to MaxCool. Remove drops a stored
@@ -273,7 +273,7 @@ type Rate struct {
 	Burst   int           // at least 1
 }
 
-// A Taken is the result of Take.
+// A Taken is the result of [Meter]'s Take: how many permits the engine has given.
 type Taken struct {
 	Permits    int           // from 0 to n
 	RetryAfter time.Duration // if Permits is 0: the time until there is one

@@ -19,12 +19,12 @@ const WireVersion = 1
 // A Value is an entry in the form that instances exchange: the bytes of the user's
 // value, and its metadata.
 type Value struct {
-	Kind   ValueKind
+	Kind   ValueKind     // what Data is
 	TTL    time.Duration // how long it was fresh after its load
 	SWR    time.Duration // how long after that it may be served stale while it is refreshed
 	SIE    time.Duration // how long after TTL it may be served instead of an error
 	Cost   time.Duration // how long its load took
-	Weight uint32
+	Weight uint32        // the value's weight, as the Guard's Weigh returned it
 	// TagSeq is the last invalidation number of the namespace that the load knew when
 	// it began: the entry is out of date if one of its Tags has a higher one.
 	TagSeq  uint64
@@ -38,8 +38,8 @@ type Value struct {
 type ValueKind uint8
 
 const (
-	KindValue    ValueKind = iota
-	KindNotFound           // the source does not have the key; Data is the message
+	KindValue    ValueKind = iota // Data is a value
+	KindNotFound                  // the source does not have the key; Data is the message
 )
 
 // A Codec encodes values for the other instances and decodes theirs. It must be safe

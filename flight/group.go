@@ -32,8 +32,8 @@ type Group[K comparable, V any] struct {
 
 // A Result is the result of a call.
 type Result[V any] struct {
-	Value V
-	Err   error
+	Value V     // value that the run returned
+	Err   error // error that the run returned
 
 	// Joined is true if the call joined a run that was already in flight.
 	Joined bool

@@ -26,7 +26,9 @@ type Budget struct {
 	// MaxDebt is how many units may be owed; what is above it is forgiven. 0 means Burst,
 	// negative none.
 	MaxDebt int
-	// Queue and QueueWait: see Upstream.
+	// Queue is how many calls may wait for units. 0 means 1,024, negative none. QueueWait
+	// is how long they may wait. 0 means 10 s; negative means that only the client's own
+	// deadline counts.
 	Queue     int
 	QueueWait time.Duration
 	// Fleet makes all gateways of Config.Fleet spend this Budget together; see
@@ -140,15 +142,15 @@ func (p *purse) close(ctx context.Context) error {
 // BudgetStats are the state of a Budget and its counters, in units where nothing else is
 // said.
 type BudgetStats struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
-	Left      float64 `json:"left"`     // negative if some are owed
-	Queued    int     `json:"queued"`   // calls that wait
-	Waited    uint64  `json:"waited"`   // calls that waited, and were admitted
-	Refused   uint64  `json:"refused"`  // calls
-	Returned  uint64  `json:"returned"` // estimated in excess
-	Owed      uint64  `json:"owed"`     // missing in estimates
-	Forgiven  uint64  `json:"forgiven"` // missing, and not taken because of MaxDebt
+	PerSecond float64 `json:"per_second"` // units refilled per second
+	Burst     int     `json:"burst"`      // most units that can be spent in one burst
+	Left      float64 `json:"left"`       // negative if some are owed
+	Queued    int     `json:"queued"`     // calls that wait
+	Waited    uint64  `json:"waited"`     // calls that waited, and were admitted
+	Refused   uint64  `json:"refused"`    // calls
+	Returned  uint64  `json:"returned"`   // estimated in excess
+	Owed      uint64  `json:"owed"`       // missing in estimates
+	Forgiven  uint64  `json:"forgiven"`   // missing, and not taken because of MaxDebt
 	// Fleet: the fleet has it together. Then Left is as this gateway last heard, and the
 	// counters are of its own calls. Outage: the Tier does not respond.
 	Fleet  bool `json:"fleet,omitempty"`

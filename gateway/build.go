@@ -51,6 +51,10 @@ func (c Config) clone() Config {
 			sticky.Key = slices.Clone(sticky.Key)
 			u.Sticky = &sticky
 		}
+		if u.TellDeadline != nil {
+			field := *u.TellDeadline
+			u.TellDeadline = &field
+		}
 		if u.Budget != nil {
 			budget := *u.Budget
 			u.Budget = &budget
@@ -69,6 +73,10 @@ func (r Route) clone() Route {
 	if r.Budget != nil {
 		budget := *r.Budget
 		r.Budget = &budget
+	}
+	if r.Deadline != nil {
+		field := *r.Deadline
+		r.Deadline = &field
 	}
 	if r.ClientBudget != nil {
 		budget := *r.ClientBudget
@@ -142,7 +150,7 @@ func (r Route) options() weirhttp.Options {
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
-		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0),
+		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0), Deadline: fieldOf(r.Deadline),
 		Route:   r.Name,
 		Gateway: true, RequestID: forward.RequestID,
 	}
@@ -150,6 +158,14 @@ func (r Route) options() weirhttp.Options {
 		o.Priority = func(*http.Request) limit.Priority { return p }
 	}
 	return o
+}
+
+// fieldOf returns what p points to, or no field.
+func fieldOf(p *weirhttp.DurationField) weirhttp.DurationField {
+	if p == nil {
+		return weirhttp.DurationField{}
+	}
+	return *p
 }
 
 // handler returns the handler for r, which calls up.
@@ -199,7 +215,8 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	if o.Cost = h.cost; o.Cost != (weirhttp.Cost{}) {
 		o.Budget = limit.All(h.budget, &up.budget)
 	}
-	o.ReleaseAbandoned = c.upstream(r).ReleaseAbandoned
+	h.tells = fieldOf(c.upstream(r).TellDeadline)
+	o.ReleaseAbandoned, o.TellDeadline = c.upstream(r).ReleaseAbandoned, h.tells
 	if h.obeys {
 		if o.Budget != nil {
 			o.Budget = limit.All(up.stated, o.Budget)

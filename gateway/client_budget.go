@@ -18,7 +18,7 @@ type ClientBudget struct {
 	Units int
 	// Per is the period of Units, in whole milliseconds. 0 means 1 minute, at most 24 h.
 	Per time.Duration
-	// Burst is how many units a client may spend at once. A call whose estimate is above
+	// Burst is how many units a client may spend in one burst. A call whose estimate is above
 	// it gets 413. 0 means Units.
 	Burst int
 	// MaxDebt is how many units a client may owe; the rest is forgiven. 0 means

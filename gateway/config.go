@@ -80,7 +80,8 @@ type Fleet struct {
 	// Config sets what is shared and for how long. Its Tier is required. If the Tier counts
 	// permits (fleet.Abilities), Route.Rate applies to all gateways together.
 	fleet.Config
-	// MaxObject: see weirhttp.FleetOptions.
+	// MaxObject is the maximum size of a body in the Tier, in bytes, as
+	// weirhttp.FleetOptions.MaxObject. 0 means 256 KiB, at most 64 MiB.
 	MaxObject int64
 	// RateFailure sets how Route.Rate, and budgets of the fleet, work while the Tier is
 	// unavailable. It is required if a route in the fleet has a Rate, or a budget is the
@@ -178,6 +179,9 @@ type Upstream struct {
 	// servers have one limit together. 0 means that nothing is obeyed, at most 1 h.
 	MaxPause time.Duration
 
+	// TellDeadline is the request field in which the servers receive how much time is left for
+	// the response: see weirhttp.Options. nil means none. gRPC has grpc-timeout.
+	TellDeadline *weirhttp.DurationField
 	// ConnectTimeout bounds dialling and the TLS handshake. 0 means 5 s.
 	ConnectTimeout time.Duration
 	// IdleConn is how long an idle connection is kept. If the server sends a shorter
@@ -194,7 +198,8 @@ type Upstream struct {
 	Resolver *net.Resolver
 	// TLS configures connections to https servers. nil means the system's roots.
 	TLS *tls.Config
-	// Health configures checks.
+	// Health sets when a server counts as unhealthy: by active checks, of which the zero
+	// value makes none, and by failed calls in a row.
 	Health Health
 	// Retry configures retries; the zero value makes none.
 	Retry Retry
@@ -365,7 +370,9 @@ type Route struct {
 	NoStore, FinishAbandoned, Observe bool
 	MaxObject                         int64
 	RefreshAhead                      float64
-	// Cooling and MaxCooling: see weirhttp.Options.
+	// Cooling is how long a failed call is remembered for the stored response that it was to
+	// replace, as weirhttp.Options.Cooling; it doubles up to MaxCooling. 0 means 1 s and
+	// 30 s; a negative Cooling means that no failure is remembered.
 	Cooling, MaxCooling time.Duration
 
 	// HotKeys is how many of the route's busiest URLs are tracked, by traffic and by load
@@ -402,6 +409,10 @@ type Route struct {
 	// StreamIdleTimeout is the same limit for event streams, gRPC and upgrades: 0 means
 	// IdleTimeout, negative none.
 	Timeout, IdleTimeout, StreamIdleTimeout time.Duration
+	// Deadline is the request field in which clients state for how long they wait, see
+	// weirhttp.Options. It can only shorten Timeout, for its own request. nil means none; for
+	// gRPC, grpc-timeout is always obeyed.
+	Deadline *weirhttp.DurationField
 	// MaxBody limits the size of a request body. 0 means no limit. A longer body gets 413,
 	// in observe mode too.
 	MaxBody int64

@@ -65,9 +65,10 @@ type handler struct {
 
 	// Kept when the route changes; nil without Concurrency, or without a Rate.
 	calls   *valve
-	budget  *purse        // never nil
-	cost    weirhttp.Cost // of the route, or else of the upstream
-	obeys   bool          // what the upstream states
+	budget  *purse                 // never nil
+	cost    weirhttp.Cost          // of the route, or else of the upstream
+	obeys   bool                   // what the upstream states
+	tells   weirhttp.DurationField // in which the upstream receives the time
 	clients *weirhttp.ClientLimiter
 	hedges  *hedge.State // nil without Hedge
 

@@ -11,16 +11,16 @@ import (
 
 // A Probe is the result of one request to a server: see [Upstream.Probe].
 type Probe struct {
-	Server    string        // as it stands in Upstream.Servers
-	Asked     string        // the method and the target of the request
-	Address   string        // of the connection, host and port; empty if there was none
-	Connected time.Duration // time until the connection was open, including the TLS handshake
-	TLS       *tls.ConnectionState
-	Protocol  string        // of the response, such as "HTTP/2.0"
-	Status    int           // of the response, 0 if there was none
-	Answered  time.Duration // time from the start until the response
-	Healthy   bool          // the Gateway would use the server
-	Err       error         // why there was no response
+	Server    string               // as it stands in Upstream.Servers
+	Asked     string               // the method and the target of the request
+	Address   string               // of the connection, host and port; empty if there was none
+	Connected time.Duration        // time until the connection was open, including the TLS handshake
+	TLS       *tls.ConnectionState // state of the connection, nil without TLS
+	Protocol  string               // of the response, such as "HTTP/2.0"
+	Status    int                  // of the response, 0 if there was none
+	Answered  time.Duration        // time from the start until the response
+	Healthy   bool                 // the Gateway would use the server
+	Err       error                // why there was no response
 }
 
 // maxProbes is how many servers are probed at once.

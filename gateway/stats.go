@@ -15,8 +15,8 @@ import (
 // Requests of its route, or in Unrouted or Rejected. Requests that Config.Front has
 // answered are in none of them.
 type Stats struct {
-	Cache   weirhttp.CacheStats       `json:"cache"`
-	Routes  map[string]weirhttp.Stats `json:"routes"`
+	Cache   weirhttp.CacheStats       `json:"cache"`             // the cache that all routes share
+	Routes  map[string]weirhttp.Stats `json:"routes"`            // keyed by route
 	Budgets map[string]BudgetStats    `json:"budgets,omitempty"` // of routes that have one
 	// ClientBudgets are of routes that have a ClientBudget.
 	ClientBudgets map[string]weirhttp.ClientBudgetStats `json:"client_budgets,omitempty"`
@@ -30,9 +30,9 @@ type Stats struct {
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
 
 	Durations map[string]RouteDurations `json:"durations"` // keyed by route
-	Upstreams map[string]UpstreamStats  `json:"upstreams"`
-	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
-	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
+	Upstreams map[string]UpstreamStats  `json:"upstreams"` // keyed by upstream
+	Unrouted  uint64                    `json:"unrouted"`  // requests that no route matched
+	Rejected  uint64                    `json:"rejected"`  // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
 }
 
 // mostOver is how many clients of a route are in Stats.OverBudget.
@@ -40,18 +40,19 @@ const mostOver = 5
 
 // RouteDurations holds a route's durations, see [weirhttp.Handler].
 type RouteDurations struct {
-	Requests inspect.Durations `json:"requests"`
-	Calls    inspect.Durations `json:"calls"`
-	Waits    inspect.Durations `json:"waits"`
+	Requests inspect.Durations `json:"requests"` // how long requests took, and how many there were
+	Calls    inspect.Durations `json:"calls"`    // calls to the upstream
+	Waits    inspect.Durations `json:"waits"`    // waits for a call that another request made
 }
 
 // UpstreamStats holds the statistics of one Upstream.
 type UpstreamStats struct {
-	Limit    LimitStats    `json:"limit"`
-	Servers  []ServerStats `json:"servers"`
-	Retries  uint64        `json:"retries"`
+	Limit    LimitStats    `json:"limit"`           // the limit of the upstream's calls
+	Servers  []ServerStats `json:"servers"`         // in the order of the configuration
+	Retries  uint64        `json:"retries"`         // repeated calls
 	NoBudget uint64        `json:"retries_refused"` // retries that the budget of retries did not allow
-	// Names are those whose addresses are servers.
+	// Names has each name of Upstream.Servers that stands for several servers, one for each
+	// address.
 	Names []NameStats `json:"names,omitempty"`
 	// Budget is the state of the upstream's budget. It is nil if none is configured.
 	Budget *BudgetStats `json:"budget,omitempty"`
@@ -61,12 +62,12 @@ type UpstreamStats struct {
 
 // ServerStats holds the statistics of one server.
 type ServerStats struct {
-	URL      string `json:"url"`
-	Healthy  bool   `json:"healthy"`
-	Ejected  bool   `json:"ejected"`
-	InFlight int    `json:"in_flight"`
-	Calls    uint64 `json:"calls"`
-	Failures uint64 `json:"failures"`
+	URL      string `json:"url"`       // URL of the server, as configured
+	Healthy  bool   `json:"healthy"`   // its latest health checks passed, or it has none
+	Ejected  bool   `json:"ejected"`   // it gets no calls after failures in a row
+	InFlight int    `json:"in_flight"` // calls in flight
+	Calls    uint64 `json:"calls"`     // calls that were sent to it
+	Failures uint64 `json:"failures"`  // calls that failed
 	// Left is when it last was ejected or penalized, or its checks began to fail, and got no calls any
 	// more; Reason says why. Returned is when it got calls again, zero if it does not. All are zero if it has never
 	// left.
@@ -94,9 +95,9 @@ type ServerStats struct {
 
 // NameStats holds the statistics of a name whose addresses are servers.
 type NameStats struct {
-	Name      string `json:"name"` // the server's URL in the configuration
-	Addresses int    `json:"addresses"`
-	Failures  uint64 `json:"failures"` // lookups that have failed, or had no address
+	Name      string `json:"name"`      // the server's URL in the configuration
+	Addresses int    `json:"addresses"` // addresses that the name has now
+	Failures  uint64 `json:"failures"`  // lookups that have failed, or had no address
 	// Error is why the latest lookup has failed; empty if it has not.
 	Error string `json:"error,omitempty"`
 }
@@ -162,19 +163,19 @@ func (g *Gateway) Stats() Stats {
 // LimitStats holds the state and the counters of an upstream's limit. All fields but
 // Blocked are of the same instant.
 type LimitStats struct {
-	Kind       string        `json:"kind"`  // "fixed", "adaptive", or "none" for no cap
-	Limit      int           `json:"limit"` // calls at once, 0 for no cap
-	InUse      int           `json:"in_use"`
-	Queued     int           `json:"queued"`
+	Kind       string        `json:"kind"`       // "fixed", "adaptive", or "none" for no cap
+	Limit      int           `json:"limit"`      // calls at once, 0 for no cap
+	InUse      int           `json:"in_use"`     // permits in use
+	Queued     int           `json:"queued"`     // callers in the queue
 	Tenants    int           `json:"tenants"`    // that have queued calls, see Fair
 	Overloaded bool          `json:"overloaded"` // the queue never empties: the newest are served first
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
 	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
 	Blocked    int           `json:"blocked"`    // calls in InUse that wait for their clients
-	Admitted   uint64        `json:"admitted"`
-	Waited     uint64        `json:"waited"` // how many of Admitted had waited in the queue
-	Left       uint64        `json:"left"`   // callers that left the queue before they were admitted
-	Refused    uint64        `json:"refused"`
+	Admitted   uint64        `json:"admitted"`   // callers that received a permit
+	Waited     uint64        `json:"waited"`     // how many of Admitted had waited in the queue
+	Left       uint64        `json:"left"`       // callers that left the queue before they were admitted
+	Refused    uint64        `json:"refused"`    // callers that were rejected
 	// RefusedBy counts refusals by reason, such as "queue full": see limit.Reason. It is
 	// nil if there are none.
 	RefusedBy map[string]uint64 `json:"refused_by,omitempty"`
@@ -234,9 +235,9 @@ func (s ServerState) String() string {
 
 // A ServerChange is a change of one server: see Config.ServerChanged.
 type ServerChange struct {
-	Upstream string // its name
-	Server   string // the URL of the server
-	State    ServerState
+	Upstream string        // its name
+	Server   string        // the URL of the server
+	State    ServerState   // state of the server after the change
 	Failures int           // calls or checks that failed in a row; of ServerEjected and ServerUnhealthy
 	For      time.Duration // time until a call may probe the server; only of ServerEjected and ServerPenalized
 	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy, ServerPenalized and ServerUnresolved

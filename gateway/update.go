@@ -151,7 +151,8 @@ func (p *plan) kept(c Config, r Route, src *source) *handler {
 	}
 	for _, h := range p.before.handlers {
 		if h.route.Name == r.Name && h.source == src && h.path == r.path(c.upstream(r)) && reflect.DeepEqual(h.route, r) &&
-			h.cost == r.cost(c.upstream(r)) && h.obeys == (c.upstream(r).MaxPause > 0) {
+			h.cost == r.cost(c.upstream(r)) && h.obeys == (c.upstream(r).MaxPause > 0) &&
+			h.tells == fieldOf(c.upstream(r).TellDeadline) {
 			return h
 		}
 	}

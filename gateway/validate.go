@@ -62,6 +62,10 @@ func (c Config) Validate() error {
 		f.Check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
 		if known {
 			u := c.upstream(r)
+			for i, name := range r.Cache.Vary {
+				f.Check(u.TellDeadline == nil || !strings.EqualFold(name, u.TellDeadline.Name), index(at+".Cache.Vary", i), quoted(name),
+					"another field: the gateway writes this one for each call")
+			}
 			r.Idempotency.validate(f, at+".Idempotency", c, u)
 			r.validateHedge(f, at, u)
 			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
@@ -123,7 +127,8 @@ func (u Upstream) validate(f *faults, at string) {
 	u.validateTarget(f, at)
 	u.Budget.validate(f, at+".Budget")
 	f.span(at+".MaxPause", u.MaxPause, 0, time.Hour)
-	f.adopt(at, weirhttp.Options{Cost: u.Cost}.Validate())
+	f.adopt(at, weirhttp.Options{Cost: u.Cost, TellDeadline: fieldOf(u.TellDeadline)}.Validate())
+	f.deadline(at+".TellDeadline", u.TellDeadline)
 	if u.Adaptive {
 		f.count(at+".Concurrency", u.Concurrency, 0, adaptive)
 	} else {
@@ -222,6 +227,7 @@ func (r Route) validate(f *faults, at string) {
 	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
 	f.span(at+".StreamIdleTimeout", r.StreamIdleTimeout, math.MinInt64, longest)
 	f.Check(r.MaxBody >= 0, at+".MaxBody", r.MaxBody, "0 or more")
+	f.deadline(at+".Deadline", r.Deadline)
 	f.fields(at+".SetRequest", r.SetRequest)
 	f.fields(at+".SetResponse", r.SetResponse)
 	f.names(at+".RemoveRequest", r.RemoveRequest)
@@ -242,6 +248,16 @@ func (r Route) validate(f *faults, at string) {
 // written lists the fields that the gateway writes into each request, with values that
 // tell clients or requests apart. In the origin's Vary they count as a star.
 var written = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Request-Id"}
+
+// deadline checks a field with a duration, which may be nil.
+func (f *faults) deadline(at string, d *weirhttp.DurationField) {
+	if d == nil {
+		return
+	}
+	f.Check(d.Name != "", at+".Name", quoted(d.Name), "the name of a field")
+	f.field(at+".Name", cmp.Or(d.Name, "X"))
+	f.Check(!slices.Contains(written, textproto.CanonicalMIMEHeaderKey(d.Name)), at+".Name", quoted(d.Name), "another field: the gateway writes this one")
+}
 
 // loopless rejects the header field that ends forwarding loops (H25).
 func (f *faults) loopless(at, name string) {

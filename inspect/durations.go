@@ -93,8 +93,8 @@ func (h *Histogram) Durations() Durations {
 
 // Durations is an immutable copy of a [Histogram]. The zero Durations is empty.
 type Durations struct {
-	Count uint64
-	Sum   time.Duration
+	Count uint64        // number of durations
+	Sum   time.Duration // sum of all durations
 
 	counts []uint64 // by bucket, not modified once stored here; nil means none
 }

@@ -4,12 +4,12 @@ import "time"
 
 // A Flight is a load or a call that is running or about to run.
 type Flight struct {
-	Key        any           `json:"-"`    // the key, or the first of several
-	Keys       int           `json:"keys"` // number of keys
-	State      FlightState   `json:"state"`
-	Age        time.Duration `json:"age_ns"`  // time since it was created
-	Joiners    int           `json:"joiners"` // callers that wait for it now
-	Background bool          `json:"background,omitempty"`
+	Key        any           `json:"-"`                    // the key, or the first of several
+	Keys       int           `json:"keys"`                 // number of keys
+	State      FlightState   `json:"state"`                // what it waits for, or that it runs
+	Age        time.Duration `json:"age_ns"`               // time since it was created
+	Joiners    int           `json:"joiners"`              // callers that wait for it now
+	Background bool          `json:"background,omitempty"` // a refresh, for which no caller waits
 }
 
 // A FlightState is the current state of a Flight.
@@ -52,8 +52,8 @@ type HotKeys struct {
 
 // A HotKey is one entry of HotKeys.
 type HotKey struct {
-	Key  any     `json:"-"`
-	Rate float64 `json:"rate"`
+	Key  any     `json:"-"`    // the key itself
+	Rate float64 `json:"rate"` // calls per second
 	// Excess is the most by which Rate can be too high, because there are fewer
 	// counters than keys. Apart from sampling, Rate is never too low.
 	Excess float64 `json:"excess"`

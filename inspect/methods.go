@@ -47,7 +47,7 @@ type MethodStats struct {
 	CostSpent   uint64 // as stated, or else the estimate; after the end of the call
 	CostRefused uint64 // the estimates of rejected ones
 
-	NotShared NotShared
+	NotShared NotShared // calls that shared nothing, by the reason
 
 	ObserverPanics uint64 // outside of Guards, which count their own
 
@@ -62,7 +62,7 @@ type MethodStats struct {
 
 // MethodResponses count what callers received, by the class of the code.
 type MethodResponses struct {
-	OK          uint64
+	OK          uint64 // responses with code OK
 	ClientError uint64 // a code that is a response, such as NotFound, or over the limit of the client
 	ServerError uint64 // every other code
 }

@@ -59,8 +59,8 @@ var (
 
 // A FullError is a refusal by Submit. Nothing of the job was stored.
 type FullError struct {
-	Queue  string
-	Reason FullReason
+	Queue  string     // name of the queue
+	Reason FullReason // which bound the queue has reached
 	// RetryAfter is the suggested wait before the next try, between 1 and 10 seconds. It
 	// is uniform between an estimate from how fast the queue drains and twice that, so
 	// that callers that were refused together do not come back together.
@@ -86,10 +86,10 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 
 // A JobError is what Wait returns for a job that has failed or is dead.
 type JobError struct {
-	ID      string
-	State   State // StateFailed or StateDead
-	Attempt int   // of the last one
-	Message string
+	ID      string // ID of the job
+	State   State  // StateFailed or StateDead
+	Attempt int    // of the last one
+	Message string // text of the last attempt's error
 }
 
 // Error names the job, its state, the number of attempts and the error.

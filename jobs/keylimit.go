@@ -31,8 +31,8 @@ type KeyLimit struct {
 
 // Bounds of a KeyLimit.
 const (
-	MaxKeyConcurrency = 1000
-	MaxKeyRate        = 1000
+	MaxKeyConcurrency = 1000   // KeyLimit.Concurrency
+	MaxKeyRate        = 1000   // KeyLimit.Rate
 	MaxKeyLimits      = 10_000 // of QueueOptions.KeyLimits
 
 	minKeyRate = 0.0001

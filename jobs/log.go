@@ -8,16 +8,16 @@ import (
 
 // Bounds of a job's log, see [Job.Log].
 const (
-	MaxLogLines = 40
-	MaxLogLine  = 256     // bytes of one line; the rest of it is cut
-	MaxLogBytes = 4 << 10 // of all lines
+	MaxLogLines = 40      // lines that Status.Log keeps of a job
+	MaxLogLine  = 256     // bytes of LogLine.Text; the rest of a line is cut
+	MaxLogBytes = 4 << 10 // bytes of all lines of Status.Log
 )
 
 // A LogLine is a line that a handler wrote with [Job.Log].
 type LogLine struct {
-	At      time.Time `json:"at"` // time on the server's clock, as far as it is known to the worker
-	Attempt int       `json:"attempt"`
-	Text    string    `json:"text"`
+	At      time.Time `json:"at"`      // time on the server's clock, as far as it is known to the worker
+	Attempt int       `json:"attempt"` // number of the attempt that wrote it
+	Text    string    `json:"text"`    // the line, without its end
 }
 
 // Log adds a text to the job's log, which Status, weir jobs show and the console's page

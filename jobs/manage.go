@@ -16,7 +16,7 @@ import (
 
 // A QueueStatus counts a queue's jobs.
 type QueueStatus struct {
-	Queue string `json:"queue"`
+	Queue string `json:"queue"` // name of the queue
 	// Waiting counts jobs that no worker has taken yet. Taken counts jobs that a
 	// worker has taken and that are unfinished: running, or waiting for the next
 	// attempt or for a delay that the worker has seen. It also includes finished jobs

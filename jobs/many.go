@@ -13,8 +13,8 @@ import (
 
 // A Submission is one job of SubmitMany.
 type Submission[In any] struct {
-	Input   In
-	Options SubmitOptions
+	Input   In            // input of the job
+	Options SubmitOptions // as for Submit
 }
 
 // MaxSubmissions is the number of jobs that one SubmitMany accepts.

@@ -23,13 +23,13 @@ type Middleware func(ctx context.Context, job JobInfo, next func(context.Context
 
 // JobInfo describes an attempt, as a Job does, without the types of the queue.
 type JobInfo struct {
-	ID, Queue  string
-	Key, Owner string
+	ID, Queue  string            // ID of the job, and the name of its queue
+	Key, Owner string            // SubmitOptions.Key and Owner
 	Headers    map[string]string // a copy; nil: none
 	Attempt    int               // from 1; snoozed ones are included
-	Snoozes    int
-	Fence      uint64
-	Submitted  time.Time // time on the server's clock
+	Snoozes    int               // how often it was snoozed
+	Fence      uint64            // number of the attempt; no other attempt has it
+	Submitted  time.Time         // time on the server's clock
 }
 
 // errNoResult is the error of an attempt whose Middleware returned nil without a result.

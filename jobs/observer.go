@@ -31,7 +31,7 @@ type Observer interface {
 
 // AttemptInfo describes an attempt whose handler is being called.
 type AttemptInfo struct {
-	Queue   string
+	Queue   string // name of the queue
 	ID      string // of the job
 	Attempt int    // from 1
 	Fence   uint64 // of the attempt; no other attempt has it
@@ -39,7 +39,7 @@ type AttemptInfo struct {
 
 // AttemptEnd describes how an attempt ended.
 type AttemptEnd struct {
-	Start    time.Time
+	Start    time.Time     // time at which the handler was called
 	Duration time.Duration // time until the handler returned or was abandoned
 	// Kind is EventSucceeded, EventRetried, EventSnoozed, EventEnded, EventHandedBack,
 	// EventDropped or EventUnknown.
@@ -64,7 +64,7 @@ type Event struct {
 	State State
 }
 
-// An EventKind is the kind of an event.
+// An EventKind says what happened to a job, an attempt or the Worker.
 type EventKind uint8
 
 const (

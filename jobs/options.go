@@ -31,7 +31,7 @@ const (
 	MaxKey          = 1 << 10              // bytes of SubmitOptions.Key, Serial, LimitKey, Fingerprint and Owner, and of WorkerOptions.Name
 	MaxLabel        = 256                  // bytes of SubmitOptions.Label
 	MaxHeaders      = 32                   // of SubmitOptions.Headers
-	MaxHeader       = 64                   // bytes of the name of a header
+	MaxHeader       = 64                   // bytes of the name of one of SubmitOptions.Headers
 	MaxHeadersBytes = 4 << 10              // of all names and values of SubmitOptions.Headers
 	MaxDelay        = 30 * 24 * time.Hour  // of SubmitOptions.Delay and retries
 	MaxKeep         = 366 * 24 * time.Hour // of ResultTTL and DeadTTL
@@ -241,7 +241,7 @@ type WorkerOptions struct {
 // A Codec encodes and decodes values. Decode receives the Version that the bytes were
 // written with.
 type Codec[T any] struct {
-	Encode func(T) ([]byte, error)
+	Encode func(T) ([]byte, error) // encodes an input or a result
 	Decode func(data []byte, version int) (T, error)
 }
 

@@ -240,7 +240,7 @@ func (q *queue) count(err error) error {
 // Stats counts the Submits and Joins of a Queue in this process.
 type Stats struct {
 	Submitted uint64 // accepted, without those that joined
-	Joined    uint64
+	Joined    uint64 // submissions that joined an existing job
 	Refused   uint64 // calls of Submit that failed with a *FullError
 }
 

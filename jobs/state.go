@@ -60,9 +60,9 @@ func (s *State) UnmarshalText(text []byte) error {
 
 // A Status describes a job. Times are by the server's clock.
 type Status struct {
-	ID    string `json:"id"`
-	Queue string `json:"queue"`
-	State State  `json:"state"`
+	ID    string `json:"id"`    // ID of the job
+	Queue string `json:"queue"` // name of the queue
+	State State  `json:"state"` // current state
 
 	// Key, Owner and Label are from SubmitOptions.
 	Key   string `json:"key,omitempty"`
@@ -113,16 +113,16 @@ type Status struct {
 	Revision uint64 `json:"revision"`
 }
 
-// MaxHistory is the number of failed attempts that a job remembers.
+// MaxHistory is the maximum number of failed attempts in Status.History.
 const MaxHistory = 16
 
 // A FailedAttempt is one attempt that failed.
 type FailedAttempt struct {
-	Attempt int       `json:"attempt"`
-	Ended   time.Time `json:"ended"`
-	Error   string    `json:"error"`
-	Class   string    `json:"class,omitempty"` // weir.Class's name
-	Worker  string    `json:"worker,omitempty"`
+	Attempt int       `json:"attempt"`          // number of the attempt
+	Ended   time.Time `json:"ended"`            // time at which it ended
+	Error   string    `json:"error"`            // text of its error
+	Class   string    `json:"class,omitempty"`  // weir.Class's name
+	Worker  string    `json:"worker,omitempty"` // name of the worker that ran it
 }
 
 // A Progress is a handler's report about its attempt.

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Handler computes an Out from a job's input. It runs on a separate goroutine,
-// several at a time, and at least once for each job: if a worker dies, another
-// attempt follows. To make its effects safe to repeat, pass the job's ID, or its
+// A Handler computes an Out from a job's input. Each run has its own
+// goroutine, and several jobs run concurrently. A Handler runs at least once for each
+// job: if a worker dies, another attempt follows. To make its effects safe to repeat, pass the job's ID, or its
 // Fence, to the target. Later attempts have higher fences, so the target can reject a
 // late one.
 //
@@ -29,19 +29,19 @@ type Handler[In, Out any] func(ctx context.Context, job *Job[In]) (Out, error)
 
 // A Job is one attempt of a job, as passed to its handler.
 type Job[In any] struct {
-	ID, Queue  string
-	Key, Owner string
+	ID, Queue  string            // ID of the job, and the name of its queue
+	Key, Owner string            // SubmitOptions.Key and Owner
 	Headers    map[string]string // a copy of SubmitOptions.Headers; nil: none
-	Input      In
-	Attempt    int // from 1; snoozed ones are included
-	Snoozes    int // how often the handler has returned Snooze for this job
-	Fence      uint64
-	Submitted  time.Time // time on the server's clock
+	Input      In                // decoded input
+	Attempt    int               // from 1; snoozed ones are included
+	Snoozes    int               // how often the handler has returned Snooze for this job
+	Fence      uint64            // number of the attempt; no other attempt has it
+	Submitted  time.Time         // time on the server's clock
 
 	attempt *attempt
 }
 
-// MinProgress is the shortest interval between two stored reports.
+// MinProgress is the shortest interval between two stored reports of Job.Progress.
 const MinProgress = 200 * time.Millisecond
 
 // Progress reports how far the attempt is. It does not block. The latest report is
@@ -295,10 +295,10 @@ func (w *Worker) canceled(id string) {
 
 // WorkerStats count events since the Worker was started.
 type WorkerStats struct {
-	Running                                                          int
-	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
+	Running                                                          int    // handlers that run now
+	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64 // attempts, and Trouble: operations of the server that failed
 	Failed, Dead                                                     uint64 // the parts of Ended that failed, or died
-	Snoozed                                                          uint64
+	Snoozed                                                          uint64 // attempts that asked to run again later
 	Parked                                                           uint64 // handed back to wait for a KeyLimit or a Serial
 }
 

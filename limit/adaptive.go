@@ -66,7 +66,7 @@ func NewAdaptive(o AdaptiveOptions) (*Adaptive, error) {
 func (a *Adaptive) Name() string { return a.pool.name }
 
 // Acquire is [Concurrency.Acquire] with the current limit. A Background caller leaves
-// a tenth of it free, rounded down, and at least 1, unless the limit is 1. In a dry
+// a tenth of the permits free: rounded down, but at least one, unless the limit is 1. In a dry
 // run Acquire rejects no caller, and returns an error only if ctx is done.
 func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.acquire(ctx, 1, false) }
 

@@ -21,7 +21,7 @@ var ErrLimited = errors.New("limit: refused")
 // builds the text. An Error does not change after it has been returned.
 type Error struct {
 	Limiter string // Name in the limiter's options, may be empty
-	Reason  Reason
+	Reason  Reason // why the caller was rejected
 	// RetryAfter is how long to wait before another attempt, always above zero. It is
 	// random, so that callers that were rejected together do not come back together.
 	// From a Concurrency or an Adaptive it is uniform between the expected wait at the
@@ -68,10 +68,9 @@ const (
 	// WaitTooLong: the wait would outlast the caller's own deadline. A caller
 	// with more time might have been admitted.
 	WaitTooLong
-	// Displaced: the caller waited in the queue of a Concurrency or Adaptive
-	// that was full, and was displaced by a caller of a higher class, or under
-	// overload by a newer one of the same or a higher class, or by a caller of a
-	// [Tenant] that has less.
+	// Displaced: the caller waited in a full queue of a Concurrency or Adaptive,
+	// and another caller took its place: one of a higher class, or under overload
+	// a newer one of the same or a higher class, or one of a [Tenant] that uses less.
 	Displaced
 	// NoSpare: the caller is Background, and the remaining permits or tokens are
 	// reserved for callers of other classes.

@@ -88,8 +88,9 @@ func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) { return l.ac
 //
 // Its Permit can be settled. Tokens that the estimate had in excess go back into the
 // bucket, less those that have come back since: what comes back belongs to the tokens
-// that were taken first. Releasing with Unused returns all tokens, with
-// the same exception, and so do both after an Update that changed the rate or Burst.
+// that were taken first. Releasing with Unused returns all tokens,
+// less those that have come back since. The same holds after an Update that changed the
+// rate or Burst.
 // Tokens that the estimate lacked are owed, up to MaxDebt; what
 // goes beyond that is forgiven, and counted in RateStats. So what calls take in a
 // window of any length w, without what is forgiven, is at most PerSecond·w + Burst +

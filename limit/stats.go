@@ -113,8 +113,8 @@ func (a *Adaptive) Stats() AdaptiveStats {
 // RateStats holds the counters of a [RateLimiter] since it was created, and its
 // current state. All values are from the same instant.
 type RateStats struct {
-	PerSecond float64
-	Burst     int
+	PerSecond float64 // permits per second; +Inf without a limit
+	Burst     int     // most permits that can be taken in one burst
 	Tokens    float64 // in the bucket, up to Burst; negative if some are owed; +Inf without a limit
 	Queued    int     // callers and reservations that wait
 

@@ -10,7 +10,7 @@ import (
 // (draft-ietf-httpapi-idempotency-key-header).
 const Field = "Idempotency-Key"
 
-// MaxKey bounds a key, in bytes without its quotes.
+// MaxKey bounds the keys that Key accepts, in bytes without their quotes.
 const MaxKey = 255
 
 // ErrMalformedKey is the error of Key.

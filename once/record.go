@@ -60,13 +60,13 @@ func (s State) String() string {
 
 // A Record is what a Store keeps for a key.
 type Record struct {
-	State State `json:"state"`
+	State State `json:"state"` // what is known of the call
 	// Route and Call are for operators: the name of the route, and the method and path of the
 	// request, without its query.
 	Route string `json:"route,omitempty"`
 	Call  string `json:"call,omitempty"`
-	// Fingerprint and Credentials must be those of each request with the key. Principal is the client for which
-	// room in the Store counts.
+	// Fingerprint and Credentials identify the first request. A later request with the key must have the same
+	// ones. Principal is the client whose share of the Store the record uses.
 	Fingerprint Digest `json:"fingerprint"`
 	Credentials Digest `json:"credentials"`
 	Principal   Digest `json:"principal"`
@@ -89,7 +89,7 @@ type Record struct {
 
 // A Stored is a Record in a Store.
 type Stored struct {
-	ID      Digest
+	ID      Digest // digest of the key
 	Version uint64 // never 0
 	Record
 }

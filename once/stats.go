@@ -33,9 +33,9 @@ var outcomeNames = [outcomes]string{
 
 // Stats are the counts of Claims, and how full the Store is.
 type Stats struct {
-	Counts  map[string]uint64 `json:"counts"`
-	Running int               `json:"running"`
-	Usage   Usage             `json:"usage"`
+	Counts  map[string]uint64 `json:"counts"`  // numbers of calls by outcome
+	Running int               `json:"running"` // calls that run now
+	Usage   Usage             `json:"usage"`   // how full the store is
 }
 
 // Stats returns a snapshot.

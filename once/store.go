@@ -28,10 +28,10 @@ type Store interface {
 
 // Usage is how full a Store is.
 type Usage struct {
-	Keys     int   `json:"keys"`
-	MaxKeys  int   `json:"max_keys"`
-	Bytes    int64 `json:"bytes"` // bytes in use, including what claims have reserved
-	MaxBytes int64 `json:"max_bytes"`
+	Keys     int   `json:"keys"`      // keys in the store
+	MaxKeys  int   `json:"max_keys"`  // most keys that it accepts
+	Bytes    int64 `json:"bytes"`     // bytes in use, including what claims have reserved
+	MaxBytes int64 `json:"max_bytes"` // most bytes that it accepts
 }
 
 // Errors of a Store.

@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Package string // the package of the option, such as "weir"
 	Field   string // its path, such as "Options.TTL"
-	Value   any
+	Value   any    // the value that was rejected
 	Bound   string // what the value must be, such as "at least 1"
 }
 
@@ -40,8 +40,8 @@ func (f *Faults) Check(ok bool, field string, value any, bound string) bool {
 	return ok
 }
 
-// Filled adds an [*Error] if v, an interface, holds a nil pointer, function, map or channel,
-// whose methods would fail on their first use, and returns whether it does not. A v that is
+// Filled adds an [*Error] if v, an interface, holds a nil pointer, function, map or channel:
+// its methods would fail on their first use. It reports whether v is usable. A v that is
 // nil itself is no fault.
 func (f *Faults) Filled(field string, v any) bool {
 	ok := true

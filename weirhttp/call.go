@@ -33,6 +33,7 @@ type call struct {
 	bypass  bypass            // why it bypasses the cache
 	due     bool              // the stored response is fresh, but the fleet has to be checked
 	demand  admit.Demand
+	time    *callerTime // nil if the request states no time
 	receipt Receipt
 	id      string // of the request, empty without Options.RequestID
 	counted bool   // its outcome is counted
@@ -61,11 +62,17 @@ const maxRounds = 2
 // run responds to c.
 func (c *call) run(came time.Time) {
 	defer c.over(came)
+	c.hurry(came)
+	defer c.time.end()
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return
 	}
 	if c.cooled() {
+		return
+	}
+	if c.time.over() {
+		c.outOfTime(ErrOutOfTime)
 		return
 	}
 	defer c.giveBack()
@@ -178,7 +185,7 @@ func (h *Handler) selects(key responses.Key, q *rfc9111.Request) string {
 func (c *call) shared() bool {
 	h := c.h
 	w := &joiner{q: c.q}
-	g := c.group()
+	g, hopeless := c.group(), h.hopeless(c.demand.Until)
 	var due invoice
 	if c.leads() {
 		due = h.invoice(c.r)
@@ -212,6 +219,11 @@ func (c *call) shared() bool {
 		if h.open.Err() != nil {
 			h.cache.mu.Unlock()
 			c.fail(ErrClosed)
+			return true
+		}
+		if hopeless { // a call that another has started may end in time
+			h.cache.mu.Unlock()
+			c.fail(errNoChance)
 			return true
 		}
 		var paid *bill
@@ -400,6 +412,10 @@ const (
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := wait.Cause(ctx)
+	if errors.Is(err, ErrOutOfTime) {
+		c.outOfTime(err)
+		return
+	}
 	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {
@@ -426,6 +442,9 @@ func (c *call) fail(err error) {
 	h := c.h
 	if c.rest != nil {
 		c.fellBehind(err)
+	}
+	if errors.Is(err, errNoChance) {
+		c.h.count.deadlineNoChance.Add(1)
 	}
 	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()

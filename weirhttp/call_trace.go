@@ -64,6 +64,9 @@ func (t *callTrace) head(status int) {
 	t.headed = time.Since(t.start)
 	t.took(t.headed)
 	t.h.work.took(t.headed)
+	if status < 500 && !t.apart {
+		t.h.chances.took(t.headed)
+	}
 	if t.flight == nil { // else flight.head counts: the flight may have failed before
 		t.h.answered(status)
 	}

@@ -23,7 +23,7 @@ type ClientBudgetOptions struct {
 	Units int
 	// Per is the period of Units, in whole milliseconds. 0 means one minute, at most 24 h.
 	Per time.Duration
-	// Burst is how many units a client may spend at once. A call whose estimate is above
+	// Burst is how many units a client may spend in one burst. A call whose estimate is above
 	// it gets 413. 0 means Units.
 	Burst int
 	// MaxDebt is how many units a client may owe after calls that cost more than their

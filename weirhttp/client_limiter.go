@@ -213,7 +213,7 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 // Admit returns nil if it admits r. Otherwise it returns a *limit.Error with Reason
 // limit.RateExceeded and the exact time until a request of this client would be
 // admitted. A rejected request costs its client nothing. Admit affects only the
-// client's bucket, so it may also be called just to count.
+// client's bucket, so a program may also call it only to measure a rate.
 //
 // If h is not nil, Admit adds the RateLimit and RateLimit-Policy fields
 // (draft-ietf-httpapi-ratelimit-headers-11) to it, whether r is admitted or not, so

@@ -15,8 +15,8 @@ const (
 
 // A ClientShare is a client's part of the refusals of a ClientBudget.
 type ClientShare struct {
-	Address string  `json:"address"`
-	Share   float64 `json:"share"` // of the latest refusals, from 0 to 1; at most slightly too high
+	Address string  `json:"address"` // address of the client
+	Share   float64 `json:"share"`   // of the latest refusals, from 0 to 1; at most slightly too high
 }
 
 // over counts the latest refusals by the address of the client, in a bounded table: a new address

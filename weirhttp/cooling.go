@@ -52,6 +52,10 @@ func (c *call) giveBack() {
 // last one failed.
 const detailCooling = "cooling"
 
+// detailDeadline is the detail of responses to calls whose server received the deadline of one
+// client.
+const detailDeadline = "deadline"
+
 // detailLarge is the detail of responses that are larger than Options.MaxObject.
 const detailLarge = "too big"
 

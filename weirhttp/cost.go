@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Cost says what a call costs, in units of your choice such as tokens: an estimate, for
-// Options.Budget, and where the response states what it has been. The zero Cost counts no
+// A Cost sets how the cost of a call is found, in units of your choice such as tokens. The
+// request gives an estimate, for Options.Budget, and the response gives the real cost. The zero Cost counts no
 // cost. Units are whole numbers, at most limit.MaxUnits.
 type Cost struct {
 	// Units, the body and Field add up to the estimate, which is at least 1.
@@ -26,8 +26,8 @@ type Cost struct {
 	// "/max_tokens". It is read if the body was read before admission, see
 	// ClientLimits.ReadAhead; nothing waits for it. Empty means none.
 	Field string
-	// Default is what Field counts for without that number: in a body without it, in
-	// one that is not JSON, and where the body was not read.
+	// Default is used instead of Field if the body has no such number, is not JSON, or was
+	// not read. 0 means that such a body adds nothing.
 	Default int
 
 	// Header is a response field with the number of units, such as "X-Cost". Empty means

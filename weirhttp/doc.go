@@ -87,8 +87,8 @@ running calls.
 # Reads with a body
 
 A search or a GraphQL query arrives as POST. Options.Reads declares such requests,
-which are then looked up, shared and stored like a GET, by what their body says. QUERY
-is such a read without a declaration. See [ReadRule].
+which are then looked up, shared and stored like a GET, by what their body says. A
+request with the method QUERY is always treated so. See [ReadRule].
 
 # Several instances
 

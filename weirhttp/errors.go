@@ -50,7 +50,7 @@ func statedIn(status int, h http.Header) time.Duration {
 	return d
 }
 
-// A StatusError is the error of [ResponseError].
+// A StatusError is the error of [ResponseError], with the Status of the response.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string {
@@ -213,6 +213,8 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusNotFound, 0, "", "not found"}
 	case errors.Is(err, errNotStored):
 		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it accepts only stored responses"}
+	case errors.Is(err, ErrOutOfTime):
+		return answer{http.StatusGatewayTimeout, 0, "http_response_timeout", "the service did not respond in the time that the request states"}
 	case errors.Is(err, ErrSlowClient):
 		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request arrived too slowly"}
 	case (errors.As(err, &body) || ofRequest(err)) && isTimeout(err):

@@ -12,7 +12,7 @@ import (
 
 // Explanation describes what would happen to a request, and why.
 type Explanation struct {
-	Method string        `json:"method"`
+	Method string        `json:"method"` // method of the request
 	Key    string        `json:"key"`    // as in Cache-Status
 	Answer string        `json:"answer"` // "hit", "stale", "join", "lead", "call", "pass" or "error"
 	Steps  []string      `json:"steps"`  // one sentence each, in the order of the decisions
@@ -22,12 +22,12 @@ type Explanation struct {
 
 // StoredState is one stored response in an Explanation.
 type StoredState struct {
-	Status   int      `json:"status"`
-	Bytes    int      `json:"bytes"`          // of the body
-	Age      string   `json:"age"`            // as a Go duration
-	TTL      string   `json:"ttl"`            // negative when stale
-	Vary     []string `json:"vary,omitempty"` // names only, never values
-	Tags     []string `json:"tags,omitempty"`
+	Status   int      `json:"status"`           // status of the stored response
+	Bytes    int      `json:"bytes"`            // of the body
+	Age      string   `json:"age"`              // as a Go duration
+	TTL      string   `json:"ttl"`              // negative when stale
+	Vary     []string `json:"vary,omitempty"`   // names only, never values
+	Tags     []string `json:"tags,omitempty"`   // tags for a purge
 	Purged   bool     `json:"purged,omitempty"` // expired by a purge, not removed
 	Selected bool     `json:"selected"`         // selected for this request
 }
@@ -55,6 +55,7 @@ func (h *Handler) Explain(r *http.Request) (e Explanation) {
 	if r != sent {
 		e.say("The query rules leave %q of its query, for the key and the forwarded request.", r.URL.RawQuery)
 	}
+	h.explainDeadline(&e, sent)
 	rule := h.reads.of(r)
 	why := h.bypasses(r, q, rule != nil)
 	if why == usesCache {

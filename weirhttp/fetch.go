@@ -44,7 +44,7 @@ func (f *flight) fly(ctx context.Context) {
 	}
 	began := time.Now()
 	f.ticket.clients.Start(slow.Terms{}, f.cut)
-	if f.admit(ctx) != nil {
+	if f.admit(ctx) != nil || f.hopeless() {
 		return
 	}
 	f.queued = time.Since(began)
@@ -61,6 +61,7 @@ func (f *flight) fly(ctx context.Context) {
 			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
 		}
 		missing.ask(req.Header)
+		req = h.timed(req, h.callTime(req, time.Time{}, h.headTimeout(f.q.Streams)), true)
 		t.sent = time.Now()
 		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.refresh},

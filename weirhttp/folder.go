@@ -100,13 +100,13 @@ func (c *Cache) durable(ctx context.Context) error {
 
 // FolderStats are the statistics of the folder of a Cache.
 type FolderStats struct {
-	Bound     int64 `json:"bound"`
-	Bytes     int64 `json:"bytes"` // of its files
-	Responses int   `json:"responses"`
-	Queued    int64 `json:"queued"` // bytes that wait to be written
+	Bound     int64 `json:"bound"`     // most bytes that the folder may have
+	Bytes     int64 `json:"bytes"`     // of its files
+	Responses int   `json:"responses"` // responses in the folder
+	Queued    int64 `json:"queued"`    // bytes that wait to be written
 
-	Hits      uint64 `json:"hits"` // responses found there, because memory did not have them
-	Written   uint64 `json:"written"`
+	Hits      uint64 `json:"hits"`      // responses found there, because memory did not have them
+	Written   uint64 `json:"written"`   // responses written since the start
 	Evicted   uint64 `json:"evicted"`   // responses removed to make room
 	Dropped   uint64 `json:"dropped"`   // not written: the queue was full, writing paused, or they were too large
 	Errors    uint64 `json:"errors"`    // failed operations on files; writing pauses after one

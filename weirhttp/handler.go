@@ -59,6 +59,7 @@ type Handler struct {
 	calls      inspect.Histogram
 	waits      inspect.Histogram
 	work       work          // how long calls take
+	chances    chances       // the same, for deadlines
 	hot        *hotURLs      // nil if not configured
 	shadow     *shadow       // in observe mode, else nil
 	crowds     []*slow.Crowd // the calls that hold permits, for each part of Options.Limiter
@@ -105,6 +106,11 @@ func newHandler(next http.Handler, o Options, private bool) (*Handler, error) {
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), rfc9111.AcceptEvents)
 	}
 	h.policy.Gateway, h.policy.Identify = o.Gateway, o.Identity
+	for _, d := range []DurationField{o.Deadline, o.TellDeadline} {
+		if d.Name != "" && !slices.Contains(h.policy.PerCall, d.Name) {
+			h.policy.PerCall = append(h.policy.PerCall, d.Name)
+		}
+	}
 	if private {
 		h.policy.Private = true
 		h.policy.Vary = append(slices.Clone(h.policy.Vary), "Authorization", "Cookie")

@@ -197,6 +197,8 @@ func (h *Handler) serveOnce(w http.ResponseWriter, r *http.Request, q rfc9111.Re
 	}
 	c := &call{h: h, w: w, r: r, q: q, bypass: why}
 	c.identify()
+	c.hurry(came)
+	defer c.time.end()
 	defer func() {
 		if !c.counted {
 			c.noAnswer(errAborted)

@@ -45,7 +45,7 @@ type shadow struct {
 	mu    sync.Mutex
 	calls map[responses.Key][]*observed // guarded by mu; the calls that a later request would join
 
-	hits, joined, compared, differed, queued, refused, refusedClient, refusedBudget atomic.Uint64
+	hits, joined, compared, differed, queued, refused, refusedClient, refusedBudget, expired atomic.Uint64
 }
 
 // observed is a response that would be shared, and the digest to compare.
@@ -76,6 +76,7 @@ func (s *shadow) stats() ObserveStats {
 	return ObserveStats{
 		Hits: s.hits.Load(), Joined: s.joined.Load(), Compared: s.compared.Load(), Differed: s.differed.Load(),
 		Queued: s.queued.Load(), Refused: s.refused.Load(), RefusedClient: s.refusedClient.Load(), RefusedBudget: s.refusedBudget.Load(),
+		Expired: s.expired.Load(),
 	}
 }
 
@@ -89,6 +90,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	q := h.readRequest(r)
 	o := &observation{ResponseWriter: w, h: h, r: r, id: id, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
 	defer o.over(came)
+	o.until = h.wouldEnd(r, came)
 	held, err := o.receive()
 	defer held.release()
 	if err != nil {
@@ -203,9 +205,10 @@ type observation struct {
 	trace   callTrace
 	err     error // the error that ended the response
 	endless bool
-	counted bool    // its outcome is counted
-	lost    bool    // the client no longer takes the response
-	events  *events // as in a fetch
+	until   time.Time // when the time that it states is over; zero if it states none
+	counted bool      // its outcome is counted
+	lost    bool      // the client no longer takes the response
+	events  *events   // as in a fetch
 }
 
 var _ Sink = (*observation)(nil)
@@ -253,6 +256,9 @@ func (o *observation) WriteHeader(status int) {
 		}
 		o.counts(&o.h.count.missed)
 		o.h.alone.add(o.why.token(), &o.q)
+		if !o.until.IsZero() && o.hit == nil && time.Now().After(o.until) {
+			o.h.shadow.expired.Add(1)
+		}
 		o.trace.head(status)
 		o.charge.head(status, o.Header())
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())

@@ -48,20 +48,20 @@ type CallInfo struct {
 
 // CallEnd describes how a call ended.
 type CallEnd struct {
-	Start    time.Time
+	Start    time.Time     // time at which it began
 	Headed   time.Duration // time until the response headers, 0 without any
 	Duration time.Duration // time until the end of the response
 	Queued   time.Duration // before Start, while waiting for admission
 	Status   int           // of the response, 0 without one
-	Err      error
+	Err      error         // error of the call, nil if it has a response
 }
 
 // Wait describes a request's wait for another request's call, until its headers.
 type Wait struct {
-	Route    string // Options.Route
-	Start    time.Time
-	Duration time.Duration
-	Err      error // why the client left, or why the call failed
+	Route    string        // Options.Route
+	Start    time.Time     // time at which it began
+	Duration time.Duration // time that it took
+	Err      error         // why the client left, or why the call failed
 
 	// Call is the context that CallStart returned, so that a trace can link to it.
 	// It is nil if the call had not started.
@@ -70,11 +70,11 @@ type Wait struct {
 
 // An Event reports one thing that happened in a Handler, such as a call that ended.
 type Event struct {
-	Route   string // Options.Route
-	Kind    EventKind
+	Route   string        // Options.Route
+	Kind    EventKind     // what happened
 	Request *http.Request // must not be changed or kept; nil if there is none
-	Status  int
-	Err     error
+	Status  int           // status of the response, 0 without one
+	Err     error         // error of the call, nil if it has a response
 }
 
 // An EventKind says what happened.

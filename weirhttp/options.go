@@ -134,8 +134,22 @@ type Options struct {
 	// Retry-After of a 503 states, up to MaxCooling. A request that
 	// may not use a stale response always makes a call. 0 means 1 s for Cooling and
 	// 30 s for MaxCooling; a negative Cooling means that no failure is remembered.
-	// FleetOptions.Cooling is for the other instances of a fleet.
+	// FleetOptions.Cooling has the same effect on the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
+
+	// Deadline is the request field in which clients state for how long they wait, from the
+	// arrival of the request to the head of the response (H44). A request whose time is over gets
+	// 504, or a stale response where one may be served. The field shortens HeadTimeout for its
+	// own request alone, is not compared, and is not forwarded. Values that cannot be read are
+	// ignored and counted. The zero value is no field. For gRPC, grpc-timeout is always obeyed.
+	Deadline DurationField
+	// TellDeadline is the request field in which the next handler's server receives how much time
+	// is left for the response. A call that others may join has HeadTimeout, never the deadline of
+	// a client. A call for one request has the deadline of its context, or of the request, if it is shorter;
+	// its response is then not stored. Streams, and uploads without a deadline, do not have
+	// the field. It is removed from the requests of clients. The zero value is no field. For gRPC it
+	// is grpc-timeout, with what the client has stated.
+	TellDeadline DurationField
 
 	// HeadTimeout bounds the time from the start of a call to its final response
 	// headers. It restarts whenever the body of the request makes progress. 0 means
@@ -164,8 +178,8 @@ type Options struct {
 	// the goroutine of the request, possibly several times concurrently. A Transport
 	// returns the error instead. nil means a line of plain text.
 	ErrorHandler ErrorHandler
-	// Gateway means that the next handler forwards requests to another server. Failures
-	// of it (a panic, no response) get 502 instead of 500. A gateway writes
+	// Gateway means that the next handler forwards requests to another server. If it
+	// fails (by a panic, or without a response), the status is 502 instead of 500. A gateway writes
 	// X-Forwarded-For, Forwarded, Via and X-Request-Id after requests are compared, so a
 	// response that varies by one of them is neither stored nor shared. Other fields that
 	// proxies write (see Policy.Overrides) are compared in full, also if only one of two
@@ -204,8 +218,8 @@ const (
 	DefaultMaxCooling  = 30 * time.Second // of Options.MaxCooling
 	DefaultTimeout     = 60 * time.Second // of Options.HeadTimeout and IdleTimeout
 	DefaultStreamIdle  = 10 * time.Minute // of Options.StreamIdleTimeout of a Transport
-	MaxHotKeys         = hotkeys.Max
-	MaxRefreshAhead    = 0.5
+	MaxHotKeys         = hotkeys.Max      // Options.HotKeys
+	MaxRefreshAhead    = 0.5              // Options.RefreshAhead, as a share of the lifetime
 	MostVariants       = 256
 )
 
@@ -237,6 +251,8 @@ func (o Options) Validate() error {
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
 	check(o.MaxVariants >= 0 && o.MaxVariants <= MostVariants, "MaxVariants", o.MaxVariants, "from 0 to 256")
 	o.Query.check(check)
+	o.Deadline.check(check, "Deadline", p)
+	o.TellDeadline.check(check, "TellDeadline", p)
 	o.checkReads(check)
 	o.Idempotency.check(check)
 	o.Events.check(check)
@@ -264,6 +280,7 @@ func (o Options) withDefaults() (Options, error) {
 	var err error
 	o.Name = cmp.Or(o.Name, "weir")
 	o.RequestID = http.CanonicalHeaderKey(o.RequestID)
+	o.Deadline.Name, o.TellDeadline.Name = http.CanonicalHeaderKey(o.Deadline.Name), http.CanonicalHeaderKey(o.TellDeadline.Name)
 	o.Route = cmp.Or(o.Route, o.Name)
 	if o.Cache == nil {
 		if o.Cache, err = NewCache(DefaultCacheBytes); err != nil {

@@ -25,10 +25,16 @@ var _ Sink = (*passthroughWriter)(nil)
 // long (H14). why is the reason, if it is in the request; detail is for the Receipt.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass, detail string) {
 	r, id := h.identify(r)
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
 	c := &call{h: h, w: w, r: r, q: q, bypass: why, endless: q.Upgrade || q.Streams}
 	c.receipt.Detail, c.id = detail, id
+	_, joined := w.(*recorder) // the call belongs to no client
+	if !joined {
+		c.hurry(came)
+		defer c.time.end()
+		r = c.r
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
 	defer c.over(came)
 	key := h.hot.keyOf(r, c.endless)
 	h.hot.asked(key, came, turn)
@@ -44,6 +50,10 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		limiter = h.o.Streams
 		p.ticket.streams()
 	}
+	if c.time.over() {
+		c.outOfTime(ErrOutOfTime)
+		return
+	}
 	p.ticket.clients.Start(p.terms(), h.cutter(w, cancel))
 	if p.ahead() {
 		defer p.mem.giveBack()
@@ -53,7 +63,15 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			return
 		}
 	}
+	until, _ := ctx.Deadline()
+	if !c.endless && h.hopeless(until) { // the heads of streams are not measured
+		c.fail(errNoChance)
+		return
+	}
 	ctx, err := c.admit(ctx, &p.ticket, r, limiter)
+	if err == nil && !c.endless && h.hopeless(until) {
+		err = errNoChance
+	}
 	if err != nil {
 		c.fail(err)
 		return
@@ -76,6 +94,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		r = r.WithContext(r.Context()) // a copy
 		r.Header = r.Header.Clone()
 	}
+	r = p.tell(r, joined)
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
@@ -106,6 +125,25 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	err = cmp.Or(err, p.err)
 	p.ticket.settle(p.status, err, p.trace.start)
 	p.end(err)
+}
+
+// tell returns r with what its server receives about the time. joined: others may wait for
+// the call.
+func (p *passthroughWriter) tell(r *http.Request, joined bool) *http.Request {
+	var until time.Time
+	if !joined {
+		until, _ = r.Context().Deadline()
+	}
+	bound := p.h.headTimeout(p.c.endless)
+	if p.uploads(r) && r.ContentLength != 0 {
+		bound = 0 // it begins anew while the body moves
+	}
+	told := p.h.callTime(r, until, bound)
+	if p.ticket.own = told.own; told.own {
+		p.post.drop()
+		p.post = nil
+	}
+	return p.h.timed(r, told, joined)
 }
 
 // A passthroughWriter is the ResponseWriter of a request that bypasses the cache.

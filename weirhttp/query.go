@@ -33,8 +33,8 @@ type QueryRules struct {
 
 // Bounds of QueryRules.
 const (
-	MaxQueryNames       = 100  // the largest length of a list
-	MaxSortedParameters = 1000 // the most parameters of a query that is sorted
+	MaxQueryNames       = 100  // names in QueryRules.Keep or Drop
+	MaxSortedParameters = 1000 // parameters of a query that QueryRules.Sort orders
 	maxQueryName        = 256
 )
 

@@ -94,8 +94,8 @@ func (c Compare) String() string {
 
 // Defaults and bounds of a ReadRule.
 const (
-	DefaultReadBody   = 64 << 10 // ReadRule.MaxBody, in bytes
-	MaxReadBody       = maxReadAhead
+	DefaultReadBody   = 64 << 10     // ReadRule.MaxBody, in bytes
+	MaxReadBody       = maxReadAhead // ReadRule.MaxBody, in bytes
 	maxReadRules      = 100
 	maxReadConditions = 32
 	maxReadPointers   = 100
@@ -103,8 +103,9 @@ const (
 
 // DefaultIdentity returns the fields besides Authorization and Cookie that are known to
 // carry a credential or a user. Where the origin states a lifetime without public or
-// s-maxage, requests with different values of one have different responses. Elsewhere
-// every field does that (H2), and the list has no effect.
+// s-maxage, requests with different values of one have different responses. If the origin
+// states none, requests that differ in any field have different responses (H2), and the
+// list has no effect.
 func DefaultIdentity() []string { return rfc9111.Identity() }
 
 // forbiddenReads are the methods that no rule can declare a read.

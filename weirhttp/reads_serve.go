@@ -133,7 +133,7 @@ func (h *Handler) asked(r *http.Request, q rfc9111.Request) (*http.Request, rfc9
 		return r, q
 	}
 	ctx := r.Context()
-	if h.o.Tenant != nil || h.o.ClientBudget != nil || h.o.Priority != nil {
+	if h.o.Tenant != nil || h.o.ClientBudget != nil || h.o.Priority != nil || h.o.Deadline.Name != "" {
 		ctx = context.WithValue(ctx, sentKey{h}, r)
 	}
 	in := r.WithContext(ctx)

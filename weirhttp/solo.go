@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,6 +24,7 @@ type solo struct {
 	sent   time.Time
 	ticket ticket
 
+	own         bool // the server received c's deadline: the response is for c alone, and says nothing to others
 	conditional bool // the call revalidates the stored response
 	write       *responses.Write
 
@@ -56,7 +58,14 @@ func (c *call) solo() {
 	defer cancel(nil)
 	defer s.ticket.close()
 	s.ticket.clients.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
+	if c.rest == nil && h.hopeless(c.demand.Until) {
+		c.fail(errNoChance)
+		return
+	}
 	ctx, err := c.admit(ctx, &s.ticket, c.r, h.o.Limiter)
+	if err == nil && c.rest == nil && h.hopeless(c.demand.Until) {
+		err = errNoChance
+	}
 	if err != nil {
 		c.fail(err)
 		return
@@ -67,12 +76,16 @@ func (c *call) solo() {
 			s.forget()
 		}
 	}()
-	if c.stores() {
+	told := h.callTime(c.r, c.demand.Until, h.headTimeout(c.q.Streams))
+	s.own, s.ticket.own = told.own, told.own
+	if c.stores() && !s.own {
 		s.write = h.cache.store.Begin(c.key)
 		defer func() { s.write.Drop() }()
 	}
-	s.gap = c.gap()
-	for conditional := c.validates(); ; conditional = false {
+	if !s.own {
+		s.gap = c.gap()
+	}
+	for conditional := c.validates() && !s.own; ; conditional = false {
 		req := c.r.WithContext(ctx)
 		rewind(req)
 		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
@@ -94,6 +107,7 @@ func (c *call) solo() {
 		})
 		s.sink.streams = c.q.Streams
 		s.sink.ticket = &s.ticket
+		req = h.timed(req, told, false)
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional, s.gap = false, nil
@@ -160,18 +174,25 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		return
 	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
-	h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
-	if old := c.stale; old != nil && old.Status == http.StatusOK && old.Partial == nil && !c.gets() && !c.q.Range && !c.q.Conditional &&
+	if s.own {
+		s.resp.Storable, s.resp.Shared = false, false
+		s.resp.Reason = cmp.Or(s.resp.Reason, detailDeadline)
+	} else {
+		h.withdraw(c.key, c.stale, &s.resp, c.q, false, now)
+	}
+	if old := c.stale; old != nil && old.Status == http.StatusOK && old.Partial == nil && !s.own && !c.gets() && !c.q.Range && !c.q.Conditional &&
 		rfc9111.Outdated(old.Header, old.Size(), status, header) {
 		h.cache.store.Expire(c.key, old)
 	}
 	s.sink.whether = s.events.ends
-	s.readPart(status, header, now)
+	if !s.own {
+		s.readPart(status, header, now)
+	}
 	if isStream(header) {
 		c.endless = true
 		s.ticket.endless(s.ctx, s.events != nil && h.o.Events.AsCalls)
 	}
-	if c.gets() && !c.q.Range && !c.q.Conditional {
+	if c.gets() && !c.q.Range && !c.q.Conditional && !s.own {
 		h.cache.learn(c.key, &s.resp, c.q.Credentials, now, h.o.Relearn)
 	}
 	s.keep(header, length)
@@ -271,7 +292,7 @@ func (s *solo) clientLost(err error) bool {
 // measured records whether the body, or what has arrived of it, is larger than
 // Options.MaxObject.
 func (s *solo) measured() {
-	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional {
+	if c := s.c; c.gets() && !c.q.Range && !c.q.Conditional && !s.own {
 		c.h.cache.hints.measured(c.key, &s.resp, c.q.Credentials, s.large, time.Now(), c.h.o.Relearn)
 	}
 }
@@ -296,6 +317,9 @@ func (s *solo) finish(err error) {
 	switch {
 	case s.valid != nil:
 		c.serveStored(s.valid, OutcomeValidated)
+		return
+	case s.instead && s.own:
+		c.stay(failed(s.status, s.stated))
 		return
 	case s.instead:
 		c.serveStale(failed(s.status, s.stated))

@@ -74,11 +74,13 @@ type Stats struct {
 
 	ObserverPanics uint64 `json:"observer_panics"` // swallowed, see Observer
 
+	// Deadlines counts the requests that state for how long their clients wait.
+	Deadlines DeadlineStats `json:"deadlines"`
 	// Reads counts the requests with a body that only read.
 	Reads ReadStats `json:"reads"`
 	Cost  CostStats `json:"cost"`
 
-	Slow SlowStats `json:"slow"`
+	Slow SlowStats `json:"slow"` // slow clients of shared bodies
 
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that are waiting for another's call now
@@ -88,7 +90,7 @@ type Stats struct {
 	AbandonedRunning int `json:"abandoned_running"`
 	Flights          int `json:"flights"` // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
-	Observed ObserveStats `json:"observed"`
+	Observed ObserveStats `json:"observed"` // what observe mode would have saved
 }
 
 // RefusedStats counts rejected requests. Each is in exactly one field, which also is the
@@ -152,6 +154,7 @@ type ObserveStats struct {
 	Refused       uint64 `json:"refused"`        // would have been rejected by Limiter
 	RefusedClient uint64 `json:"refused_client"` // would have been rejected by the ClientLimiter or the ClientBudget
 	RefusedBudget uint64 `json:"refused_budget"` // calls that would have waited for the Budget, and been rejected after its MaxWait
+	Expired       uint64 `json:"expired"`        // would have ended before their response, when the time was over that the request states
 }
 
 // All yields the count of each field, by its name in metrics.
@@ -159,21 +162,21 @@ func (s ObserveStats) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		_ = yield("hit", s.Hits) && yield("joined", s.Joined) && yield("compared", s.Compared) && yield("differed", s.Differed) &&
 			yield("queued", s.Queued) && yield("refused", s.Refused) && yield("refused_client", s.RefusedClient) &&
-			yield("refused_budget", s.RefusedBudget)
+			yield("refused_budget", s.RefusedBudget) && yield("expired", s.Expired)
 	}
 }
 
 // CacheStats are the statistics of a Cache.
 type CacheStats struct {
-	Bytes     int64  `json:"bytes"` // the bound
-	Used      int64  `json:"used"`
-	Reserved  int64  `json:"reserved"` // in the buffers of calls in flight
-	Responses int    `json:"responses"`
-	Stored    uint64 `json:"stored"`
-	Evicted   uint64 `json:"evicted"`
-	TooBig    uint64 `json:"too_big"`
+	Bytes     int64  `json:"bytes"`     // the bound
+	Used      int64  `json:"used"`      // bytes in use
+	Reserved  int64  `json:"reserved"`  // in the buffers of calls in flight
+	Responses int    `json:"responses"` // responses in the cache
+	Stored    uint64 `json:"stored"`    // responses stored since the start
+	Evicted   uint64 `json:"evicted"`   // responses removed to make room
+	TooBig    uint64 `json:"too_big"`   // responses larger than the maximum
 	Overtaken uint64 `json:"overtaken"` // not stored because of an invalidation
-	Purged    uint64 `json:"purged"`
+	Purged    uint64 `json:"purged"`    // responses removed by purges
 	// Fleet is nil without a fleet.
 	Fleet *FleetStats `json:"fleet,omitempty"`
 	// Folder is nil without a folder.
@@ -236,6 +239,8 @@ type counters struct {
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	costSpent, costHits, costJoined, costRefused           atomic.Uint64
 	costRefusedClient                                      atomic.Uint64
+	deadlineStated, deadlineMalformed, deadlineExpired     atomic.Uint64
+	deadlineNoChance                                       atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
 	// that subtracts one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -273,6 +278,7 @@ func (h *Handler) Stats() Stats {
 	}
 	s.RefusedClient = s.RefusedBy.Client + s.RefusedBy.ClientBudget
 	s.Refused = s.RefusedBy.Total() - s.RefusedClient - s.RefusedBy.TooLarge
+	s.Deadlines = DeadlineStats{Stated: c.deadlineStated.Load(), Malformed: c.deadlineMalformed.Load(), Expired: c.deadlineExpired.Load(), NoChance: c.deadlineNoChance.Load()}
 	s.Reads = ReadStats{LookedUp: c.reads.Load(), Unshared: c.unshared.Load()}
 	s.Cost = CostStats{Spent: c.costSpent.Load(), Hits: c.costHits.Load(), Joined: c.costJoined.Load(), Refused: c.costRefused.Load(), RefusedClient: c.costRefusedClient.Load(), Price: h.o.Cost.Price, Currency: h.o.Cost.Currency}
 	s.Slow = SlowStats{

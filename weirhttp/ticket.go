@@ -28,6 +28,7 @@ type ticket struct {
 	// admitted: there is a permit, so the call is made.
 	admitted bool
 	stream   bool // it is counted in Stats.Streams
+	own      bool // the server received the deadline of one client
 	nested   *lend.Edge
 	origin   *ForwardError // what the forwarder knows of a call whose client has left, or nil
 }
@@ -91,7 +92,7 @@ func (t *ticket) endless(ctx context.Context, asCall bool) {
 // handOver records that the origin has done its part of a response with this status: the
 // rest is buffered here, and a client that takes it slowly needs no permit.
 func (t *ticket) handOver(status int) {
-	t.permit.Release(outcome(status, nil))
+	t.permit.Release(t.outcome(status, nil))
 	t.clients.Leave()
 }
 
@@ -102,13 +103,22 @@ func (t *ticket) fails(err error) {
 	}
 }
 
+// outcome is what the limiter learns of the call. A client must not be able to make an origin look
+// overloaded with the deadline that it states.
+func (t *ticket) outcome(status int, err error) limit.Outcome {
+	if t.own && err == nil && status == http.StatusGatewayTimeout {
+		return limit.Ignored
+	}
+	return outcome(status, err)
+}
+
 // settle is called when the call has ended, which began at start, with the status of the
 // response, 0 without one, and the error.
 func (t *ticket) settle(status int, err error, start time.Time) {
 	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
 		t.leave(time.Since(start))
 	}
-	t.permit.Release(outcome(status, err))
+	t.permit.Release(t.outcome(status, err))
 	t.charge.finish(status, err)
 }
 

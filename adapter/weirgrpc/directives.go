@@ -10,6 +10,7 @@ import (
 // Directives are a handler's decisions about its own response. Durations mean the same as
 // in a weir.Entry: zero is the Policy's, negative (weir.None) is none.
 type Directives struct {
+	// TTL and the stale windows replace those of the Policy.
 	TTL                  time.Duration
 	StaleWhileRevalidate time.Duration
 	StaleIfError         time.Duration

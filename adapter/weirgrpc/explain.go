@@ -14,7 +14,7 @@ import (
 
 // An Explanation describes what would happen to a call, and why.
 type Explanation struct {
-	Method string   `json:"method"`
+	Method string   `json:"method"` // full name of the method
 	Policy string   `json:"policy"` // the key of its Policy in Options.Methods; empty for none
 	Key    string   `json:"key"`    // as Key.String returns it; empty if the call shares nothing
 	Answer string   `json:"answer"` // "hit", "stale", "execute", which includes joining, or "alone"

@@ -19,9 +19,9 @@ import (
 // Defaults and bounds of Options.
 const (
 	DefaultName        = "grpc"   // Options.Name
-	DefaultConcurrency = 256      // calls that run at once
-	DefaultStreams     = 1024     // streams that are open at once
-	DefaultMaxRequest  = 64 << 10 // bytes
+	DefaultConcurrency = 256      // Options.Concurrency: concurrent calls
+	DefaultStreams     = 1024     // Options.Streams: open streams
+	DefaultMaxRequest  = 64 << 10 // Options.MaxRequest, in bytes
 	DefaultMaxBytes    = 64 << 20 // of stored responses, per Policy
 	MaxMethods         = 10_000   // in Options.Methods
 	MaxCounted         = 1_000    // methods that Stats counts by name, besides those in Options.Methods

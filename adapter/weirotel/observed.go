@@ -131,6 +131,10 @@ var readings = []reading{
 		name: "weir.observed", unit: "{request}", text: "Requests of a route in observe mode, by what would have happened to them.", key: kindKey,
 		route: func(s weirhttp.Stats) []point { return each(s.Observed.All()) },
 	},
+	{
+		name: "weir.deadlines", unit: "{request}", text: "Requests that state for how long their clients wait, by what became of it.", key: kindKey,
+		route: func(s weirhttp.Stats) []point { return each(s.Deadlines.All()) },
+	},
 	ofRoute("weir.unanswered", "{request}", "Requests that got an error from weir, other than a refusal.", func(s weirhttp.Stats) uint64 { return s.Unanswered }),
 	ofRoute("weir.left", "{request}", "Clients that disconnected before their response.", func(s weirhttp.Stats) uint64 { return s.Left }),
 	ofRoute("weir.left_midway", "{request}", "Clients that disconnected in the middle of their response.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),

@@ -44,6 +44,9 @@ func (s sink) counts(name string, st weirhttp.Stats, why weirhttp.AloneStats) {
 	for kind, n := range st.Observed.All() {
 		put(s, httpObserved, n, name, kind)
 	}
+	for kind, n := range st.Deadlines.All() {
+		put(s, httpDeadlines, n, name, kind)
+	}
 	put(s, httpUnanswered, st.Unanswered, name)
 	put(s, httpLeft, st.Left, name)
 	put(s, httpLeftMidway, st.LeftMidway, name)

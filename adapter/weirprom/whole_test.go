@@ -52,9 +52,10 @@ weir_http_refreshes_total route
 weir_http_call_failures_total route kind=no_answer|broken|server_error
 weir_http_stale_on_error_total route
 weir_http_abandoned_total route
+weir_http_deadlines_total route kind=stated|malformed|expired|no_chance
 weir_http_refused_total route reason=limit|budget|paused|unreachable|client|client_budget|too_large
 weir_http_missed_total route
-weir_http_observed_total route kind=hit|joined|compared|differed|queued|refused|refused_client|refused_budget
+weir_http_observed_total route kind=hit|joined|compared|differed|queued|refused|refused_client|refused_budget|expired
 weir_http_unanswered_total route
 weir_http_left_total route
 weir_http_left_midway_total route

@@ -17,7 +17,7 @@ import (
 // jobsActFlags select the jobs to act on.
 type jobsActFlags struct {
 	IDs   []string `arg:"" optional:"" name:"id" help:"The jobs' ids, or the first ${minid} characters or more of each."`
-	All   bool     `help:"All jobs in --state, instead of ids."`
+	All   bool     `help:"Act on all jobs in the states of --state, instead of ids."`
 	State string   `placeholder:"STATE" help:"With --all: the states, separated by commas."`
 	Queue string   `placeholder:"NAME" help:"Only this queue."`
 	Yes   bool     `short:"y" help:"With --all: do not ask for confirmation."`

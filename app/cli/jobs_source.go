@@ -21,7 +21,7 @@ const maxSecret = 4096
 // jobsSource holds the flags that set where the jobs are.
 type jobsSource struct {
 	Admin        string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"URL" help:"The admin listener of a running proxy: http://127.0.0.1:9090."`
-	NATS         string `group:"Where the jobs are (one of --admin and --nats)" name:"nats" placeholder:"URL" help:"The NATS servers that keep them: nats://127.0.0.1:4222, several separated by commas."`
+	NATS         string `group:"Where the jobs are (one of --admin and --nats)" name:"nats" placeholder:"URL" help:"The NATS servers of the jobs: nats://127.0.0.1:4222, several separated by commas."`
 	Namespace    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the namespace; without the flag: default."`
 	TokenFile    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"File with the token for the proxy or the servers."`
 	User         string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the user; needs --password-file."`

@@ -23,7 +23,7 @@ const defaultAdmin = "127.0.0.1:9090"
 type topCmd struct {
 	Admin     string `placeholder:"URL" help:"The admin listener of a running proxy. Default: WEIR_ADMIN, or 127.0.0.1:9090."`
 	TokenFile string `placeholder:"FILE" help:"File with the token for the proxy. Default: WEIR_ADMIN_TOKEN_FILE."`
-	Interval  string `default:"2s" placeholder:"TIME" help:"How often it is refreshed (${intervals})."`
+	Interval  string `default:"2s" placeholder:"TIME" help:"Time between two refreshes (${intervals})."`
 	Once      bool   `help:"Write the overview once, as text."`
 	JSON      bool   `name:"json" help:"Write JSON, one line for each refresh."`
 }

@@ -12,7 +12,7 @@ import (
 
 // BudgetOptions configure a Budget.
 type BudgetOptions struct {
-	// Name is the Limiter field of its errors.
+	// Name is reported as limit.Error.Limiter.
 	Name string
 	// Key is where the engine counts. Budgets with the same Key share it.
 	Key fleet.Key

@@ -14,7 +14,7 @@ import (
 
 // KeyedBudgetOptions configure a KeyedBudget.
 type KeyedBudgetOptions struct {
-	// Name is the Limiter field of its errors.
+	// Name is reported as limit.Error.Limiter.
 	Name string
 	// Namespace is the namespace in which the engine counts: KeyedBudgets with the same one
 	// share the units of each key.
@@ -59,8 +59,8 @@ func (o KeyedBudgetOptions) validate(l fleet.Ledger) error {
 // reader of the engine can test guesses. A key takes memory there only until all its units have
 // come back. An instance remembers nothing of a key, but during outages.
 //
-// An outage concerns the engine, not a key. With FailLocalShare each key begins it without
-// units, so that made-up keys get none at first.
+// An outage is one of the engine, and so of all keys. With FailLocalShare each key has no
+// units when an outage begins. Otherwise a client could spend the units of keys that it invents.
 //
 // Create one with [NewKeyedBudget]; the zero KeyedBudget is not usable. It is safe for
 // concurrent use. It has a goroutine during each call of the engine, and Close waits for

@@ -46,7 +46,7 @@ func (m FailureMode) String() string {
 // Terms define what a fleet-wide limit promises, and how it keeps to it. Rate and
 // OnFailure are required. All instances must have the same Rate and Lease.
 type Terms struct {
-	// Name is the Limiter field of its errors.
+	// Name is reported as limit.Error.Limiter.
 	Name string
 
 	// Rate is the limit of the whole fleet: in a window of any length w all instances

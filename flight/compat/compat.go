@@ -42,9 +42,9 @@ type outcome struct {
 
 // A Result is received from the channel of DoChan.
 type Result struct {
-	Val    any
-	Err    error
-	Shared bool // whether several callers got Val
+	Val    any   // value that the function returned
+	Err    error // error that the function returned
+	Shared bool  // whether several callers got Val
 }
 
 // Do runs fn for key, or waits for the run that is in flight, and returns the results

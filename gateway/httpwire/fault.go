@@ -1,7 +1,7 @@
 package httpwire
 
 // A Fault describes what is wrong with a message. It contains nothing of the message, so it
-// can be logged.
+// can be logged. Reason is one of a fixed set of texts.
 type Fault struct{ Reason string }
 
 func (f *Fault) Error() string { return "malformed HTTP/1 message: " + f.Reason }

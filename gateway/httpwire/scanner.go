@@ -31,20 +31,20 @@ const (
 
 // The bounds of a Scanner. net/http bounds everything else.
 const (
-	// MaxBlank is how many empty lines may come before a request.
+	// MaxBlank is how many empty lines a Scanner accepts before a request.
 	MaxBlank = 4
-	// MaxChunkLine is the length in bytes of a chunk's extensions.
+	// MaxChunkLine is the length in bytes of a chunk's extensions that a Scanner accepts.
 	MaxChunkLine = 1 << 10
-	// MaxExtensions is how many bytes the extensions of one message may have.
+	// MaxExtensions is how many bytes of extensions a Scanner accepts in one message.
 	MaxExtensions = 16 << 10
 )
 
 // A Head is the framing that a message head declares.
 type Head struct {
-	Major, Minor int
+	Major, Minor int   // version of HTTP
 	Status       int   // of a response
 	Length       int64 // of the body; -1 if it is not declared
-	Chunked      bool
+	Chunked      bool  // the body is in chunks
 	// UntilClose means that the body ends with the connection.
 	UntilClose bool
 }

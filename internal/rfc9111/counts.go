@@ -156,7 +156,7 @@ var known = func() map[string]Kinds {
 			X-Request-Id X-Correlation-Id Request-Id Correlation-Id X-Client-Request-Id Client-Request-Id
 			X-Ms-Client-Request-Id Amz-Sdk-Invocation-Id Amz-Sdk-Request Postman-Token
 			X-Cloud-Trace-Context X-Amzn-Trace-Id X-Amz-Cf-Id Cf-Ray X-Azure-Ref Fly-Request-Id X-Vercel-Id X-Varnish
-			X-Envoy-Attempt-Count X-Envoy-Expected-Rq-Timeout-Ms X-Envoy-Decorator-Operation
+			Grpc-Timeout X-Envoy-Attempt-Count X-Envoy-Expected-Rq-Timeout-Ms X-Envoy-Decorator-Operation
 			X-Envoy-Peer-Metadata X-Envoy-Peer-Metadata-Id
 			X-Request-Start X-Queue-Start X-Timer Connect-Time Total-Route-Time Date X-Ms-Date Via Cdn-Loop Fastly-Ff
 			Weir-Job-Attempt Weir-Job-Fence`},
@@ -230,6 +230,9 @@ func Addresses() []string { return slices.Clone(addresses) }
 // kind returns the kind of the field name, which is canonical, under p; 0 if it never
 // counts. p may be nil.
 func (p *Policy) kind(name string) Kinds {
+	if p.IsPerCall(name) {
+		return 0
+	}
 	if p != nil && len(p.Vary) > 0 && p.apart(name) {
 		return 0 // it is compared in any case
 	}
@@ -298,9 +301,18 @@ func Compared(name string, lines []string) []string {
 	return new(Request).counts(^Kinds(0), name, lines)
 }
 
+// IsPerCall reports whether the field name, perhaps with "_" for "-", is one of PerCall. p may
+// be nil.
+func (p *Policy) IsPerCall(name string) bool {
+	if p == nil || len(p.PerCall) == 0 {
+		return false
+	}
+	return slices.Contains(p.PerCall, name) || strings.IndexByte(name, '_') >= 0 && slices.Contains(p.PerCall, plain(name))
+}
+
 // kindIs is kind for a field that is of this kind, unless the policy has words about it.
 func (p *Policy) kindIs(name string, kind Kinds) Kinds {
-	if p == nil || len(p.Vary) == 0 && len(p.Unkeyed) == 0 {
+	if p == nil || len(p.Vary) == 0 && len(p.Unkeyed) == 0 && len(p.PerCall) == 0 {
 		return kind
 	}
 	return p.kind(name)

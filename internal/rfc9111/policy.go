@@ -31,6 +31,9 @@ type Policy struct {
 	// Unkeyed are names of request fields, or prefixes of names followed by a star, that
 	// are forwarded and not compared.
 	Unkeyed []string
+	// PerCall are names of request fields that are written for each call, such as one with a
+	// deadline: what a client sends in them selects nothing, also if Vary names them.
+	PerCall []string
 	// Identify returns what only the program knows of the client of a request; nil: nothing.
 	Identify func(*http.Request) string
 	// AnyClient: without a stated lifetime, the client's address does not count.

@@ -37,7 +37,9 @@ func (p *Policy) vary(h http.Header, q Request, kinds Kinds) ([]string, bool) {
 			if name = http.CanonicalHeaderKey(name); p.written(name) {
 				return nil, false
 			}
-			names = append(names, name)
+			if !p.IsPerCall(name) {
+				names = append(names, name)
+			}
 		}
 	}
 	for _, name := range p.Vary {

@@ -26,12 +26,12 @@ const pause = 5 * time.Millisecond
 // and its write would fail if the reader left at once.
 const arrival = 100 * time.Millisecond
 
-// A SizeError means that the data is larger than the limit.
+// A SizeError means that the data is larger than Most bytes.
 type SizeError struct{ Most int64 }
 
 func (e *SizeError) Error() string { return fmt.Sprintf("is larger than %d bytes", e.Most) }
 
-// A TimeError means that the read took too long.
+// A TimeError means that the read did not reach the end within Patience.
 type TimeError struct{ Patience time.Duration }
 
 func (e *TimeError) Error() string {

@@ -60,7 +60,7 @@ var errRestarting = errors.New("embedded: closed, or restarting after a failed w
 
 // Start starts a server and waits until it has recovered what is in Dir. Before that,
 // it compares the files with what was flushed; if something is missing, it changes
-// nothing and returns a [DamageError]. If the server within loses jobs while it starts, it
+// nothing and returns a [DamageError]. If the embedded server loses jobs while it starts, it
 // puts the files back and returns a [RecoveryError]. Its other errors are faults in the
 // options, ErrInUse, a [StoreError], and whatever keeps the server from starting. After an
 // error nothing is left running, and the files are as they were.
@@ -171,7 +171,7 @@ func (s *Server) current() *server.Server {
 	return s.ns
 }
 
-// swap replaces the server within, and returns the previous one.
+// swap replaces the embedded server, and returns the previous one.
 func (s *Server) swap(ns *server.Server) *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A logger receives the log of the server within. It passes warnings and errors on to
+// A logger receives the log of the embedded server. It passes warnings and errors on to
 // a slog.Logger. It also detects that the server cannot start or can no longer write,
 // because the server reports that only in its log.
 type logger struct {

@@ -27,7 +27,7 @@ const (
 	maxBytes = int64(1) << 50
 )
 
-// Settings of the server within. A message carries a job's input or result and some
+// Settings of the embedded server. A message carries a job's input or result and some
 // headers. A worker may fetch many jobs at once, and all of them may wait to be sent
 // on one connection; the server would cut a connection with more than maxPending
 // waiting.
@@ -72,7 +72,7 @@ type Options struct {
 
 	// MinFree is how many bytes stay free on the disk of Dir. With fewer, package jobs
 	// refuses new jobs; programs with the embedded server ask for what is free before each, others
-	// before each sixteenth of what was left. With fewer than a quarter, all writes are rejected. The rest must leave room
+	// before each sixteenth of what was left. If less than a quarter of MinFree is free, all writes are rejected. The rest must leave room
 	// for the outcomes of accepted jobs, the quarter for the writes of a quarter of a
 	// second. Default: DefaultMinFree. Negative: no space is kept free.
 	MinFree int64
@@ -149,7 +149,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// serverOptions returns the options of the server within. The port is the previous
+// serverOptions returns the options of the embedded server. The port is the previous
 // port if the server is restarted, or -1 for the port in Listen.
 //
 // Other programs are let in by the gate; nil lets in those with the Token.

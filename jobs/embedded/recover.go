@@ -19,11 +19,11 @@ import (
 const mostCrashes = 2
 
 var (
-	errCrashed = errors.New("the process ended while the server within was starting; its files have been put back as they were")
+	errCrashed = errors.New("the process ended while the embedded server was starting; its files have been put back as they were")
 	errPutBack = errors.New("putting its files back as they were failed; the next start tries it again")
 )
 
-// start starts the server within, or leaves nothing running and the files as they were:
+// start starts the embedded server, or leaves nothing running and the files as they were:
 //
 //  1. If an earlier start did not come to its end, it puts the files back, and fails.
 //  2. Nothing foreign may be among the files. It reads all of them. They must be complete,
@@ -124,7 +124,7 @@ func (s *Server) copy() (bool, error) {
 	switch {
 	case errors.Is(err, keep.ErrNoLinks):
 		s.o.Log.Warn("embedded: the files of the jobs are not copied before the start, because that needs hard links; "+
-			"files that the server within loses cannot be put back", "folder", s.o.Dir, "error", err)
+			"files that the embedded server loses cannot be put back", "folder", s.o.Dir, "error", err)
 		return false, nil
 	case err != nil:
 		return false, &StoreError{s.o.Dir, fmt.Errorf("copying its files before the start: %w", err)}
@@ -147,10 +147,10 @@ func (s *Server) undo(copied bool, err error) error {
 	return err
 }
 
-// isPrepared is called before the server within is started; tests replace it.
+// isPrepared is called before the embedded server is started; tests replace it.
 var isPrepared = func(dir string) {}
 
-// launch prepares the files, starts the server within, and compares.
+// launch prepares the files, starts the embedded server, and compares.
 func (s *Server) launch(report *disk.Report) (*server.Server, error) {
 	before, err := storedStreams(s.o.Dir, server.DEFAULT_GLOBAL_ACCOUNT)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *Server) compare(ns *server.Server, p *disk.Prepared, before []string, s
 		return nil
 	}
 	if said != "" {
-		errs = append(errs, fmt.Errorf("the server within logged: %s", said))
+		errs = append(errs, fmt.Errorf("the embedded server logged: %s", said))
 	}
 	return &RecoveryError{s.o.Dir, errors.Join(errs...)}
 }
@@ -248,4 +248,4 @@ func repairLeft(dir string, dryRun bool) error {
 	return keep.Back(dir, true)
 }
 
-var errCrashedLeft = errors.New("the process ended while the server within was starting; its files are put back as they were")
+var errCrashedLeft = errors.New("the process ended while the embedded server was starting; its files are put back as they were")

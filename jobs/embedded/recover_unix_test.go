@@ -78,7 +78,7 @@ func lastOf(t *testing.T, stream string) string {
 
 func cutLast(t *testing.T, stream string) { cut(0.5)(t, lastOf(t, stream)) }
 
-// kill -9 while the server within starts: the next start puts everything back, and refuses
+// kill -9 while the embedded server starts: the next start puts everything back, and refuses
 // jobs once. A folder on which starts are killed again and again is left to an operator.
 func TestJ1_AStartThatWasKilledIsPutBack(t *testing.T) {
 	w := newWard(t)

@@ -37,8 +37,8 @@ var ErrNoJobs = errors.New("embedded: folder contains no jobs of weir")
 // A StoreError reports that the folder cannot be used at the moment: its disk is full
 // or read-only, or the folder is missing. The same call may succeed later.
 type StoreError struct {
-	Dir string
-	Err error
+	Dir string // folder of the store
+	Err error  // the cause
 }
 
 // Error names the folder and the cause.
@@ -47,18 +47,18 @@ func (e *StoreError) Error() string { return fmt.Sprintf("embedded: folder %s: %
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// A RecoveryError is returned by Start if the server within lost jobs while it started on
+// A RecoveryError is returned by Start if the embedded server lost jobs while it started on
 // undamaged files, or if the process ended twice in a row during that. The files have been
 // put back as they were. It is not worth repeating without a change: report it, or use
 // another version.
 type RecoveryError struct {
-	Dir string
-	Err error
+	Dir string // folder of the store
+	Err error  // the cause
 }
 
 // Error names the folder and the cause.
 func (e *RecoveryError) Error() string {
-	return fmt.Sprintf("embedded: folder %s: the server within could not be started without a loss of jobs: %v. "+
+	return fmt.Sprintf("embedded: folder %s: the embedded server could not be started without a loss of jobs: %v. "+
 		"Its files have been put back as they were, and no job is lost. "+
 		"Keep a copy of the folder and report this; reload or restart the proxy to try again", e.Dir, e.Err)
 }

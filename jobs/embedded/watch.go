@@ -22,7 +22,7 @@ const lookEvery = 250 * time.Millisecond
 // freeOn is freeBytes; tests replace it to simulate a full disk.
 var freeOn = freeBytes
 
-// watch keeps the server within the limits of its disk, until Close.
+// watch keeps the embedded server the limits of its disk, until Close.
 func (s *Server) watch() {
 	defer close(s.watched)
 	defer s.spares.release()
@@ -68,7 +68,7 @@ func (s *Server) keepMeta() {
 	}
 }
 
-// giveUp stops the server within, because nothing that it acknowledges would be
+// giveUp stops the embedded server, because nothing that it acknowledges would be
 // stored.
 func (s *Server) giveUp() {
 	s.mark(true) // so that the next start knows, even if a crash follows

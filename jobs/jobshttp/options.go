@@ -59,8 +59,9 @@ type RouteOptions struct {
 	// DefaultUnsafeAttempts.
 	UnsafeAttempts int
 
-	// Formerly lists earlier names of the route. The route serves and runs the jobs
-	// that were accepted under them, and a request whose key has such a job joins it.
+	// Formerly lists earlier names of the route. Jobs that were accepted under
+	// an earlier name are served and run by the route. A request joins such a job if it has
+	// the same key.
 	// New jobs get the route's name. A name belongs to one route at a time, and only
 	// the queues of a Route can be taken over.
 	Formerly []string
@@ -92,6 +93,11 @@ type RouteOptions struct {
 	// each has a job, and only the handler's calls can be shared: if it is a cache
 	// that coalesces, and as the response allows.
 	ShareAnonymous bool
+
+	// Drop lists further fields that are omitted from the stored request, such as one in which a
+	// client states for how long it waits. Fields of the connection, preferences, grpc-timeout
+	// and the like are always omitted.
+	Drop []string
 
 	// DropCredentials omits Authorization, Cookie and the fields of Principal from
 	// the stored request, and so from the handler's request. Without it they are
@@ -174,9 +180,9 @@ func (o RouteOptions) withDefaults() RouteOptions {
 // secret returns the fields that are not stored.
 func (o RouteOptions) secret() []string {
 	if !o.DropCredentials {
-		return nil
+		return o.Drop
 	}
-	out := []string{"Authorization", "Cookie"}
+	out := slices.Concat(o.Drop, []string{"Authorization", "Cookie"})
 	for _, name := range o.Principal {
 		if !strings.HasPrefix(name, cookiePrefix) { // covered by Cookie
 			out = append(out, name)

@@ -19,13 +19,13 @@ import (
 // A Request is the stored part of an http.Request that became a job. Trailers are not
 // stored.
 type Request struct {
-	Method string      `json:"method"`
-	Target string      `json:"target"` // as in the request line
-	Host   string      `json:"host"`
-	Header http.Header `json:"header"`
+	Method string      `json:"method"`           // method of the request
+	Target string      `json:"target"`           // as in the request line
+	Host   string      `json:"host"`             // host of the request
+	Header http.Header `json:"header"`           // header fields that are kept
 	Remote string      `json:"remote,omitempty"` // the client's address
-	TLS    bool        `json:"tls,omitempty"`
-	Body   []byte      `json:"-"`
+	TLS    bool        `json:"tls,omitempty"`    // it arrived over TLS
+	Body   []byte      `json:"-"`                // the whole body
 
 	read string // of a read with a body: the digest that stands for the body; not stored
 }
@@ -37,7 +37,7 @@ const headRoom = 1 << 20
 // they have no meaning for the later call.
 var dropped = []string{
 	"Connection", "Content-Length", "Expect", "Keep-Alive", "Prefer", "Proxy-Authorization", "Proxy-Connection", "Range",
-	"If-Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"If-Range", "Grpc-Timeout", "X-Envoy-Expected-Rq-Timeout-Ms", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 // conditions make the response to a safe request depend on what the client has. With

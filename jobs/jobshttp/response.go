@@ -16,9 +16,9 @@ import (
 // A Response is the result of a job: the handler's response, without informational
 // responses (1xx) and trailers.
 type Response struct {
-	Status int         `json:"status"`
-	Header http.Header `json:"header"`
-	Body   []byte      `json:"-"`
+	Status int         `json:"status"` // status code
+	Header http.Header `json:"header"` // header fields that are kept
+	Body   []byte      `json:"-"`      // the whole body
 }
 
 // write responds to r with p; the fields in extra override those of p, except that

@@ -19,8 +19,8 @@ import (
 // A queue holds requests, and the responses to them.
 type queue = jobs.Queue[Request, Response]
 
-// A Route wraps a handler, and turns requests into jobs if they or its options ask
-// for it. Create one with [Service.Route]. It is safe for concurrent use.
+// A Route wraps a handler. It turns a request into a job if the request prefers that
+// (Prefer: respond-async), or if the options require it. Create one with [Service.Route]. It is safe for concurrent use.
 type Route struct {
 	service *Service
 	name    string

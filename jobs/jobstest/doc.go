@@ -7,7 +7,7 @@ Package jobstest runs the handlers of package jobs in tests, without a server.
 
 A [Job] is treated as by a Worker: the input is encoded and decoded, Middleware runs, a
 panic is an error, and the same code decides what an error means for the job. The
-[Attempt] says what that is: the result, or the wait before the next attempt, or the end
+[Attempt] has that outcome: the result, or the wait before the next attempt, or the end
 of the job. [Job.Finish] runs attempts until the job is over.
 
 No test has to wait: the wait before an attempt is skipped, and the job's clock runs ahead

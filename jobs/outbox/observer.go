@@ -25,9 +25,9 @@ func (NopObserver) Event(context.Context, Event) {}
 
 // An Event is something that happened to a row or to a Relay.
 type Event struct {
-	Kind  EventKind
-	Queue string // empty for the Listener
-	ID    string // of the row; empty if the Event is not about one
+	Kind  EventKind // what happened
+	Queue string    // empty for the Listener
+	ID    string    // of the row; empty if the Event is not about one
 	// Reason is why the row was parked, for EventParked.
 	Reason Reason
 	// Age is the time from the claim of the row to the Event, for EventSubmitted and
@@ -38,7 +38,7 @@ type Event struct {
 	Err        error
 }
 
-// An EventKind is the kind of an event.
+// An EventKind says what happened to a row or to the relay.
 type EventKind uint8
 
 const (

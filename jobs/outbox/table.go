@@ -60,16 +60,16 @@ func NewTable(db *sql.DB, o TableOptions) (*Table, error) {
 
 // A ParkedRow is a row that was not submitted.
 type ParkedRow struct {
-	Seq      int64     `json:"seq"` // identifies the row for Retry, Delete and Input
-	Queue    string    `json:"queue"`
-	ID       string    `json:"id"`
-	Version  int       `json:"version,omitempty"`
-	Size     int       `json:"size"` // of the input, in bytes
-	Owner    string    `json:"owner,omitempty"`
-	Enqueued time.Time `json:"enqueued"` // zero: not in the years 1 to 9999
-	Parked   time.Time `json:"parked"`   // zero: not in the years 1 to 9999
-	Reason   Reason    `json:"reason"`
-	Detail   string    `json:"detail,omitempty"` // at most MaxDetail bytes
+	Seq      int64     `json:"seq"`               // identifies the row for Retry, Delete and Input
+	Queue    string    `json:"queue"`             // name of the queue
+	ID       string    `json:"id"`                // ID of the row
+	Version  int       `json:"version,omitempty"` // version of the input
+	Size     int       `json:"size"`              // of the input, in bytes
+	Owner    string    `json:"owner,omitempty"`   // SubmitOptions.Owner
+	Enqueued time.Time `json:"enqueued"`          // zero: not in the years 1 to 9999
+	Parked   time.Time `json:"parked"`            // zero: not in the years 1 to 9999
+	Reason   Reason    `json:"reason"`            // why it was parked
+	Detail   string    `json:"detail,omitempty"`  // at most MaxDetail bytes
 }
 
 // A ParkedFilter selects the rows that Parked returns. The zero ParkedFilter selects all.
@@ -142,7 +142,7 @@ func (t *Table) Delete(ctx context.Context, seqs ...int64) (int, error) {
 
 // A QueueBacklog counts the rows of a queue.
 type QueueBacklog struct {
-	Queue string `json:"queue"`
+	Queue string `json:"queue"` // name of the queue
 	// Rows counts the rows that are waiting or being submitted, up to MaxCounted.
 	Rows int `json:"rows"`
 	// Oldest is the age of the row with the lowest number, which is the oldest but for

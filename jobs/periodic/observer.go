@@ -25,8 +25,8 @@ func (NopObserver) Event(context.Context, Event) {}
 
 // An Event is something that happened to a schedule.
 type Event struct {
-	Kind     EventKind
-	Schedule string
+	Kind     EventKind // what happened
+	Schedule string    // name of the schedule
 	// Tick is the tick of EventSubmitted and EventLost, and the latest of those of
 	// EventMissed.
 	Tick time.Time
@@ -41,7 +41,7 @@ type Event struct {
 	RetryIn time.Duration
 }
 
-// An EventKind is the kind of an event.
+// An EventKind says what happened to a tick of a schedule.
 type EventKind uint8
 
 const (
@@ -72,9 +72,9 @@ func (k EventKind) String() string {
 
 // A Status describes a schedule, as this instance knows it.
 type Status struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // name of the schedule
 	Spec string `json:"spec"` // Spec of the schedule, without superfluous spaces
-	Zone string `json:"zone"`
+	Zone string `json:"zone"` // time zone of the schedule
 
 	// Next is the next tick, Last the last one that any instance has submitted or
 	// skipped; for a new schedule, the instant at which it was first known. Zero: not

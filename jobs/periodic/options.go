@@ -17,9 +17,9 @@ const (
 	DefaultCatchUp      = 100              // Schedule.CatchUp
 	DefaultGrace        = time.Minute      // Schedule.Grace
 
-	MaxSchedules = 10_000 // of Options.MaxSchedules
-	MaxCatchUp   = 1000   // of Schedule.CatchUp
-	MaxCounted   = 100_000
+	MaxSchedules = 10_000  // of Options.MaxSchedules
+	MaxCatchUp   = 1000    // of Schedule.CatchUp
+	MaxCounted   = 100_000 // missed ticks that an EventMissed counts
 )
 
 // Options configure a Scheduler.

@@ -52,8 +52,8 @@ Loads that the Guard's Limiter refuses, or that fail with ErrStuck, are promoted
 the load runs later, when there is capacity, and only the queue's own bounds
 (jobs.ErrFull) refuse the call. Options.Refuse returns refusals to the caller instead. A
 worker whose load is refused waits for the refusal's RetryAfter and tries again within
-the same attempt. It keeps its slot of the Worker's Concurrency, which holds
-other jobs back, and no job dies because its source is busy.
+the same attempt. Meanwhile it occupies a slot of the Worker's Concurrency, so fewer other
+jobs start. No job dies because its source is busy.
 
 Other errors of the load are returned to the caller if they come in time, as is
 weir.ErrNotFound, which is a result. In a job, errors of weir.ClassPermanent and

@@ -40,10 +40,10 @@ type Options[K comparable] struct {
 	Refuse bool
 
 	// MaxPromoted bounds the number of keys whose unfinished job the Promoter knows,
-	// and the number whose load it keeps running; each costs a goroutine. Beyond it
-	// each call submits its own job, which joins the existing one, and a load ends
-	// when its last caller has left (weir.Options.AbandonGrace); the job then loads
-	// again. Zero: DefaultMaxPromoted.
+	// and the number whose load it keeps running; each costs a goroutine. Further
+	// calls are still promoted, but a load ends when its last caller has left
+	// (weir.Options.AbandonGrace), and the job then loads again. Zero:
+	// DefaultMaxPromoted.
 	MaxPromoted int
 }
 

@@ -242,6 +242,15 @@ func TestRepoLinksResolve(t *testing.T) {
 	}
 }
 
+// The README can be read in a few minutes; everything else is a page.
+func TestRepoReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	const most = 150
+	if n := bytes.Count(readFile(t, "README.md"), []byte("\n")); n > most {
+		t.Errorf("README.md has %d lines; want at most %d", n, most)
+	}
+}
+
 // Every page is reachable by links from README.md, except the decisions, which
 // are listed by folder.
 func TestRepoPagesAreReachable(t *testing.T) {

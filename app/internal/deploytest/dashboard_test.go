@@ -31,6 +31,7 @@ var notShown = map[string]string{
 	"weir_guard_evictions_total":              "a full cache is normal; the entries are shown",
 	"weir_fast_requests_total":                "a detail of the hits, which are shown",
 	"weir_uploads_reset_total":                "describes clients rather than the service",
+	"weir_http_deadlines_total":               "of routes whose clients state a deadline; the 504 among the errors shows what matters",
 	"weir_http_observed_total":                "observe mode lasts days, and the console shows what it has found",
 	"weir_http_alone_total":                   "why requests share nothing, which the console shows with what to write",
 	"weir_http_missed_total":                  "the rest of the requests that are shown",

@@ -188,6 +188,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 		if t == reflect.TypeFor[weirhttp.Replay]() {
 			return reflect.ValueOf(replays[value])
 		}
+		if t == reflect.TypeFor[weirhttp.DurationUnit]() {
+			return reflect.ValueOf(durationUnits[value])
+		}
 		if t == reflect.TypeFor[weirhttp.Compare]() {
 			return reflect.ValueOf(comparisons[value])
 		}

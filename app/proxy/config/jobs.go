@@ -120,6 +120,9 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 			o.MaxBody = min(o.MaxBody, int(r.MaxBody)) // otherwise the job's call would be rejected
 		}
 		o.Reads = rules(r.Reads)
+		if r.Deadline != nil {
+			o.Drop = []string{r.Deadline.Header} // a job has more time than the client that waits for it
+		}
 		a.Routes[r.Name] = o
 	}
 	var errs [3]error

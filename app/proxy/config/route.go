@@ -1,5 +1,7 @@
 package config
 
+import "github.com/weir-go/weir/weirhttp"
+
 // Route configures how the requests that it matches are handled.
 type Route struct {
 	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
@@ -39,6 +41,8 @@ type Route struct {
 	StreamIdle  Duration `yaml:"stream_idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"StreamIdleTimeout" help:"Replaces idle_timeout for event streams, gRPC and upgrades, which may be silent for long; also their limit on the time to the response headers. If only idle_timeout is set, it applies to them too."`
 	MaxBody     Size     `yaml:"max_body" default:"none" min:"1B" max:"1TiB" none:"0" gw:"MaxBody" help:"Limit on the size of a request's body. Larger ones get 413."`
 
+	Deadline *DurationField `yaml:"deadline,omitempty" gw:"Deadline" help:"Request field in which clients state for how long they wait for the response to begin, such as X-Request-Timeout. It can only shorten timeout, and only for the request itself: calls that others may join go on. Then 504, or a stale response. The field is not part of the cache key, and is not forwarded. Without this setting only grpc-timeout is obeyed, for gRPC."`
+
 	Idempotency *RouteIdempotency `yaml:"idempotency,omitempty" gw:"Idempotency" help:"Runs calls with an Idempotency-Key at most once: the response is kept, and requests that repeat it get that response, or wait for it. It applies to methods that are not safe, without reads. Needs the section idempotency."`
 
 	Async *Async `yaml:"async,omitempty" help:"Turns slow requests into jobs, under the section jobs: they get 202 and run later."`
@@ -53,6 +57,16 @@ type Route struct {
 type Hedge struct {
 	Budget int      `yaml:"budget" default:"2" min:"1" max:"10" gw:"Budget" help:"Second calls per 100 calls, and seconds that they take per 100s of calls. Each client has its share. None are sent while requests wait, for 10s after a limit was lowered, and while half of the servers get no calls."`
 	After  Duration `yaml:"after,omitempty" min:"2ms" max:"1h" gw:"After" help:"How long a call has no response before there is a second one. Without it, the time that as many calls exceed as the budget pays for: with budget: 2, 98 of 100 calls of about the same length take less."`
+}
+
+// DurationField is a request field with a duration.
+type DurationField struct {
+	Header string `yaml:"header" required:"true" form:"field" gw:"Name" help:"Name of the field."`
+	Unit   string `yaml:"unit" required:"true" enum:"s,ms,us,grpc" gw:"Unit" help:"Unit of its number: seconds, milliseconds or microseconds. grpc: the form of grpc-timeout, such as 500m or 2S."`
+}
+
+var durationUnits = map[string]weirhttp.DurationUnit{
+	"s": weirhttp.Seconds, "ms": weirhttp.Milliseconds, "us": weirhttp.Microseconds, "grpc": weirhttp.GRPC,
 }
 
 // Query selects and orders the parameters of a query.

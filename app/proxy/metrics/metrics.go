@@ -130,9 +130,9 @@ var (
 	connections    = gauge("weir_connections", "Connections of clients.")
 	fastRequests   = counter("weir_fast_requests_total", "Requests of clients that were served without Go's HTTP server (server.fast_path).")
 	uploadsReset   = counter("weir_uploads_reset_total", "Connections that were reset after an early response because the client sent more than the proxy reads (64 MiB, 30 s, 256 connections at a time).")
-	reloads        = counter("weir_config_reloads_total", "Times that a new configuration was taken over.")
-	reloadFailures = counter("weir_config_reload_failures_total", "Times that a new configuration was bad, and the old one stayed.")
-	lastReloadOK   = gauge("weir_config_last_reload_ok", "0 if the last new configuration was bad, else 1.")
+	reloads        = counter("weir_config_reloads_total", "New configurations that were applied.")
+	reloadFailures = counter("weir_config_reload_failures_total", "New configurations that were invalid, so that the current one was kept.")
+	lastReloadOK   = gauge("weir_config_last_reload_ok", "0 if the last new configuration was invalid, else 1.")
 )
 
 func gauge(name, help string, labels ...string) *metric {

@@ -46,7 +46,7 @@ export class Job {
       this.wrong = '';
     } catch (err) {
       if (err.name === 'AbortError') throw err;
-      this.wrong = err.status === 404 ? 'There is no such job, or no longer: finished jobs are kept for a time only.' : 'The job cannot be read: ' + err.message;
+      this.wrong = err.status === 404 ? 'There is no such job. It may have been removed: finished jobs are kept for a limited time.' : 'The job cannot be read: ' + err.message;
     }
     if (this.wrong) this.tell('bad', this.wrong);
     else if (this.told === 'bad') this.said.replaceChildren();

@@ -125,7 +125,7 @@ function wrongs(s, failing, down) {
   const out = [];
   if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
   if (s.state === 'penalized') out.push({ level: 'bad', badge: 'penalized', text: 'It fails where the other servers do not, and gets no calls for a while.' });
-  if (s.state === 'trying') out.push({ level: 'bad', badge: 'tried', text: 'It failed where the other servers did not, and gets one call at a time until three in a row are no failures.' });
+  if (s.state === 'trying') out.push({ level: 'bad', badge: 'tried', text: 'It failed where the other servers did not, and gets one call at a time until three in a row succeed.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
   if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no response.' });
   else if (!out.length && down) out.push({ level: 'bad', badge: 'calls fail', text: 'It is not ejected, but most calls to this upstream fail: it answers with errors.' });

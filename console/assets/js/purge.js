@@ -25,13 +25,13 @@ export class Purge {
     this.tags = h('textarea.short', { id: 'purge-tags', spellcheck: 'false', autocomplete: 'off', placeholder: 'product-42' });
     this.unit = h('select', { id: 'purge-unit' });
     this.expire = h('input', { type: 'checkbox', id: 'expire' });
-    this.byURL = field('URL', this.url, 'As clients request it, with its query. All its variants are forgotten.');
-    this.byTags = field('Tags, one per line', this.tags, 'Every entry with one of these tags is forgotten.');
+    this.byURL = field('URL', this.url, 'As clients request it, with its query. All its variants are purged.');
+    this.byTags = field('Tags, one per line', this.tags, 'Every entry with one of these tags is purged.');
     this.expiry = h('div.field', null, h('div.choices', null, h('label', null, this.expire, 'Expire only')), h('p.hint', null, 'Responses become stale instead of being removed: they are used only if the source fails.'));
     this.button = h('button.danger', { type: 'submit' }, 'Purge…');
     this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
     this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
-      this.routes ? null : field('Guard or method', this.unit, 'A method is purged with the others of its policy. One that shares nothing has nothing to forget.'),
+      this.routes ? null : field('Guard or method', this.unit, 'A method is purged with the others of its policy. A method that shares nothing has no entries.'),
       h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.expiry : null, h('div.actions', null, this.button));
     this.show();
     return this.node;

@@ -3,11 +3,11 @@ package forward
 import "context"
 
 // A Side is one of two calls that a Forwarder's RoundTrip makes for one request. What is known of
-// its server's work is kept apart from that of the other call.
+// its server's work is kept apart from the other call's.
 type Side struct{ x *relay }
 
-// Apart returns a context for such a call, made from that of the request. With quiet, no 1xx
-// responses to the call reach the client: those of the other call do. Without a Forwarder, the
+// Apart returns a context for such a call, made from the request's. With quiet, no 1xx
+// responses to the call reach the client: only the other call's do. Without a Forwarder, the
 // Side is nil.
 func Apart(ctx context.Context, quiet bool) (context.Context, *Side) {
 	main, ok := ctx.Value(relayKey{}).(*relay)

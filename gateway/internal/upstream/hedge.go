@@ -46,8 +46,8 @@ type Side interface {
 
 // Why a call was given up. Neither is a timeout, which would count against the server.
 var (
-	errOvertaken = errors.New("upstream: the other call for the request has responded first")
-	errOver      = errors.New("upstream: the request has ended")
+	errLost = errors.New("upstream: the other call for the request has responded first")
+	errOver = errors.New("upstream: the request has ended")
 )
 
 // may reports whether r may have two calls. r.Body must be as the Handler has left it.
@@ -291,7 +291,7 @@ func (rc *race) arrive(which int, r result) {
 	}
 	rc.mu.Unlock()
 	if stop != nil {
-		stop(errOvertaken)
+		stop(errLost)
 	}
 	if beaten != nil {
 		beaten.close()
@@ -331,13 +331,13 @@ func (rc *race) fire() {
 		h.State.Withdraw(&rc.call, why, false)
 		return
 	}
-	// The cause is another than that of the request: a time-out counts against the first server,
+	// The cause is not the request's: a time-out counts against the first server,
 	// which had all of the time.
 	unlink := context.AfterFunc(rc.r.Context(), func() { stop(errOver) })
 	r := rc.send(k, ctx)
 	now := p.instant(time.Now())
 	rc.arrive(theHedge, r)
-	overtaken := ctx.Err() != nil
+	lost := ctx.Err() != nil
 	close(rc.done)
 	if rc.won(theHedge) {
 		h.State.Ended(now, &rc.call, true, false)
@@ -352,7 +352,7 @@ func (rc *race) fire() {
 		stop(errOver)
 	}
 	rc.works(theHedge)
-	h.State.Ended(p.instant(time.Now()), &rc.call, false, !r.good && !overtaken)
+	h.State.Ended(p.instant(time.Now()), &rc.call, false, !r.good && !lost)
 }
 
 // works waits until the server of a call that was given up has ended its work, and returns for

@@ -157,7 +157,7 @@ func TestH41_TheFirstHeadThatIsNoFailureWins(t *testing.T) {
 			{"the hedge breaks", slow(9*usually, 201), after(usually, broken), 2, 9 * usually, 201},
 			{"both fail, the first first", slow(5*usually, 500), slow(4*usually, 502), 2, 7 * usually, 500},
 			{"both fail, the hedge first", slow(9*usually, 500), slow(usually, 502), 2, 9 * usually, 502},
-			{"the first fails at once", slow(usually, 503), nil, 1, usually, 503},
+			{"the first fails immediately", slow(usually, 503), nil, 1, usually, 503},
 			{"a 404 is no failure", slow(100*usually, 200), slow(usually, 404), 2, 4 * usually, 404},
 		} {
 			sent, took, code := p.ask(t.Context(), "GET", "", row.first, row.second)

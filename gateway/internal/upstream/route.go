@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/upstream/choose"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A RouteOptions says how the calls of one route are judged.
@@ -224,6 +225,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	if k.s.key.as != "" {
 		r.Host = k.s.key.as
 	}
+	own := weirhttp.UpdateDeadline(r)
 	resp, broken := k.s.transport.RoundTrip(r)
 	if err = broken; err != nil {
 		end = blame(r.Context(), err, r.Body)
@@ -239,6 +241,9 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class = a.t.class(&p.now.Load().o, end, resp)
+	if own && err == nil && resp.StatusCode == http.StatusGatewayTimeout {
+		class = choose.Unknown // of a client that has stated little time
+	}
 	a.class = class
 	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && r.Context().Err() == nil
 	if err != nil {

@@ -331,6 +331,6 @@ func TestH41_Simulated(t *testing.T) {
 	}
 	_, was, _ := strings.Cut(string(want), "\n") // the first line has the version of Go
 	if _, is, _ := strings.Cut(b.String(), "\n"); is != was && runtime.GOARCH == "amd64" {
-		t.Errorf("the table is not that of %s; it is now\n%s", hedgingResults, is)
+		t.Errorf("the table differs from %s; it is now\n%s", hedgingResults, is)
 	}
 }

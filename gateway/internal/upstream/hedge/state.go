@@ -25,9 +25,9 @@ const (
 	// budget.
 	groups = 1024
 	ahead  = 5
-	// meanWeight is that of one call in the mean length of calls.
+	// meanWeight is the weight of one call in the mean length of calls.
 	meanWeight = 1. / 64
-	// costWeight is that of one hedge in the mean length of hedges.
+	// costWeight is the weight of one hedge in the mean length of hedges.
 	costWeight = 1. / 16
 )
 
@@ -80,7 +80,7 @@ type Stats struct {
 	Sent     uint64           // hedges
 	Won      uint64           // hedges whose response was used
 	Failed   uint64           // hedges that have failed
-	Lost     uint64           // hedges that were overtaken by the first call
+	Lost     uint64           // hedges that were slower than the first call
 	Observed uint64           // hedges that observe mode has not sent
 	Time     time.Duration    // that hedges have taken
 	Of       time.Duration    // that first calls have taken

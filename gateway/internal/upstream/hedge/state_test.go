@@ -156,7 +156,7 @@ func TestH41_TheBudgetOfTime(t *testing.T) {
 	}
 }
 
-// Hedges that run at once count with what they are expected to take, and have taken so far.
+// Hedges that run concurrently count with what they are expected to take, and have taken so far.
 func TestH41_RunningHedgesCount(t *testing.T) {
 	r := newRoute(2, 20*ms)
 	for range 10_000 {
