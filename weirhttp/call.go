@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A call is one GET or HEAD request, or a read with a body, that could not be served from the store at once.
@@ -24,7 +25,9 @@ type call struct {
 	h *Handler
 	w http.ResponseWriter
 	r *http.Request // without the fields that the policy ignores
-	q rfc9111.Request
+	// own is r, if it had no ID. It is not a separate object, because most calls have one.
+	own http.Request
+	q   rfc9111.Request
 
 	key     responses.Key
 	stale   *responses.Stored // stored for it, but not usable as it is; or nil
@@ -71,11 +74,11 @@ func (c *call) run(came time.Time) {
 	if c.cooled() {
 		return
 	}
+	defer c.giveBack()
 	if c.time.over() {
 		c.outOfTime(ErrOutOfTime)
 		return
 	}
-	defer c.giveBack()
 	for c.rounds = 0; ; c.rounds++ {
 		if c.alone() || !c.shared() || c.rest != nil {
 			c.solo()
@@ -315,10 +318,10 @@ func (f *flight) start(r *http.Request) {
 	if f.refresh {
 		until = h.refreshes
 	}
-	stop := context.AfterFunc(until, func() { cancel(ErrClosed) })
+	withdraw := context.AfterFunc(until, func() { cancel(ErrClosed) })
 	go func() {
 		defer h.flying.Done()
-		defer stop()
+		defer withdraw()
 		f.fly(ctx)
 	}()
 }
@@ -368,12 +371,16 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 	}
 	inner := ctx
 	err := t.acquire(c.context(ctx), r, func(context.Context) (limit.Permit, error) {
-		nested, at := new(lend.Call), new(limit.Place)
-		t.nested = lend.Wait(ctx, nested)
-		inner = lend.Context(ctx, nested)
-		permit, err := c.acquire(limit.ContextWithPlace(inner, at), l)
+		held := new(struct {
+			nested lend.Call
+			at     limit.Place
+		})
+		t.nested = lend.Wait(ctx, &held.nested)
+		k, value := lend.Value(&held.nested)
+		inner = stop.WithValue(ctx, k, value)
+		permit, err := c.acquire(limit.ContextWithPlace(inner, &held.at), l)
 		if err == nil {
-			at.Hold(permit)
+			held.at.Hold(permit)
 		}
 		return permit, err
 	})

@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -8,8 +9,9 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// errNoChance ends requests for which a call would hardly respond in time.
-var errNoChance = fmt.Errorf("%w: less is left than the fastest calls take", ErrOutOfTime)
+// errNoChance ends requests for which a call would hardly respond in time. It is a DeadlineExceeded
+// as well, because the callers of a Transport expect that at their deadlines.
+var errNoChance = fmt.Errorf("%w: less is left than the fastest calls take: %w", ErrOutOfTime, context.DeadlineExceeded)
 
 const (
 	chanceSpan  = 10 * time.Second

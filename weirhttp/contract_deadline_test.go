@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -484,5 +485,108 @@ func TestH44_TheQueueRefusesWhatItCannotServeInTime(t *testing.T) {
 		}
 		s.get("/a", "X-Request-Timeout", "8000").want(t, 200, "/a")
 		time.Sleep(time.Minute)
+	})
+}
+
+// H44: a request that is refused for its time gets the stale response, and leaves no trace for others: neither the
+// memory of a failure, nor the turn to try a failing origin.
+func TestH44_ARefusalIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := false
+		s := open(t, h1, weirhttp.Options{Deadline: timeoutField, Policy: weirhttp.Policy{StaleIfError: time.Hour}, Cooling: 10 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			if fails {
+				w.WriteHeader(503)
+				return
+			}
+			w.Header().Set("Cache-Control", "max-age=5")
+			_, _ = io.WriteString(w, "x")
+		})
+		s.get("/a").want(t, 200, "x")
+		s.together(30, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) })
+		time.Sleep(6 * time.Second) // it is stale, and calls are known to take a second
+		for _, left := range []string{"500", "0"} {
+			before := s.calls.Load()
+			r := s.get("/a", "X-Request-Timeout", left)
+			if r.want(t, 200, "x"); r.took != 0 || s.calls.Load() != before {
+				t.Errorf("%s ms: after %v and %d calls; want the stale response immediately", left, r.took, s.calls.Load()-before)
+			}
+		}
+		before := s.calls.Load()
+		s.get("/a").want(t, 200, "x")
+		if s.calls.Load() != before+1 {
+			t.Error("the origin is not called, as if it had failed")
+		}
+		time.Sleep(6 * time.Second)
+		fails = true
+		s.get("/a").want(t, 200, "x") // it fails, and cools
+		time.Sleep(11 * time.Second)
+		fails = false
+		s.get("/a", "X-Request-Timeout", "0").want(t, 200, "x") // takes the turn, and has no time
+		before = s.calls.Load()
+		s.get("/a").want(t, 200, "x")
+		if s.calls.Load() != before+1 {
+			t.Error("no request tries the origin again")
+		}
+	})
+}
+
+// H44: a Handler behind another one does not pass on what that has told its own server: its shared calls
+// are for others as well.
+func TestH44_NestedHandlersKeepDeadlinesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at times
+		inner, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			own := *r
+			weirhttp.UpdateDeadline(&own)
+			at.note(&own, "X-Request-Timeout")
+			w.Header().Set("Cache-Control", "max-age=60")
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(w, "x")
+		}), weirhttp.Options{Deadline: timeoutField})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, h1, weirhttp.Options{TellDeadline: timeoutField, Deadline: timeoutField, NoCoalescing: true}, inner.ServeHTTP)
+		s.get("/a", "X-Request-Timeout", "5000").want(t, 200, "x")
+		at.want(t, "")
+	})
+}
+
+// H44: a Transport whose service needs longer than its caller has makes no call, and returns a DeadlineExceeded.
+func TestH44_ATransportMakesNoCallWithoutAChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		c, _ := transport(t, weirhttp.Options{NoStore: true}, func(r *http.Request) (*http.Response, error) {
+			calls.Add(1)
+			time.Sleep(time.Second)
+			return plain(r, 200, "x"), nil
+		})
+		get := func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, "POST", "http://shop.example/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := c.Do(r)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return err
+		}
+		var group sync.WaitGroup
+		for range 30 {
+			group.Go(func() {
+				if err := get(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		before := calls.Load()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if err := get(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weirhttp.ErrOutOfTime) || calls.Load() != before {
+			t.Errorf("got %v and %d calls; want ErrOutOfTime, which is a DeadlineExceeded, without a call", err, calls.Load()-before)
+		}
 	})
 }

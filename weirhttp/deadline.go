@@ -331,9 +331,11 @@ func (h *Handler) timed(req *http.Request, told callTime, shared bool) *http.Req
 		}
 		delete(out.Header, name)
 	}
-	if told.until.IsZero() {
+	if told.until.IsZero() && req.Context().Value(callTimeKey{}) == nil {
 		return out
 	}
+	// Also without a time: the context may have the time of a Handler in front of this one, whose
+	// call is for one request, while this call may be for several.
 	out = out.WithContext(context.WithValue(req.Context(), callTimeKey{}, &told))
 	UpdateDeadline(out)
 	return out
@@ -348,7 +350,7 @@ func (h *Handler) timed(req *http.Request, told callTime, shared bool) *http.Req
 // comes too late, or has status 504, is then no failure of the server.
 func UpdateDeadline(r *http.Request) (own bool) {
 	told, _ := r.Context().Value(callTimeKey{}).(*callTime)
-	if told == nil {
+	if told == nil || told.until.IsZero() {
 		return false
 	}
 	if r.Header = maps.Clone(r.Header); r.Header == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/plain"
 )
 
@@ -28,23 +29,17 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 	defer h.count.inFlight.Add(-1)
 	r = s.trace.begin(r)
 	defer func() { s.trace.end(err) }()
-	stop := func(err error) {
-		cancel(err)
-		if late != nil {
-			late(err)
-		}
-	}
-	wait, without := h.o.HeadTimeout, errNoHead
+	s.cancel, s.late = cancel, late
+	wait := h.o.HeadTimeout
 	if s.streams {
-		wait, without = h.o.StreamIdleTimeout, errIdle
+		wait = h.o.StreamIdleTimeout
 	}
 	if wait > 0 {
-		s.got = time.AfterFunc(wait, func() { stop(without) })
-		defer s.got.Stop()
+		s.ticket.alarm.Start(alarm.Head, s, wait)
+		defer s.ticket.alarm.Clear(alarm.Head)
 	}
-	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
-		s.idle = time.AfterFunc(forever, func() { stop(errIdle) }) // starts with the headers, see sink
-		defer s.idle.Stop()
+	if s.paced = h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0; s.paced { // from the headers on
+		defer s.ticket.alarm.Clear(alarm.Idle)
 	}
 	err = coalesce.ErrGoexit // in which case protect does not return
 	err = h.protect(s, r)

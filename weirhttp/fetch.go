@@ -43,7 +43,7 @@ func (f *flight) fly(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	f.ticket.clients.Start(slow.Terms{}, f.cut)
+	f.ticket.clients.Start(slow.Terms{}, &f.ticket.alarm, f.cut)
 	if f.admit(ctx) != nil || f.hopeless() {
 		return
 	}
@@ -63,7 +63,7 @@ func (f *flight) fly(ctx context.Context) {
 		missing.ask(req.Header)
 		req = h.timed(req, h.callTime(req, time.Time{}, h.headTimeout(f.q.Streams)), true)
 		t.sent = time.Now()
-		s := newSink(t, req.Method, callTrace{
+		s := new(sink).start(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.refresh},
 		})
 		t.sink, s.streams, s.ticket = s, f.q.Streams, &f.ticket

@@ -167,7 +167,7 @@ func (l *fleetLookup) without(err error) fleet.Outcome {
 // counts reports whether an error is the origin's fault, and not caused by missing
 // callers or by one of our limits.
 func counts(err error) bool {
-	return !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrClosed) && !errors.Is(err, limit.ErrLimited)
+	return !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrClosed) && !errors.Is(err, limit.ErrLimited) && !errors.Is(err, ErrOutOfTime)
 }
 
 // share settles the lease with the response of the call.

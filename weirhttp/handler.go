@@ -299,7 +299,7 @@ func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.count.refused[refusalOf(err, true)].Add(1)
 	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
-	r, id := h.identify(r)
+	r, id := h.identify(r, nil)
 	h.identified(w, id, false)
 	h.report(w, Receipt{Outcome: OutcomeRefused, RequestID: id, Err: err})
 	if t, ok := w.(interface{ takeError(error) }); ok { // a Transport returns it

@@ -86,7 +86,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	if h.o.ClientLimiter != nil && h.o.ClientLimiter.Admit(r, make(http.Header)) != nil {
 		s.refusedClient.Add(1)
 	}
-	r, id := h.identify(r)
+	r, id := h.identify(r, nil)
 	q := h.readRequest(r)
 	o := &observation{ResponseWriter: w, h: h, r: r, id: id, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
 	defer o.over(came)

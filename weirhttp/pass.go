@@ -13,9 +13,11 @@ import (
 	"time"
 
 	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 var _ Sink = (*passthroughWriter)(nil)
@@ -24,26 +26,27 @@ var _ Sink = (*passthroughWriter)(nil)
 // Upgrades and event streams are counted separately from calls, because they can last
 // long (H14). why is the reason, if it is in the request; detail is for the Receipt.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64, why bypass, detail string) {
-	r, id := h.identify(r)
 	c := &call{h: h, w: w, r: r, q: q, bypass: why, endless: q.Upgrade || q.Streams}
-	c.receipt.Detail, c.id = detail, id
+	c.identify()
 	_, joined := w.(*recorder) // the call belongs to no client
 	if !joined {
 		c.hurry(came)
 		defer c.time.end()
-		r = c.r
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
+	r = c.r
+	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, length: -1, ticket: ticket{h: h}}
+	p.call.Start(r.Context())
+	defer p.call.Cancel(nil)
+	c.receipt.Detail = detail
 	defer c.over(came)
 	key := h.hot.keyOf(r, c.endless)
 	h.hot.asked(key, came, turn)
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(h.sent(r))
 	} else {
-		c.demand.Priority = limit.PriorityOf(ctx)
+		c.demand.Priority = limit.PriorityOf(r.Context())
 	}
-	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1, ticket: ticket{h: h}}
+	p.ctx = &p.call
 	defer p.ticket.close()
 	limiter := h.o.Limiter
 	if c.endless {
@@ -54,21 +57,21 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		c.outOfTime(ErrOutOfTime)
 		return
 	}
-	p.ticket.clients.Start(p.terms(), h.cutter(w, cancel))
+	p.ticket.clients.Start(p.terms(), &p.ticket.alarm, h.cutter(w, p.call.Cancel))
 	if p.ahead() {
 		defer p.mem.giveBack()
 		var err error
-		if r, err = p.readAhead(ctx, r); err != nil {
+		if r, err = p.readAhead(p.ctx, r); err != nil {
 			c.fail(err)
 			return
 		}
 	}
-	until, _ := ctx.Deadline()
+	until, _ := p.ctx.Deadline()
 	if !c.endless && h.hopeless(until) { // the heads of streams are not measured
 		c.fail(errNoChance)
 		return
 	}
-	ctx, err := c.admit(ctx, &p.ticket, r, limiter)
+	ctx, err := c.admit(p.ctx, &p.ticket, r, limiter)
 	if err == nil && !c.endless && h.hopeless(until) {
 		err = errNoChance
 	}
@@ -97,23 +100,17 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	r = p.tell(r, joined)
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
-	wait, late := h.o.HeadTimeout, errNoHead
+	p.wait, p.late = h.o.HeadTimeout, errNoHead
 	if c.endless {
-		wait, late = h.o.StreamIdleTimeout, errIdle
+		p.wait, p.late = h.o.StreamIdleTimeout, errIdle
 	}
-	if wait > 0 {
-		p.wait = wait
-		p.timer = time.AfterFunc(wait, func() {
-			if !p.answered.Load() { // an upload may have reset it in the meantime
-				cancel(late)
-			}
-		})
-		defer p.timer.Stop()
+	if p.wait > 0 {
+		p.ticket.alarm.Start(alarm.Head, p, p.wait)
+		defer p.ticket.alarm.Clear(alarm.Head)
 	}
 	p.still.Store(int64(h.idleTimeout(c.endless)))
-	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
-		p.idle = time.AfterFunc(forever, func() { cancel(errIdle) }) // starts with the headers
-		defer p.idle.Stop()
+	if p.paced = h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0; p.paced { // from the headers on
+		defer p.ticket.alarm.Clear(alarm.Idle)
 	}
 	if p.uploads(r) {
 		r.Body = upload{r.Body, p}
@@ -152,15 +149,16 @@ type passthroughWriter struct {
 	h      *Handler
 	r      *http.Request
 	c      *call
-	ctx    context.Context
+	call   stop.Context    // canceled if something takes too long
+	ctx    context.Context // call, and what is known after the admission
 	ticket ticket
-	timer  *time.Timer // bounds the time until the headers, nil without a bound
-	wait   time.Duration
-	idle   *time.Timer  // bounds the time without progress after that, nil without a bound
-	still  atomic.Int64 // that bound, as a Duration: only the headers show whether a response is a stream
-	status int          // of the final response
-	err    error        // of Fail
-	lost   bool         // the client no longer takes the response
+	wait   time.Duration // bounds the time until the headers, 0 or less without a bound
+	late   error         // the cause if they are late
+	paced  bool          // the time without progress after that is bounded
+	still  atomic.Int64  // that bound, as a Duration: only the headers show whether a response is a stream
+	status int           // of the final response
+	err    error         // of Fail
+	lost   bool          // the client no longer takes the response
 	trace  callTrace
 	mem    memory      // of the body that was read ahead
 	length int64       // of the response body, as declared; -1 if unknown
@@ -172,15 +170,25 @@ type passthroughWriter struct {
 	answered atomic.Bool
 }
 
+// Due implements [alarm.Target]: it ends the call.
+func (p *passthroughWriter) Due(which alarm.Slot) {
+	switch {
+	case which == alarm.Idle:
+		p.call.Cancel(errIdle)
+	case !p.answered.Load(): // an upload may have moved it in the meantime
+		p.call.Cancel(p.late)
+	}
+}
+
 // moved records progress in a body.
 func (p *passthroughWriter) moved() {
 	switch {
-	case p.idle != nil && p.headed.Load():
+	case p.paced && p.headed.Load():
 		if d := time.Duration(p.still.Load()); d > 0 {
-			p.idle.Reset(d)
+			p.ticket.alarm.Start(alarm.Idle, p, d)
 		}
-	case p.timer != nil && !p.answered.Load():
-		p.timer.Reset(p.wait) // a client that is still sending cannot have a response yet
+	case p.wait > 0 && !p.answered.Load():
+		p.ticket.alarm.Start(alarm.Head, p, p.wait) // a client that is still sending cannot have a response yet
 	}
 }
 
@@ -243,9 +251,7 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	p.trace.head(status)
 	p.ticket.charge.head(status, p.Header())
 	p.c.receipt.UpstreamStatus = status
-	if p.timer != nil {
-		p.timer.Stop()
-	}
+	p.ticket.alarm.Clear(alarm.Head)
 	if isStream(p.Header()) {
 		p.still.Store(int64(p.h.idleTimeout(true)))
 	}
@@ -308,8 +314,8 @@ func (p *passthroughWriter) Write(b []byte) (int, error) {
 			return 0, p.err
 		}
 	}
-	if p.idle != nil {
-		p.idle.Stop() // the client's time does not count
+	if p.paced {
+		p.ticket.alarm.Clear(alarm.Idle) // the client's time does not count
 		defer p.moved()
 	}
 	p.ticket.charge.data(b)
@@ -331,9 +337,7 @@ func (p *passthroughWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		p.answered.Store(true)
 		p.trace.head(p.status)
 		p.c.endless = true
-		if p.timer != nil {
-			p.timer.Stop()
-		}
+		p.ticket.alarm.Clear(alarm.Head)
 		p.c.report(OutcomePass)
 	}
 	return conn, rw, err

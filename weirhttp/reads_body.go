@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/slow"
 )
 
@@ -77,8 +78,10 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, rule *readRule
 	if r.ContentLength > rule.most {
 		return r, held, unsharedTooLong, nil
 	}
+	var bounds alarm.Alarm
+	defer bounds.Stop()
 	var client slow.Client
-	client.Start(h.o.Clients.terms(), h.cutter(w, nil))
+	client.Start(h.o.Clients.terms(), &bounds, h.cutter(w, nil))
 	defer client.Close()
 	body := aheadReader{client: &client, mem: &held.mem, src: r.Body, n: int(r.ContentLength)}
 	if r.ContentLength < 0 {

@@ -35,8 +35,9 @@ func saneID(id string) bool {
 }
 
 // identify returns r with a request ID, and the ID, empty without Options.RequestID. It is
-// called for requests that are not hits, which must not allocate.
-func (h *Handler) identify(r *http.Request) (*http.Request, string) {
+// called for requests that are not hits, which must not allocate. If r has no ID, the result is
+// a copy in own, or a new one if that is nil.
+func (h *Handler) identify(r, own *http.Request) (*http.Request, string) {
 	if h.o.RequestID == "" {
 		return r, ""
 	}
@@ -44,16 +45,19 @@ func (h *Handler) identify(r *http.Request) (*http.Request, string) {
 	if !made {
 		return r, id
 	}
-	own := *r
+	if own == nil {
+		own = new(http.Request)
+	}
+	*own = *r
 	if own.Header = maps.Clone(r.Header); own.Header == nil {
 		own.Header = http.Header{}
 	}
 	own.Header[h.o.RequestID] = []string{id}
-	return &own, id
+	return own, id
 }
 
 // identify gives c a request ID, see Handler.identify.
-func (c *call) identify() { c.r, c.id = c.h.identify(c.r) }
+func (c *call) identify() { c.r, c.id = c.h.identify(c.r, &c.own) }
 
 // identified gives a response the ID of the request it is for. The ID in the fields of a response
 // that was stored, or that another request's call has brought, is that of another request.

@@ -1,9 +1,12 @@
 package weirhttp
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/weir-go/weir/internal/alarm"
 )
 
 var _ Sink = (*sink)(nil)
@@ -49,14 +52,29 @@ type sink struct {
 	// body is not complete although all of it has arrived. nil means that it is.
 	whether func() error
 
-	err  error       // of Fail, or of the receiver
-	idle *time.Timer // ends the call if it makes no progress, nil without a bound
-	wait time.Duration
-	got  *time.Timer // ends the call if there are no headers in time
+	err    error // of Fail, or of the receiver
+	wait   time.Duration
+	paced  bool // the call ends if the body makes no progress for wait
+	cancel context.CancelCauseFunc
+	late   func(error) // see Handler.exchange
 }
 
-func newSink(to receiver, method string, t callTrace) *sink {
-	return &sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
+// Due implements [alarm.Target]: it ends the call.
+func (s *sink) Due(which alarm.Slot) {
+	err := errIdle
+	if which == alarm.Head && !s.streams {
+		err = errNoHead
+	}
+	s.cancel(err)
+	if s.late != nil {
+		s.late(err)
+	}
+}
+
+// start sets up and returns s.
+func (s *sink) start(to receiver, method string, t callTrace) *sink {
+	*s = sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
+	return s
 }
 
 // Header returns the header fields of the response, and later its trailers.
@@ -94,9 +112,7 @@ func (s *sink) handOn() {
 	}
 	s.headed = true
 	s.trace.head(s.status)
-	if s.got != nil {
-		s.got.Stop()
-	}
+	s.ticket.alarm.Clear(alarm.Head)
 	s.wait = s.trace.h.idleTimeout(isStream(s.fixed))
 	s.moved()
 	s.to.head(s.status, s.fixed, s.length)
@@ -109,8 +125,8 @@ func (s *sink) handOn() {
 // hand passes on a piece of the body. Time that the readers take does not count
 // against the handler.
 func (s *sink) hand(p []byte) {
-	if s.idle != nil {
-		s.idle.Stop()
+	if s.paced {
+		s.ticket.alarm.Clear(alarm.Idle)
 	}
 	if err := s.to.data(p); err != nil {
 		s.err = err
@@ -120,8 +136,8 @@ func (s *sink) hand(p []byte) {
 
 // moved records progress.
 func (s *sink) moved() {
-	if s.idle != nil && s.wait > 0 {
-		s.idle.Reset(s.wait)
+	if s.paced && s.wait > 0 {
+		s.ticket.alarm.Start(alarm.Idle, s, s.wait)
 	}
 }
 

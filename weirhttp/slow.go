@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/option"
@@ -207,13 +208,14 @@ type pacer struct {
 	c      *call
 	sent   int64
 	client *slow.Client // nil before pacedFrom
+	alarm  alarm.Alarm  // of client
 }
 
 func (p *pacer) write(b []byte) error {
 	if p.client == nil {
 		if p.sent += int64(len(b)); p.sent > pacedFrom && p.c.h.o.Clients.MinRate > 0 && !p.c.endless {
 			p.client = new(slow.Client)
-			p.client.Start(p.c.h.o.Clients.terms(), p.c.h.cutter(p.c.w, nil))
+			p.client.Start(p.c.h.o.Clients.terms(), &p.alarm, p.c.h.cutter(p.c.w, nil))
 		}
 	}
 	if p.client == nil {
@@ -232,5 +234,6 @@ func (p *pacer) write(b []byte) error {
 func (p *pacer) close() {
 	if p.client != nil {
 		p.client.Close()
+		p.alarm.Stop()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/stream"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A solo is a request with its own call, on its own goroutine: the response goes
@@ -19,7 +20,10 @@ import (
 // receiver of the response.
 type solo struct {
 	c      *call
-	ctx    context.Context
+	call   stop.Context    // canceled if something takes too long
+	ctx    context.Context // call, and what is known after the admission
+	first  http.Request    // of the next handler
+	only   sink            // the first of the call; nearly always the only one
 	sink   *sink
 	sent   time.Time
 	ticket ticket
@@ -48,21 +52,23 @@ type solo struct {
 func (c *call) solo() {
 	h := c.h
 	s := &solo{c: c, ticket: ticket{h: h}}
-	ctx := c.r.Context()
-	var cancel context.CancelCauseFunc
-	if _, bounded := ctx.Deadline(); !bounded && c.stores() {
-		ctx, cancel = s.outlives(ctx)
+	if ctx := c.r.Context(); !bounded(ctx) && c.stores() {
+		// It ends with ctx, the client's, or endGrace later if all of the body has
+		// arrived by then.
+		s.call.Start(stop.Detach(ctx))
+		defer stop.On(ctx, s.clientLeft).Remove()
 	} else {
-		ctx, cancel = context.WithCancelCause(ctx)
+		s.call.Start(ctx)
 	}
+	cancel := s.call.Cancel
 	defer cancel(nil)
 	defer s.ticket.close()
-	s.ticket.clients.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
+	s.ticket.clients.Start(h.o.Clients.terms(), &s.ticket.alarm, h.cutter(c.w, cancel))
 	if c.rest == nil && h.hopeless(c.demand.Until) {
 		c.fail(errNoChance)
 		return
 	}
-	ctx, err := c.admit(ctx, &s.ticket, c.r, h.o.Limiter)
+	ctx, err := c.admit(&s.call, &s.ticket, c.r, h.o.Limiter)
 	if err == nil && c.rest == nil && h.hopeless(c.demand.Until) {
 		err = errNoChance
 	}
@@ -86,7 +92,11 @@ func (c *call) solo() {
 		s.gap = c.gap()
 	}
 	for conditional := c.validates() && !s.own; ; conditional = false {
-		req := c.r.WithContext(ctx)
+		req, answer := &s.first, &s.only
+		if s.sink != nil { // the first can be in use
+			req, answer = new(http.Request), new(sink)
+		}
+		*req = *c.r.WithContext(ctx)
 		rewind(req)
 		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
 		if conditional || s.gap != nil || c.rest != nil || drops || h.changesFields() {
@@ -102,7 +112,7 @@ func (c *call) solo() {
 		if c.rest != nil {
 			c.rest.ask(req.Header)
 		}
-		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), answer.start(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		s.sink.streams = c.q.Streams
@@ -122,21 +132,20 @@ func (c *call) solo() {
 	s.finish(err)
 }
 
-// outlives returns a context for the call that ends with ctx, that of the client, or
-// endGrace later if all of the body has arrived by then. ctx has no deadline.
-func (s *solo) outlives(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if !s.whole.Load() {
-			cancel(context.Cause(ctx))
-			return
-		}
-		time.AfterFunc(endGrace, func() { cancel(context.Cause(ctx)) })
-	})
-	return inner, func(err error) {
-		stop()
-		cancel(err)
+// clientLeft is called when the client has left.
+func (s *solo) clientLeft() {
+	ctx := s.c.r.Context()
+	if !s.whole.Load() {
+		s.call.Cancel(context.Cause(ctx))
+		return
 	}
+	time.AfterFunc(endGrace, func() { s.call.Cancel(context.Cause(ctx)) })
+}
+
+// bounded reports whether ctx has a deadline.
+func bounded(ctx context.Context) bool {
+	_, ok := ctx.Deadline()
+	return ok
 }
 
 func (s *solo) early(status int, h http.Header) {

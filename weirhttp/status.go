@@ -96,36 +96,36 @@ func (c *call) setStatus(o Outcome) {
 	if c.h.o.NoReceipt {
 		return
 	}
-	var b strings.Builder
-	b.WriteString(c.h.name)
-	b.WriteString("; fwd=")
-	b.WriteString(c.receipt.Forwarded)
+	var room [256]byte // usually enough
+	b := append(room[:0], c.h.name...)
+	b = append(b, "; fwd="...)
+	b = append(b, c.receipt.Forwarded...)
 	if c.receipt.UpstreamStatus != 0 {
-		b.WriteString("; fwd-status=")
-		b.WriteString(strconv.Itoa(c.receipt.UpstreamStatus))
+		b = append(b, "; fwd-status="...)
+		b = strconv.AppendInt(b, int64(c.receipt.UpstreamStatus), 10)
 	}
 	if c.receipt.Stored || o == OutcomeStale {
-		b.WriteString("; ttl=")
-		b.WriteString(strconv.FormatInt(int64(math.Ceil(c.receipt.TTL.Seconds())), 10))
+		b = append(b, "; ttl="...)
+		b = strconv.AppendInt(b, int64(math.Ceil(c.receipt.TTL.Seconds())), 10)
 	}
 	if c.receipt.Stored {
-		b.WriteString("; stored")
+		b = append(b, "; stored"...)
 	}
 	switch {
 	case c.receipt.Collapsed:
-		b.WriteString("; collapsed")
+		b = append(b, "; collapsed"...)
 	case c.rounds > 0:
-		b.WriteString("; collapsed=?0") // it has waited for a response that it could not use
+		b = append(b, "; collapsed=?0"...) // it has waited for a response that it could not use
 	}
 	if c.h.o.ReceiptKey {
-		b.WriteString("; key=" + quote(keyText(c.key)))
+		b = appendQuoted(append(b, "; key="...), keyText(c.key))
 	}
 	if c.receipt.Detail != "" {
-		b.WriteString("; detail=" + quote(c.receipt.Detail))
+		b = appendQuoted(append(b, "; detail="...), c.receipt.Detail)
 	}
 	h := c.w.Header()
 	old := h["Cache-Status"]
-	h["Cache-Status"] = append(old[:len(old):len(old)], b.String())
+	h["Cache-Status"] = append(old[:len(old):len(old)], string(b))
 }
 
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
@@ -169,22 +169,22 @@ func keyText(k responses.Key) string {
 	return plain.Line(text)
 }
 
-// quote formats s as a string of RFC 8941. It omits everything but printable ASCII,
+// quote formats s as a string of RFC 8941.
+func quote(s string) string { return string(appendQuoted(nil, s)) }
+
+// appendQuoted appends s as a string of RFC 8941. It omits everything but printable ASCII,
 // which such a string cannot express.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
 	for i := range len(s) {
 		switch ch := s[i]; {
 		case ch == '"' || ch == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(ch)
+			b = append(b, '\\', ch)
 		case ch >= ' ' && ch <= '~':
-			b.WriteByte(ch)
+			b = append(b, ch)
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	return append(b, '"')
 }
 
 // sfName formats a name as a token of RFC 8941 if it is one, else as a string.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
@@ -24,6 +25,7 @@ type ticket struct {
 	bill    *bill   // of the client that started the call; charge has it, too, once there is a permit
 	charge  *charge
 	permit  limit.Permit
+	alarm   alarm.Alarm // for all time-outs of the call
 	clients slow.Client // the client of the response, or the readers of a shared one
 	// admitted: there is a permit, so the call is made.
 	admitted bool
@@ -158,6 +160,7 @@ func (t *ticket) close() {
 		t.h.count.streams.Add(-1)
 	}
 	t.clients.Close()
+	t.alarm.Stop()
 	if t.admitted {
 		t.charge.end(limit.Ignored)
 	}

@@ -7,4 +7,6 @@
 // ends, where a message ends, and at which byte a message is invalid. It does not interpret
 // fields beyond the framing: net/http reads the same bytes afterwards, and either frames
 // what the Scanner accepts in the same way or rejects it.
+//
+// A [Fields] writes fields as net/http does.
 package httpwire

@@ -77,6 +77,10 @@ func From(ctx context.Context) *Call {
 // Context returns a copy of ctx for work that runs as part of c.
 func Context(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, key{}, c) }
 
+// Value returns the key and the value of the contexts that Context returns, for a caller that
+// makes them itself.
+func Value(c *Call) (k, value any) { return key{}, c }
+
 // Any reports whether any Call waits for another.
 func Any() bool { return edges.Load() > 0 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/alarm"
 )
 
 // ErrSlow is in the error chain of every error with which a client is cut off.
@@ -70,6 +72,7 @@ const (
 // used at the same time, each by one goroutine.
 type Client struct {
 	terms Terms
+	alarm *alarm.Alarm
 	cut   func(err error, sends, reads bool)
 
 	mu     sync.Mutex
@@ -77,10 +80,9 @@ type Client struct {
 	waits  int        // guarded by mu; directions waiting now
 	err    error      // guarded by mu; the error it was cut off with
 	over   bool       // guarded by mu; closed, or cut off
-	armed  time.Time  // guarded by mu; when timer fires, zero if it is not set
-	timer  *time.Timer
-	crowds []*Crowd  // guarded by mu; the crowds of the limiters whose permits it holds
-	at     time.Time // guarded by mu; when it was cut off for others
+	armed  time.Time  // guarded by mu; when Due is called, zero if it is not
+	crowds []*Crowd   // guarded by mu; the crowds of the limiters whose permits it holds
+	at     time.Time  // guarded by mu; when it was cut off for others
 }
 
 // A pace is the state of one direction of a Client.
@@ -91,11 +93,11 @@ type pace struct {
 	spent float64       // seconds spent waiting for them
 }
 
-// Start sets up c. cut is called at most once, with the reason and the directions
+// Start sets up c, which uses the slot of a for the client. cut is called at most once, with the reason and the directions
 // that are waiting, and never after Close. It must end these waits, must not
 // block, and must not call methods of c.
-func (c *Client) Start(t Terms, cut func(err error, sends, reads bool)) {
-	c.terms, c.cut = t, cut
+func (c *Client) Start(t Terms, a *alarm.Alarm, cut func(err error, sends, reads bool)) {
+	c.terms, c.alarm, c.cut = t, a, cut
 	for w := range c.ways {
 		c.ways[w].slack = t.Grace
 	}
@@ -170,23 +172,18 @@ func (c *Client) worth(n int) time.Duration {
 	return time.Duration(float64(n) / float64(c.terms.MinRate) * float64(time.Second))
 }
 
-// armLocked makes sure that look runs no later than at due. Short waits do not
-// touch the timer: when it fires, look computes the remaining time. c.mu must be
-// held.
+// armLocked makes sure that Due is called no later than at due. Short waits do not
+// change the alarm: Due computes the remaining time. c.mu must be held.
 func (c *Client) armLocked(now, due time.Time) {
 	if !c.armed.IsZero() && !due.Before(c.armed) {
 		return
 	}
 	c.armed = due
-	if c.timer == nil {
-		c.timer = time.AfterFunc(due.Sub(now), c.look)
-	} else {
-		c.timer.Reset(due.Sub(now))
-	}
+	c.alarm.Set(alarm.Client, c, now, due)
 }
 
-// look runs when the timer fires: it cuts off c if c has been too slow.
-func (c *Client) look() {
+// Due implements [alarm.Target]. It cuts off c if c has been too slow.
+func (c *Client) Due(alarm.Slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed = time.Time{}
@@ -261,8 +258,8 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	if c.timer != nil {
-		c.timer.Stop()
+	if !c.armed.IsZero() {
+		c.alarm.Clear(alarm.Client)
 	}
 }
 

@@ -8,12 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/alarm"
 	"github.com/weir-go/weir/internal/slow"
 )
 
 // A subject is a Client, with the result of its cut.
 type subject struct {
 	slow.Client
+	alarm        alarm.Alarm
 	mu           sync.Mutex
 	cut          error
 	at           time.Duration
@@ -23,7 +25,7 @@ type subject struct {
 func newSubject(t slow.Terms) *subject {
 	s := new(subject)
 	began := time.Now()
-	s.Start(t, func(err error, sends, reads bool) {
+	s.Start(t, &s.alarm, func(err error, sends, reads bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.cut, s.at, s.sends, s.reads = err, time.Since(began), sends, reads

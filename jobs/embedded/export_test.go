@@ -13,7 +13,7 @@ func SetFree(n *atomic.Int64) (restore func()) {
 }
 
 // SetPrepared makes each start call f once its files are copied and prepared, before there
-// is a embedded server.
+// is an embedded server.
 func SetPrepared(f func(dir string)) (restore func()) {
 	old := isPrepared
 	isPrepared = f

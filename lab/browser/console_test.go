@@ -170,7 +170,7 @@ func TestC7_PurgeAsksAndDoes(t *testing.T) {
 		t.Errorf("%d are stored after a no; want still %d", n, before)
 	}
 	must(t, p.Click(`form button[type=submit]`), p.Until(`document.querySelector("dialog[open]")`), p.Click(`dialog[open] button.danger`),
-		p.Until(`document.body.innerText.includes("What has the tag shelf is forgotten")`))
+		p.Until(`document.body.innerText.includes("Every entry with the tag shelf is purged")`))
 	calls := s.calls.Load()
 	s.visit(1)
 	if s.calls.Load() == calls {

@@ -46,3 +46,6 @@ func SetLingerStream(t *testing.T, d time.Duration) {
 	testLinger.Store(int64(d))
 	t.Cleanup(func() { testLinger.Store(0) })
 }
+
+// OverwritesHeaders reports the build tag overwrite.
+const OverwritesHeaders = overwritesHeaders

@@ -6,8 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A fastConn serves requests in between those that net/http reads. While net/http waits
@@ -22,8 +26,13 @@ import (
 // gets one byte of it, and then has to handle all of it.
 type fastConn struct {
 	server *Server
-	ctx    context.Context    // of requests
-	end    context.CancelFunc // called when the connection is closed; ends ctx
+	ctx    context.Context // ends with the connection
+	end    func()          // called when the connection is closed; ends ctx
+	values context.Context // the values of ctx, without its end; see cancelAll
+	// request is the context of the request that is served here, or nil. It is atomic because
+	// the Server's mutex is held when it is canceled.
+	request atomic.Pointer[stop.Context]
+	header  http.Header // of the latest response; see takeHeader
 
 	// Used by the reader, one at a time, and by net/http's goroutine between reads.
 	phase   phase
@@ -113,21 +122,22 @@ func (c *framedConn) serve(p []byte) (size int, ok bool) {
 	if !ok {
 		return 0, true
 	}
-	ctx, cancel := context.WithCancel(c.fast.ctx)
+	own := new(fastRequest)
+	own.ctx.Start(c.fast.values)
 	alone := plain.size == len(p) && len(c.fast.held) == 0
-	if !c.begin(cancel, alone) {
-		cancel()
+	if !c.begin(&own.ctx, alone) {
+		own.ctx.Cancel(nil)
 		return 0, true
 	}
 	if s.options.Fast != nil {
 		s.options.Fast.Add(1)
 	}
-	r := plain.request(ctx)
+	r, w := plain.request(own), &own.writer
 	r.RemoteAddr, r.TLS = c.remote(), c.state
-	w := &fastWriter{conn: c, cancel: cancel, header: make(http.Header, usual), head: r.Method == http.MethodHead, length: -1}
+	*w = fastWriter{conn: c, ctx: &own.ctx, header: c.fast.takeHeader(), head: r.Method == http.MethodHead, length: -1}
 	returned := false
 	defer func() { // also if the handler panics: net/http logs that, and ends the connection
-		cancel()
+		own.ctx.Cancel(nil)
 		if !returned {
 			w.abort()
 		}
@@ -137,8 +147,46 @@ func (c *framedConn) serve(p []byte) (size int, ok bool) {
 	}()
 	s.options.Handler.ServeHTTP(w, r)
 	returned = true
-	cancel()
-	return plain.size, w.finish()
+	own.ctx.Cancel(nil)
+	ok = w.finish()
+	c.fast.keepHeader(w.header)
+	return plain.size, ok
+}
+
+// A fastRequest is one object for all of a request that has a fixed size. It is not used
+// again: a flight, a refresh or an Observer may keep the request and its context, and a
+// handler the ResponseWriter.
+type fastRequest struct {
+	ctx    stop.Context
+	http   http.Request
+	url    url.URL
+	writer fastWriter
+}
+
+// takeHeader returns an empty map for the fields of a response: the one of the previous response,
+// if there is one. Nothing but the fastWriter has it once a handler has returned, and the
+// fastWriter shows it to no one after that. A handler that keeps the map that it got from
+// Header would be a fault, which the build tag overwrite makes visible.
+func (f *fastConn) takeHeader() http.Header {
+	h := f.header
+	if f.header = nil; h == nil {
+		return make(http.Header, usual)
+	}
+	return h
+}
+
+// keepHeader keeps h for the next response. One that is large is left to the collector.
+func (f *fastConn) keepHeader(h http.Header) {
+	if overwritesHeaders {
+		for name := range h {
+			h[name] = []string{"overwritten: the handler has returned"}
+		}
+		return
+	}
+	if len(h) <= 2*usual {
+		clear(h)
+		f.header = h
+	}
 }
 
 // renew sets the idle time-out again. Setting the deadline each time would cost as much
@@ -160,10 +208,10 @@ func (c *framedConn) renew() error {
 	return nil
 }
 
-// begin records that a request is being served, whose context ends with cancel. alone
+// begin records that a request is being served, with that context. alone
 // means that no byte of the next request has arrived. begin returns false if the
 // connection is closed.
-func (c *framedConn) begin(cancel context.CancelFunc, alone bool) bool {
+func (c *framedConn) begin(ctx *stop.Context, alone bool) bool {
 	f := c.fast
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +219,12 @@ func (c *framedConn) begin(cancel context.CancelFunc, alone bool) bool {
 		return false
 	}
 	f.serving = true
+	f.request.Store(ctx)
+	if f.ctx.Err() != nil { // it may have ended before it could end ctx
+		ctx.Cancel(nil)
+	}
 	if alone {
-		c.lookLocked(cancel)
+		c.lookLocked(ctx)
 	}
 	f.server.aside.Add(1)
 	return true
@@ -182,6 +234,7 @@ func (c *framedConn) begin(cancel context.CancelFunc, alone bool) bool {
 // over closes the connection.
 func (c *framedConn) over() (closed bool) {
 	f := c.fast
+	f.request.Store(nil)
 	f.mu.Lock()
 	f.serving = false
 	closed = f.closing
@@ -243,14 +296,29 @@ func (c *framedConn) remote() string {
 // bind sets the context of c's requests, as net/http does.
 func (c *framedConn) bind(ctx context.Context) {
 	if f := c.fast; f != nil {
-		f.ctx, f.end = context.WithCancel(context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()))
+		own, end := context.WithCancel(context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()))
+		f.ctx, f.values = own, stop.Detach(own)
+		unhook := context.AfterFunc(own, f.cancelRequest) // if it ends with the context of the Server
+		f.end = func() {
+			unhook() // cancelAll cancels the request itself, without a goroutine
+			end()
+		}
 	}
 }
 
-// cancelAll ends the context of c's requests.
+// cancelAll ends the context of c's requests. A request's context is not derived from the
+// connection's, where it would have to be registered.
 func (c *framedConn) cancelAll() {
 	if c.fast != nil && c.fast.end != nil {
 		c.fast.end()
+		c.fast.cancelRequest()
+	}
+}
+
+// cancelRequest cancels the request that is served here, if there is one.
+func (f *fastConn) cancelRequest() {
+	if r := f.request.Load(); r != nil {
+		r.Cancel(nil)
 	}
 }
 

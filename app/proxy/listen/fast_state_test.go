@@ -17,7 +17,8 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	s := &Server{options: Options{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }),
 	}, closing: map[*framedConn]struct{}{}, asideOver: make(chan struct{}, 1)}
-	c := &framedConn{Conn: ours, server: s, fast: &fastConn{server: s, ctx: t.Context()}}
+	c := &framedConn{Conn: ours, server: s, fast: &fastConn{server: s}}
+	c.bind(t.Context())
 	defer c.Close()
 
 	const one = "GET /plain HTTP/1.1\r\nHost: h\r\n\r\n" // the first request is always left to net/http

@@ -2,17 +2,17 @@ package listen
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/gateway/httpwire"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 const (
@@ -42,10 +42,10 @@ var errOver = errors.New("listen: the handler has returned")
 // look complete (H5).
 type fastWriter struct {
 	conn   *framedConn
-	cancel context.CancelFunc // of the request
-	head   bool               // the request's method is HEAD
-	header http.Header
-	pages  *pages // nil while nothing is buffered
+	ctx    *stop.Context // of the request
+	head   bool          // the request's method is HEAD
+	header http.Header   // of the connection; see fastConn.takeHeader
+	pages  *pages        // nil while nothing is buffered
 
 	status   int   // of the final response; 0 before WriteHeader
 	length   int64 // of the body, as declared; -1: none
@@ -68,7 +68,7 @@ type fastWriter struct {
 type pages struct {
 	early [counted]byte
 	out   bytes.Buffer
-	names []string // of the header, sorted; left from another response, most of which have the same
+	lines httpwire.Fields // most responses have the same
 }
 
 var pagesPool = sync.Pool{New: func() any { return new(pages) }}
@@ -94,8 +94,15 @@ func (w *fastWriter) release() {
 	pagesPool.Put(p)
 }
 
-// Header returns the fields of the header, and later of the trailers.
-func (w *fastWriter) Header() http.Header { return w.header }
+// Header returns the fields of the header, and later of the trailers. What a handler does with
+// them after it has returned has no effect, because another response may have the map by
+// then.
+func (w *fastWriter) Header() http.Header {
+	if w.done {
+		return http.Header{}
+	}
+	return w.header
+}
 
 // WriteHeader writes the fields to the buffer. What depends on the body follows in begin.
 // A Transfer-Encoding is not sent: it is not for handlers.
@@ -297,41 +304,11 @@ func (w *fastWriter) statusLine(status int) {
 	fmt.Fprintf(out, " status code %d\r\n", status)
 }
 
-// fields writes h as http.Header.WriteSubset does. That spends most of its time on
-// sorting, but the names are mostly the same as in another response.
+// fields writes h.
 func (w *fastWriter) fields(h http.Header, without map[string]bool) {
 	p := w.buffers()
-	for _, name := range p.names {
-		if _, ok := h[name]; !ok {
-			p.names = p.names[:0]
-			break
-		}
-	}
-	if len(p.names) != len(h) {
-		p.names = slices.AppendSeq(p.names[:0], maps.Keys(h))
-		slices.Sort(p.names)
-	}
-	for _, name := range p.names {
-		if without[name] {
-			continue
-		}
-		if !token(name) {
-			w.trails = w.trails || strings.HasPrefix(name, http.TrailerPrefix)
-			continue
-		}
-		for _, value := range h[name] {
-			if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
-				value = oneLine.Replace(value)
-			}
-			p.out.WriteString(name)
-			p.out.WriteString(": ")
-			p.out.WriteString(textproto.TrimString(value))
-			p.out.WriteString("\r\n")
-		}
-	}
+	w.trails = p.lines.Write(&p.out, h, without) || w.trails
 }
-
-var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
 // flush sends what is in the buffer.
 func (w *fastWriter) flush() {
@@ -347,7 +324,7 @@ func (w *fastWriter) write(p []byte) {
 	}
 	if _, err := w.conn.Conn.Write(p); err != nil {
 		w.err = err
-		w.cancel()
+		w.ctx.Cancel(nil)
 	}
 }
 

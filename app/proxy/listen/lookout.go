@@ -1,8 +1,9 @@
 package listen
 
 import (
-	"context"
 	"time"
+
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 const (
@@ -21,13 +22,13 @@ const (
 // If bytes of the next request are already here, there is no lookout: the client can have
 // ended its side after its last request.
 type lookout struct {
-	timer  *time.Timer        // guarded by fastConn.mu; nil before the first look is due
-	due    bool               // guarded by fastConn.mu; timer is running
-	turn   uint64             // guarded by fastConn.mu; counts the requests that can be watched
-	seen   uint64             // guarded by fastConn.mu; turn at the last look
-	cancel context.CancelFunc // guarded by fastConn.mu; of the request being served; nil if there is none to watch
-	watch  *watching          // guarded by fastConn.mu; nil if nothing is being read
-	set    bool               // guarded by fastConn.mu; the handler has set a read deadline
+	timer *time.Timer   // guarded by fastConn.mu; nil before the first look is due
+	due   bool          // guarded by fastConn.mu; timer is running
+	turn  uint64        // guarded by fastConn.mu; counts the requests that can be watched
+	seen  uint64        // guarded by fastConn.mu; turn at the last look
+	ctx   *stop.Context // guarded by fastConn.mu; of the request being served; nil if there is none to watch
+	watch *watching     // guarded by fastConn.mu; nil if nothing is being read
+	set   bool          // guarded by fastConn.mu; the handler has set a read deadline
 }
 
 // A watching is a read from a connection whose request is being served.
@@ -37,11 +38,10 @@ type watching struct {
 	early    []byte        // what was read; written before done is closed, read only after
 }
 
-// lookLocked starts to look after a request whose context ends with cancel. c.fast.mu
-// must be held.
-func (c *framedConn) lookLocked(cancel context.CancelFunc) {
+// lookLocked starts to look after a request with that context. c.fast.mu must be held.
+func (c *framedConn) lookLocked(ctx *stop.Context) {
 	l := &c.fast.lookout
-	l.cancel = cancel
+	l.ctx = ctx
 	l.turn++
 	if l.due {
 		return
@@ -61,11 +61,11 @@ func (c *framedConn) look() {
 	defer f.mu.Unlock()
 	l := &f.lookout
 	switch {
-	case l.cancel != nil && l.seen != l.turn:
+	case l.ctx != nil && l.seen != l.turn:
 		l.seen = l.turn
 		l.timer.Reset(lookAfter)
 		return
-	case l.cancel != nil:
+	case l.ctx != nil:
 		c.watchLocked()
 	}
 	l.due = false
@@ -75,16 +75,16 @@ func (c *framedConn) look() {
 // is being served.
 func (c *framedConn) watchLocked() {
 	l := &c.fast.lookout
-	if l.cancel == nil || l.watch != nil {
+	if l.ctx == nil || l.watch != nil {
 		return
 	}
 	l.watch = &watching{done: make(chan struct{})}
 	_ = c.Conn.SetReadDeadline(time.Time{}) // the idle time-out is not for requests; fails if the read does
-	go c.watch(l.watch, l.cancel)
+	go c.watch(l.watch, l.ctx)
 }
 
 // watch reads from the connection until something arrives, it ends, or recall is called.
-func (c *framedConn) watch(w *watching, cancel context.CancelFunc) {
+func (c *framedConn) watch(w *watching, ctx *stop.Context) {
 	defer close(w.done)
 	b := make([]byte, watched)
 	n, err := c.Conn.Read(b)
@@ -92,14 +92,14 @@ func (c *framedConn) watch(w *watching, cancel context.CancelFunc) {
 	c.fast.mu.Lock()
 	defer c.fast.mu.Unlock()
 	if err != nil && !w.recalled {
-		cancel()
+		ctx.Cancel(nil)
 	}
 }
 
 // leaveLocked ends the lookout, and reports whether recall must be called, because the
 // read deadline is not that of the connection any more. c.fast.mu must be held.
 func (l *lookout) leaveLocked() bool {
-	l.cancel = nil
+	l.ctx = nil
 	looked := l.set || l.watch != nil
 	l.set = false
 	if l.watch != nil {

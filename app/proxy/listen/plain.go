@@ -2,7 +2,6 @@ package listen
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -13,7 +12,7 @@ import (
 // with a path, one Host, and no body. Its strings are substrings of its header section.
 type plainRequest struct {
 	method, target, host string
-	url                  *url.URL
+	url                  url.URL
 	header               http.Header
 	size                 int // of the header section, in bytes
 }
@@ -37,8 +36,7 @@ func readPlain(p []byte, most int) (r plainRequest, ok bool) {
 		target == "" || target[0] != '/' || !visible(target) {
 		return r, false
 	}
-	var err error
-	if r.url, err = url.ParseRequestURI(target); err != nil {
+	if !parseTarget(&r.url, target) {
 		return r, false
 	}
 	r.target, r.size = target, end+4
@@ -90,13 +88,39 @@ func (r *plainRequest) fields(rest string) bool {
 // blank is a request without anything.
 var blank http.Request
 
-// request returns r with the context ctx, as net/http would.
-func (r *plainRequest) request(ctx context.Context) *http.Request {
-	own := blank.WithContext(ctx)
-	own.Method, own.URL, own.RequestURI = r.method, r.url, r.target
+// request sets and returns the request in f, as net/http would.
+func (r *plainRequest) request(f *fastRequest) *http.Request {
+	own := &f.http
+	*own, f.url = *blank.WithContext(&f.ctx), r.url
+	own.Method, own.URL, own.RequestURI = r.method, &f.url, r.target
 	own.Proto, own.ProtoMajor, own.ProtoMinor = "HTTP/1.1", 1, 1
 	own.Header, own.Host, own.Body = r.header, r.host, http.NoBody
 	return own
+}
+
+// parseTarget sets u to what url.ParseRequestURI returns for a target that begins with a slash
+// and is visible. It reports false if that is an error.
+func parseTarget(u *url.URL, target string) bool {
+	path, query, asked := strings.Cut(target, "?")
+	if !literal(path) {
+		parsed, err := url.ParseRequestURI(target)
+		if err == nil {
+			*u = *parsed
+		}
+		return err == nil
+	}
+	*u = url.URL{Path: path, RawQuery: query, ForceQuery: asked && query == ""}
+	return true
+}
+
+// literal reports whether a path has only bytes that are not escaped in a path.
+func literal(path string) bool {
+	for i := range len(path) {
+		if c := path[i]; !alphanumeric(c) && strings.IndexByte("/-._~$&+,:;=@", c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // visible reports whether s contains only visible ASCII characters, and no fragment.

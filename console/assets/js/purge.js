@@ -1,4 +1,4 @@
-// Purge: what would be forgotten is stated exactly before it is done.
+// Purge: what would be purged is stated exactly before it is done.
 import { h, panel, empty, attr, swap } from './dom.js';
 import { result } from './parts.js';
 import { confirm } from './dialog.js';
@@ -96,20 +96,20 @@ export class Purge {
 // The question of the dialog. store has the number of entries.
 function question(o, store, routes) {
   const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
-  const verb = o.expire ? 'marked stale' : 'forgotten';
+  const verb = o.expire ? 'marked stale' : 'purged';
   const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call to the source, and there is no stale response to serve if it fails.';
   const of = o.unit ? ` of ${o.unit}` : '';
   if (o.url) {
-    return { title: o.expire ? 'Mark this URL stale?' : 'Forget this URL?', action: o.expire ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
+    return { title: o.expire ? 'Mark this URL stale?' : 'Purge this URL?', action: o.expire ? 'Mark it stale' : 'Purge it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
   }
   if (o.tags) {
-    return { title: `${o.expire ? 'Mark stale' : 'Forget'} everything with ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.expire ? 'Mark it stale' : 'Forget it', danger: true,
+    return { title: `${o.expire ? 'Mark stale' : 'Purge'} everything with ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.expire ? 'Mark it stale' : 'Purge it', danger: true,
       lines: [`Every entry${of} that has ${o.tags.length === 1 ? 'this tag' : `one of ${many(o.tags.length, 'tag')}`} will be ${verb}${fleet}.`, after], code: o.tags.join('\n') };
   }
   const stores = store.snapshot.stores || [];
   const entries = routes ? stores.reduce((n, s) => n + s.entries, 0) : (store.unit(o.unit) || {}).entries || 0;
   const calls = routes ? 'all routes' : o.unit;
-  return { title: o.expire ? 'Mark everything stale?' : 'Forget everything?', action: o.expire ? 'Mark everything stale' : 'Forget everything', danger: true, word: 'all', lines: [
+  return { title: o.expire ? 'Mark everything stale?' : 'Purge everything?', action: o.expire ? 'Mark everything stale' : 'Purge everything', danger: true, word: 'all', lines: [
     `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be ${verb}${fleet}.`,
     `From then on each request of ${calls} makes a call to the source or waits for one, until the memory has filled again. Calls are still limited and shared; some requests may be refused.`] };
 }
@@ -122,10 +122,10 @@ function failed(err) {
 
 // The effect of a purge.
 function done(o, r) {
-  const verb = o.expire ? 'marked stale' : 'forgotten';
+  const verb = o.expire ? 'marked stale' : 'purged';
   const of = o.unit ? ` of ${o.unit}` : '';
   const fleet = r && r.fleet === 'purged' ? ' The fleet was notified.' : '';
-  if (o.tags) return `What has ${o.tags.length === 1 ? `the tag ${o.tags[0]}` : `one of the tags ${words(o.tags, 'or')}`}${of} is ${verb}.${fleet}`;
+  if (o.tags) return `Every entry with ${o.tags.length === 1 ? `the tag ${o.tags[0]}` : `one of the tags ${words(o.tags, 'or')}`}${of} is ${verb}.${fleet}`;
   if (r && Number.isFinite(r.responses)) {
     return r.responses === 0 && o.url ? `Nothing was stored for it here.${fleet}` : `${many(r.responses, 'response')} ${r.responses === 1 ? 'was' : 'were'} ${verb}.${fleet}`;
   }

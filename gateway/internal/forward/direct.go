@@ -11,8 +11,12 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/gateway/httpwire"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A direct sends requests without a body over HTTP/1.1 without TLS, and reads the
@@ -43,8 +47,11 @@ type directConn struct {
 	peek peeker
 	br   *bufio.Reader
 	bw   *bufio.Writer
-	left int64 // how many more bytes of a header section may be read
-	head bool  // a header section is being read
+	cut  func() // closes it
+	// lines has the names of the fields of the latest request.
+	lines httpwire.Fields
+	left  int64 // how many more bytes of a header section may be read
+	head  bool  // a header section is being read
 }
 
 // direct reports whether t.straight can send r.
@@ -77,10 +84,10 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 		return nil, err
 	}
 	a.took(c.c, reused)
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	closing := stop.On(ctx, c.cut)
 	resp, err := c.exchange(a)
 	if err != nil {
-		stop()
+		closing.Remove()
 		c.Close()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -90,20 +97,20 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 	alive := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = http.NoBody // a 101 is treated the same, even if no upgrade was requested
-		if stop() && alive {
+		if closing.Remove() && alive {
 			d.put(a, c)
 		} else {
 			c.Close()
 		}
 		return resp, nil
 	}
-	resp.Body = &directBody{ReadCloser: resp.Body, a: a, c: c, stop: stop, alive: alive}
+	resp.Body = &directBody{ReadCloser: resp.Body, a: a, c: c, closing: closing, alive: alive}
 	return resp, nil
 }
 
 // exchange writes the request and reads the header section of its response.
 func (c *directConn) exchange(a *attempt) (*http.Response, error) {
-	if err := a.req.Write(c.bw); err != nil {
+	if err := c.send(a.req); err != nil {
 		return nil, err
 	}
 	if err := c.bw.Flush(); err != nil {
@@ -128,6 +135,58 @@ func (c *directConn) exchange(a *attempt) (*http.Response, error) {
 			return resp, nil // the Forwarder refuses it
 		}
 	}
+}
+
+// send writes r to bw, as r.Write does: the same bytes, for which that allocates six objects.
+func (c *directConn) send(r *http.Request) error {
+	agent, named := r.Header["User-Agent"]
+	if !named || !simple(r) {
+		return r.Write(c.bw)
+	}
+	for _, s := range [...]string{r.Method, " ", r.URL.Opaque} {
+		_, _ = c.bw.WriteString(s) // Flush reports an error
+	}
+	if r.URL.ForceQuery || r.URL.RawQuery != "" {
+		_, _ = c.bw.WriteString("?")
+		_, _ = c.bw.WriteString(r.URL.RawQuery)
+	}
+	_, _ = c.bw.WriteString(" HTTP/1.1\r\n")
+	httpwire.WriteField(c.bw, "Host", r.Host)
+	if len(agent) > 0 && agent[0] != "" {
+		httpwire.WriteField(c.bw, "User-Agent", agent[0])
+	}
+	c.lines.Write(c.bw, r.Header, apart)
+	_, err := c.bw.WriteString("\r\n")
+	return err
+}
+
+// apart are the fields that are not written from the header of a request.
+var apart = map[string]bool{"Host": true, "User-Agent": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+
+// simple reports whether r has no body, and a target and a Host that net/http writes unchanged.
+func simple(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.Host == "" {
+		return false
+	}
+	if t := r.URL.Opaque; t == "" || t[0] != '/' || strings.HasPrefix(t, "//") || controls(t) || controls(r.URL.RawQuery) {
+		return false
+	}
+	for i := range len(r.Host) {
+		if c := r.Host[i]; (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '.' && c != '-' && c != ':' {
+			return false
+		}
+	}
+	return true
+}
+
+// controls reports whether s has a control character of ASCII.
+func controls(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == 0x7f {
+			return true
+		}
+	}
+	return false
 }
 
 // Read reads for br. It bounds header sections.
@@ -159,12 +218,18 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 		}
 		c.Close()
 	}
+	c, err = d.open(ctx)
+	return c, false, err
+}
+
+// open returns a new connection.
+func (d *direct) open(ctx context.Context) (*directConn, error) {
 	nc, err := d.t.dial(ctx, d.t.network, d.t.address(), false)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, false, err
+		return nil, err
 	}
 	f := nc.(*framed) //nolint:forcetypeassert // always, without HTTP/2
 	peek, ok := newPeeker(f.c.Conn)
@@ -173,13 +238,14 @@ func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error
 		if !d.spare.CompareAndSwap(nil, f) {
 			f.Close()
 		}
-		return nil, false, errNotDirect
+		return nil, errNotDirect
 	}
 	f.c.direct = true
-	c = &directConn{framed: f, d: d, peek: peek, bw: bufio.NewWriter(f)}
+	c := &directConn{framed: f, d: d, peek: peek, bw: bufio.NewWriter(f)}
 	c.br = bufio.NewReader(c)
+	c.cut = func() { c.Close() }
 	f.c.onExpired(func() { d.drop(c) })
-	return c, false, nil
+	return c, nil
 }
 
 // address returns the server's address.
@@ -238,11 +304,11 @@ func (d *direct) close() {
 // free.
 type directBody struct {
 	io.ReadCloser
-	a     *attempt
-	c     *directConn
-	stop  func() bool
-	alive bool // the connection can be reused after the complete body
-	err   error
+	a       *attempt
+	c       *directConn
+	closing stop.Hook
+	alive   bool // the connection can be reused after the complete body
+	err     error
 }
 
 // Read reads from the body.
@@ -273,7 +339,7 @@ var errBodyClosed = errors.New("forward: read of a closed body")
 // end records err as the end of the body.
 func (b *directBody) end(err error) {
 	b.err = err
-	if b.stop() && err == io.EOF && b.alive {
+	if b.closing.Remove() && err == io.EOF && b.alive {
 		b.c.d.put(b.a, b.c)
 		return
 	}

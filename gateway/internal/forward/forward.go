@@ -1,16 +1,17 @@
 package forward
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/stop"
 )
 
 // A Forwarder relays requests to servers. RoundTrip is required.
@@ -75,15 +76,17 @@ var errUnsendable = errors.New("forward: the request cannot be forwarded")
 // A relay forwards one request. It is also the context of that request, through
 // which a Transport finds the receiver of 1xx responses.
 type relay struct {
-	context.Context
-	f      *Forwarder
-	w      http.ResponseWriter
-	r      *http.Request
-	rc     *http.ResponseController
-	sink   weirhttp.Sink // nil if w is not a Sink
-	cancel context.CancelCauseFunc
-	watch  watch
-	up     *upload // nil if there is no body
+	stop.Context
+	f     *Forwarder
+	w     http.ResponseWriter
+	r     *http.Request
+	rc    http.ResponseController
+	sink  weirhttp.Sink // nil if w is not a Sink
+	watch watch
+	out   http.Request // what is sent
+	url   url.URL      // of out
+	one   singles      // values of fields of out
+	up    *upload      // nil if there is no body
 
 	// What is known of the server's work after the client has left, see attempt.left.
 	sent    bool
@@ -111,11 +114,11 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if Reject(w, r) {
 		return
 	}
-	x := &relay{f: f, w: w, r: r, rc: http.NewResponseController(w)}
+	x := &relay{f: f, w: w, r: r, rc: *http.NewResponseController(w)}
 	x.sink = weirhttp.SinkOf(w)
-	x.Context, x.cancel = context.WithCancelCause(r.Context())
-	defer x.cancel(errOver)
-	x.watch.start(f.IdleTimeout, x.stalled)
+	x.Start(r.Context())
+	defer x.Cancel(errOver)
+	x.watch.start(f.IdleTimeout, x)
 	defer x.watch.stop()
 
 	out, upgrade := x.request()
@@ -147,7 +150,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // stalled is called after too long without progress.
 func (x *relay) stalled() {
-	x.cancel(errStalled)
+	x.Cancel(errStalled)
 	if x.up != nil {
 		x.up.interrupt()
 	}
@@ -214,14 +217,17 @@ func (x *relay) answer(resp *http.Response) {
 	if endless(resp.Header) {
 		x.relax()
 	}
-	before := maps.Clone(x.w.Header())
+	var before http.Header
+	if own := x.w.Header(); len(own) > 0 {
+		before = maps.Clone(own)
+	}
 	x.head(resp)
 	begun, err := x.copyBody(resp)
 	switch {
 	case err == nil:
 		x.trailers(resp)
 	case begun:
-		x.cancel(err)
+		x.Cancel(err)
 		x.abort()
 	default: // the client can still get another response
 		h := x.w.Header()
@@ -448,7 +454,7 @@ func (x *relay) abort() {
 // finish handles the rest of the client's body. The response was sent by then,
 // except for a final chunk, which net/http writes at the very end.
 func (x *relay) finish() {
-	x.cancel(errOver)
+	x.Cancel(errOver)
 	if x.up == nil || x.up.done() {
 		return
 	}

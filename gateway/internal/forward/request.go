@@ -19,13 +19,14 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	r := x.r
 	trusted := x.f.Trusted != nil && x.f.Trusted(r)
 	upgrade = upgradeOf(r)
-	out = (&http.Request{
+	out = &x.out
+	*out = *(&http.Request{
 		Method:     r.Method,
-		URL:        x.f.outgoingURL(r),
+		URL:        x.f.outgoingURL(&x.url, r),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     x.f.requestHeader(r, trusted, upgrade),
+		Header:     x.f.requestHeader(&x.one, r, trusted, upgrade),
 		Host:       r.Host,
 		RemoteAddr: r.RemoteAddr, // tells the clients apart where a server is chosen
 	}).WithContext(x)
@@ -67,8 +68,24 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 	return out, upgrade
 }
 
-// requestHeader returns the fields of r as they are sent.
-func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []string) http.Header {
+// singles has room for the values of fields that have one, which are most.
+type singles struct {
+	room [4]string
+	n    int
+}
+
+// of returns the list of v.
+func (s *singles) of(v string) []string {
+	if s.n == len(s.room) {
+		return []string{v}
+	}
+	s.n++
+	s.room[s.n-1] = v
+	return s.room[s.n-1 : s.n : s.n]
+}
+
+// requestHeader returns the fields of r as they are sent, some of them in one.
+func (f *Forwarder) requestHeader(one *singles, r *http.Request, trusted bool, upgrade []string) http.Header {
 	h := make(http.Header, len(r.Header)+8)
 	copyEndToEnd(h, r.Header)
 	delete(h, "Host") // HTTP/2 could have it in addition to the authority
@@ -86,8 +103,12 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = nil // otherwise net/http sends its own
 	}
-	h["Via"] = append(slices.Clip(h["Via"]), f.via(r.ProtoMajor, r.ProtoMinor))
-	setForwarded(h, r, trusted, f.HidesAddress)
+	if via := f.via(r.ProtoMajor, r.ProtoMinor); len(h["Via"]) > 0 {
+		h["Via"] = append(slices.Clip(h["Via"]), via)
+	} else {
+		h["Via"] = one.of(via)
+	}
+	setForwarded(one, h, r, trusted, f.HidesAddress)
 	if f.Path.Strip != "" {
 		outer := slices.Clip(h["X-Forwarded-Prefix"]) // of trusted proxies
 		h["X-Forwarded-Prefix"] = []string{strings.Join(append(outer, f.Path.Strip), ", ")}
@@ -209,7 +230,7 @@ func hasUnderscore(name string) bool { return strings.IndexByte(name, '_') >= 0 
 
 // setForwarded sets the fields that describe the client; its address only if that is not
 // hidden.
-func setForwarded(h http.Header, r *http.Request, trusted, hidden bool) {
+func setForwarded(one *singles, h http.Header, r *http.Request, trusted, hidden bool) {
 	for name := range h {
 		if describesClient(name) && drops(name, trusted) {
 			delete(h, name)
@@ -217,7 +238,7 @@ func setForwarded(h http.Header, r *http.Request, trusted, hidden bool) {
 	}
 	if peer, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && !hidden {
 		chain := strings.Join(append(slices.Clip(h["X-Forwarded-For"]), peer), ", ")
-		h["X-Forwarded-For"] = []string{chain}
+		h["X-Forwarded-For"] = one.of(chain)
 		if v, ok := h["Forwarded"]; ok {
 			node := peer
 			if strings.Contains(peer, ":") {
@@ -231,10 +252,10 @@ func setForwarded(h http.Header, r *http.Request, trusted, hidden bool) {
 		if r.TLS != nil {
 			proto = "https"
 		}
-		h["X-Forwarded-Proto"] = []string{proto}
+		h["X-Forwarded-Proto"] = one.of(proto)
 	}
 	if _, ok := h["X-Forwarded-Host"]; !ok && r.Host != "" {
-		h["X-Forwarded-Host"] = []string{r.Host}
+		h["X-Forwarded-Host"] = one.of(r.Host)
 	}
 }
 
@@ -257,14 +278,14 @@ func (p Path) Maps(r *http.Request) bool {
 	return ok
 }
 
-// outgoingURL returns a URL that net/http writes as the target of r, byte for
+// outgoingURL sets and returns u, a URL that net/http writes as the target of r, byte for
 // byte, in origin form, or nil if Path cannot map the path. The path is that of the
 // request line. The query is that of r.URL, from which a cache may have removed
 // parameters.
 //
 // The scheme and host are the client's; RoundTrip replaces them.
-func (f *Forwarder) outgoingURL(r *http.Request) *url.URL {
-	u := &url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+func (f *Forwarder) outgoingURL(u *url.URL, r *http.Request) *url.URL {
+	*u = url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	if r.TLS != nil {
 		u.Scheme = "https"
 	}

@@ -90,7 +90,7 @@ func (x *relay) pipe(dst io.Writer, src io.Reader) {
 		x.watch.moved()
 		if n > 0 {
 			if _, werr := dst.Write(buffer[:n]); werr != nil {
-				x.cancel(werr)
+				x.Cancel(werr)
 				return
 			}
 			x.watch.moved()
@@ -100,7 +100,7 @@ func (x *relay) pipe(dst io.Writer, src io.Reader) {
 		}
 		half, ok := dst.(interface{ CloseWrite() error })
 		if !errors.Is(err, io.EOF) || !ok || half.CloseWrite() != nil {
-			x.cancel(err)
+			x.Cancel(err)
 		}
 		return
 	}

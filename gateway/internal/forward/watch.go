@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A watch calls fire once when an activity that has begun makes no progress for
+// A watch calls stalled once when an activity that has begun makes no progress for
 // d.
 //
 // The timer runs from the first begin and is not touched by progress: when it
 // fires, it checks the clock and continues for the remaining time.
 type watch struct {
 	d     atomic.Int64 // a Duration; atomic because both directions read it and relax changes it
-	fire  func()
+	fire  interface{ stalled() }
 	epoch time.Time
 	last  atomic.Int64 // time of the last progress, after epoch; atomic because it is hot
 
@@ -24,7 +24,7 @@ type watch struct {
 }
 
 // start sets up w. If d is not positive, it never fires.
-func (w *watch) start(d time.Duration, fire func()) {
+func (w *watch) start(d time.Duration, fire interface{ stalled() }) {
 	w.fire, w.epoch = fire, time.Now()
 	w.d.Store(int64(d))
 }
@@ -81,7 +81,7 @@ func (w *watch) check() {
 	}
 	w.mu.Unlock()
 	if fire {
-		w.fire()
+		w.fire.stalled()
 	}
 }
 

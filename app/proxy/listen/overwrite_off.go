@@ -1,0 +1,6 @@
+//go:build !overwrite
+
+package listen
+
+// overwritesHeaders: see fastConn.keepHeader.
+const overwritesHeaders = false

@@ -1,0 +1,6 @@
+//go:build !race
+
+package listen_test
+
+// raced: the race detector is on, and allocates.
+const raced = false
