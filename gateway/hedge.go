@@ -135,7 +135,7 @@ func (s *spare) calm(now time.Time) bool {
 // HedgeStats counts the hedges of a route; see Hedge.
 type HedgeStats struct {
 	Calls  uint64 `json:"calls"` // that could have one
-	Sent   uint64 `json:"sent"`
+	Sent   uint64 `json:"sent"`   // hedges
 	Won    uint64 `json:"won"`    // of Sent: whose response was used
 	Lost   uint64 `json:"lost"`   // of Sent: the first call was faster
 	Failed uint64 `json:"failed"` // of Sent: neither

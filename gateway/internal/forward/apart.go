@@ -14,7 +14,8 @@ func Apart(ctx context.Context, quiet bool) (context.Context, *Side) {
 	if !ok {
 		return ctx, nil
 	}
-	x := &relay{Context: ctx, f: main.f, main: main, quiet: quiet}
+	x := &relay{f: main.f, main: main, quiet: quiet}
+	x.Start(ctx)
 	return x, &Side{x}
 }
 
