@@ -265,7 +265,7 @@ func TestHandlersOfOthers(t *testing.T) {
 			fmt.Fprintf(w, "%s %s %s", name, r.Method, r.URL.RequestURI())
 		})
 	}
-	c := newConsole(t, console.Options{Source: &purger{}, Purge: echo("purge"), Explain: echo("explain"), Jobs: echo("jobs")})
+	c := newConsole(t, console.Options{Source: &purger{}, Purge: echo("purge"), Explain: echo("explain"), Jobs: echo("jobs"), Idempotency: echo("idempotency")})
 	mux := http.NewServeMux()
 	mux.Handle("/ops/", c)
 	for _, tt := range []struct{ method, target, want string }{
@@ -274,6 +274,8 @@ func TestHandlersOfOthers(t *testing.T) {
 		{"GET", "explain?url=http%3A%2F%2Fa", "explain GET /explain?url=http%3A%2F%2Fa"},
 		{"GET", "jobs?queue=mail", "jobs GET /jobs?queue=mail"},
 		{"GET", "jobs/queues", "jobs GET /jobs/queues"},
+		{"GET", "idempotency", "idempotency GET /idempotency"},
+		{"POST", "idempotency", "idempotency POST /idempotency"},
 		{"DELETE", "jobs/a%2Fb/1", "jobs DELETE /jobs/a%2Fb/1"},
 	} {
 		for prefix, h := range map[string]http.Handler{"/": c, "/ops/": mux} {
@@ -284,7 +286,7 @@ func TestHandlersOfOthers(t *testing.T) {
 		}
 	}
 	none := newConsole(t, console.Options{})
-	for _, target := range []string{"purge", "explain", "jobs", "jobs/queues", "fleet", "", "x"} {
+	for _, target := range []string{"purge", "explain", "jobs", "jobs/queues", "idempotency", "fleet", "", "x"} {
 		if got := post("/api/"+target, "{}").on(none); got.Code != 404 || !strings.Contains(got.Body.String(), `"error"`) {
 			t.Errorf("/api/%s: %d %s; want 404 and an error", target, got.Code, got.Body)
 		}
@@ -304,7 +306,7 @@ func TestFeatures(t *testing.T) {
 		{console.Options{Source: &source{}}, console.Features{}},
 		{console.Options{Source: &purger{}, ShowKeys: true}, console.Features{Keys: true, Purge: true}},
 		{console.Options{Source: hot, Roster: fleetOf(), Self: "a"}, console.Features{Hot: true, Fleet: true}},
-		{console.Options{Source: &source{}, Purge: h, Explain: h, Jobs: h}, console.Features{Purge: true, Explain: true, Jobs: true, Routes: true}},
+		{console.Options{Source: &source{}, Purge: h, Explain: h, Jobs: h, Idempotency: h}, console.Features{Purge: true, Explain: true, Jobs: true, Idempotency: true, Routes: true}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			if got := listen(t, serve(t, &http.Server{Handler: newConsole(t, tt.o)}), eventsURL).hello.Features; got != tt.want {

@@ -45,6 +45,8 @@ const (
 	longestError = 300  // characters of an error in a sentence
 	someRefused  = .005 // of the requests: fewer are not an incident
 	manyRefused  = .1   // of the requests: the clients suffer
+	nearlyFull   = .9   // of the store of Idempotency-Keys, which evicts nothing
+	full         = .99  // of it: new keys are refused, or soon will be
 	aFew         = 1.9  // events in the present: two, by a rate that was rounded
 )
 
@@ -63,7 +65,7 @@ type view struct {
 // incidents returns the incidents, the worst first. It is never nil.
 func (v *view) incidents() []Incident {
 	v.points = max(2, int(math.Round(float64(present)/float64(cmp.Or(v.interval, time.Second)))))
-	found := slices.Concat(v.process(), v.tier(), v.sources(), v.clients(), v.shares(), v.queues())
+	found := slices.Concat(v.process(), v.tier(), v.sources(), v.clients(), v.shares(), v.idempotency(), v.queues())
 	rank := map[string]int{levelBad: 0, levelWarn: 1, levelNote: 2}
 	slices.SortStableFunc(found, func(a, b Incident) int { return rank[a.Level] - rank[b.Level] })
 	return append([]Incident{}, found...)
@@ -186,6 +188,31 @@ func (v *view) shares() []Incident {
 }
 
 // queues returns the incidents of all queues of jobs: one for each kind of trouble.
+// idempotency returns what concerns calls with an Idempotency-Key.
+func (v *view) idempotency() []Incident {
+	var found []Incident
+	i := v.now.Idempotency
+	if i == nil {
+		return nil
+	}
+	say := func(level, what, badge, text, next string) {
+		found = append(found, Incident{Key: "idempotency/" + what, Level: level, Subject: "Idempotency keys", Page: "#/idempotency", Badge: badge, Text: text, Next: next})
+	}
+	if used := i.used(); used >= nearlyFull {
+		level := levelWarn
+		if used >= full {
+			level = levelBad
+		}
+		say(level, "full", "store full", fmt.Sprintf("%s of the store is in use. Requests with a new key get 503 when it is full.", percent(used)),
+			"Raise idempotency.size or idempotency.keys, or lower ttl of the routes.")
+	}
+	if i.Unknown > 0 {
+		say(levelWarn, "unknown", "unknown outcome", fmt.Sprintf("it is unknown whether %s took effect.", many(i.Unknown, "call")),
+			"Look in the service, and settle each as done or not done. With unknown: refuse, clients get 409 until then.")
+	}
+	return found
+}
+
 func (v *view) queues() []Incident {
 	var found []Incident
 	say := func(level, what, badge, page, text, next string) {

@@ -178,6 +178,15 @@ func TestC12_Incidents(t *testing.T) {
 		{"one paused queue", one(point{}, queues(paused("mail", 1))), []string{"warn Jobs: mail is paused: none of its jobs starts, and 1 job is waiting."}},
 		{"paused queues", one(point{}, queues(paused("a", 3), paused("b", 3), paused("c", 3), paused("d", 3), queue("e", 0))),
 			[]string{"warn Jobs: a, b, c and 1 more queue are paused: none of their jobs starts, and 12 jobs are waiting.", "warn Jobs: 3 jobs of e waiting, the oldest for 5 min, and none running."}},
+		{"idempotency keys", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{Keys: 5, MaxKeys: 100, MaxBytes: 1} })), nil},
+		{"unknown outcomes", one(point{}, now(func(s *console.Snapshot) {
+			s.Idempotency = &console.Idempotency{Unknown: 2, Keys: 5, MaxKeys: 100, MaxBytes: 1}
+		})),
+			[]string{"warn Idempotency keys: it is unknown whether 2 calls took effect."}},
+		{"a store of keys that fills", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{Keys: 90, MaxKeys: 100, MaxBytes: 1} })),
+			[]string{"warn Idempotency keys: 90.0 % of the store is in use. Requests with a new key get 503 when it is full."}},
+		{"a store of keys that is full", one(point{}, now(func(s *console.Snapshot) { s.Idempotency = &console.Idempotency{MaxKeys: 1, Bytes: 100, MaxBytes: 100} })),
+			[]string{"bad Idempotency keys: 100 % of the store is in use. Requests with a new key get 503 when it is full."}},
 		{"an orphan", one(point{}, orphan(console.Orphan{Queued: 3, Started: 1, Dead: 2, Finished: 4})),
 			[]string{"warn Jobs: no route serves the jobs of old (3 queued, 1 started, 2 dead, 4 finished): they do not run, and clients get 404 for them."}},
 		{"an orphan's results", one(point{}, orphan(console.Orphan{Finished: 1})),

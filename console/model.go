@@ -54,7 +54,9 @@ type Snapshot struct {
 	Budgets []Budget  `json:"budgets,omitempty"` // of cost
 	Tier    *Tier     `json:"tier,omitempty"`    // connection to the fleet's store, nil without a fleet
 	Queues  []Queue   `json:"queues,omitempty"`  // of jobs
-	Process Process   `json:"process"`           // this process
+	// Idempotency is the state of the Idempotency-Keys. nil means that there are none.
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+	Process     Process      `json:"process"` // this process
 	// Unrouted are the responses that belong to no unit, such as 404 because no route
 	// matched. nil means that responses are not counted.
 	Unrouted *Responses `json:"unrouted,omitempty"`
@@ -374,6 +376,21 @@ type Queue struct {
 	Orphan *Orphan `json:"orphan,omitempty"`
 }
 
+// Idempotency is the state of the calls with an Idempotency-Key, and of the store with their
+// responses.
+type Idempotency struct {
+	Unknown  int   `json:"unknown"`   // calls with an unknown outcome
+	Keys     int   `json:"keys"`      // keys in the store
+	MaxKeys  int   `json:"max_keys"`  // the bound of Keys
+	Bytes    int64 `json:"bytes"`     // size of the store's contents
+	MaxBytes int64 `json:"max_bytes"` // the bound of Bytes
+}
+
+// used returns the share of the store that is in use.
+func (i Idempotency) used() float64 {
+	return max(float64(i.Keys)/max(1, float64(i.MaxKeys)), float64(i.Bytes)/max(1, float64(i.MaxBytes)))
+}
+
 // An Orphan counts the jobs in a queue that belongs to no route.
 type Orphan struct {
 	Queued   int    `json:"queued"`   // jobs that wait
@@ -457,6 +474,8 @@ type Features struct {
 	Jobs    bool `json:"jobs"`    // the page of jobs
 	Explain bool `json:"explain"` // the explanation of a request
 	Purge   bool `json:"purge"`   // purges
+	// Idempotency says that there are Idempotency-Keys.
+	Idempotency bool `json:"idempotency"`
 	// Routes says that Purge and Explain take URLs, as those of a gateway do.
 	Routes bool `json:"routes"`
 }

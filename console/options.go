@@ -43,10 +43,10 @@ type Options struct {
 	Roster fleet.Roster
 	Self   string
 
-	// Purge, Explain and Jobs serve the requests that the pages of these names send, under
-	// /purge, /explain and /jobs. Without its handler the console does not have the page. As
-	// an exception, a Source that can purge serves the purges if Purge is nil.
-	Purge, Explain, Jobs http.Handler
+	// Purge, Explain, Jobs and Idempotency serve the requests that the pages of these names send,
+	// under /purge, /explain, /jobs and /idempotency. Without its handler the console does not have
+	// the page. As an exception, a Source that can purge serves the purges if Purge is nil.
+	Purge, Explain, Jobs, Idempotency http.Handler
 
 	// Interval is how often the Source is sampled, and History the time span of the
 	// charts. A zero Interval means DefaultInterval. A zero History means DefaultHistory,

@@ -27,6 +27,9 @@ func (c *Console) routes() http.Handler {
 	if c.o.Explain != nil {
 		mux.Handle("/api/explain", others(c.o.Explain))
 	}
+	if c.o.Idempotency != nil {
+		mux.Handle("/api/idempotency", others(c.o.Idempotency))
+	}
 	if c.o.Jobs != nil {
 		mux.Handle("/api/jobs", others(c.o.Jobs))
 		mux.Handle("/api/jobs/", others(c.o.Jobs))
@@ -52,8 +55,10 @@ func (c *Console) features(now Snapshot, login bool) Features {
 		Fleet:   c.o.Roster != nil,
 		Jobs:    c.o.Jobs != nil,
 		Explain: c.o.Explain != nil,
-		Purge:   c.o.Purge != nil || c.o.Source.Abilities().Purge != nil,
-		Routes:  c.o.Purge != nil || c.o.Explain != nil,
+
+		Idempotency: c.o.Idempotency != nil,
+		Purge:       c.o.Purge != nil || c.o.Source.Abilities().Purge != nil,
+		Routes:      c.o.Purge != nil || c.o.Explain != nil,
 	}
 	for i := range now.Units {
 		if hot, _ := c.o.Source.HotKeys(now.Units[i].Name, 1); hot.Window > 0 {

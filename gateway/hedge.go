@@ -134,7 +134,7 @@ func (s *spare) calm(now time.Time) bool {
 
 // HedgeStats counts the hedges of a route; see Hedge.
 type HedgeStats struct {
-	Calls  uint64 `json:"calls"` // that could have one
+	Calls  uint64 `json:"calls"`  // that could have one
 	Sent   uint64 `json:"sent"`   // hedges
 	Won    uint64 `json:"won"`    // of Sent: whose response was used
 	Lost   uint64 `json:"lost"`   // of Sent: the first call was faster

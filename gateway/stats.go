@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -25,6 +26,8 @@ type Stats struct {
 
 	// Hedges are of routes that have a Hedge.
 	Hedges map[string]HedgeStats `json:"hedges,omitempty"`
+	// Idempotency is the state of Config.Claims, nil without them.
+	Idempotency *once.Stats `json:"idempotency,omitempty"`
 
 	// Alone says why the requests of a route share nothing.
 	Alone map[string]weirhttp.AloneStats `json:"alone"`
@@ -114,6 +117,10 @@ func (g *Gateway) Stats() Stats {
 		Upstreams: make(map[string]UpstreamStats, len(now.sources)),
 		Unrouted:  g.unrouted.Load(),
 		Rejected:  g.rejected.Load(),
+	}
+	if g.claims != nil {
+		st := g.claims.Stats()
+		s.Idempotency = &st
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name], s.Alone[h.route.Name] = h.http.Stats(), h.http.Alone()

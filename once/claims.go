@@ -62,6 +62,8 @@ type Claims struct {
 	alive  sync.WaitGroup  // of runs; added to under mu, before closed
 
 	count [outcomes]atomic.Uint64
+	// sending is how many runs have a claim, or are taking one.
+	sending atomic.Int64
 }
 
 // NewClaims returns Claims with that Store.
@@ -91,6 +93,9 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 
 // Value returns what End was given. Done must be closed.
 func (r *Run) Value() any { return r.value }
+
+// Call returns the call.
+func (r *Run) Call() Call { return r.call }
 
 // Claimed reports whether the call may have been sent. It is for the leader.
 func (r *Run) Claimed() bool { return r.claimed != 0 }
@@ -180,8 +185,10 @@ func (r *Run) Claim(ctx context.Context) error {
 	now := time.Now()
 	rec := r.record(Claimed)
 	rec.Since, rec.Expires, rec.Reserve = now, now.Add(r.call.TTL), r.call.Reserve
+	r.claims.sending.Add(1) // before there is a claim, because it must not look like the claim of another process
 	version, err := r.claims.store.Put(ctx, r.call.ID, rec, r.found.Version)
 	if err != nil {
+		r.claims.sending.Add(-1)
 		return r.claims.refuses(err)
 	}
 	r.found = Stored{r.call.ID, version, rec}
@@ -256,8 +263,11 @@ func (r *Run) End(value any) {
 	if c.runs[r.call.ID] != r {
 		return
 	}
-	if r.claimed != 0 && !r.settled {
-		c.count[Doubted].Add(1)
+	if r.claimed != 0 {
+		c.sending.Add(-1)
+		if !r.settled {
+			c.count[Doubted].Add(1)
+		}
 	}
 	delete(c.runs, r.call.ID)
 	r.value = value

@@ -494,7 +494,10 @@ func (f *Folder) Usage() Usage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := &f.table
-	return Usage{Keys: len(t.entries), MaxKeys: t.keys, Bytes: t.used.bytes, MaxBytes: t.bytes}
+	return Usage{
+		Keys: len(t.entries), Claimed: t.states[Claimed], Unknown: t.states[Unknown],
+		MaxKeys: t.keys, Bytes: t.used.bytes, MaxBytes: t.bytes,
+	}
 }
 
 // Close waits for writes until ctx ends, and closes the folder. Afterwards the Folder refuses

@@ -46,6 +46,8 @@ const (
 	Answered       // the answer is kept
 	Done           // the call has run, and its answer is not kept
 	Unknown        // whether the call took effect is unknown
+
+	stateCount // with one more for a state of another version
 )
 
 var stateNames = [...]string{"absent", "claimed", "answered", "done", "unknown"}

@@ -3,6 +3,7 @@ package once
 import (
 	"errors"
 	"iter"
+	"slices"
 )
 
 // An Outcome is something that happens to a request with a key, or to its call.
@@ -35,12 +36,17 @@ var outcomeNames = [outcomes]string{
 type Stats struct {
 	Counts  map[string]uint64 `json:"counts"`  // numbers of calls by outcome
 	Running int               `json:"running"` // calls that run now
-	Usage   Usage             `json:"usage"`   // how full the store is
+	// Unknown is how many calls have an unknown outcome now. A call that has just ended may be missing.
+	Unknown int   `json:"unknown_calls"`
+	Usage   Usage `json:"usage"` // how full the store is
 }
 
-// Stats returns a snapshot.
+// Stats returns a snapshot, without reading the Store.
 func (c *Claims) Stats() Stats {
-	s := Stats{Counts: map[string]uint64{}, Running: c.running(), Usage: c.store.Usage()}
+	// Claims that begin or end between the reads must not look like claims of another process.
+	before, u := c.sending.Load(), c.store.Usage()
+	sending := int(max(before, c.sending.Load()))
+	s := Stats{Counts: map[string]uint64{}, Running: c.running(), Unknown: u.Unknown + max(0, u.Claimed-sending), Usage: u}
 	for name, n := range c.Counts() {
 		s.Counts[name] = n
 	}
@@ -56,6 +62,11 @@ func (c *Claims) Counts() iter.Seq2[string, uint64] {
 			}
 		}
 	}
+}
+
+// IsCall reports whether the Outcome with that name is of a call, and not of a request.
+func IsCall(name string) bool {
+	return slices.Contains(outcomeNames[:Joined], name)
 }
 
 // refuses counts a request that is refused because of err, and returns err.

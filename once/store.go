@@ -29,6 +29,8 @@ type Store interface {
 // Usage is how full a Store is.
 type Usage struct {
 	Keys     int   `json:"keys"`      // keys in the store
+	Claimed  int   `json:"claimed"`   // keys in the state Claimed
+	Unknown  int   `json:"unknown"`   // keys in the state Unknown
 	MaxKeys  int   `json:"max_keys"`  // most keys that it accepts
 	Bytes    int64 `json:"bytes"`     // bytes in use, including what claims have reserved
 	MaxBytes int64 `json:"max_bytes"` // most bytes that it accepts

@@ -47,6 +47,7 @@ type table struct {
 	entries    map[Digest]*entry
 	order      byExpiry
 	used       usage
+	states     [stateCount]int
 	principals map[Digest]usage // without those that use nothing
 }
 
@@ -81,6 +82,7 @@ func (t *table) remove(e *entry) {
 func (t *table) counts(e *entry, n int) {
 	t.used.keys += n
 	t.used.bytes += int64(n) * e.weight
+	t.states[min(e.state, stateCount-1)] += n
 	p := t.principals[e.principal]
 	p.keys += n
 	p.bytes += int64(n) * e.weight

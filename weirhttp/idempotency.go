@@ -146,6 +146,25 @@ func (e *unsureError) Error() string { return e.err.Error() + ": " + e.reason }
 
 func (e *unsureError) Unwrap() error { return e.err }
 
+// An UnknownOutcomeError describes a call with an Idempotency-Key that may have taken effect
+// or not; see EventUnknown.
+type UnknownOutcomeError struct {
+	ID     once.Digest // of the call in the Store
+	Call   string      // its method and path
+	Reason string      // why it is unknown
+	Err    error       // why the Store could not record the outcome, or nil
+}
+
+func (e *UnknownOutcomeError) Error() string {
+	text := fmt.Sprintf("weirhttp: the outcome of call %.12s is unknown: %s", e.ID, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
 // problemPrefix begins the types of problems.
 const problemPrefix = "urn:weir:problem:"
 
@@ -260,10 +279,10 @@ func (c *call) once(key string, came time.Time, turn uint64) error {
 // await waits for the run of c, which it leads if there is a recorder, and responds to c. It
 // reports whether the call has to begin anew.
 func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool, err error) {
-	var spill <-chan struct{}
+	var spill, informed <-chan struct{}
 	if lead != nil {
 		c.counted = true // by the run
-		spill = lead.spilled
+		spill, informed = lead.spilled, lead.informed
 	} else {
 		c.h.count.waiting.Add(1)
 		defer c.h.count.waiting.Add(-1)
@@ -273,22 +292,29 @@ func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool,
 			}
 		}()
 	}
-	select {
-	case <-run.Done():
-	case <-spill:
-		return false, c.stream(lead)
-	case <-c.r.Context().Done():
+	for waits := true; waits; {
 		select {
-		case <-run.Done(): // a response that is there wins
-		default:
-			if lead != nil {
-				lead.leave()
+		case <-run.Done():
+			waits = false
+		case <-informed:
+			c.passEarlyOf(lead)
+		case <-spill:
+			return false, c.stream(lead)
+		case <-c.r.Context().Done():
+			select {
+			case <-run.Done(): // a response that is there wins
+				waits = false
+			default:
+				if lead != nil {
+					lead.leave()
+				}
+				c.gone()
+				return false, nil
 			}
-			c.gone()
-			return false, nil
 		}
 	}
 	if lead != nil {
+		c.passEarlyOf(lead)
 		select {
 		case <-lead.spilled: // it has ended in the meantime
 			return false, c.stream(lead)
@@ -336,7 +362,9 @@ const detailReplayed = "idempotent-replay"
 
 // respond writes the response in rec.
 func (c *call) respond(o Outcome, rec *once.Record) {
-	c.receipt.UpstreamStatus = rec.Status
+	if o != OutcomeHit {
+		c.receipt.UpstreamStatus = rec.Status
+	}
 	dst := c.w.Header()
 	copyFields(dst, rec.Header)
 	c.writeHead(o, rec.Status)

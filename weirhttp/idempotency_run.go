@@ -29,7 +29,7 @@ func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint6
 	q := c.q
 	q.Fields = req.Header
 	q.From(req)
-	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), method: req.Method, ctx: ctx, cancel: cancel}
+	rec := &recorder{h: h, run: run, header: http.Header{}, spilled: make(chan struct{}), informed: make(chan struct{}, 1), method: req.Method, ctx: ctx, cancel: cancel}
 	go func() {
 		defer cancel()
 		defer stop()
@@ -76,8 +76,11 @@ type recorder struct {
 	pipe    *io.PipeReader
 	stream  *io.PipeWriter // nil unless it is streamed
 
+	informed chan struct{} // has a value if there is something in info
+
 	mu   sync.Mutex
-	left bool // the client that leads has left; guarded by mu
+	left bool    // the client that leads has left; guarded by mu
+	info []early // 1xx responses that it has not received; guarded by mu
 }
 
 // Header implements [http.ResponseWriter].
@@ -99,7 +102,11 @@ func (rec *recorder) Flush() {}
 
 // WriteHeader implements [http.ResponseWriter].
 func (rec *recorder) WriteHeader(status int) {
-	if status < 200 || rec.answer.Status != 0 {
+	if status < 200 {
+		rec.inform(status)
+		return
+	}
+	if rec.answer.Status != 0 {
 		return
 	}
 	rec.answer.Status = status
@@ -126,6 +133,35 @@ func (rec *recorder) WriteHeader(status int) {
 		rec.spill("the end of the response looks like a break")
 	} else if n, err := strconv.ParseInt(own.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead && n > rec.room() {
 		rec.spill("the response is too large to keep")
+	}
+}
+
+// inform keeps a 1xx response, which has the fields in rec.header, for the client that leads.
+// It is not a part of what is stored: it has no meaning for a request that comes later.
+func (rec *recorder) inform(status int) {
+	if status == http.StatusSwitchingProtocols || rec.answer.Status != 0 {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.left || len(rec.info) >= mostEarly {
+		return
+	}
+	rec.info = append(rec.info, early{status, rec.header.Clone()})
+	select {
+	case rec.informed <- struct{}{}:
+	default: // the client has not taken the earlier ones yet
+	}
+}
+
+// passEarlyOf sends c the 1xx responses of the call that it leads, those that it has not received.
+func (c *call) passEarlyOf(rec *recorder) {
+	rec.mu.Lock()
+	info := rec.info
+	rec.info = nil
+	rec.mu.Unlock()
+	for _, e := range info {
+		writeEarly(c.w, c.r, e.status, e.header)
 	}
 }
 
@@ -158,11 +194,13 @@ func (rec *recorder) Write(p []byte) (int, error) {
 // requests that wait, and begins to stream the response to the client that leads.
 func (rec *recorder) spill(reason string) {
 	var err error
+	unknown := ""
 	switch status := rec.answer.Status; rec.says() {
 	case saysNotDone:
 		err = rec.run.Free()
 	case saysNothing:
-		err = rec.run.Doubt(reasonStatus(status))
+		unknown = reasonStatus(status)
+		err = rec.run.Doubt(unknown)
 	default:
 		err = rec.run.Finish(reason)
 	}
@@ -179,8 +217,8 @@ func (rec *recorder) spill(reason string) {
 		rec.abandon()
 	}
 	rec.mu.Unlock()
+	rec.tell(unknown, err)
 	if err != nil {
-		rec.h.event(Event{Kind: EventFailed, Err: err})
 		rec.err = &unsureError{errUnknown, once.ReasonNotKept}
 		rec.run.End(&recorder{err: rec.err})
 		return
@@ -220,6 +258,7 @@ func (rec *recorder) abandon() {
 // stream sends the response of a call, which is not kept, to c, which leads it.
 func (c *call) stream(rec *recorder) error {
 	defer rec.leave()
+	c.passEarlyOf(rec)
 	stop := context.AfterFunc(c.r.Context(), rec.leave)
 	defer stop()
 	c.endless = isStream(rec.answer.Header)
@@ -302,28 +341,41 @@ func (rec *recorder) end() {
 		rec.err = errShort
 	}
 	var err error
+	unknown := ""
 	switch says := rec.says(); {
 	case rec.err != nil && notSent(rec.err):
 		err = run.Free()
 	case rec.err != nil:
-		err = run.Doubt("no complete response")
+		unknown = "no complete response"
+		err = run.Doubt(unknown)
 	case says == saysNotDone:
 		err = run.Free()
 	case says == saysNothing:
-		err = run.Doubt(reasonStatus(rec.answer.Status))
+		unknown = reasonStatus(rec.answer.Status)
+		err = run.Doubt(unknown)
 	default:
 		if err = run.Answer(rec.answer); err != nil {
 			_ = run.Doubt(once.ReasonNotKept) // if this fails too, the claim tells it
 			rec.err = &unsureError{errUnknown, once.ReasonNotKept}
 		}
 	}
-	if err != nil {
-		rec.h.event(Event{Kind: EventFailed, Err: err})
-	}
+	rec.tell(unknown, err)
 	if rec.err == nil && rec.answer.Header["Content-Length"] == nil && len(rec.answer.Trailer) == 0 && hasBody(rec.answer.Status) {
 		rec.answer.Header["Content-Length"] = []string{strconv.Itoa(len(rec.answer.Body))}
 	}
 	run.End(rec)
+}
+
+// tell reports an unknown outcome of the call, for a recorded reason, or because the Store
+// has failed with err.
+func (rec *recorder) tell(reason string, err error) {
+	if !rec.run.Claimed() || reason == "" && err == nil {
+		return
+	}
+	call := rec.run.Call()
+	rec.h.event(Event{Kind: EventUnknown, Err: &UnknownOutcomeError{
+		ID: call.ID, Call: call.Name, Reason: cmp.Or(reason, once.ReasonNotKept), Err: err,
+	}})
 }
 
 func hasBody(status int) bool {

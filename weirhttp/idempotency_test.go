@@ -2,6 +2,7 @@ package weirhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -237,12 +238,16 @@ func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
+			var events doubts
+			s := newTill(t, dir, weirhttp.Options{Gateway: true, Observer: &events}, origin)
 			if w := s.pay("a", "5"); w.Code < 500 {
 				t.Errorf("first = %d; want a failure", w.Code)
 			}
 			for range 2 {
 				wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-outcome-unknown")
+			}
+			if st := s.claims.Stats(); st.Unknown != 1 || events.told.Load() != 1 {
+				t.Errorf("%d unknown, told %d times; want 1, once", st.Unknown, events.told.Load())
 			}
 			s.shut()
 			s = newTill(t, dir, weirhttp.Options{Gateway: true}, origin)
@@ -259,6 +264,116 @@ func TestH45_WhatNobodySawIsUnknown(t *testing.T) {
 			}
 			wants(t, s.pay("a", "5"), 409, "urn:weir:problem:idempotency-response-not-kept")
 		})
+	}
+}
+
+// doubts counts EventUnknown.
+type doubts struct {
+	weirhttp.NopObserver
+	told atomic.Int64
+}
+
+func (d *doubts) Event(_ context.Context, e weirhttp.Event) {
+	if u := new(weirhttp.UnknownOutcomeError); e.Kind == weirhttp.EventUnknown && errors.As(e.Err, &u) && u.Call == "POST /payments" && u.Reason != "" {
+		d.told.Add(1)
+	}
+}
+
+// An outcome that the store cannot record is reported: the log is the only place that has it.
+func TestH45_AnOutcomeThatCannotBeStoredIsReported(t *testing.T) {
+	var events doubts
+	var s *till
+	s = newTill(t, t.TempDir(), weirhttp.Options{Observer: &events}, func(w http.ResponseWriter, r *http.Request) {
+		_ = s.folder.Close(context.Background()) // as a full disk
+		created(w, r)
+	})
+	wants(t, s.pay("a", "5"), 409, "idempotency-outcome-unknown")
+	if st := s.claims.Stats(); events.told.Load() != 1 || st.Unknown != 1 {
+		t.Errorf("told %d times, %d unknown; want 1, 1", events.told.Load(), st.Unknown)
+	}
+}
+
+// A call that runs is not counted as unknown, and one with a kept response is not reported.
+func TestH45_ARunningCallIsNotUnknown(t *testing.T) {
+	var events doubts
+	var s *till
+	s = newTill(t, t.TempDir(), weirhttp.Options{Observer: &events}, func(w http.ResponseWriter, r *http.Request) {
+		if st := s.claims.Stats(); st.Unknown != 0 || st.Usage.Claimed != 1 {
+			t.Errorf("Stats = %+v; want one that is claimed, and none that is unknown", st)
+		}
+		created(w, r)
+	})
+	wants(t, s.pay("a", "5"), 201, "paid 5")
+	if st := s.claims.Stats(); events.told.Load() != 0 || st.Unknown != 0 {
+		t.Errorf("told %d times, %d unknown; want none", events.told.Load(), st.Unknown)
+	}
+}
+
+// 1xx responses reach the client that leads before the response, and are not kept.
+func TestH45_InterimResponsesArePassedOn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size int
+		wait bool
+	}{"kept": {10, false}, "streamed": {1 << 20, false}, "while it runs": {10, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTill(t, t.TempDir(), weirhttp.Options{Gateway: true}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Link", "</style.css>; rel=preload")
+					w.WriteHeader(http.StatusEarlyHints)
+					w.WriteHeader(http.StatusProcessing)
+					if w.Header().Del("Link"); tt.wait {
+						time.Sleep(10 * time.Second)
+					}
+					_, _ = w.Write(make([]byte, tt.size))
+				})
+				began := time.Now()
+				w := &interim{ResponseRecorder: httptest.NewRecorder()}
+				r := httptest.NewRequest(http.MethodPost, "http://shop.example/payments", nil)
+				r.Header.Set("Idempotency-Key", "a")
+				s.ServeHTTP(w, r)
+				if got := fmt.Sprint(w.told); got != "[103 </style.css>; rel=preload 102 </style.css>; rel=preload]" || w.Code != 200 || w.Body.Len() != tt.size || w.Header().Get("Link") != "" {
+					t.Errorf("interim responses %v, then %d with %d bytes and Link %q; want 103 and 102, and %d bytes without one", got, w.Code, w.Body.Len(), w.Header().Get("Link"), tt.size)
+				}
+				if tt.wait && w.first.Sub(began) != 0 {
+					t.Errorf("the first came after %v; want immediately", w.first.Sub(began))
+				}
+				again := &interim{ResponseRecorder: httptest.NewRecorder()}
+				s.ServeHTTP(again, r)
+				if len(again.told) != 0 {
+					t.Errorf("the repeated request got %v; want none", again.told)
+				}
+				s.shut()
+			})
+		})
+	}
+}
+
+// interim is a ResponseRecorder that notes 1xx responses, each with its Link.
+type interim struct {
+	*httptest.ResponseRecorder
+	told  []string
+	first time.Time
+}
+
+func (w *interim) WriteHeader(status int) {
+	if status >= 200 {
+		w.ResponseRecorder.WriteHeader(status)
+		return
+	}
+	if w.told == nil {
+		w.first = time.Now()
+	}
+	w.told = append(w.told, fmt.Sprint(status), w.Header().Get("Link"))
+}
+
+// A replay made no call, which its Cache-Status must not say.
+func TestH45_AReplayIsNoForward(t *testing.T) {
+	s := newTill(t, t.TempDir(), weirhttp.Options{}, created)
+	if got := s.pay("a", "5").Header().Get("Cache-Status"); got != "weir; fwd=method; fwd-status=201" {
+		t.Errorf("first: Cache-Status = %q", got)
+	}
+	if got := s.pay("a", "5").Header().Get("Cache-Status"); got != `weir; hit; detail="idempotent-replay"` {
+		t.Errorf("replay: Cache-Status = %q; want a hit", got)
 	}
 }
 

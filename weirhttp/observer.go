@@ -88,6 +88,7 @@ const (
 	EventDiffered                      // in observe mode, a response that would have been shared was different
 	EventStale                         // a stale response was served because of Err
 	EventLagged                        // a client was cut off because it fell behind others that share a body; Err is why it could not continue
+	EventUnknown                       // a call with an Idempotency-Key has ended with an unknown outcome; Err is an *UnknownOutcomeError
 )
 
 func (k EventKind) String() string {
@@ -104,6 +105,8 @@ func (k EventKind) String() string {
 		return "stale answer"
 	case EventLagged:
 		return "client cut off"
+	case EventUnknown:
+		return "unknown outcome"
 	}
 	return "unknown"
 }

@@ -98,8 +98,12 @@ func (c *call) setStatus(o Outcome) {
 	}
 	var room [256]byte // usually enough
 	b := append(room[:0], c.h.name...)
-	b = append(b, "; fwd="...)
-	b = append(b, c.receipt.Forwarded...)
+	if c.receipt.Forwarded == "" {
+		b = append(b, "; hit"...)
+	} else {
+		b = append(b, "; fwd="...)
+		b = append(b, c.receipt.Forwarded...)
+	}
 	if c.receipt.UpstreamStatus != 0 {
 		b = append(b, "; fwd-status="...)
 		b = strconv.AppendInt(b, int64(c.receipt.UpstreamStatus), 10)
@@ -131,6 +135,8 @@ func (c *call) setStatus(o Outcome) {
 // forwarded returns the fwd parameter of RFC 9211 for c: why a call was made.
 func (c *call) forwarded() string {
 	switch {
+	case c.receipt.Detail == detailReplayed:
+		return "" // no call was made for it (H45)
 	case c.partial:
 		return "partial"
 	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && (!c.q.Read || c.receipt.Outcome == OutcomePass):

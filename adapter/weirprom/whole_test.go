@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -74,6 +75,13 @@ weir_http_call_duration_seconds route
 weir_http_wait_duration_seconds route
 weir_gateway_unrouted_total
 weir_gateway_rejected_total
+weir_idempotency_calls_total result=claimed|kept|finished|freed|doubted
+weir_idempotency_requests_total result=joined|replayed|told_done|told_unknown|other_request|other_credentials|full|store_failed
+weir_idempotency_unknown
+weir_idempotency_keys
+weir_idempotency_keys_limit
+weir_idempotency_bytes
+weir_idempotency_limit_bytes
 weir_cache_bytes
 weir_cache_limit_bytes
 weir_cache_responses
@@ -212,8 +220,14 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 	if err := cache.OpenFolder(weirhttp.FolderOptions{Folder: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
+	keys, err := once.OpenFolder(once.FolderOptions{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keys.Close(context.Background()) })
 	return opened(t, gateway.Config{
-		Cache: cache,
+		Cache:  cache,
+		Claims: once.NewClaims(keys),
 		Upstreams: []gateway.Upstream{
 			{Name: "front", Servers: []string{url}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: &gateway.Budget{Units: 100}},
 			{Name: "back", Servers: []string{url, "http://127.0.0.1:1"}},

@@ -16,6 +16,7 @@ type grammar struct {
 	Worker workerCmd `cmd:"" help:"Run the jobs that a proxy has accepted, in a separate process."`
 	Top    topCmd    `cmd:"" help:"Show the overview of a running proxy in the terminal."`
 	Jobs   jobsCmd   `cmd:"" help:"Manage jobs: list, show, retry, cancel, drop."`
+	Keys   keysCmd   `cmd:"" name:"idempotency" help:"List calls whose outcome is unknown, and settle them."`
 
 	VersionCmd versionCmd `cmd:"" name:"version" help:"Print the version."`
 }

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/weir-go/weir/app/command"
-	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/app/top"
 )
@@ -21,11 +18,10 @@ const defaultAdmin = "127.0.0.1:9090"
 
 // topCmd is weir top.
 type topCmd struct {
-	Admin     string `placeholder:"URL" help:"The admin listener of a running proxy. Default: WEIR_ADMIN, or 127.0.0.1:9090."`
-	TokenFile string `placeholder:"FILE" help:"File with the token for the proxy. Default: WEIR_ADMIN_TOKEN_FILE."`
-	Interval  string `default:"2s" placeholder:"TIME" help:"Time between two refreshes (${intervals})."`
-	Once      bool   `help:"Write the overview once, as text."`
-	JSON      bool   `name:"json" help:"Write JSON, one line for each refresh."`
+	adminFlags
+	Interval string `default:"2s" placeholder:"TIME" help:"Time between two refreshes (${intervals})."`
+	Once     bool   `help:"Write the overview once, as text."`
+	JSON     bool   `name:"json" help:"Write JSON, one line for each refresh."`
 }
 
 // Help is the longer part of weir top --help.
@@ -46,14 +42,11 @@ Exit code: 0 success; 1 no response, or a wrong token; 2 wrong usage.`
 func (c *topCmd) Run(r *command.Run) error {
 	var f command.Faults
 	interval := f.Duration("interval", c.Interval, topSpan)
-	url, err := jobsctl.ParseAdmin(cmp.Or(c.Admin, r.Getenv("WEIR_ADMIN"), defaultAdmin))
+	at, err := c.parse(r, &f)
 	if err != nil {
-		f = append(f, fmt.Errorf("--admin: %w", err)) // without the value, which may hold a password
-	}
-	o := top.Options{URL: url}
-	if err := r.Await(func() { o.Token = secret("token-file", cmp.Or(c.TokenFile, r.Getenv("WEIR_ADMIN_TOKEN_FILE")), &f) }); err != nil {
 		return err
 	}
+	o := top.Options{URL: at.URL, Token: at.Token}
 	if len(f) > 0 {
 		return &command.UsageError{Command: "weir top", Faults: f}
 	}

@@ -56,7 +56,9 @@ func ParseAdmin(text string) (string, error) {
 }
 
 // FromAdmin returns the jobs of a proxy. It does not connect yet.
-func FromAdmin(o AdminOptions) Source {
+func FromAdmin(o AdminOptions) Source { return newRemote(o) }
+
+func newRemote(o AdminOptions) *remote {
 	return &remote{o: o, client: &http.Client{
 		Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext, MaxIdleConnsPerHost: atOnce},
 		// The token is for nobody else.
@@ -123,16 +125,38 @@ func jobPath(queue, id string) string {
 	return "/jobs/" + url.PathEscape(queue) + "/" + url.PathEscape(id)
 }
 
+// Ask sends a request to an admin listener, with body as JSON if it is not nil, and reads the
+// answer into v.
+func Ask(ctx context.Context, o AdminOptions, method, target string, body, v any) error {
+	r := newRemote(o)
+	defer r.Close()
+	var sent []byte
+	if body != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	return r.send(ctx, method, target, sent, v)
+}
+
 // ask sends a request and reads the answer into v.
 func (r *remote) ask(ctx context.Context, method, target string, v any) error {
+	return r.send(ctx, method, target, nil, v)
+}
+
+func (r *remote) send(ctx context.Context, method, target string, sent []byte, v any) error {
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, remoteTimeout)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, r.o.URL+target, nil)
+	req, err := http.NewRequestWithContext(ctx, method, r.o.URL+target, bytes.NewReader(sent))
 	if err != nil {
 		return err
+	}
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if r.o.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.o.Token)

@@ -85,6 +85,22 @@ type column struct {
 	color func(cell string) string
 }
 
+// Since formats how long ago t was, and Until how long it is until t.
+func (s Style) Since(t time.Time) string { return s.since(t) }
+
+// Until is described at Since.
+func (s Style) Until(t time.Time) string { return Span(t.Sub(s.now())) }
+
+// Table returns a table, a line for each row. The last column has words, and is cut to the
+// width.
+func (s Style) Table(heads []string, rows [][]string) string {
+	var columns []column
+	for _, head := range heads {
+		columns = append(columns, column{head: head})
+	}
+	return s.table(columns, rows)
+}
+
 // minLast is the minimum width of the last column, which holds words. If less is left,
 // lines are longer than the width.
 const minLast = 12

@@ -111,6 +111,9 @@ func (u *adminUI) open(a Admin, endpoints http.Handler) {
 	if u.p.jobs != nil {
 		o.Jobs = endpoints
 	}
+	if u.p.keys != nil {
+		o.Idempotency = endpoints
+	}
 	if r := u.p.fleet.roster(); r != nil {
 		o.Roster, o.Self = r, u.p.id
 	}

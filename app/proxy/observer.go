@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/weir-go/weir/app/keysctl"
 	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/plain"
@@ -21,20 +22,22 @@ const eventsPerSecond = 5
 var _ weirhttp.Observer = (*observer)(nil)
 
 // An observer logs events that the access log cannot show: responses that would have
-// differed in observe mode, clients that were cut off because they fell behind, and
-// panics in the gateway.
+// differed in observe mode, clients that were cut off because they fell behind, calls
+// whose outcome is unknown, and panics in the gateway.
 type observer struct {
 	weirhttp.NopObserver
 	logger   *slog.Logger
 	noQuery  bool
 	differed *rate.Limiter
 	lagged   *rate.Limiter
+	unknown  *rate.Limiter
 }
 
 func newObserver(l *slog.Logger, noQuery bool) *observer {
 	return &observer{
 		logger: plain.Logger(l), noQuery: noQuery,
 		differed: rate.NewLimiter(eventsPerSecond, eventsPerSecond), lagged: rate.NewLimiter(eventsPerSecond, eventsPerSecond),
+		unknown: rate.NewLimiter(eventsPerSecond, eventsPerSecond),
 	}
 }
 
@@ -50,6 +53,14 @@ func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 		if o.lagged.Allow() {
 			o.logger.Warn("a slow client was cut off: it fell behind other clients that share the response",
 				"route", e.Route, "host", plain.Authority(e.Request.Host), "target", o.target(e.Request), "error", e.Err)
+		}
+	case weirhttp.EventUnknown:
+		if u, ok := errors.AsType[*weirhttp.UnknownOutcomeError](e.Err); ok && o.unknown.Allow() {
+			args := []any{"route", e.Route, "id", u.ID.String()[:keysctl.MinID*2], "call", u.Call, "reason", u.Reason}
+			if u.Err != nil {
+				args = append(args, "error", u.Err)
+			}
+			o.logger.Warn("the outcome of a call with an idempotency key is unknown", args...)
 		}
 	case weirhttp.EventPanicked:
 		args := []any{"error", e.Err}

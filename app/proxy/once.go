@@ -31,14 +31,13 @@ func (p *proxy) openKeys(s *Settings) error {
 	p.keys = &keyStore{folder, once.NewClaims(folder)}
 	s.Gateway.Claims = p.keys.claims
 	if u := folder.Usage(); u.Keys > 0 {
-		unknown, err := p.keys.claims.Unknown(context.Background(), mostUnknown)
-		p.logger.Info("the folder of idempotency keys is open", "folder", s.Keys.Folder, "keys", u.Keys, "bytes", u.Bytes, "unknown", len(unknown), "error", err)
+		p.logger.Info("the folder of idempotency keys is open", "folder", s.Keys.Folder, "keys", u.Keys, "bytes", u.Bytes)
+		if n := p.keys.claims.Stats().Unknown; n > 0 {
+			p.logger.Warn("calls of earlier runs have an unknown outcome; weir idempotency list shows them", "calls", n)
+		}
 	}
 	return nil
 }
-
-// mostUnknown is how many unknown calls are counted and listed.
-const mostUnknown = 1000
 
 // drain lets no more calls begin, and waits until ctx ends for those that run, which no
 // client may wait for.

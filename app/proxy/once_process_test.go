@@ -141,10 +141,32 @@ func settle(t *testing.T, p *process, n int) {
 		}
 		return ids
 	}
+	shown := func(want int) {
+		var snapshot struct {
+			Idempotency *struct{ Unknown int }
+		}
+		var stats struct {
+			Idempotency *struct {
+				Unknown int `json:"unknown_calls"`
+			}
+		}
+		for at, v := range map[string]any{"/console/api/snapshot": &snapshot, "/stats": &stats} {
+			if err := json.Unmarshal([]byte(get(p.admin+at).body), v); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+		if i, s := snapshot.Idempotency, stats.Idempotency; i == nil || i.Unknown != want || s == nil || s.Unknown != want {
+			t.Errorf("the console shows %+v, and /stats %+v; want %d unknown", i, s, want)
+		}
+		if metric := fmt.Sprintf("\nweir_idempotency_unknown %d\n", want); !strings.Contains(get(p.admin+"/metrics").body, metric) {
+			t.Errorf("/metrics has no line%s", metric)
+		}
+	}
 	ids := list()
 	if len(ids) != n {
 		t.Errorf("%d unknown calls are listed; want %d", len(ids), n)
 	}
+	shown(n)
 	for _, id := range ids {
 		resp, err := http.Post(p.admin+"/idempotency", "application/json", strings.NewReader(fmt.Sprintf(`{"id": %q, "settle": "done"}`, id)))
 		if err != nil {
@@ -157,4 +179,5 @@ func settle(t *testing.T, p *process, n int) {
 	if ids = list(); len(ids) != 0 {
 		t.Errorf("%d unknown calls are left; want 0", len(ids))
 	}
+	shown(0)
 }

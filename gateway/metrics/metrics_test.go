@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -31,6 +32,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		ClientBudgets: map[string]weirhttp.ClientBudgetStats{
 			"chat": {Refused: 141, Returned: 142, Owed: 143, Forgiven: 144},
 		},
+		Idempotency: &once.Stats{Unknown: 70, Counts: map[string]uint64{"claimed": 71, "replayed": 72, "told_unknown": 73}, Usage: once.Usage{Keys: 74, MaxKeys: 75, Bytes: 76, MaxBytes: 77}},
 		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9},
 			Folder: &weirhttp.FolderStats{Bytes: 35, Bound: 36, Responses: 37, Hits: 38, Written: 39, Evicted: 40, Dropped: 41, Errors: 42, Damaged: 43}},
 		Upstreams: map[string]gateway.UpstreamStats{"main": {
@@ -65,6 +67,8 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"grpc.avoided calls /a/B fleet": 224, "grpc.errors calls /a/B abandoned": 225, "grpc.executions calls /a/B": 226, "grpc.responses calls /a/B ok": 227,
 		"grpc.responses calls /a/B client_error": 228, "grpc.responses calls /a/B server_error": 229, "grpc.responses calls /a/B left": 230,
 		"grpc.alone calls /a/B connection": 222, "grpc.alone calls /a/B private": 223,
+		"idempotency.unknown": 70, "idempotency.calls claimed": 71, "idempotency.requests replayed": 72, "idempotency.requests told_unknown": 73,
+		"idempotency.keys": 74, "idempotency.keys_limit": 75, "idempotency.size": 76, "idempotency.limit": 77,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
 		"hedges shop won": 301, "hedges shop failed": 3, "hedges shop lost": 2, "hedges.refused shop busy": 302, "hedges.delay shop": 303,

@@ -76,6 +76,17 @@ var (
 	folderDamaged   = declare(Counter, "folder.damaged", "{response}", "Responses and files of the cache folder with a wrong checksum.")
 )
 
+// The Idempotency-Keys of a gateway.
+var (
+	idempotencyCalls    = declare(Counter, "idempotency.calls", "{call}", "Calls with an Idempotency-Key: that were claimed, which is before they are sent (claimed), and by what became of them: the response is kept (kept), it is not, but the call has run (finished), the server has not done it, so that the key is free (freed), or that is unknown (doubted).", "result")
+	idempotencyRequests = declare(Counter, "idempotency.requests", "{request}", "Requests with an Idempotency-Key that made no call: they waited for a running one (joined), received a kept response (replayed), or were refused: the response is not kept (told_done), the outcome is unknown (told_unknown), the key belongs to another request (other_request) or to other credentials (other_credentials), the store has no room (full) or does not work (store_failed).", "result")
+	idempotencyUnknown  = declare(Gauge, "idempotency.unknown", "{call}", "Calls whose outcome is unknown, until an operator settles them or their key expires.").named("weir_idempotency_unknown")
+	idempotencyKeys     = declare(Gauge, "idempotency.keys", "{key}", "Keys in the store.")
+	idempotencyMaxKeys  = declare(Gauge, "idempotency.keys_limit", "{key}", "Maximum number of keys in the store.")
+	idempotencySize     = declare(Gauge, "idempotency.size", "By", "Size of the store's contents, with what running calls reserve for their responses.").named("weir_idempotency_bytes")
+	idempotencyLimit    = declare(Gauge, "idempotency.limit", "By", "Maximum size of the store's contents.")
+)
+
 // Requests of a Guard or a cache to the fleet's tier. The label is empty for a response
 // cache, whose routes share its connection to the fleet.
 var (

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -59,7 +60,27 @@ func (w *Walk) Gateway(st gateway.Stats) {
 		}
 		put(w, hedgesDelay, h.Delay.Seconds(), name)
 	}
+	w.idempotency(st.Idempotency)
 	w.Cache(st.Cache)
+}
+
+// idempotency emits the values of a gateway's Idempotency-Keys, nil if it has none.
+func (w *Walk) idempotency(st *once.Stats) {
+	if st == nil {
+		return
+	}
+	for result, n := range st.Counts {
+		m := idempotencyRequests
+		if once.IsCall(result) {
+			m = idempotencyCalls
+		}
+		put(w, m, n, result)
+	}
+	put(w, idempotencyUnknown, st.Unknown)
+	put(w, idempotencyKeys, st.Usage.Keys)
+	put(w, idempotencyMaxKeys, st.Usage.MaxKeys)
+	put(w, idempotencySize, st.Usage.Bytes)
+	put(w, idempotencyLimit, st.Usage.MaxBytes)
 }
 
 func (w *Walk) upstream(name string, u gateway.UpstreamStats) {

@@ -19,6 +19,8 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 // notShown lists metrics that the dashboard does not show, with the reason.
 var notShown = map[string]string{
 	"weir_upstream_lookup_failures_total":     "addresses stay when a lookup fails, and the log has it",
+	"weir_idempotency_keys":                   "the size of the store is shown, and the console has its keys",
+	"weir_idempotency_keys_limit":             "as above",
 	"weir_server_weight":                      "set by the operator",
 	"weir_server_head_seconds":                "the console's table of servers has it",
 	"weir_server_kept_total":                  "the console's table of servers has the share of the calls that moved",

@@ -25,7 +25,13 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 )
+
+// noKeys is an empty Store.
+type noKeys struct{ once.Store }
+
+func (noKeys) Usage() once.Usage { return once.Usage{} }
 
 // A family is a metric that the code exports.
 type family struct {
@@ -102,6 +108,7 @@ func page() (string, error) {
 		return "", err
 	}
 	gw, err := gateway.New(gateway.Config{
+		Claims:    once.NewClaims(noKeys{}),
 		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{"http://127.0.0.1:9"}, Adaptive: true}},
 		Routes:    []gateway.Route{{Name: "shop"}},
 	})

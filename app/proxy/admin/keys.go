@@ -5,23 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
+	"github.com/weir-go/weir/app/keysctl"
 	"github.com/weir-go/weir/once"
 )
-
-// mostUnknown is how many unknown calls are listed.
-const mostUnknown = 1000
-
-// An unknownCall is a call whose outcome is unknown, as it is shown.
-type unknownCall struct {
-	ID     string    `json:"id"`
-	Route  string    `json:"route"`
-	Call   string    `json:"call"` // method and path
-	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
-}
 
 func (s *server) handleKeys(mux *http.ServeMux) {
 	mux.HandleFunc("GET /idempotency", s.keys)
@@ -34,19 +21,17 @@ func (s *server) keys(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no route has idempotency")
 		return
 	}
-	all, err := s.o.Keys.Unknown(r.Context(), mostUnknown)
+	page, err := keysctl.Read(r.Context(), s.o.Keys)
 	if err != nil {
 		fail(w, http.StatusServiceUnavailable, "%v", err)
 		return
 	}
-	list := []unknownCall{}
-	for _, u := range all {
-		list = append(list, unknownCall{ID: u.ID.String(), Route: u.Route, Call: u.Call, Since: u.Since, Until: u.Expires, Reason: u.Reason})
+	if s.o.HideKeys {
+		for i := range page.Unknown {
+			page.Unknown[i].Call = methodOf(page.Unknown[i].Call)
+		}
 	}
-	answer(w, struct {
-		once.Stats
-		Unknown []unknownCall `json:"unknown"`
-	}{s.o.Keys.Stats(), list})
+	answer(w, page)
 }
 
 // settleKey settles a call whose outcome is unknown.
@@ -55,28 +40,28 @@ func (s *server) settleKey(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no route has idempotency")
 		return
 	}
-	var order struct {
-		ID     string `json:"id"`
-		Settle string `json:"settle"`
-	}
+	var o keysctl.Order
 	d := json.NewDecoder(io.LimitReader(r.Body, 1<<16))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&order); err != nil || order.Settle != "done" && order.Settle != "not_done" {
+	if err := d.Decode(&o); err != nil {
 		fail(w, http.StatusBadRequest, `the body must be {"id": "…", "settle": "done"} or {"id": "…", "settle": "not_done"}`)
 		return
 	}
-	id, err := once.ParseDigest(order.ID)
-	if err != nil {
+	if err := o.Check(); err != nil {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	switch err := s.o.Keys.Settle(r.Context(), id, order.Settle == "done"); {
+	id, err := once.ParseDigest(o.ID)
+	if err == nil {
+		err = s.o.Keys.Settle(r.Context(), id, o.Settle == keysctl.Done)
+	}
+	switch {
 	case errors.Is(err, once.ErrSettled):
-		fail(w, http.StatusConflict, "no unknown call has this ID")
+		fail(w, http.StatusConflict, "no call with an unknown outcome has this ID: it is settled, expired, or still running")
 	case err != nil:
 		fail(w, http.StatusServiceUnavailable, "%v", err)
 	default:
-		s.o.Logger.Info("an operator settled a call with an idempotency key", "id", order.ID, "as", order.Settle)
-		answer(w, map[string]string{"settled": order.Settle})
+		s.o.Logger.Info("an operator settled a call with an idempotency key", "client", r.RemoteAddr, "id", o.ID, "as", o.Settle)
+		answer(w, keysctl.Settled{ID: o.ID, Settled: o.Settle})
 	}
 }

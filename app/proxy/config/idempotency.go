@@ -21,9 +21,9 @@ type RouteIdempotency struct {
 	Required    bool     `yaml:"required" default:"false" gw:"Required" help:"Refuses requests without Idempotency-Key, with 400, unless their method is safe."`
 	Unknown     string   `yaml:"unknown" required:"true" enum:"refuse,forward" gw:"Unknown" help:"What a request gets whose earlier call may have taken effect or not. refuse: 409, until an operator settles the call or ttl is over. forward: it is sent again, to an origin that knows keys itself."`
 	MaxBody     Size     `yaml:"max_body" default:"1MiB" min:"1B" max:"16MiB" gw:"MaxBody" help:"Limit on the body of a request with a key, which is read before the call. Larger ones get 413. Bodies in use count towards server.read_ahead_memory."`
-	MaxResponse Size     `yaml:"max_response" default:"256KiB" min:"1KiB" max:"16MiB" gw:"MaxResponse" help:"Largest response that is kept, with its fields. A larger one, and an event stream, goes to the first client alone; later requests with the key get 409."`
+	MaxResponse Size     `yaml:"max_response" default:"256KiB" min:"1KiB" max:"16MiB" gw:"MaxResponse" help:"Largest response that is kept, with its fields. Each running call reserves as much in idempotency.size. A larger response, an event stream, gRPC, and a response without a length whose end is the end of its connection go to the first client alone; later requests with the key get 409."`
 	Store       []int    `yaml:"store,omitempty" min:"401" max:"503" least:"1" gw:"Keep" help:"Statuses whose responses are kept, although they free the key by default: 401, 403, 407, 408, 425, 429, and 503 with Retry-After."`
-	Principal   []string `yaml:"principal,omitempty" form:"header principal" gw:"Principal" help:"Fields that say who the client is, as header:NAME, in requests from trusted_proxies, which must have verified them. They replace the comparison of Authorization, Cookie and other credentials, so that a client can repeat a request with a renewed token."`
+	Principal   []string `yaml:"principal,omitempty" form:"header principal" gw:"Principal" help:"Fields that say who the client is, as header:NAME, in requests from trusted_proxies, which must have verified them and remove them from what clients send. They replace the comparison of Authorization, Cookie and other credentials, so that a client can repeat a request with a renewed token. Other fields that name a user or a tenant, such as X-Tenant-Id, are then compared as a part of the request. In requests without any of the fields, and from other peers, credentials are compared."`
 }
 
 var unknownOutcomes = map[string]weirhttp.UnknownOutcome{"refuse": weirhttp.UnknownRefuse, "forward": weirhttp.UnknownForward}
@@ -57,8 +57,8 @@ func (d *decoder) checkIdempotency(c *Config) {
 		if r.Observe || c.Observe {
 			d.warn(c, at, "", "has no effect in observe mode")
 		}
-		if c.Fleet != nil && r.Fleet {
-			d.warn(c, at, "", "is known to this proxy alone: another proxy of the fleet runs a call again that has the same key. Route all requests with a key to one proxy, and set fleet: false for the route")
+		if sign := c.several(); sign != "" && r.Fleet {
+			d.warn(c, at, "", "has its keys in this proxy alone, and "+sign+" means that there are several proxies: another one runs a call again that has the same key. Route all requests with a key to one proxy, and set fleet: false for the route")
 		}
 	}
 	if c.Idempotency == nil || d.faulty("idempotency") {
@@ -77,6 +77,18 @@ func (d *decoder) checkIdempotency(c *Config) {
 			return
 		}
 	}
+}
+
+// several returns the name of the part that shows that there are several proxies with this
+// configuration, "" if there is none.
+func (c *Config) several() string {
+	switch {
+	case c.Fleet != nil:
+		return "fleet"
+	case c.Jobs != nil && len(c.Jobs.NATS) > 0:
+		return "jobs.nats"
+	}
+	return ""
 }
 
 func (c *Config) jobsDir() string {

@@ -47,6 +47,8 @@ var told = map[string]string{
 	"weir_cache_limit_bytes":             "weir.cache.limit",
 	"weir_folder_bytes":                  "weir.folder.size",
 	"weir_folder_limit_bytes":            "weir.folder.limit",
+	"weir_idempotency_bytes":             "weir.idempotency.size",
+	"weir_idempotency_limit_bytes":       "weir.idempotency.limit",
 	"weir_build_info":                    "", // the resource: service.version
 	"weir_ready":                         "weir.ready",
 	"weir_connections":                   "weir.connections",
@@ -113,6 +115,7 @@ func collected(t *testing.T) map[string]bool {
 	defer origin.Close()
 	gw, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
+		Claims:    someKeys(t),
 		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}}, Routes: []gateway.Route{{Name: "shop"}}, Observer: tel.HTTP(),
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	shared "github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -99,6 +100,20 @@ func usedGuard(t *testing.T, tier fleet.Tier) *weir.Guard[string, string] {
 	return g
 }
 
+// someKeys returns Claims with a key of an unknown outcome.
+func someKeys(t *testing.T) *once.Claims {
+	t.Helper()
+	folder, err := once.OpenFolder(once.FolderOptions{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = folder.Close(context.Background()) })
+	if _, err := folder.Put(t.Context(), once.Sum("key"), once.Record{State: once.Unknown, Expires: time.Now().Add(time.Hour)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	return once.NewClaims(folder)
+}
+
 // usedGateway returns a gateway in a fleet that has answered requests.
 func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	t.Helper()
@@ -106,6 +121,7 @@ func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	t.Cleanup(origin.Close)
 	g, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
+		Claims:    someKeys(t),
 		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}},
 		Routes:    []gateway.Route{{Name: "shop", Path: "/shop"}},
 		Fleet:     &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},

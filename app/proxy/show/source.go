@@ -112,6 +112,11 @@ func (s *Source) Snapshot() console.Snapshot {
 
 		Unrouted: responses(received, ""),
 	}
+	if i := st.Idempotency; i != nil {
+		out.Idempotency = &console.Idempotency{
+			Unknown: i.Unknown, Keys: i.Usage.Keys, MaxKeys: i.Usage.MaxKeys, Bytes: i.Usage.Bytes, MaxBytes: i.Usage.MaxBytes,
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(st.Routes)) {
 		h, _ := s.o.Gateway.Handler(name) // nil if a reload has removed it
 		u := s.unit(name, st, flights(h, st.Routes[name]))

@@ -8,6 +8,7 @@ export const pages = [
   { page: 'hot', name: 'Hot keys', key: 'h' },
   { page: 'fleet', name: 'Fleet', key: 'f', needs: (f) => f.fleet },
   { page: 'jobs', name: 'Jobs', key: 'j', needs: (f) => f.jobs },
+  { page: 'idempotency', name: 'Idempotency', key: 'i', needs: (f) => f.idempotency },
   { page: 'explain', name: 'Explain', key: 'e', needs: (f) => f.explain },
   { page: 'purge', name: 'Purge', key: 'p', needs: (f) => f.purge },
 ];

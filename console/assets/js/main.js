@@ -10,6 +10,7 @@ import { Hot } from './hot.js';
 import { Fleet } from './fleet.js';
 import { Jobs } from './jobs.js';
 import { Job } from './job.js';
+import { Idempotency } from './idempotency.js';
 import { Explain } from './explain.js';
 import { Purge } from './purge.js';
 import { Nowhere } from './nowhere.js';
@@ -20,7 +21,7 @@ import { read, write } from './memory.js';
 import { ask, toLogin } from './api.js';
 import { age } from './format.js';
 
-const all = { overview: Overview, unit: Unit, hot: Hot, fleet: Fleet, jobs: Jobs, explain: Explain, purge: Purge };
+const all = { overview: Overview, unit: Unit, hot: Hot, fleet: Fleet, jobs: Jobs, idempotency: Idempotency, explain: Explain, purge: Purge };
 
 class App {
   constructor() {
