@@ -174,6 +174,15 @@ func (v *view) shares() []Incident {
 		say := func(what, badge, text, next string) {
 			found = append(found, Incident{Key: "unit/" + u.Name + "/" + what, Level: levelNote, Subject: u.Name, Units: []string{u.Name}, Badge: badge, Text: text, Next: next})
 		}
+		if f := u.Fallback; f != nil {
+			if n := rateOf(v.units[u.Name], v.points).get("fell_back"); n*float64(v.points) >= aFew {
+				found = append(found, Incident{
+					Key: "unit/" + u.Name + "/fallback", Level: levelWarn, Subject: u.Name, Units: []string{u.Name}, Badge: "on fallback",
+					Text: fmt.Sprintf("requests to which upstream %s does not respond go to upstream %s, %s.", f.Own, f.Upstream, perSecond(n)),
+					Next: "Look at the servers of upstream " + f.Own + ". The access log has the reason of each request (fallback_reason).",
+				})
+			}
+		}
 		if u.Observed != nil {
 			say("observed", "observing", u.Observed.Text, u.Observed.Next)
 		}

@@ -143,6 +143,8 @@ func TestC12_Incidents(t *testing.T) {
 		}},
 		{"client over budget", one(point{"requests": 95, "refused_client": 30, "refused_client_budget": 30}, upstream),
 			[]string{"note checkout: clients that have used up their budget get 429, 30/s, most to 10.0.0.7 (90.0 %). Others are not affected."}},
+		{"on the fallback", one(point{"requests": 95, "fell_back": 12}, unit(func(u *console.Unit) { u.Fallback = &console.Fallback{Upstream: "standby", Own: "main"} })),
+			[]string{"warn checkout: requests to which upstream main does not respond go to upstream standby, 12/s."}},
 		{"too large", one(point{"requests": 95, "too_large": 3}, upstream),
 			[]string{"note checkout: requests that cost more than a budget ever allows get 413, 3/s. They fail however long their client waits."}},
 		{"paused", one(point{"requests": 100, "refused": 30, "refused_paused": 30}),

@@ -97,7 +97,9 @@ type Unit struct {
 	// Alone says why requests in Missed share nothing, the most frequent reason first.
 	Alone []Alone `json:"alone,omitempty"`
 	// Observed is nil unless a route is in observe mode.
-	Observed     *Observed `json:"observed,omitempty"`
+	Observed *Observed `json:"observed,omitempty"`
+	// Fallback is nil unless a route has one. The requests that it has got are in Missed.
+	Fallback     *Fallback `json:"fallback,omitempty"`
 	MissedErrors uint64    `json:"missed_errors"`
 	Unanswered   uint64    `json:"unanswered"`
 	Left         uint64    `json:"left"`
@@ -134,6 +136,34 @@ type Alone struct {
 	Next   string `json:"next,omitempty"` // the lines of the configuration, or what the service has to do
 	// Advise: it concerns many requests, and can be changed.
 	Advise bool `json:"advise,omitempty"`
+}
+
+// Fallback is the upstream that gets requests to which a route's own does not respond.
+type Fallback struct {
+	Upstream string `json:"upstream"` // the other one
+	Own      string `json:"own"`      // the route's own upstream
+	// Counts of requests by reason.
+	Reasons []FallbackReason `json:"reasons"`
+}
+
+// A FallbackReason counts the requests that a fallback has got for a reason, and those that it
+// could not get because the budget of retries was used up, or would have got in observe mode.
+type FallbackReason struct {
+	Reason  string `json:"reason"`  // down, full, or a status
+	Sent    uint64 `json:"sent"`    // went there
+	Refused uint64 `json:"refused"` // beyond the budget of retries
+	Would   uint64 `json:"would"`   // in observe mode
+}
+
+// sent counts the requests that went to the fallback. A nil Fallback has none.
+func (f *Fallback) sent() (n uint64) {
+	if f == nil {
+		return 0
+	}
+	for _, r := range f.Reasons {
+		n += r.Sent
+	}
+	return n
 }
 
 // Observed is what observe mode has found out about the requests of a route: what would have

@@ -28,7 +28,7 @@ func counts(u *Unit) [firstQuantile]uint64 {
 		u.Requests, a.Hits, a.Stale, a.Negative, a.Failures, a.Joined, a.Validated, a.Fleet,
 		u.Calls, u.Refreshes, u.Failed, u.Refused.ours(), u.Refused.clients(), u.StaleOnError,
 		u.Refused.Budget, u.Refused.Paused, u.Refused.Unreachable, u.Refused.ClientBudget, u.Refused.TooLarge, u.Observed.saved(),
-		u.Missed, u.MissedErrors, u.Unanswered, u.Left,
+		u.Missed, u.MissedErrors, u.Unanswered, u.Left, u.Fallback.sent(),
 		cost.Spent, cost.Avoided(), cost.Refused,
 		to.Switched, to.Success, to.Redirect, to.ClientError, to.ServerError, to.Broken, to.Left,
 	}

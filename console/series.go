@@ -16,7 +16,7 @@ var (
 		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
 		"calls", "refreshes", "failed", "refused", "refused_client", "stale_on_error",
 		"refused_budget", "refused_paused", "refused_unreachable", "refused_client_budget", "too_large", "observed",
-		"missed", "missed_errors", "unanswered", "gone",
+		"missed", "missed_errors", "unanswered", "gone", "fell_back",
 		"cost_spent", "cost_avoided", "cost_refused",
 		"http_1xx", "http_2xx", "http_3xx", "http_4xx", "http_5xx", "http_broken", "http_left",
 		"request_p50", "request_p99", "wait_p50", "wait_p99", "call_p50", "call_p99",
@@ -37,8 +37,8 @@ var unitIndex = func() map[string]int {
 
 // Indexes in unitColumns where the kinds of columns start.
 const (
-	firstQuantile = 34
-	firstGauge    = 40
+	firstQuantile = 35
+	firstGauge    = 41
 )
 
 // A row is a point, in the order of the columns.

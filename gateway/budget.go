@@ -77,6 +77,7 @@ func (f *faults) countsUnits(at string, all *Fleet) {
 
 // A purse is a Budget that can change, or come and go, while it is in use.
 type purse struct {
+	own bool                // it is a route's; set before it is used
 	now atomic.Pointer[pot] // read by every call and replaced by Update: a mutex would be one more for all to share
 }
 
@@ -86,6 +87,14 @@ type pot struct {
 	shared *quota.Budget
 }
 
+// limiter returns the one that is not nil.
+func (l *pot) limiter() limit.UnitLimiter {
+	if l.shared != nil {
+		return l.shared
+	}
+	return l.own
+}
+
 var _ limit.UnitLimiter = (*purse)(nil)
 
 // Acquire implements limit.Limiter.
@@ -93,14 +102,15 @@ func (p *purse) Acquire(ctx context.Context) (limit.Permit, error) { return p.Ac
 
 // AcquireN implements limit.UnitLimiter. Without a Budget it admits every call.
 func (p *purse) AcquireN(ctx context.Context, n int) (limit.Permit, error) {
-	switch l := p.now.Load(); {
-	case l == nil:
+	l := p.now.Load()
+	if l == nil {
 		return limit.Permit{}, nil
-	case l.shared != nil:
-		return l.shared.AcquireN(ctx, n)
-	default:
-		return l.own.AcquireN(ctx, n)
 	}
+	permit, err := limit.AcquireN(ctx, l.limiter(), n)
+	if err != nil {
+		return permit, owned(err, p.own)
+	}
+	return permit, nil
 }
 
 // set makes p limit as b does, which may be nil and is valid, for the upstream or route of

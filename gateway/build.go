@@ -104,6 +104,7 @@ func (r Route) clone() Route {
 	}
 	r.Failures = slices.Clone(r.Failures)
 	r.Reads = cloneReads(r.Reads)
+	r.Fallback = r.Fallback.clone()
 	r.SetRequest, r.SetResponse = r.SetRequest.Clone(), r.SetResponse.Clone()
 	return r
 }
@@ -121,17 +122,6 @@ func cloneReads(rules []weirhttp.ReadRule) []weirhttp.ReadRule {
 		}
 	}
 	return rules
-}
-
-// observed returns the RoundTrip of an upstream whose statements are obeyed.
-func (s *source) observed(roundTrip func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		resp, err := roundTrip(r)
-		if err == nil {
-			s.stated.Observe(resp.StatusCode, resp.Header)
-		}
-		return resp, err
-	}
 }
 
 // stated returns the options of what u obeys.
@@ -189,47 +179,24 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		o.Fleet = c.Fleet.options()
 	}
 	o.Clients = c.Clients
-	o.Streams = &up.streams
-	o.Limiter = up.shared
-	if c.upstream(r).Fair == FairClient {
-		o.Tenant = fairByClient(trusted.client, r.Priority)
-	}
 	if r.Concurrency > 0 {
 		own, err := newGate(r.Name, false, bounds{r.Concurrency, r.Queue, r.QueueWait, r.OverloadAfter, c.upstream(r).MaxRetryAfter})
 		if err != nil {
 			return nil, err
 		}
 		if h.calls = was.calls; h.calls == nil {
-			h.calls = new(valve)
+			h.calls = &valve{own: true}
 			h.calls.set(own)
 		} else {
 			p.limits = append(p.limits, func() { h.calls.set(own) })
 		}
-		o.Limiter = limit.All(h.calls, up.shared)
 	}
 	if h.budget = was.budget; h.budget == nil {
-		h.budget = new(purse)
+		h.budget = &purse{own: true}
 	}
 	p.limits = append(p.limits, func() { h.budget.set("route", r.Name, r.Budget, c.Fleet) })
 	h.cost, h.obeys = r.cost(c.upstream(r)), c.upstream(r).MaxPause > 0
-	if o.Cost = h.cost; o.Cost != (weirhttp.Cost{}) {
-		o.Budget = limit.All(h.budget, &up.budget)
-	}
 	h.tells = fieldOf(c.upstream(r).TellDeadline)
-	o.ReleaseAbandoned, o.TellDeadline = c.upstream(r).ReleaseAbandoned, h.tells
-	if h.obeys {
-		if o.Budget != nil {
-			o.Budget = limit.All(up.stated, o.Budget)
-		} else {
-			o.Limiter = limit.All(up.stated, o.Limiter)
-		}
-	}
-	roundTrip := up.pool.Route(upstream.RouteOptions{
-		Name: r.Name, Failures: r.Failures, Client: trusted.client, Hedge: h.hedging(was, o.Limiter),
-	}).RoundTrip
-	if h.obeys {
-		roundTrip = up.observed(roundTrip)
-	}
 	if err := p.clientBudget(c, h, was, trusted.client); err != nil {
 		return nil, err
 	}
@@ -255,20 +222,59 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		}
 		o.ClientLimiter = h.clients
 	}
+	fallback, err := p.standby(c, h, was, o)
+	if err != nil {
+		return nil, err
+	}
+	if h.standby != nil {
+		o.Fallback = h.standby.option()
+	}
+	if h.http, err = p.forwards(c, h, c.upstream(r), up, o, fallback); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// forwards returns a Handler for the route of h, whose calls go to u, with its limits. o are the
+// options of the route.
+func (p *plan) forwards(c Config, h *handler, u Upstream, to *source, o weirhttp.Options, fallback *upstream.Fallback) (*weirhttp.Handler, error) {
+	r := h.route
+	o.Streams, o.Limiter = &to.streams, to.shared
+	if u.Fair == FairClient {
+		o.Tenant = fairByClient(h.trust.client, r.Priority)
+	}
+	if h.calls != nil {
+		o.Limiter = limit.All(h.calls, to.shared)
+	}
+	if o.Cost = r.cost(u); o.Cost != (weirhttp.Cost{}) {
+		o.Budget = limit.All(h.budget, &to.budget)
+	} else {
+		o.ClientBudget = nil // there is nothing to pay
+	}
+	o.ReleaseAbandoned, o.TellDeadline = u.ReleaseAbandoned, fieldOf(u.TellDeadline)
+	route := upstream.RouteOptions{Name: r.Name, Failures: r.Failures, Client: h.trust.client, Fallback: fallback}
+	if u.MaxPause > 0 {
+		route.Responded = func(resp *http.Response) { to.stated.Observe(resp.StatusCode, resp.Header) }
+		if o.Budget != nil {
+			o.Budget = limit.All(to.stated, o.Budget)
+		} else {
+			o.Limiter = limit.All(to.stated, o.Limiter)
+		}
+	}
+	route.Hedge = p.hedging(h, to, o.Limiter)
 	work := cmp.Or(r.Timeout, weirhttp.DefaultTimeout)
-	if o.ReleaseAbandoned || r.Concurrency <= 0 && c.upstream(r).Concurrency < 0 && !c.upstream(r).Adaptive {
+	if o.ReleaseAbandoned || r.Concurrency <= 0 && u.Concurrency < 0 && !u.Adaptive {
 		work = 0 // no permit waits for the server, and nothing bounds how many connections would
 	}
-	var err error
-	h.http, err = weirhttp.New(&forward.Forwarder{
-		RoundTrip:       roundTrip,
+	return weirhttp.New(&forward.Forwarder{
+		RoundTrip:       to.pool.Route(route).RoundTrip,
 		Via:             o.Name,
-		LoopID:          g.loopID,
+		LoopID:          p.g.loopID,
 		MaxDrain:        cmp.Or(c.MaxDrain, defaultDrain),
-		Trusted:         trusted.peer,
+		Trusted:         h.trust.peer,
 		DropUnderscores: !c.KeepUnderscores,
-		HidesAddress:    hides,
-		Path:            h.path,
+		HidesAddress:    r.hidesAddress(),
+		Path:            r.path(u),
 		SetRequest:      canonical(r.SetRequest),
 		SetResponse:     canonical(r.SetResponse),
 		RemoveRequest:   canonicalNames(r.RemoveRequest),
@@ -278,10 +284,6 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		StreamIdleTimeout: cmp.Or(r.StreamIdleTimeout, r.IdleTimeout, defaultIdle),
 		Work:              work,
 	}, o)
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
 }
 
 // hidesAddress reports whether the servers of r do not learn the address of a client.

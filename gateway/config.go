@@ -335,6 +335,9 @@ type Route struct {
 	Methods []string
 	// Upstream is the name of an Upstream. It may be empty if there is only one.
 	Upstream string
+	// Fallback sends requests to another upstream while this one does not respond to them. nil
+	// means that they get an error.
+	Fallback *Fallback
 	// Failures replaces the upstream's Failures for this route, unless it is nil.
 	Failures []int
 

@@ -72,6 +72,8 @@ type handler struct {
 	clients *weirhttp.ClientLimiter
 	hedges  *hedge.State // nil without Hedge
 
+	standby *standby // nil without a Fallback
+
 	clientBudget *weirhttp.ClientBudget // as clients; nil without a ClientBudget
 
 	rejected *atomic.Uint64        // the Gateway's
@@ -80,6 +82,7 @@ type handler struct {
 
 // A source is the part of an upstream that is kept when its configuration changes.
 type source struct {
+	name           string // of the upstream
 	pool           *upstream.Pool
 	calls, streams valve
 	budget         purse
@@ -326,6 +329,9 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	var err error
 	for _, h := range g.now.Load().handlers {
 		err = cmp.Or(err, h.http.Drain(ctx))
+		if h.standby != nil {
+			err = cmp.Or(err, h.standby.http.Drain(ctx))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("gateway: drain: %w", err)
@@ -420,5 +426,6 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 	}
 	e = h.http.Explain(r)
 	h.explainHedge(&e, r)
+	h.explainFallback(&e)
 	return h.route.Name, e
 }

@@ -57,12 +57,13 @@ func (h *Hedge) rule() hedge.Rule {
 	return hedge.Rule{Budget: cmp.Or(h.Budget, defaultHedges), After: h.After}
 }
 
-// hedging makes the options of h's hedges, which need permits of l. What is known of its calls
-// stays if the route is changed.
-func (h *handler) hedging(was *handler, l limit.Limiter) *upstream.HedgeOptions {
-	if h.route.Hedge == nil {
+// hedging makes the options of h's hedges, which need permits of l. There are none at the upstream
+// of its fallback. What is known of its calls stays if the route is changed.
+func (p *plan) hedging(h *handler, to *source, l limit.Limiter) *upstream.HedgeOptions {
+	if h.route.Hedge == nil || to != h.source {
 		return nil
 	}
+	was := p.before.named(h.route.Name)
 	if h.hedges = was.hedges; h.hedges == nil || was.source != h.source {
 		h.hedges = new(hedge.State)
 	}

@@ -40,8 +40,8 @@ func (i *Idempotency) policy(claims *once.Claims, trusted trust) *weirhttp.Idemp
 	return p
 }
 
-// validate checks i, of a route of u.
-func (i *Idempotency) validate(f *faults, at string, c Config, u Upstream) {
+// validate checks i.
+func (i *Idempotency) validate(f *faults, at string, c Config) {
 	if i == nil {
 		return
 	}
@@ -51,11 +51,15 @@ func (i *Idempotency) validate(f *faults, at string, c Config, u Upstream) {
 		f.Check(strings.HasPrefix(text, "header:"), index(at+".Principal", n), quoted(text), "header:NAME")
 	}
 	f.Check(len(i.Principal) == 0 || len(c.TrustedProxies) > 0, at+".Principal", len(i.Principal), "empty without TrustedProxies: any client could set the fields")
-	if i.Unknown != weirhttp.UnknownRefuse || u.Retry.Attempts <= 1 {
+}
+
+// validateAgain checks what may send a call twice: the retries of u, or a Fallback by status.
+func (i *Idempotency) validateAgain(f *faults, at string, u Upstream, fallback bool) {
+	if i == nil || i.Unknown != weirhttp.UnknownRefuse || u.Retry.Attempts <= 1 && !fallback {
 		return
 	}
 	safe := []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY"}
 	for _, m := range u.Retry.Methods {
-		f.Check(slices.Contains(safe, m), at+".Unknown", fmt.Sprint(m), "UnknownForward, because the upstream retries calls with this method, which may have taken effect")
+		f.Check(slices.Contains(safe, m), at+".Unknown", fmt.Sprint(m), "UnknownForward, because upstream "+u.Name+" allows calls with this method, which may have taken effect, to be sent again")
 	}
 }

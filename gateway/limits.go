@@ -61,11 +61,18 @@ func newGate(name string, adapts bool, b bounds) (*gate, error) {
 // A valve is a limiter whose gate can be changed, or replaced by one of another kind. Calls
 // admitted by the previous gate continue under it.
 type valve struct {
+	own bool                 // it is a route's; set before it is used
 	now atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
 }
 
 // Acquire implements limit.Limiter.
-func (v *valve) Acquire(ctx context.Context) (limit.Permit, error) { return v.now.Load().Acquire(ctx) }
+func (v *valve) Acquire(ctx context.Context) (limit.Permit, error) {
+	p, err := v.now.Load().Acquire(ctx)
+	if err != nil {
+		return p, owned(err, v.own)
+	}
+	return p, nil
+}
 
 // set makes v limit as g does. A gate of the same kind is changed in place, so that the
 // calls it admitted still count.

@@ -26,6 +26,8 @@ type Stats struct {
 
 	// Hedges are of routes that have a Hedge.
 	Hedges map[string]HedgeStats `json:"hedges,omitempty"`
+	// Fallbacks are of routes that have a Fallback.
+	Fallbacks map[string]FallbackStats `json:"fallbacks,omitempty"`
 	// Idempotency is the state of Config.Claims, nil without them.
 	Idempotency *once.Stats `json:"idempotency,omitempty"`
 
@@ -139,6 +141,12 @@ func (g *Gateway) Stats() Stats {
 				s.Hedges = make(map[string]HedgeStats)
 			}
 			s.Hedges[h.route.Name] = *own
+		}
+		if h.standby != nil {
+			if s.Fallbacks == nil {
+				s.Fallbacks = make(map[string]FallbackStats)
+			}
+			s.Fallbacks[h.route.Name] = h.fallbackStats()
 		}
 		if b := h.budget.stats(); b != nil {
 			if s.Budgets == nil {

@@ -115,7 +115,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		src = &source{pool: pool, stated: weirhttp.NewStatedLimits(u.stated())}
+		src = &source{name: u.Name, pool: pool, stated: weirhttp.NewStatedLimits(u.stated())}
 		src.shared = weirhttp.NewSharedLimiter(&src.calls, 1) // until commit
 		p.fresh = append(p.fresh, src)
 	}
@@ -152,7 +152,7 @@ func (p *plan) kept(c Config, r Route, src *source) *handler {
 	for _, h := range p.before.handlers {
 		if h.route.Name == r.Name && h.source == src && h.path == r.path(c.upstream(r)) && reflect.DeepEqual(h.route, r) &&
 			h.cost == r.cost(c.upstream(r)) && h.obeys == (c.upstream(r).MaxPause > 0) &&
-			h.tells == fieldOf(c.upstream(r).TellDeadline) {
+			h.tells == fieldOf(c.upstream(r).TellDeadline) && h.standby.same(p, c, r) {
 			return h
 		}
 	}

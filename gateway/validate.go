@@ -66,7 +66,9 @@ func (c Config) Validate() error {
 				f.Check(u.TellDeadline == nil || !strings.EqualFold(name, u.TellDeadline.Name), index(at+".Cache.Vary", i), quoted(name),
 					"another field: the gateway writes this one for each call")
 			}
-			r.Idempotency.validate(f, at+".Idempotency", c, u)
+			r.Idempotency.validate(f, at+".Idempotency", c)
+			r.Idempotency.validateAgain(f, at+".Idempotency", u, r.Fallback.statuses())
+			r.Fallback.validate(f, at+".Fallback", c, r)
 			r.validateHedge(f, at, u)
 			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
 		}

@@ -31,6 +31,11 @@ type Error struct {
 	// other caller arrives first, and up to twice that, but no more than 10 s longer.
 	RetryAfter time.Duration
 
+	// OverShare means that the caller belongs to a [Tenant] that had more than its fair share
+	// of what was queued and in use, while other tenants waited. It is false for the only
+	// tenant.
+	OverShare bool
+
 	// Units and Most are set with TooMany: the units that the call requested, and the
 	// most that a call can have.
 	Units, Most int

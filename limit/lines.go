@@ -332,6 +332,22 @@ func (q *lines) resize(b *bill, units int) {
 	}
 }
 
+// over reports whether t, with n units more, has more for its weight than the tenants that
+// wait, in its group or at a level above. Debts do not count, because they are of the past.
+func (q *lines) over(t *tenant, n int) bool {
+	for ; t.parent != nil; t = t.parent {
+		in := t.parent
+		weights, units := in.weights, in.units+n
+		if t.waiting == 0 {
+			weights += t.weight
+		}
+		if weights > t.weight && float64(t.units+n)*float64(weights) > float64(units)*float64(t.weight) {
+			return true
+		}
+	}
+	return false
+}
+
 // heaviest returns the tenant that has the most for its weight, in the group that has the
 // most, if the units of own and n more are not more: in the lowest class up to its own. Otherwise it returns own: its line
 // must make room.

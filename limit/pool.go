@@ -111,8 +111,9 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 		return p, nil
 	}
 	if reason != 0 {
+		over := c.q.over(t, n)
 		c.q.drop(t)
-		e := &Error{Limiter: c.name, Reason: reason, RetryAfter: c.refuseLocked(reason, now)}
+		e := &Error{Limiter: c.name, Reason: reason, RetryAfter: c.refuseLocked(reason, now), OverShare: over}
 		if reason == TooMany {
 			e.Units, e.Most = n, c.mostLocked()
 		}
@@ -124,6 +125,7 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 	w.joined, w.deadline, w.until = now, later(now, r.left), later(now, budget)
 	var g grants
 	if victim != nil {
+		victim.over = victim.tenant != t && victim.tenant.root() == t.root() // t has less
 		c.expelLocked(victim, Displaced, now, &g)
 		t = c.q.of(r.tenant) // it may have been dropped with its only waiter
 	}
@@ -230,6 +232,7 @@ func (c *pool) reserveLocked() int {
 // RetryAfter is that of a newcomer. c.mu must be held.
 func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
 	w.refused, w.retry, w.most = r, c.refuseLocked(r, now), c.mostLocked()
+	w.over = w.over || c.q.over(w.tenant, 0)
 	c.q.leave(w)
 	g.link(w)
 }
@@ -314,13 +317,14 @@ func (c *pool) timeOut(w *waiter) (Permit, error) {
 		c.mu.Unlock()
 		return c.outcome(w)
 	}
+	over := c.q.over(w.tenant, 0)
 	c.q.leave(w)
 	retry := c.refuseLocked(QueueTimeout, now)
 	var g grants
 	c.letInLocked(now, &g)
 	c.mu.Unlock()
 	g.wake()
-	return Permit{}, &Error{Limiter: c.name, Reason: QueueTimeout, RetryAfter: retry}
+	return Permit{}, &Error{Limiter: c.name, Reason: QueueTimeout, RetryAfter: retry, OverShare: over}
 }
 
 // tryAcquire is TryAcquire of Concurrency and Adaptive.

@@ -18,6 +18,7 @@ type waiter struct {
 	refused Reason        // Displaced by another caller, or TooMany after an Update
 	retry   time.Duration // with refused
 	most    int           // with TooMany: the most units that a caller may request
+	over    bool          // with refused: see Error.OverShare
 
 	units      int           // requested, 1 or more
 	counted    bool          // of a pool, by AcquireN: the permit can be settled
@@ -36,7 +37,7 @@ type waiter struct {
 
 // refusal returns the error for w, which was rejected by the limiter of that name.
 func (w *waiter) refusal(limiter string) *Error {
-	e := &Error{Limiter: limiter, Reason: w.refused, RetryAfter: max(1, w.retry)}
+	e := &Error{Limiter: limiter, Reason: w.refused, RetryAfter: max(1, w.retry), OverShare: w.over}
 	if w.refused == TooMany {
 		e.Units, e.Most = w.units, w.most
 	}

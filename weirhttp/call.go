@@ -53,6 +53,8 @@ type call struct {
 	// partial: its response was combined from stored parts and a part from the origin.
 	partial bool
 	noted   bool // the end of the call is already remembered with the stored response
+	// onward is the request with the body that was read ahead, or nil.
+	onward *http.Request
 	// rest: it has the headers and a part of a body that it shared, and needs this.
 	rest *rest
 }
@@ -390,6 +392,8 @@ func (c *call) admit(ctx context.Context, t *ticket, r *http.Request, l limit.Li
 // acquire waits for a permit of l, and notes for how long.
 func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
 	began := time.Now()
+	ctx, cancel := c.h.within(ctx)
+	defer cancel()
 	permit, err := l.Acquire(c.h.withTenant(c.context(ctx), c.r))
 	if err == nil {
 		c.receipt.Queued = time.Since(began)
@@ -467,6 +471,9 @@ func (c *call) fail(err error) {
 			c.serveStale(err)
 			return
 		}
+	}
+	if c.fallsBack(err) {
+		return
 	}
 	if refused {
 		c.refused(err, client)

@@ -38,6 +38,9 @@ func (t *callTrace) begin(r *http.Request) *http.Request {
 		header = make(http.Header)
 	}
 	t.info.Route = t.h.o.Route
+	if f := fallbackOf(r.Context()); f != nil {
+		t.info.Fallback, t.info.FallbackReason = f.Name, f.Reason
+	}
 	t.ctx = r.Context()
 	t.h.tell(func() {
 		if ctx := o.CallStart(r.Context(), t.info, header); ctx != nil {

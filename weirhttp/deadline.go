@@ -219,6 +219,9 @@ func (t *callerTime) end() {
 // hurry lets c's request end with ErrOutOfTime when the time that it states, counted from
 // came, is over and there is no response. The caller must call c.time.end.
 func (c *call) hurry(came time.Time) {
+	if fallbackOf(c.r.Context()) != nil {
+		return // the context has the time that the first call's Handler has read
+	}
 	d, found, ok := c.h.stated(c.h.sent(c.r))
 	n := &c.h.count
 	if !ok {

@@ -226,6 +226,9 @@ func answerTo(err error, client, gateway bool) answer {
 	case ofRequest(err):
 		return answer{http.StatusBadRequest, 0, "http_request_error", "the request cannot be forwarded"}
 	}
+	if status := givenUp(err); status != 0 {
+		return answer{status, 0, "destination_unavailable", "the service is not available at the moment"}
+	}
 	a := originFailed(err, gateway)
 	if errors.As(err, &forward) && forward.ProxyStatus != "" {
 		a.proxy = forward.ProxyStatus // the next handler knows more

@@ -30,7 +30,7 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 	r = s.trace.begin(r)
 	defer func() { s.trace.end(err) }()
 	s.cancel, s.late = cancel, late
-	wait := h.o.HeadTimeout
+	wait := h.headLeft(r.Context())
 	if s.streams {
 		wait = h.o.StreamIdleTimeout
 	}

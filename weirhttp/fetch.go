@@ -50,9 +50,10 @@ func (f *flight) fly(ctx context.Context) {
 	f.queued = time.Since(began)
 	h.delayed(f.queued)
 	missing := f.gap()
+	onward := h.mayFall(ctx, !f.refresh && (f.known == nil || !f.known.At(time.Now(), f.q).IfError))
 	for conditional := f.stale != nil; ; conditional, missing = false, nil {
 		t = &fetch{f: f, ctx: ctx, gap: missing}
-		req := f.req.WithContext(ctx)
+		req := f.req.WithContext(onward)
 		rewind(req)
 		if conditional || missing != nil || h.changesFields() {
 			req.Header = req.Header.Clone()

@@ -67,6 +67,10 @@ type ForwardError struct {
 	// *http.MaxBytesError, 408 if Err is a timeout or [ErrSlowClient], and otherwise 400. Its
 	// context may have ended, as net/http ends it when the body breaks.
 	Request bool
+	// Status is the status of a response that the forwarder has given up, because MayFallBack was
+	// true. It is what the client gets if there is no Fallback for the request after all. 0
+	// means that there was no response.
+	Status int
 	// ProxyStatus is an error type of RFC 9209, section 2.3, perhaps with parameters,
 	// for the Proxy-Status field: tls_protocol_error; details="no TLS". It must be
 	// valid there and contain nothing that the origin sent. If it is empty, the type

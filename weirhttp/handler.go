@@ -326,6 +326,10 @@ func (h *Handler) event(e Event) {
 
 // failed counts a call that has brought no response although a client waited for it.
 func (h *Handler) failed(r *http.Request, err error) {
+	if status := givenUp(err); status != 0 {
+		h.answered(status)
+		return
+	}
 	h.count.failed.Add(1)
 	h.event(Event{Kind: EventFailed, Request: r, Err: err})
 }

@@ -338,7 +338,7 @@ func (c *call) await(run *once.Run, lead *recorder, came time.Time) (again bool,
 		c.respond(OutcomeJoined, &rec.answer)
 		return false, nil
 	}
-	c.receipt.Queued = rec.receipt.Queued
+	c.receipt.Queued, c.receipt.Fallback, c.receipt.FallbackReason = rec.receipt.Queued, rec.receipt.Fallback, rec.receipt.FallbackReason
 	c.respond(OutcomePass, &rec.answer)
 	return false, nil
 }

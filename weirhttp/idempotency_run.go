@@ -46,10 +46,10 @@ func (c *call) runOnce(run *once.Run, held *heldBody, came time.Time, turn uint6
 	return rec
 }
 
-// claimOnce makes the claim of the call that w records durable. It is called directly before
-// the call is made.
+// claimOnce makes the claim of the call that w records durable, if w records one. It is called
+// directly before the call is made, and before another one by a Fallback.
 func claimOnce(ctx context.Context, w http.ResponseWriter) error {
-	if rec, ok := w.(*recorder); ok {
+	if rec, ok := w.(*recorder); ok && !rec.run.Claimed() {
 		return rec.run.Claim(ctx)
 	}
 	return nil
@@ -262,7 +262,7 @@ func (c *call) stream(rec *recorder) error {
 	stop := context.AfterFunc(c.r.Context(), rec.leave)
 	defer stop()
 	c.endless = isStream(rec.answer.Header)
-	c.receipt.UpstreamStatus = rec.answer.Status
+	c.receipt.UpstreamStatus, c.receipt.Fallback, c.receipt.FallbackReason = rec.answer.Status, rec.receipt.Fallback, rec.receipt.FallbackReason
 	copyFields(c.w.Header(), rec.answer.Header)
 	c.writeHead(OutcomePass, rec.answer.Status)
 	flusher := http.NewResponseController(c.w)

@@ -144,6 +144,7 @@ func (h *Handler) wouldAdmit(r *http.Request) func() {
 	var refusal *limit.Error
 	if over := s.over.Add(1); over > queueObserved || errors.As(err, &refusal) && refusal.Reason == limit.RateExceeded {
 		s.refused.Add(1)
+		h.wouldFallBack(err)
 	} else {
 		s.queued.Add(1)
 	}
@@ -170,6 +171,7 @@ func (h *Handler) wouldPay(r *http.Request) *charge {
 		var err error
 		if c.permit, err = limit.AcquireN(ctx, h.o.Budget, c.units); err != nil {
 			h.shadow.refusedBudget.Add(1)
+			h.wouldFallBack(err)
 			c.bill.undo()
 			c.bill = nil
 		}

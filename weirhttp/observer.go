@@ -44,6 +44,9 @@ type CallInfo struct {
 	Route      string        // Options.Route
 	Request    *http.Request // the request that led to it; must not be changed or kept
 	Background bool          // a refresh
+	// Fallback is what a Fallback has sent the request to, and FallbackReason why: see
+	// Receipt. Both are empty for other calls.
+	Fallback, FallbackReason string
 }
 
 // CallEnd describes how a call ended.

@@ -178,6 +178,9 @@ type Options struct {
 	// the goroutine of the request, possibly several times concurrently. A Transport
 	// returns the error instead. nil means a line of plain text.
 	ErrorHandler ErrorHandler
+	// Fallback gets the requests that would get an error otherwise. nil means that they get
+	// it. A Transport returns the error.
+	Fallback *Fallback
 	// Gateway means that the next handler forwards requests to another server. If it
 	// fails (by a panic, or without a response), the status is 502 instead of 500. A gateway writes
 	// X-Forwarded-For, Forwarded, Via and X-Request-Id after requests are compared, so a
@@ -261,6 +264,7 @@ func (o Options) Validate() error {
 	f.Add(limit.Validate("weirhttp", "Options.Limiter", o.Limiter))
 	f.Add(limit.Validate("weirhttp", "Options.Budget", o.Budget))
 	f.Add(limit.Validate("weirhttp", "Options.Streams", o.Streams))
+	check(o.Fallback == nil || o.Fallback.Serve != nil, "Fallback.Serve", "nil", "set")
 	f.Filled("Observer", o.Observer)
 	f.Add(o.Fleet.Validate())
 	return f.Err()

@@ -65,6 +65,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 			c.fail(err)
 			return
 		}
+		c.onward = r
 	}
 	until, _ := p.ctx.Deadline()
 	if !c.endless && h.hopeless(until) { // the heads of streams are not measured
@@ -80,17 +81,15 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		return
 	}
 	p.ctx = ctx
-	if h.once != nil {
-		if err := claimOnce(ctx, w); err != nil {
-			c.fail(err)
-			return
-		}
+	if err := claimOnce(ctx, w); err != nil {
+		c.fail(err)
+		return
 	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
 	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
-	r = p.trace.begin(r.WithContext(ctx))
+	r = p.trace.begin(r.WithContext(h.mayFall(ctx, true)))
 	p.post = h.newPost(w, r, q)
 	defer p.post.drop()
 	if p.post != nil && h.changesFields() {
@@ -100,7 +99,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	r = p.tell(r, joined)
 	p.final = coalesce.ErrGoexit // in which case protect does not return
 	defer func() { p.trace.end(p.final) }()
-	p.wait, p.late = h.o.HeadTimeout, errNoHead
+	p.wait, p.late = h.headLeft(r.Context()), errNoHead
 	if c.endless {
 		p.wait, p.late = h.o.StreamIdleTimeout, errIdle
 	}
@@ -132,6 +131,9 @@ func (p *passthroughWriter) tell(r *http.Request, joined bool) *http.Request {
 		until, _ = r.Context().Deadline()
 	}
 	bound := p.h.headTimeout(p.c.endless)
+	if left := p.h.headLeft(r.Context()); left > 0 {
+		bound = min(bound, left)
+	}
 	if p.uploads(r) && r.ContentLength != 0 {
 		bound = 0 // it begins anew while the body moves
 	}

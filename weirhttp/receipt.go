@@ -27,6 +27,9 @@ type Receipt struct {
 	UpstreamStatus int
 	// TTL is the remaining freshness, negative for a stale response.
 	TTL time.Duration
+	// Fallback names what has responded instead of the route's own source, and FallbackReason
+	// says why (FallbackCall). Both are empty otherwise.
+	Fallback, FallbackReason string
 	// Queued is how long it waited for admission.
 	Queued time.Duration
 	// RequestID is the ID of the request, see Options.RequestID. It is empty for a hit.

@@ -91,12 +91,13 @@ func (c *call) solo() {
 	if !s.own {
 		s.gap = c.gap()
 	}
+	onward := h.mayFall(ctx, c.rest == nil && !c.mayServeStale())
 	for conditional := c.validates() && !s.own; ; conditional = false {
 		req, answer := &s.first, &s.only
 		if s.sink != nil { // the first can be in use
 			req, answer = new(http.Request), new(sink)
 		}
-		*req = *c.r.WithContext(ctx)
+		*req = *c.r.WithContext(onward)
 		rewind(req)
 		drops := (s.write != nil || c.rest != nil) && len(req.Header["Referer"]) > 0 && h.dropsReferer()
 		if conditional || s.gap != nil || c.rest != nil || drops || h.changesFields() {

@@ -9,7 +9,7 @@ import (
 // Stats counts what a Handler has done since it was created.
 //
 // Each request counts in exactly one of Hits, Stale, Joined, Validated, Missed,
-// the fields of RefusedBy, Unanswered and Left, however often it was tried. It is
+// the fields of RefusedBy, Unanswered, FellBack and Left, however often it was tried. It is
 // counted before any client has the headers of its response. So these counters add up
 // to Requests, less the requests that are still waiting; [Stats.Ended] is their sum.
 //
@@ -36,6 +36,9 @@ type Stats struct {
 	// rejection: their call failed, or they accepted only stored responses and there
 	// was none.
 	Unanswered uint64 `json:"unanswered"`
+
+	// FellBack counts the requests that Options.Fallback has responded to.
+	FellBack uint64 `json:"fell_back"`
 
 	// StaleOnError counts the requests in Stale that would otherwise have got an
 	// error: a call failed, or returned an error status of RFC 5861, here or in
@@ -238,7 +241,7 @@ type counters struct {
 	reads, unshared                                        atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	costSpent, costHits, costJoined, costRefused           atomic.Uint64
-	costRefusedClient                                      atomic.Uint64
+	costRefusedClient, fellBack                            atomic.Uint64
 	deadlineStated, deadlineMalformed, deadlineExpired     atomic.Uint64
 	deadlineNoChance                                       atomic.Uint64
 	// fleetHits is not included in hits, so that both only ever grow for a client
@@ -252,7 +255,7 @@ type counters struct {
 // Ended returns how many requests have ended: all Requests except those that are
 // still waiting.
 func (s Stats) Ended() uint64 {
-	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.RefusedBy.Total() + s.Unanswered + s.Left
+	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.RefusedBy.Total() + s.Unanswered + s.FellBack + s.Left
 }
 
 // Stats returns a snapshot.
@@ -265,7 +268,7 @@ func (h *Handler) Stats() Stats {
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(), ObserverPanics: c.observerPanics.Load(),
-		Missed: c.missed.Load(), MissedErrors: c.missedErrors.Load(), Unanswered: c.unanswered.Load(),
+		Missed: c.missed.Load(), MissedErrors: c.missedErrors.Load(), Unanswered: c.unanswered.Load(), FellBack: c.fellBack.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(), Resumed: c.resumed.Load(),
 		Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),

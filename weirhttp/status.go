@@ -85,6 +85,9 @@ func (c *call) report(o Outcome) {
 	c.receipt.Outcome = o
 	c.became(o)
 	c.receipt.RequestID = c.id
+	if f := fallbackOf(c.r.Context()); f != nil {
+		c.receipt.Fallback, c.receipt.FallbackReason = f.Name, f.Reason
+	}
 	c.h.identified(c.w, c.id, o == OutcomeMiss || o == OutcomePass)
 	c.h.report(c.w, c.receipt)
 }
@@ -124,10 +127,19 @@ func (c *call) setStatus(o Outcome) {
 	if c.h.o.ReceiptKey {
 		b = appendQuoted(append(b, "; key="...), keyText(c.key))
 	}
-	if c.receipt.Detail != "" {
-		b = appendQuoted(append(b, "; detail="...), c.receipt.Detail)
+	h, detail := c.w.Header(), c.receipt.Detail
+	if f := fallbackOf(c.r.Context()); f != nil && (o == OutcomePass || o == OutcomeMiss || o == OutcomeJoined) {
+		if detail != "" {
+			detail += ", "
+		}
+		detail += "fallback " + f.Name + " (" + f.Reason + ")"
+		next := append(appendQuoted([]byte(c.h.name+"; next-hop="), f.Name), "; details="...) // RFC 9209, section 2.1.2
+		old := h["Proxy-Status"]
+		h["Proxy-Status"] = append(old[:len(old):len(old)], string(appendQuoted(next, "fallback: "+f.Reason)))
 	}
-	h := c.w.Header()
+	if detail != "" {
+		b = appendQuoted(append(b, "; detail="...), detail)
+	}
 	old := h["Cache-Status"]
 	h["Cache-Status"] = append(old[:len(old):len(old)], string(b))
 }

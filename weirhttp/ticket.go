@@ -117,6 +117,9 @@ func (t *ticket) outcome(status int, err error) limit.Outcome {
 // settle is called when the call has ended, which began at start, with the status of the
 // response, 0 without one, and the error.
 func (t *ticket) settle(status int, err error, start time.Time) {
+	if given := givenUp(err); status == 0 && given != 0 {
+		status, err = given, nil
+	}
 	if status == 0 && t.origin != nil && !t.h.o.ReleaseAbandoned {
 		t.leave(time.Since(start))
 	}

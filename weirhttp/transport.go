@@ -50,7 +50,7 @@ func newTransport(base http.RoundTripper, o Options, private bool) (*Transport, 
 	// A client that reads events has its own context, and no proxy in between would
 	// keep a connection open for nothing.
 	o.StreamIdleTimeout = cmp.Or(o.StreamIdleTimeout, o.IdleTimeout, DefaultStreamIdle)
-	o.Clients = noClientLimits
+	o.Clients, o.Fallback = noClientLimits, nil
 	h, err := newHandler(sender{base}, o, private)
 	if err != nil {
 		return nil, err

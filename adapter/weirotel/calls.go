@@ -69,6 +69,9 @@ func (t *Telemetry) callAttrs(c weirhttp.CallInfo) []attribute.KeyValue {
 		semconv.ServerAddress(host), semconv.ServerPort(number),
 		routeKey.String(c.Route), backgroundKey.Bool(c.Background),
 	}
+	if c.Fallback != "" {
+		attrs = append(attrs, fallbackKey.String(c.Fallback), reasonKey.String(c.FallbackReason))
+	}
 	if t.o.URLs {
 		attrs = append(attrs, semconv.URLFull(scheme+"://"+r.Host+r.URL.RequestURI()))
 	}

@@ -77,6 +77,7 @@ weir.kind, observed by weir.kind, alone and refused by weir.reason.
 Of limiters, by weir.limit, which is the name of the upstream, of the limiter, of the
 Guard or of the interceptor: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
 waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
+by weir.route, weir.upstream, weir.reason and weir.kind weir.fallback.requests;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
 weir.server.healthy, ejected, penalized, weight, head, failing, kept, moved,
 in_flight, calls and failures; by weir.route weir.hedges by weir.result,

@@ -19,6 +19,7 @@ const (
 	guardKey      = attribute.Key("weir.guard")      // Options.Name of the Guard
 	routeKey      = attribute.Key("weir.route")      // Options.Route of the Handler
 	kindKey       = attribute.Key("weir.kind")       // of an avoided load, or of a failure
+	fallbackKey   = attribute.Key("weir.fallback")   // the upstream that a Fallback has sent the call to
 	reasonKey     = attribute.Key("weir.reason")     // of a refusal
 	outcomeKey    = attribute.Key("weir.outcome")    // of a load, or of a request
 	classKey      = attribute.Key("weir.class")      // of an error, as the Guard classifies it

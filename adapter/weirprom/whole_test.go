@@ -131,6 +131,7 @@ weir_budget_forgiven_total kind=upstream budget
 weir_upstream_retries_total upstream
 weir_upstream_retries_refused_total upstream
 weir_upstream_lookup_failures_total upstream
+weir_fallback_requests_total route upstream reason=down|503 kind=sent|refused|observed
 weir_fleet_open guard
 weir_fleet_acquires_total guard result=fresh|granted|held|cooling
 weir_fleet_unavailable_total guard
@@ -234,7 +235,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 		},
 		Routes: []gateway.Route{
 			{Name: "all", Upstream: "front"},
-			{Name: "api", Path: "/api", Upstream: "back", Hedge: &gateway.Hedge{}},
+			{Name: "api", Path: "/api", Upstream: "back", Hedge: &gateway.Hedge{}, Fallback: &gateway.Fallback{Upstream: "front", When: []string{"down", "503"}}},
 		},
 		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
 	})

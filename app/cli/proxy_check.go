@@ -73,6 +73,7 @@ func faultsOf(err error) config.Faults {
 type checkedServer struct {
 	Upstream    string     `json:"upstream"`
 	Server      string     `json:"server"`
+	FallbackOf  []string   `json:"fallback_of,omitempty"` // routes that send requests there if their own upstream does not respond
 	Healthy     bool       `json:"healthy"`
 	Asked       string     `json:"asked"`
 	Address     string     `json:"address,omitempty"`
@@ -114,7 +115,7 @@ func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
 		proxy.Summary(r.Stdout, s, nil)
 	}
 	if c.Connect {
-		if out.Servers, err = tryServers(r, s.Gateway.Upstreams, within); err != nil {
+		if out.Servers, err = tryServers(r, s.Gateway, within); err != nil {
 			return err
 		}
 		if !c.JSON {
@@ -146,8 +147,10 @@ func unusable(all []checkedServer) error {
 // errLate ends the test of servers that takes too long.
 var errLate = errors.New("not answered within --timeout")
 
-// tryServers tests the servers of all upstreams at once, for at most the time within.
-func tryServers(r *command.Run, all []gateway.Upstream, within time.Duration) ([]checkedServer, error) {
+// tryServers tests the servers of all upstreams concurrently, for at most the time within. The
+// fallbacks are among them: one that is never tried fails when it is needed.
+func tryServers(r *command.Run, c gateway.Config, within time.Duration) ([]checkedServer, error) {
+	all := c.Upstreams
 	ctx, cancel := context.WithTimeoutCause(r.Context, within, errLate)
 	defer cancel()
 	total := 0
@@ -179,7 +182,13 @@ func tryServers(r *command.Run, all []gateway.Upstream, within time.Duration) ([
 			if errors.Is(p.Err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errLate) {
 				p.Err = errLate
 			}
-			out = append(out, checkedServerOf(u, p))
+			s := checkedServerOf(u, p)
+			for _, route := range c.Routes {
+				if route.Fallback != nil && route.Fallback.Upstream == u.Name {
+					s.FallbackOf = append(s.FallbackOf, route.Name)
+				}
+			}
+			out = append(out, s)
 		}
 	}
 	return out, nil
@@ -208,7 +217,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func writeServers(r *command.Run, all []checkedServer) {
 	rows := [][]string{{"upstream", "server", "connected", "TLS", "asked", "answer"}}
 	for _, s := range all {
-		rows = append(rows, []string{cmp.Or(plain.Line(s.Upstream), "-"), plain.Line(s.Server), s.connection(), cmp.Or(s.security(), "-"), plain.Line(s.Asked), s.answer()})
+		rows = append(rows, []string{s.upstream(), plain.Line(s.Server), s.connection(), cmp.Or(s.security(), "-"), plain.Line(s.Asked), s.answer()})
 	}
 	width := 1 << 10 // for a file: lines are not wrapped
 	if terminal.Is(r.Stdout, r.Getenv) {
@@ -224,6 +233,15 @@ func writeServers(r *command.Run, all []checkedServer) {
 		b.WriteString(text + "\n")
 	}
 	io.WriteString(r.Stdout, b.String()) //nolint:errcheck // as with what stands above it
+}
+
+// upstream returns the name of the upstream, and the routes that it is a fallback of.
+func (s checkedServer) upstream() string {
+	name := cmp.Or(plain.Line(s.Upstream), "-")
+	if len(s.FallbackOf) > 0 {
+		name += " (fallback of " + plain.Line(strings.Join(s.FallbackOf, ", ")) + ")"
+	}
+	return name
 }
 
 func (s checkedServer) connection() string {

@@ -54,7 +54,7 @@ upstreams:
     servers: [%q]
   - name: mistaken
     servers: [%q, %q]
-routes: [{name: all, upstream: shop}]
+routes: [{name: all, upstream: shop, fallback: {upstream: bare, when: [down]}}]
 `, well.URL, ill.URL, well.URL, closed.Addr(), secure.URL, ca, secure.URL,
 		strings.Replace(well.URL, "http:", "https:", 1), strings.Replace(secure.URL, "https:", "http:", 1)))
 	s := newSession()
@@ -69,6 +69,7 @@ routes: [{name: all, upstream: shop}]
 		Servers []struct {
 			Upstream, Server, Asked, Address, TLS, Protocol, Error string
 			Healthy                                                bool
+			FallbackOf                                             []string `json:"fallback_of"`
 			Status                                                 int
 			Expires                                                string `json:"certificate_expires"`
 		}
@@ -100,6 +101,9 @@ routes: [{name: all, upstream: shop}]
 		if g.Upstream != w.upstream || g.Asked != w.asked || g.Healthy != w.healthy || g.Status != w.status || g.TLS != w.tls || g.Protocol != w.protocol || !strings.Contains(g.Error, w.err) || (g.Error == "") != (w.err == "") {
 			t.Errorf("server %d: %+v\nwant %+v", i, g, w)
 		}
+		if fallback := fmt.Sprint(g.FallbackOf); (fallback == "[all]") != (w.upstream == "bare") {
+			t.Errorf("server %d: fallback of %s", i, fallback)
+		}
 		if (g.Expires == "") == (w.tls != "") || w.status > 0 && g.Address == "" {
 			t.Errorf("server %d: address %q, certificate until %q", i, g.Address, g.Expires)
 		}
@@ -113,7 +117,7 @@ routes: [{name: all, upstream: shop}]
 	if code := s.run("proxy", "check", "--connect", "--config", name); code != command.ExitFailed {
 		t.Errorf("exit code %d; want %d", code, command.ExitFailed)
 	}
-	for _, part := range []string{"OK: ", "upstream ", "503, which is not healthy", "TLS 1.3, until ", "200 in "} {
+	for _, part := range []string{"OK: ", "upstream ", "else bare (down)", "bare (fallback of all)", "503, which is not healthy", "TLS 1.3, until ", "200 in "} {
 		if !strings.Contains(s.stdout.String(), part) {
 			t.Errorf("stdout lacks %q:\n%s", part, s.stdout.String())
 		}

@@ -123,7 +123,11 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 				does += ", " + asyncSummary(o)
 			}
 		}
-		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), does)
+		to := upstreamOf(r, s.Gateway.Upstreams)
+		if f := r.Fallback; f != nil {
+			to += ", else " + f.Upstream + " (" + strings.Join(f.When, ", ") + ")"
+		}
+		line(named(r.Name, match(r)+" → "+to), does)
 	}
 	line = section("sharing")
 	for _, text := range sharing(s.Gateway.Routes) {

@@ -29,6 +29,9 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 			Won: 301, Failed: 3, Lost: 2, Refused: map[string]uint64{"busy": 302}, Delay: 303 * time.Second,
 		}},
 		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
+		Fallbacks: map[string]gateway.FallbackStats{"chat": {
+			Upstream: "standby", Sent: map[string]uint64{"down": 67}, Refused: map[string]uint64{"down": 68}, Would: map[string]uint64{"down": 69},
+		}},
 		ClientBudgets: map[string]weirhttp.ClientBudgetStats{
 			"chat": {Refused: 141, Returned: 142, Owed: 143, Forgiven: 144},
 		},
@@ -74,6 +77,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"hedges shop won": 301, "hedges shop failed": 3, "hedges shop lost": 2, "hedges.refused shop busy": 302, "hedges.delay shop": 303,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
+		"fallback.requests chat standby down sent": 67, "fallback.requests chat standby down refused": 68, "fallback.requests chat standby down observed": 69,
 		"upstream.lookup_failures main": 66, "upstream.retries main": 10, "upstream.retries_refused main": 11,
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,

@@ -20,6 +20,8 @@ var (
 
 	upstreamLookupFailures = declare(Counter, "upstream.lookup_failures", "{lookup}", "Lookups of the names whose addresses are servers that failed or had no address.", "upstream")
 
+	fallbackRequests = declare(Counter, "fallback.requests", "{request}", "Requests of a route that went to its fallback, the upstream of the label (sent), that could not because the budget of retries was used up (refused), or that would have in observe mode (observed).", "route", "upstream", "reason", "kind")
+
 	serverHealthy   = declare(Gauge, "server.healthy", "1", "1 while the checks find the server healthy, else 0.", "upstream", "server")
 	serverEjected   = declare(Gauge, "server.ejected", "1", "1 while the server is ejected because its calls failed, else 0.", "upstream", "server")
 	serverPenalized = declare(Gauge, "server.penalized", "1", "1 while the server gets no calls, or one at a time, because it fails where the others do not, else 0.", "upstream", "server")

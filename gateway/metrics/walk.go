@@ -42,6 +42,13 @@ func (w *Walk) Gateway(st gateway.Stats) {
 			w.budget("upstream", name, *u.Budget)
 		}
 	}
+	for name, f := range st.Fallbacks {
+		for reason := range f.Sent {
+			put(w, fallbackRequests, f.Sent[reason], name, f.Upstream, reason, "sent")
+			put(w, fallbackRequests, f.Refused[reason], name, f.Upstream, reason, "refused")
+			put(w, fallbackRequests, f.Would[reason], name, f.Upstream, reason, "observed")
+		}
+	}
 	for name, b := range st.Budgets {
 		w.budget("route", name, b)
 	}

@@ -2,6 +2,7 @@ package alarm_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,15 @@ import (
 // A log records when it was notified.
 type log struct {
 	began time.Time
-	at    [3][]time.Duration
+	mu    sync.Mutex
+	at    [3][]time.Duration // guarded by mu
 }
 
-func (l *log) Due(s alarm.Slot) { l.at[s] = append(l.at[s], time.Since(l.began)) }
+func (l *log) Due(s alarm.Slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at[s] = append(l.at[s], time.Since(l.began))
+}
 
 // Each deadline is met at its time, whatever the timer was set for, and one that was moved
 // or cleared is not.

@@ -18,6 +18,7 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 
 // notShown lists metrics that the dashboard does not show, with the reason.
 var notShown = map[string]string{
+	"weir_fallback_requests_total":            "the console says when requests go to another upstream, and why",
 	"weir_upstream_lookup_failures_total":     "addresses stay when a lookup fails, and the log has it",
 	"weir_idempotency_keys":                   "the size of the store is shown, and the console has its keys",
 	"weir_idempotency_keys_limit":             "as above",

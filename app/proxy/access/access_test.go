@@ -100,7 +100,7 @@ func TestJSON(t *testing.T) {
 			time.Sleep(250 * time.Millisecond)
 			w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{
 				Route: "shop", Outcome: weirhttp.OutcomeFailed, Forwarded: "uri-miss", UpstreamStatus: 500,
-				Queued: 20 * time.Millisecond, Err: errors.New("broke\ndown"),
+				Queued: 20 * time.Millisecond, Fallback: "standby", FallbackReason: "down", Err: errors.New("broke\ndown"),
 			})
 			r.Host, r.RequestURI = "elsewhere", "/changed"
 			w.WriteHeader(502)
@@ -117,6 +117,7 @@ func TestJSON(t *testing.T) {
 			"client": "192.0.2.7", "method": "GET", "host": "shop.example", "target": "http://shop.example/a?b=c", "proto": "HTTP/1.1",
 			"status": 502., "bytes": 11., "duration_ms": 300., "ttfb_ms": 250., "route": "shop",
 			"cache": "failed", "forwarded": "uri-miss", "upstream_status": 500., "queued_ms": 20.,
+			"fallback": "standby", "fallback_reason": "down",
 			"request_id": "abc", "error": "broke\ndown",
 		}
 		for name, v := range want {

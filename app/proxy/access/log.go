@@ -323,6 +323,9 @@ func (w *writer) receiptAttrs() []slog.Attr {
 	if rc.UpstreamStatus != 0 {
 		attrs = append(attrs, slog.Int("upstream_status", rc.UpstreamStatus))
 	}
+	if rc.Fallback != "" {
+		attrs = append(attrs, slog.String("fallback", rc.Fallback), slog.String("fallback_reason", rc.FallbackReason))
+	}
 	if rc.Queued > 0 {
 		attrs = append(attrs, slog.Float64("queued_ms", ms(rc.Queued)))
 	}

@@ -302,14 +302,10 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string, names []string) {
 	case r.Upstream == "" && len(names) == 1 && d.nodes[at] == nil:
 		r.Upstream = names[0]
 	case r.Upstream != "" && !isKnown(r.Upstream):
-		problem, near := "is not an upstream", ""
-		if len(d.faults) <= MaxFaults { // the others are not shown
-			near = nearest(r.Upstream, names)
-		}
-		if near == "" {
-			problem += "; the upstreams are " + some(names)
-		}
-		d.wrong(at, r.Upstream, problem, near)
+		d.noUpstream(at, r.Upstream, names)
+	}
+	if f := r.Fallback; known && f != nil && f.Upstream != "" && !isKnown(f.Upstream) {
+		d.noUpstream(path+".fallback.upstream", f.Upstream, names)
 	}
 	if half := c.Cache.Memory / 2; half > 0 && r.Cache.MaxObject > half {
 		if at := path + ".cache.max_object"; d.nodes[at] != nil && d.doubtful("cache.memory") {
@@ -336,6 +332,18 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string, names []string) {
 		r.Rate.Burst = r.Rate.Requests
 	}
 	d.checkFiled(c, path+".request.set_from_file.", r.Request.SetFrom, r.Request.Set, "set")
+}
+
+// noUpstream records that no upstream has that name. names are those that exist.
+func (d *decoder) noUpstream(at, name string, names []string) {
+	problem, near := "is not an upstream", ""
+	if len(d.faults) <= MaxFaults { // the others are not shown
+		near = nearest(name, names)
+	}
+	if near == "" {
+		problem += "; the upstreams are " + some(names)
+	}
+	d.wrong(at, name, problem, near)
 }
 
 // flatten splits joined errors.

@@ -158,7 +158,11 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 	}
 	for _, f := range fields {
 		if f.required && !written[f.name] && !d.meant[join(p.path, f.name)] && p.path != "" {
-			d.complain(place{join(p.path, f.name), p.node}, "", &mistake{problem: "is missing"})
+			problem := "is missing"
+			if f.enum != nil && f.isList() {
+				problem += ": list one or more of " + f.single() + ", such as " + f.example()
+			}
+			d.complain(place{join(p.path, f.name), p.node}, "", &mistake{problem: problem})
 		}
 	}
 }
@@ -309,7 +313,7 @@ func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	switch {
 	case number && quoted && n.Value != none:
 		return v, &mistake{problem: "is a string because of its quotes; remove them"}
-	case tag == "!!bool" && t == reflect.TypeFor[Choice](): // true, false and something between
+	case (tag == "!!bool" || tag == "!!int") && t == reflect.TypeFor[Choice](): // true, 502 and words
 	case t.Kind() == reflect.String && tag != "!!str" && tag != "!":
 		return v, &mistake{"is not a string in YAML", "'" + n.Value + "'"}
 	}

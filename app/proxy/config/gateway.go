@@ -173,6 +173,12 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 			}
 		}
 		return reflect.ValueOf(list)
+	case []Choice:
+		var list []string
+		for _, one := range value {
+			list = append(list, string(one))
+		}
+		return reflect.ValueOf(list)
 	case []int:
 		return reflect.ValueOf(slices.Clone(value))
 	case string:

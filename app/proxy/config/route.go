@@ -4,13 +4,14 @@ import "github.com/weir-go/weir/weirhttp"
 
 // Route configures how the requests that it matches are handled.
 type Route struct {
-	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
-	Hosts    []string `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts that match, without ports: shop.example, or *.example for any name below it. None means all."`
-	Path     string   `yaml:"path" default:"/" form:"prefix" gw:"Path" help:"Path prefix that matches, by whole segments: /api matches /api and /api/x, but not /apix. With = in front the path must be equal: =/health."`
-	Match    string   `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters (also as %3B), dots and spaces at the end of a segment, a slash at the end, a second decoding, and what follows %00, %0A, %0D, %3F or %23. /limited.json is another path. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
-	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
-	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
-	Failures []int    `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
+	Name     string    `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name in statistics, logs and RateLimit fields. It must be unique."`
+	Hosts    []string  `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts that match, without ports: shop.example, or *.example for any name below it. None means all."`
+	Path     string    `yaml:"path" default:"/" form:"prefix" gw:"Path" help:"Path prefix that matches, by whole segments: /api matches /api and /api/x, but not /apix. With = in front the path must be equal: =/health."`
+	Match    string    `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters (also as %3B), dots and spaces at the end of a segment, a slash at the end, a second decoding, and what follows %00, %0A, %0D, %3F or %23. /limited.json is another path. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
+	Methods  []string  `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods that match. None means all."`
+	Upstream string    `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"Name of an upstream. Optional if there is only one."`
+	Fallback *Fallback `yaml:"fallback,omitempty" gw:"Fallback" help:"Another upstream that gets requests to which this one does not respond. A stale response within its window comes first. Without it, they get an error."`
+	Failures []int     `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
 
 	Hedge *Hedge `yaml:"hedge,omitempty" gw:"Hedge" help:"Sends a call that takes longer than most to a second server, and uses the first response that is no failure. It applies to GET, HEAD, QUERY and reads of an upstream with several servers, and not where calls have a cost."`
 
@@ -57,6 +58,13 @@ type Route struct {
 type Hedge struct {
 	Budget int      `yaml:"budget" default:"2" min:"1" max:"10" gw:"Budget" help:"Second calls per 100 calls, and seconds that they take per 100s of calls. Each client has its share. None are sent while requests wait, for 10s after a limit was lowered, and while half of the servers get no calls."`
 	After  Duration `yaml:"after,omitempty" min:"2ms" max:"1h" gw:"After" help:"How long a call has no response before there is a second one. Without it, the time that as many calls exceed as the budget pays for: with budget: 2, 98 of 100 calls of about the same length take less."`
+}
+
+// Fallback is another upstream for requests to which a route's own does not respond.
+type Fallback struct {
+	Upstream string   `yaml:"upstream" required:"true" form:"name" gw:"Upstream" help:"Name of the other upstream. Its limits, health checks, host and base_path apply. Its own routes and their fallbacks do not: it is one step."`
+	When     []Choice `yaml:"when" required:"true" least:"1" enum:"down,full,502,503,504" gw:"When" help:"When a request goes there. down: each server of the upstream is unreachable, ejected or fails its checks. full: the upstream's limits reject the request of a client within its share. 502, 503, 504: the request would end with this status; only for methods in retry.methods, without a body, and within retry.budget. A request is sent at most three times, to both upstreams together."`
+	Store    bool     `yaml:"store" default:"false" gw:"Store" help:"Stores and shares responses of the other upstream under the same rules. Without it, they are neither stored nor shared."`
 }
 
 // DurationField is a request field with a duration.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -120,6 +121,8 @@ func (f *field) valueSchema(t reflect.Type) map[string]any {
 			s["enum"] = f.enum
 			if slices.Contains(f.enum, "true") {
 				s["type"], s["enum"] = []string{"string", "boolean"}, asYAML(f.enum)
+			} else if slices.ContainsFunc(f.enum, isNumber) {
+				s["type"], s["enum"] = []string{"string", "integer"}, asYAML(f.enum)
 			}
 		}
 	}
@@ -214,12 +217,13 @@ func (f *field) label() string {
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case f.enum != nil:
-		return strings.Join(f.enum, ", ")
+		return list + strings.Join(f.enum, ", ")
 	}
 	return list + forms[f.form].label
 }
 
-// asYAML returns texts as YAML reads them: true and false are booleans.
+// asYAML returns texts as YAML reads them: true and false are booleans, and a number is one, with
+// or without quotes.
 func asYAML(texts []string) []any {
 	var values []any
 	for _, text := range texts {
@@ -227,8 +231,16 @@ func asYAML(texts []string) []any {
 		case "true", "false":
 			values = append(values, text == "true")
 		default:
+			if isNumber(text) {
+				values = append(values, json.Number(text))
+			}
 			values = append(values, text)
 		}
 	}
 	return values
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
 }

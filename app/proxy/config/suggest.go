@@ -131,6 +131,7 @@ var rightForms = map[string]string{
 	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
 	"servers": "servers: [http://127.0.0.1:3000]",
 	"query":   "query: {drop: [utm_*]}", "hedge": "hedge: {budget: 2}", "affinity": "affinity: {by: [path]}", "sticky": "sticky: {cookie: server}",
+	"fallback":        "fallback: {upstream: standby, when: [down]}",
 	"routes.deadline": "deadline: {header: x-request-timeout, unit: ms}", "upstreams.deadline": "deadline: {header: x-request-timeout, unit: ms}",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
 	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",

@@ -95,13 +95,17 @@ func (f Factor) MarshalYAML() (any, error) {
 	return float64(f), nil
 }
 
-// A Choice is one of several words, of which true and false are booleans in YAML.
+// A Choice is one of several words, of which true and false are booleans in YAML, and some can
+// be numbers.
 type Choice string
 
 // MarshalYAML writes c in the form in which it is read.
 func (c Choice) MarshalYAML() (any, error) {
 	if c == "true" || c == "false" {
 		return c == "true", nil
+	}
+	if n, err := strconv.Atoi(string(c)); err == nil {
+		return n, nil
 	}
 	return string(c), nil
 }

@@ -197,7 +197,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
 		Refused:      refused(st.RefusedBy),
 		Cost:         cost(st.Cost),
-		Missed:       st.Missed,
+		Missed:       st.Missed + st.FellBack,
 		Alone:        alone(st, all.Alone[name]),
 		MissedErrors: st.MissedErrors,
 		Unanswered:   st.Unanswered,
@@ -221,6 +221,9 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	if (*s.observes.Load())[name] {
 		u.Observed = observed(st, u.Alone)
 	}
+	if f, ok := all.Fallbacks[name]; ok {
+		u.Fallback = fallback(u.Upstream, f)
+	}
 	for _, f := range flights {
 		if f.State == inspect.FlightStuck {
 			u.Stuck++
@@ -229,6 +232,17 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		}
 	}
 	return u
+}
+
+// fallback returns what the fallback of a route has got, whose own upstream is named.
+func fallback(own string, f gateway.FallbackStats) *console.Fallback {
+	out := console.Fallback{Upstream: f.Upstream, Own: own, Reasons: []console.FallbackReason{}}
+	for _, reason := range gateway.FallbackReasons() {
+		if n, ok := f.Sent[reason]; ok {
+			out.Reasons = append(out.Reasons, console.FallbackReason{Reason: reason, Sent: n, Refused: f.Refused[reason], Would: f.Would[reason]})
+		}
+	}
+	return &out
 }
 
 // cost returns what a route's requests cost; nil if nothing was counted.

@@ -76,6 +76,9 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Cache: cache, Routes: map[string]weirhttp.Stats{"b": route, "a": {}}, Durations: map[string]gateway.RouteDurations{"b": took},
 		Upstreams: map[string]gateway.UpstreamStats{"shop": up, "unlimited": {}},
 		Budgets:   map[string]gateway.BudgetStats{"b": all}, ClientBudgets: map[string]weirhttp.ClientBudgetStats{"b": {Clients: 3, Refused: 4, Outage: true}},
+		Fallbacks: map[string]gateway.FallbackStats{"b": {
+			Upstream: "standby", Sent: map[string]uint64{"503": 4, "down": 1}, Refused: map[string]uint64{"503": 5}, Would: map[string]uint64{"down": 3},
+		}},
 		OverBudget: map[string][]weirhttp.ClientShare{"b": {{Address: "10.0.0.7", Share: .5}}},
 	}}
 	s := show.New(show.Options{
@@ -97,7 +100,10 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	if want := (console.Unit{
 		Name: "b", Kind: "route", Limit: "shop", Upstream: "shop", Requests: route.Requests,
 		Responses: &console.Responses{Switched: 1, Success: 2, Redirect: 3, ClientError: 4, ServerError: 5, Broken: 6, Left: 7},
-		Missed:    route.Missed, MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
+		Missed:    route.Missed + route.FellBack, Fallback: &console.Fallback{Upstream: "standby", Own: "shop", Reasons: []console.FallbackReason{
+			{Reason: "down", Sent: 1, Would: 3}, {Reason: "503", Sent: 4, Refused: 5},
+		}},
+		MissedErrors: route.MissedErrors, Unanswered: route.Unanswered, Left: route.Left,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
 		Refused: console.Refused{
 			Limit: route.RefusedBy.Limit, Budget: route.RefusedBy.Budget, Paused: route.RefusedBy.Paused, Unreachable: route.RefusedBy.Unreachable,

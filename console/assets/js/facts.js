@@ -113,6 +113,7 @@ export class Counts {
       ...refusals.filter((k) => !k.rare || u.refused[k.key] > 0).map((k) => [k.label, count(u.refused[k.key]), of(u.refused[k.key], u.requests), 'refused_' + k.key]),
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
       ...costs(u),
+      ...fallback(u),
       ...this.now(u),
       ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call to the source', u.call_time]]
         .filter(([, d]) => d && d.count > 0).map(([name, d]) => [name, nanos(d.p50_ns), `p99 ${nanos(d.p99_ns)}`]),
@@ -127,6 +128,13 @@ export class Counts {
       ...(u.kind === 'guard' ? [['Entries now', count(u.entries), '', 'entries'], ['Evicted', count(u.evicted), '', 'evicted']] : []),
     ];
   }
+}
+
+// What went to a route's fallback.
+function fallback(u) {
+  const f = u.fallback;
+  if (!f) return [];
+  return f.reasons.map((r) => [`To ${f.upstream}: ${r.reason}`, count(r.sent), [r.refused > 0 ? `${count(r.refused)} over the retry budget` : '', r.would > 0 ? `${count(r.would)} without observe mode` : ''].filter(Boolean).join(', ')]);
 }
 
 // What observe mode has found out about a route.

@@ -2,7 +2,11 @@
 // servers.
 package fault
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+	"time"
+)
 
 // An UnreachableError means that the origin could not be reached: the connection was
 // refused or timed out, or there was no route or no address for the name.
@@ -63,6 +67,37 @@ func (e *UnresolvedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *UnresolvedError) Unwrap() error { return e.Err }
+
+// A DownError means that no server is in use: each is ejected, or fails its checks. Nothing was
+// sent.
+type DownError struct{}
+
+func (*DownError) Error() string { return "no server of the upstream is in use" }
+
+// A StatusError means that a response with this status was given up.
+type StatusError struct{ Status int }
+
+func (e *StatusError) Error() string {
+	return "the server responded with status " + strconv.Itoa(e.Status)
+}
+
+// An ElsewhereError means that the request is to be sent to another upstream (H40): Err is why
+// this one does not respond to it.
+type ElsewhereError struct {
+	Err    error
+	Reason string // "down", or a status
+	// Sends is how often the request was sent, and may have reached a server.
+	Sends int
+	Began time.Time // when the upstream received the request
+	// Take reports whether one more of the requests that fail with this error may be sent. It
+	// is safe for concurrent use.
+	Take func() bool
+}
+
+func (e *ElsewhereError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ElsewhereError) Unwrap() error { return e.Err }
 
 // Upstreams reports whether err means that the origin has failed.
 func Upstreams(err error) bool {

@@ -61,9 +61,14 @@ func (x *relay) fail(err error) {
 // known returns err with the details that the cache needs.
 func known(err error) error {
 	_, kind := Failure(err)
+	var given fault.StatusError
+	if e := (*fault.StatusError)(nil); errors.As(err, &e) {
+		given = *e
+	}
 	return &weirhttp.ForwardError{
-		Err: err, ProxyStatus: kind,
-		Unreachable: errors.As(err, new(*fault.UnreachableError)),
+		Status: given.Status,
+		Err:    err, ProxyStatus: kind,
+		Unreachable: errors.As(err, new(*fault.UnreachableError)) || errors.As(err, new(*fault.DownError)),
 		Unavailable: errors.As(err, new(*fault.UnresolvedError)),
 		NotRun:      errors.As(err, new(*fault.NotRunError)),
 	}
@@ -102,7 +107,12 @@ func Failure(err error) (code int, kind string) {
 		return http.StatusBadGateway, other.ProxyStatus()
 	}
 	var unreachable *fault.UnreachableError
+	var given *fault.StatusError
 	switch timeout := isTimeout(err); {
+	case errors.As(err, &given):
+		return given.Status, "destination_unavailable"
+	case errors.As(err, new(*fault.DownError)):
+		return http.StatusBadGateway, "destination_unavailable"
 	case errors.As(err, new(*fault.UnresolvedError)):
 		return http.StatusServiceUnavailable, "dns_error"
 	case errors.As(err, &unreachable):

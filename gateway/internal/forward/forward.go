@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirhttp/stop"
 )
@@ -137,6 +138,9 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		x.fail(err)
+		if x.sink != nil && errors.As(err, new(*fault.ElsewhereError)) {
+			return // with a body that is as the client sent it
+		}
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		x.tunnel(resp, upgrade)
 	case resp.StatusCode < 200 || resp.StatusCode > 999:

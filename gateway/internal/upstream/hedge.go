@@ -30,10 +30,6 @@ type HedgeOptions struct {
 	Observe bool
 }
 
-// MostSends is how often a request on a route with hedges is sent at most: first calls, hedges and
-// retries together.
-const MostSends = 3
-
 // A Side is one of two calls for a request, apart from the other. forward.Side is one. It may be
 // nil.
 type Side interface {
@@ -320,7 +316,7 @@ func (rc *race) fire() {
 		}
 		defer release()
 	}
-	if !p.pays(rc.retry) {
+	if (rc.retry.Attempts > 1 || rc.t.fallback.spends()) && !p.pays() {
 		h.State.Withdraw(&rc.call, hedge.Budget, false)
 		return
 	}
@@ -410,12 +406,9 @@ func (rc *race) send(k taken, ctx context.Context) (r result) { //nolint:revive 
 	return a.result(a.call(k, out))
 }
 
-// pays takes a hedge off the budget of retries, if there is one.
-func (p *Pool) pays(retry Retry) bool {
-	if retry.Attempts <= 1 {
-		return true
-	}
+// pays takes a hedge off the budget of retries.
+func (p *Pool) pays() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.budget.spend(time.Now(), retry.Budget)
+	return p.budget.spend(time.Now(), p.now.Load().o.Retry.Budget)
 }

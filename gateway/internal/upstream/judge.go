@@ -15,7 +15,7 @@ import (
 )
 
 // This file decides what a failure of a server is: for its ejection, for the choice, for
-// retries and for health checks.
+// retries, for fallbacks and for health checks.
 
 // A verdict is the outcome of a call as far as it concerns the server.
 type verdict uint8
@@ -89,6 +89,55 @@ func (retry *Retry) repeats(resp *http.Response, err error) bool {
 		return fault.Upstreams(err)
 	}
 	return slices.Contains(retry.On, resp.StatusCode)
+}
+
+// down reports whether err means that no server can be used: none is in use, or the request
+// could not be sent to any of those that are.
+func (a *attempts) down(err error) bool {
+	if errors.As(err, new(*fault.DownError)) {
+		return true // a server is chosen after a send only if the request may run twice
+	}
+	if a.sends > 0 || a.body.touched() {
+		return false
+	}
+	if errors.As(err, new(*fault.UnresolvedError)) {
+		return true
+	}
+	return unreachable(err) && fault.Upstreams(err) && a.triedAll()
+}
+
+// triedAll reports whether each server that is in use has been tried.
+func (a *attempts) triedAll() bool {
+	p := a.t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now.Load()
+	for i, s := range now.servers {
+		if now.targets[i].Weight > 0 && s.usable() && !slices.Contains(a.tried, &s.known) {
+			return false
+		}
+	}
+	return true
+}
+
+// elsewhere returns why a request that ended with resp or err is to be sent to another upstream,
+// empty if it is not. It is only for a request that may run twice, or has not run.
+func (a *attempts) elsewhere(resp *http.Response, err error) string {
+	f, status := a.t.fallback, 0
+	switch {
+	case err != nil && f.Down && a.down(err):
+		return Down
+	case !a.repeatable:
+		return "" // it may have run
+	case err == nil:
+		status = resp.StatusCode
+	case a.now.o.Retry.repeats(nil, err):
+		status = f.Status(err)
+	}
+	if !slices.Contains(f.Statuses, status) {
+		return ""
+	}
+	return strconv.Itoa(status)
 }
 
 // isStream reports whether resp is an event stream or an upgrade, which may last for hours.

@@ -2,20 +2,32 @@ package upstream
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"time"
 )
 
 // arrived returns how r may be retried. If there are retries, it counts r as a call.
-func (p *Pool) arrived(o *Options, r *http.Request) Retry {
-	retry := o.Retry
-	if retry.Attempts > 1 {
+func (a *attempts) arrived(r *http.Request) Retry {
+	retry, p := a.now.o.Retry, a.t.pool
+	a.most = math.MaxInt
+	if f := a.t.fallback; f != nil {
+		a.most = f.most()
+	}
+	if before, ok := sendsBefore(r.Context()); ok {
+		a.most = max(mostSends-before, 1)
+		if before > 0 {
+			retry.Attempts = 1 // the request shares the budget of the other upstream
+		}
+	}
+	if retry.Attempts > 1 || a.t.fallback.spends() {
 		p.mu.Lock()
 		p.budget.call(time.Now())
 		p.mu.Unlock()
 	}
-	if !bodyless(r) || !slices.Contains(retry.Methods, r.Method) {
+	a.repeatable = bodyless(r) && slices.Contains(retry.Methods, r.Method)
+	if !a.repeatable {
 		retry.Attempts = 1
 	}
 	return retry

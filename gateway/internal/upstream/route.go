@@ -21,6 +21,10 @@ type RouteOptions struct {
 	Name string
 	// Failures replaces that of Options, unless it is nil.
 	Failures []int
+	// Fallback is nil without one.
+	Fallback *Fallback
+	// Responded is called with each response that ends a request. nil costs nothing.
+	Responded func(*http.Response)
 	// Client returns the client of a request. nil means that clients are not told apart.
 	Client func(*http.Request) netip.Addr
 	// Hedge is nil without hedges.
@@ -35,6 +39,8 @@ type Route struct {
 	failures []int
 	client   func(*http.Request) netip.Addr
 	hedge    *HedgeOptions
+	fallback *Fallback
+	tell     func(*http.Response)
 }
 
 var errMoved = errors.New("no server is left for the request")
@@ -44,7 +50,7 @@ var seed = maphash.MakeSeed()
 // Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
 func (p *Pool) Route(o RouteOptions) *Route {
 	slot := maphash.String(seed, o.Name) % choose.MaxRoutes
-	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, hedge: o.Hedge}
+	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, fallback: o.Fallback, tell: o.Responded, hedge: o.Hedge}
 }
 
 // RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
@@ -54,11 +60,14 @@ func (p *Pool) Route(o RouteOptions) *Route {
 // decides about all other retries.
 func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := t.pool
-	now := p.now.Load()
+	now, began := p.now.Load(), time.Time{}
+	if t.fallback != nil {
+		began = time.Now()
+	}
 	if !now.serving {
 		var err error
 		if now, err = p.resolved(r.Context()); err != nil {
-			return nil, err
+			return t.end(&attempts{t: t, began: began}, r, nil, err)
 		}
 	}
 	key, bound := t.key(now, r)
@@ -69,9 +78,13 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body := hold(r)
 	defer body.release()
-	retry := p.arrived(&now.o, r)
 	var few [4]*choose.Server
-	a := attempts{t: t, now: now, body: body, tried: few[:0], request: choose.Request{Route: t.place, Repeatable: retry.Attempts > 1, Key: key, Bound: bound}}
+	a := attempts{t: t, now: now, body: body, tried: few[:0], began: began}
+	if f := t.fallback; f != nil && f.Observed != nil {
+		a.unused = f.Down && p.book.Unused(p.instant(time.Now()))
+	}
+	retry := a.arrived(r)
+	a.request = choose.Request{Route: t.place, Repeatable: retry.Attempts > 1, Key: key, Bound: bound, Used: t.fallback.takesDown(r.Context())}
 	if len(now.servers) > 1 {
 		a.request.Stream = wantsStream(r)
 		if t.client != nil {
@@ -79,29 +92,31 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		now.prefer(r, &a.request)
 	}
-	for n, sends := 1, 1; ; n, sends = n+1, sends+1 {
+	if t.hedge != nil {
+		a.most = min(a.most, mostSends)
+	}
+	for n := 1; ; n++ {
 		var resp *http.Response
 		var err error
-		if races && sends == 1 {
+		if races && a.most > 1 {
 			var twice bool
 			if resp, err, twice = a.race(r, kind, get, retry); twice {
-				n, sends = n+1, sends+1
+				n++
+				a.sends++
 			}
+			races = false
 		} else {
 			resp, err = a.send(r)
-		}
-		if t.hedge != nil && sends >= MostSends {
-			return resp, err
 		}
 		wait, again := time.Duration(0), a.repeat
 		if again {
 			n-- // the request only tried whether a server has recovered
 			a.request.NoTrial = true
-		} else {
+		} else if a.sends < a.most {
 			wait, again = p.again(r.Context(), &retry, n, resp, err)
 		}
 		if !again {
-			return resp, err
+			return t.end(&a, r, resp, err)
 		}
 		if resp != nil {
 			resp.Body.Close()
@@ -130,6 +145,12 @@ type attempts struct {
 	repeat  bool // the latest call has failed, and must be made elsewhere
 	class   choose.Class
 	racing  *race // while its first call runs, else nil
+	// Of a request that has a Fallback or hedges, or that a Fallback has taken over:
+	sends      int  // calls that may have reached a server
+	most       int  // sends that are allowed
+	repeatable bool // the request may run twice
+	began      time.Time
+	unused     bool // no server was in use, and the Fallback only observes
 }
 
 // send makes one call, and tries other servers while it cannot reach one.
@@ -138,6 +159,9 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 	k, err := a.take(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	if k.s == nil && a.request.Used {
+		return nil, &fault.DownError{}
 	}
 	if k.s == nil { // a reload has left only names without addresses
 		_, err := a.t.pool.resolved(r.Context())
@@ -153,6 +177,7 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 		}
 		resp, err := a.call(k, r)
 		if !unreachable(err) || a.body.touched() || r.Context().Err() != nil {
+			a.sends++
 			return resp, err
 		}
 		a.request.Other = true
@@ -181,8 +206,12 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 		if a.request.Other && slices.Contains(a.tried, &s.known) { // or it has just become the only one
 			return taken{}, nil
 		}
+		probe := s.ejected.Load() && p.probes(s)
+		if a.request.Used && !probe && p.book.Unused(p.instant(time.Now())) {
+			return taken{}, nil
+		}
 		s.count()
-		return taken{s: s, probe: s.ejected.Load() && p.probes(s)}, nil
+		return taken{s: s, probe: probe}, nil
 	}
 	a.request.Tried = a.tried
 	for {
@@ -245,7 +274,7 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 		class = choose.Unknown // of a client that has stated little time
 	}
 	a.class = class
-	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && r.Context().Err() == nil
+	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && a.sends+1 < a.most && r.Context().Err() == nil
 	if err != nil {
 		return nil, err
 	}

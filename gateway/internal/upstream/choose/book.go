@@ -139,6 +139,9 @@ func (b *Book) State(s *Server) State {
 	return st
 }
 
+// Unused reports whether the caller has barred each server.
+func (b *Book) Unused(now Instant) bool { return b.current(now).unused }
+
 // Bar tells the Book that a server gets no calls for a reason of the caller's: barred until
 // then, and tried with one call after that. 0 ends it; Forever lasts until then.
 func (b *Book) Bar(now Instant, s *Server, until Instant) {
@@ -174,6 +177,7 @@ type view struct {
 	trying   []entry       // get one call at a time
 	serving  int           // servers that have a weight
 	desolate bool          // no server is usable, so open is all of them
+	unused   bool          // and none is only penalized: the caller has barred each
 	strained bool          // some servers are not open
 	floor    float64       // the least part of its share that a starting server gets
 	next     Instant       // when time ends a condition
@@ -258,6 +262,7 @@ func (v *view) desolateLocked(members []Member) {
 	v.desolate, v.floor = true, 1
 	v.open = slices.Clone(v.failing)
 	if len(v.open) == 0 {
+		v.unused = true
 		for _, m := range members {
 			if m.Weight > 0 {
 				v.open = append(v.open, entry{Server: m.Server, weight: float64(m.Weight), limit: int64(m.Limit)})

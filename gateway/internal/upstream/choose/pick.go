@@ -34,6 +34,9 @@ type Request struct {
 	// Other no server is returned rather than one of them.
 	Tried []*Server
 	Other bool
+	// Used says that only a server in use will do, or one that is tried. Otherwise all are used
+	// while none is.
+	Used bool
 	// Repeatable says that the request can be sent to another server if it fails.
 	Repeatable bool
 	// NoTrial says that the request has tried a server that has not recovered: it tries no other.
@@ -57,6 +60,9 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 		if s := v.try(now, r); s != nil {
 			return b.begin(now, r, s, true), false
 		}
+	}
+	if r.Used && v.unused {
+		return nil, false
 	}
 	if e := v.preferred(&r); e != nil {
 		return b.begin(now, r, e.Server, false), false
