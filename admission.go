@@ -91,6 +91,7 @@ func (r *run[K, V]) admit() bool {
 		return false
 	}
 	r.permit = permit
+	r.admitted.Store(true)
 	r.queued = r.clock().Sub(began)
 	return true
 }

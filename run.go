@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -26,9 +27,10 @@ type run[K comparable, V any] struct {
 	started bool // see step
 
 	permit   limit.Permit
-	costs    []int // of each flight: the estimate, then what it has cost; nil if cost is not counted
-	refused  bool  // the limiter's refusal has ended the load
-	unwanted bool  // it was a refresh without a waiting caller
+	admitted atomic.Bool // permit is set; not a mutex: a load is given up on any goroutine
+	costs    []int       // of each flight: the estimate, then what it has cost; nil if cost is not counted
+	refused  bool        // the limiter's refusal has ended the load
+	unwanted bool        // it was a refresh without a waiting caller
 	timer    *time.Timer
 	ctx      context.Context // the context of the function; nil if it was not called
 	done     bool            // nothing panicked
@@ -91,7 +93,14 @@ func (g *Guard[K, V]) newRun(l *inflight.Load[K, outcome[V]]) *run[K, V] {
 
 func (r *run[K, V]) attach(g *Guard[K, V], l *inflight.Load[K, outcome[V]]) {
 	r.g, r.l = g, l
-	l.Run = r.step
+	l.Run, l.Abandoned = r.step, r
+}
+
+// Abandon tells the limiter that the load was given up.
+func (r *run[K, V]) Abandon() {
+	if r.admitted.Load() {
+		r.permit.Abandon()
+	}
 }
 
 // step runs the load on its goroutine. When it is called again, by the timer that arm has
@@ -282,6 +291,9 @@ func (r *run[K, V]) end() {
 
 // release gives the permit back, and passes on a pause that the source has stated.
 func (r *run[K, V]) release() {
+	if cause := context.Cause(r.l); cause == ErrAbandoned { //nolint:errorlint // it is never wrapped; perhaps before there was a permit
+		r.permit.Abandon()
+	}
 	defer r.g.release(r.permit, r.permitOutcome())
 	r.settleCost()
 	if d := r.pause(); d > 0 && r.ctx != nil { // before the permit is free for another call

@@ -252,6 +252,9 @@ func (b *Batcher[T, R]) expire(bt *batch[T, R]) {
 // nothing else on this goroutine would.
 func (r *run[T, R]) release() {
 	defer func() { _ = recover() }()
+	if r.bt.ctx.Err() != nil {
+		r.permit.Abandon()
+	}
 	r.permit.Release(r.outcome())
 }
 

@@ -82,6 +82,7 @@ type state struct {
 	queue                          *Limit // does not drain
 	queued                         int    // its mean length
 	overloaded                     bool
+	storm                          *Limit // one that is lowered because calls end too late
 }
 
 // sources returns the incidents of everything behind weir.
@@ -158,6 +159,9 @@ func (v *view) look(g *group) state {
 			s.queue, s.queued = l, int(math.Round(series.mean(queued, v.points)))
 		}
 		s.overloaded = s.overloaded || l.Overloaded
+		if l.Storm {
+			s.storm = l
+		}
 	}
 	return s
 }
@@ -295,6 +299,10 @@ func (v *view) troubles(g *group, s state) []Incident {
 	if s.stuck > 0 {
 		say(levelBad, "stuck", "stuck", fmt.Sprintf("%s to the source %s stuck: abandoned long ago, but still running.", many(s.stuck, "call"), verb(s.stuck)),
 			"Find the call in a goroutine profile, and give it a timeout.")
+	}
+	if s.storm != nil {
+		say(levelBad, "storm", "retry storm", fmt.Sprintf("most calls ended after their clients had left, so the limit is lowered to %s.", many(int(s.storm.Limit), "call")),
+			"Nothing, if it ends within a minute. Otherwise the source is slower than its clients wait: look at its latency, and for clients that retry without a backoff.")
 	}
 	refused := v.refusals(g, s, say)
 	switch {

@@ -86,6 +86,8 @@ func TestC12_Incidents(t *testing.T) {
 	db := console.Limit{Name: "db", Kind: "fixed", Limit: 10, Queued: 5, Held: 100 * time.Millisecond}
 	overloaded, drained := db, db
 	overloaded.Overloaded, drained.Queued = true, 0
+	storm := drained
+	storm.Storm, storm.Limit = true, 3
 	a, b := console.Server{URL: "a", Ejected: true, Healthy: true}, console.Server{URL: "b", Healthy: true}
 	sick := console.Server{URL: "b"}
 	why := a
@@ -155,6 +157,7 @@ func TestC12_Incidents(t *testing.T) {
 		{"stuck", one(point{"requests": 100}, unit(func(u *console.Unit) { u.Stuck = 1 })), []string{"bad checkout: 1 call to the source is stuck: abandoned long ago, but still running."}},
 		{"a standing queue", one(point{}, limits(db, 5)), []string{"warn db: a queue of 5 calls is not draining, which means a wait of about 50 ms."}},
 		{"a queue that comes and goes", one(point{}, limits(drained, 5)), nil},
+		{"a retry storm", one(point{}, limits(storm, 0)), []string{"bad db: most calls ended after their clients had left, so the limit is lowered to 3 calls."}},
 		{"overloaded", one(point{}, limits(overloaded, 0)), []string{"warn db: the source is slower than it should be, so the limit is kept low."}},
 		{"one of two servers", one(point{}, servers(a, b)), []string{"warn shop: 1 of 2 servers is ejected or fails its checks; the others take its calls."}},
 		{"one of two servers, and why", one(point{}, servers(why, b)), []string{"warn shop: 1 of 2 servers is ejected or fails its checks: a since 02:31:05, because 5 calls in a row failed: connection refused; the others take its calls."}},

@@ -117,7 +117,7 @@ func (l limiter) stand() Limit {
 
 func (l *Limit) permits(s limit.ConcurrencyStats) {
 	l.Limit, l.InUse, l.Queued = float64(s.Limit), s.InUse, s.Queued
-	l.Overloaded, l.Held = s.Overloaded, s.Held
+	l.Overloaded, l.Storm, l.Held = s.Overloaded, s.Storm, s.Held
 	l.Admitted, l.Waited, l.Left = s.Admitted, s.Waited, s.Left
 	l.Refused = reasons(s.Refused)
 }

@@ -275,6 +275,7 @@ type Limit struct {
 	InUse      int               `json:"in_use"`                // permits in use
 	Queued     int               `json:"queued"`                // callers in the queue
 	Overloaded bool              `json:"overloaded"`            // waiting does not end in time; the newest callers are served first
+	Storm      bool              `json:"storm,omitempty"`       // the limit is lowered, because most calls end too late
 	Held       time.Duration     `json:"held_ns"`               // mean time of a call
 	Latency    time.Duration     `json:"latency_ns,omitempty"`  // adaptive: of the last window
 	Baseline   time.Duration     `json:"baseline_ns,omitempty"` // adaptive: with capacity to spare

@@ -180,7 +180,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	}
 	o.Clients = c.Clients
 	if r.Concurrency > 0 {
-		own, err := newGate(r.Name, false, bounds{r.Concurrency, r.Queue, r.QueueWait, r.OverloadAfter, c.upstream(r).MaxRetryAfter})
+		own, err := newGate(r.Name, false, bounds{r.Concurrency, r.Queue, r.QueueWait, r.OverloadAfter, c.upstream(r).MaxRetryAfter, c.upstream(r).MinConcurrency, g.storm})
 		if err != nil {
 			return nil, err
 		}

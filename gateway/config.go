@@ -63,6 +63,10 @@ type Config struct {
 	// found other addresses. It must return soon, and be safe for concurrent use. nil
 	// costs nothing.
 	ServerChanged func(ServerChange)
+	// LimitChanged is called after the limit of an upstream or a route was lowered because
+	// most calls end after their clients have left (B9), and when that is over. It must
+	// not call the Gateway. nil means none.
+	LimitChanged func(limit.Storm)
 	// ErrorHandler writes the responses that the Gateway and its routes generate:
 	// rejections, requests without a route, and errors when no stale response can be
 	// served. nil means a line of plain text. See weirhttp.Options.
@@ -160,6 +164,10 @@ type Upstream struct {
 	// first. 0 means no such bound: they are only while waiting does not end in time, see
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
+	// MinConcurrency is how low the limit may fall, for its routes as well, while
+	// most calls end after their clients have left (B9). 0 means 1; Concurrency or more
+	// means that it never falls. It has no effect with Adaptive.
+	MinConcurrency int
 	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
 	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.
 	MaxRetryAfter time.Duration

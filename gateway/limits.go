@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ type gate struct {
 type bounds struct {
 	n, queue          int
 	wait, over, retry time.Duration
+	least             int // see Upstream.MinConcurrency
+	storm             func(limit.Storm)
 }
 
 // Stats is what weirhttp reads.
@@ -48,7 +51,7 @@ func newGate(name string, adapts bool, b bounds) (*gate, error) {
 		return &gate{Limiter: limit.All(), kind: "none", stats: func() (none limit.AdaptiveStats) { return none }}, nil
 	}
 	options := func(b bounds) limit.ConcurrencyOptions {
-		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over, MaxRetryAfter: b.retry}
+		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait, OverloadAfter: b.over, MaxRetryAfter: b.retry, MinLimit: b.least, OnStorm: b.storm}
 	}
 	c, err := limit.NewConcurrency(options(b))
 	if err != nil {
@@ -88,19 +91,19 @@ func (v *valve) set(g *gate) {
 func (v *valve) Stats() limit.AdaptiveStats { return v.now.Load().stats() }
 
 // callGate returns the gate of u's calls.
-func (u Upstream) callGate() (*gate, error) {
-	return newGate(u.Name, u.Adaptive, bounds{cmp.Or(u.Concurrency, 256), u.Queue, u.QueueWait, u.OverloadAfter, u.MaxRetryAfter})
+func (u Upstream) callGate(storm func(limit.Storm)) (*gate, error) {
+	return newGate(u.Name, u.Adaptive, bounds{cmp.Or(u.Concurrency, 256), u.Queue, u.QueueWait, u.OverloadAfter, u.MaxRetryAfter, u.MinConcurrency, storm})
 }
 
 // streamGate returns the gate of u's upgrades and event streams, which have no queue.
 func (u Upstream) streamGate() (*gate, error) {
-	return newGate(u.Name+" streams", false, bounds{n: cmp.Or(u.Streams, 1024), queue: -1})
+	return newGate(u.Name+" streams", false, bounds{n: cmp.Or(u.Streams, 1024), queue: -1, least: math.MaxInt32})
 }
 
 // sameCalls reports whether the calls of u and o are limited alike.
 func (u Upstream) sameCalls(o Upstream) bool {
 	return u.Concurrency == o.Concurrency && u.Adaptive == o.Adaptive && u.Queue == o.Queue &&
-		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter && u.MaxRetryAfter == o.MaxRetryAfter
+		u.QueueWait == o.QueueWait && u.OverloadAfter == o.OverloadAfter && u.MaxRetryAfter == o.MaxRetryAfter && u.MinConcurrency == o.MinConcurrency
 }
 
 // fairByClient returns the tenants of a route with that priority, which stands above them.

@@ -179,11 +179,14 @@ func (g *Gateway) Stats() Stats {
 // Blocked are of the same instant.
 type LimitStats struct {
 	Kind       string        `json:"kind"`       // "fixed", "adaptive", or "none" for no cap
-	Limit      int           `json:"limit"`      // calls at once, 0 for no cap
+	Limit      int           `json:"limit"`      // calls at once at present, 0 for no cap
 	InUse      int           `json:"in_use"`     // permits in use
 	Queued     int           `json:"queued"`     // callers in the queue
 	Tenants    int           `json:"tenants"`    // that have queued calls, see Fair
 	Overloaded bool          `json:"overloaded"` // the queue never empties: the newest are served first
+	Storm      bool          `json:"storm"`      // most calls end after their clients have left, so the limit is lowered
+	Storms     uint64        `json:"storms"`     // how often that has begun
+	Late       uint64        `json:"late"`       // calls that ended, or were given up, after their clients had left
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
 	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
 	Blocked    int           `json:"blocked"`    // calls in InUse that wait for their clients
@@ -204,7 +207,8 @@ type LimitStats struct {
 func (g *gate) look() LimitStats {
 	s := g.stats()
 	return LimitStats{
-		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Tenants: s.Tenants, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
+		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Tenants: s.Tenants, Overloaded: s.Overloaded,
+		Storm: s.Storm, Storms: s.Storms, Late: s.Late, Held: s.Held, Wait: s.Wait,
 		Admitted: s.Admitted, Waited: s.Waited, Left: s.Left, Refused: s.Refused.Total(),
 		RefusedBy: byReason(s.Refused), Baseline: s.Baseline, Latency: s.Latency,
 	}
@@ -258,6 +262,13 @@ type ServerChange struct {
 	Err      error         // the latest failure, or the evidence; of ServerEjected, ServerUnhealthy, ServerPenalized and ServerUnresolved
 	// Addresses are all that the name has now; of ServerResolved.
 	Addresses []netip.Addr
+}
+
+// storm reports to the current Config that a limit was lowered, or is what it was.
+func (g *Gateway) storm(s limit.Storm) {
+	if st := g.now.Load(); st != nil && st.config.LimitChanged != nil {
+		st.config.LimitChanged(s)
+	}
 }
 
 // serverChanged reports a change to the current Config.

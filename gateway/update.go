@@ -120,7 +120,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		p.fresh = append(p.fresh, src)
 	}
 	if src.calls.now.Load() == nil || !u.sameCalls(old) {
-		gate, err := u.callGate()
+		gate, err := u.callGate(p.g.storm)
 		if err != nil {
 			return nil, err
 		}

@@ -119,19 +119,29 @@ func (b *bundle) release(turn uint64, o Outcome) {
 	}
 }
 
-// settle implements releaser. It copies the permits under the lock: a release cannot
-// begin to take them apart meanwhile, and afterwards they ignore a Settle.
+// settle implements releaser.
 func (b *bundle) settle(turn uint64, units int) {
-	b.mu.Lock()
-	if b.turn.Load() != turn {
-		b.mu.Unlock()
-		return
-	}
-	permits := slices.Clone(b.permits)
-	b.mu.Unlock()
-	for _, p := range permits {
+	for _, p := range b.held(turn) {
 		p.Settle(units)
 	}
+}
+
+// abandon implements releaser.
+func (b *bundle) abandon(turn uint64) {
+	for _, p := range b.held(turn) {
+		p.Abandon()
+	}
+}
+
+// held returns the permits of a turn, none if it is over. It copies them under the lock: a
+// release cannot begin to take them apart meanwhile, and afterwards they do nothing.
+func (b *bundle) held(turn uint64) []Permit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.turn.Load() != turn {
+		return nil
+	}
+	return slices.Clone(b.permits)
 }
 
 // releaseLast releases all permits, the latest first. It defers the release of the

@@ -24,6 +24,12 @@ var _ Limiter = (*Concurrency)(nil)
 // overload an older one: that one is displaced. With several tenants, it is a caller of the
 // tenant that has the most units waiting and in use for its weight.
 //
+// While most calls end after their callers have left (see [Permit.Abandon]), or as Dropped,
+// and take longer than usual, the limit is too high to be of use: the source works for
+// no caller, and clients that retry keep it so. Then the limit falls, down to MinLimit, until
+// calls end in time again, grows as long as they do, and is Limit again when no caller has
+// waited and no call was late for 30 s.
+//
 // Create one with [NewConcurrency]; the zero Concurrency is not usable. It has no
 // goroutine and no timer, so there is nothing to close. It is safe for concurrent
 // use, and several Guards may share it.
@@ -47,6 +53,9 @@ func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 		mostRetry: o.MaxRetryAfter,
 		epoch:     time.Now(),
 		limit:     o.Limit,
+		whole:     o.Limit,
+		least:     o.MinLimit,
+		onStorm:   o.OnStorm,
 	}}, nil
 }
 

@@ -130,6 +130,9 @@ func (c *counter) release(_ uint64, o Outcome) {
 }
 
 // settle implements releaser.
+// abandon implements releaser.
+func (c *counter) abandon(uint64) {}
+
 func (c *counter) settle(_ uint64, units int) {
 	var g grants
 	l := c.l

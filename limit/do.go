@@ -23,6 +23,9 @@ func Do[T any](ctx context.Context, l Limiter, fn func(ctx context.Context) (T, 
 	}
 	defer p.Release(Ignored) // for a panic
 	v, err := fn(ctx)
+	if ctx.Err() != nil {
+		p.Abandon()
+	}
 	p.Release(outcome(ctx, err))
 	return v, err
 }

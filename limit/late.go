@@ -17,10 +17,14 @@ func (c *pool) lateLocked(t *tenant, now time.Duration) (l late) {
 		}
 		turn := later(now, c.waitLocked(t.ahead(&c.q, t.line.above(i), w.units)+w.units-1, now))
 		l[i] = c.overAfter > 0 && now-w.joined > c.overAfter || turn > w.until ||
-			t.left.short() && later(turn, nanoseconds(c.drain.held)) > t.left.end(w)
+			t.left.short() && later(turn, nanoseconds(c.callLocked())) > t.left.end(w)
 	}
 	return l
 }
+
+// callLocked returns how long a call takes, in nanoseconds. The permits of calls whose callers
+// leave are held for less, where the source notices. c.mu must be held.
+func (c *pool) callLocked() float64 { return max(c.drain.held, c.storm.usual) }
 
 // later returns t+d, or forever.
 func later(t, d time.Duration) time.Duration {
@@ -38,15 +42,15 @@ func later(t, d time.Duration) time.Duration {
 // too short for a call. So it is the share of the last few callers that counts, and of those
 // that leave only the oldest.
 type patience struct {
-	late float64       // the share, of the last few callers
-	age  time.Duration // of the last caller without a deadline that left as one of the oldest
+	share float64       // that is late, of the last few callers
+	age   time.Duration // of the last caller without a deadline that left as one of the oldest
 }
 
 // patienceWindow is roughly how many callers the share covers.
 const patienceWindow = 8
 
 // short reports whether most of the last callers waited too long.
-func (p *patience) short() bool { return p.late > 0.5 }
+func (p *patience) short() bool { return p.share > 0.5 }
 
 // end returns when the call of w is of no more use.
 func (p *patience) end(w *waiter) time.Duration {
@@ -77,10 +81,17 @@ func (p *patience) left(age, oldest time.Duration) {
 	p.count(late)
 }
 
+// late records that a caller without a deadline got its permit with too little time left for
+// its call: it left after age.
+func (p *patience) late(age time.Duration) {
+	p.age = age
+	p.count(true)
+}
+
 func (p *patience) count(late bool) {
 	hit := 0.0
 	if late {
 		hit = 1
 	}
-	p.late += (hit - p.late) / patienceWindow
+	p.share += (hit - p.share) / patienceWindow
 }

@@ -46,6 +46,7 @@ type Permit struct {
 type releaser interface {
 	release(id uint64, o Outcome)
 	settle(id uint64, units int)
+	abandon(id uint64)
 }
 
 // NewPermit returns a Permit for a Limiter outside this package. The first call of
@@ -66,6 +67,18 @@ func (p Permit) Release(o Outcome) {
 	}
 }
 
+// Abandon reports that all callers of the call have left, or have given it up, while it
+// still runs. The permit stays taken until Release. A [Concurrency] whose calls mostly end
+// like that lowers its limit until they end in time again. Call it as soon as the callers
+// have left, or else before Release; without it, the call does not count as late, unless it
+// ends as Dropped. It does not block, and does nothing after Release. It is safe for
+// concurrent use.
+func (p Permit) Abandon() {
+	if p.from != nil {
+		p.from.abandon(p.id)
+	}
+}
+
 type onceReleaser struct {
 	done   atomic.Bool // not a mutex: there is nothing to guard but this flag, which is set once
 	fn     func(Outcome)
@@ -77,6 +90,8 @@ func (r *onceReleaser) release(_ uint64, o Outcome) {
 		r.fn(o)
 	}
 }
+
+func (r *onceReleaser) abandon(uint64) {}
 
 func (r *onceReleaser) settle(_ uint64, units int) {
 	if r.counts != nil && !r.done.Load() {

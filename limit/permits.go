@@ -11,6 +11,7 @@ import (
 type slot struct {
 	turn  uint32        // distinguishes the permit in the slot from earlier ones
 	since time.Duration // when the permit was issued
+	wait  time.Duration // for how long its caller had waited by then
 	stood time.Duration // how long the source had stood still by then, as counted by the tuner
 
 	units  int        // that the permit counts for; 0 for a loan
@@ -19,6 +20,8 @@ type slot struct {
 	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
 	from   *lend.Call // of a loan: the call that holds that permit
 	lent   bool       // a loan of it is in use
+	late   bool       // its callers have left, and it has been counted as late
+	left   bool       // its callers have left
 	over   bool       // released; a loan of it may still be in use
 	worst  Outcome    // of its loans: Dropped or Success
 	result Outcome    // with over: the outcome at release
@@ -161,6 +164,7 @@ func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants
 // callers. c.mu must be held.
 func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	held := now - s.since
+	c.countLocked(&s, o, now, g)
 	c.inUse -= s.units
 	if c.tuner != nil {
 		for range s.units {
@@ -177,6 +181,62 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	c.letInLocked(now, g)
 	if c.q.n == 0 && c.inUse < c.limit {
 		c.q.idle(now)
+	}
+}
+
+// abandon implements releaser.
+func (c *pool) abandon(id uint64) {
+	now := c.now()
+	var g grants
+	c.mu.Lock()
+	if s := c.atLocked(id); s != nil && !s.left && s.lender == 0 {
+		s.left = true
+		if s.wait > 0 && float64(now-s.since) < c.callLocked() {
+			c.lineLocked(s).late(s.wait + now - s.since)
+		}
+		if c.tuner == nil && c.storm.tooOld(now-s.since) {
+			s.late = true
+			c.isLateLocked(s.since, now, &g)
+			c.letInLocked(now, &g)
+		}
+	}
+	c.mu.Unlock()
+	g.wake()
+}
+
+// lineLocked returns the patience of the callers in whose line the permit of s was waited for.
+// c.mu must be held.
+func (c *pool) lineLocked(s *slot) *patience {
+	if s.bill != nil {
+		return &s.bill.tenant.left
+	}
+	return &c.q.none.left
+}
+
+// countLocked counts the call whose permit was in s for the storm. c.mu must be held.
+func (c *pool) countLocked(s *slot, o Outcome, now time.Duration, g *grants) {
+	switch {
+	case c.tuner != nil || o == Unused || s.late:
+	case s.left, o == Dropped && c.storm.usual > 0:
+		if c.storm.tooOld(now - s.since) {
+			c.isLateLocked(s.since, now, g)
+		}
+	case o == Success:
+		c.setLocked(c.storm.isInTime(s.since, now, bounds{c.whole, c.least, c.inUse, c.q.n}), g)
+	}
+}
+
+// isLateLocked counts a late call for the storm. c.mu must be held.
+func (c *pool) isLateLocked(since, now time.Duration, g *grants) {
+	c.setLocked(c.storm.isLate(since, now, bounds{c.whole, c.least, c.inUse, c.q.n}), g)
+}
+
+// setLocked sets the limit that the storm wants. c.mu must be held.
+func (c *pool) setLocked(limit int, g *grants) {
+	was := c.stormy
+	c.limit, c.stormy = limit, c.storm.limit > 0
+	if c.onStorm != nil && was != c.stormy {
+		g.onStorm, g.storm = c.onStorm, Storm{c.name, c.stormy, limit}
 	}
 }
 
@@ -200,13 +260,13 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 			return
 		}
 		if !late[w.class] {
-			t.left.granted(w, now, c.drain.held)
+			t.left.granted(w, now, c.callLocked())
 		}
 		c.admitted++
 		c.waited++
 		bill := c.q.admit(w, now, c.drain)
 		id := c.takeLocked(now, w.units, w.counted)
-		c.slots[id>>32].bill = bill
+		c.slots[id>>32].bill, c.slots[id>>32].wait = bill, now-w.joined
 		g.add(w, id)
 	}
 }

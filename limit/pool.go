@@ -26,7 +26,12 @@ type pool struct {
 	reserve   int           // guarded by mu; negative: a tenth of the limit
 	mostRetry time.Duration // guarded by mu; the bound of Error.RetryAfter
 
-	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked and update, and nowhere else
+	whole    int           // guarded by mu; the limit without a storm; without a tuner
+	least    int           // guarded by mu; how low a storm may bring the limit
+	limit    int           // guarded by mu; changes only in returnLocked and update, and without a tuner with the storm
+	onStorm  func(Storm)   // guarded by mu; may be nil
+	stormy   bool          // guarded by mu; there was a storm after the last call that was judged
+	storm    storm         // guarded by mu; not with a tuner
 	inUse    int           // guarded by mu; units in use; can be above limit after limit has shrunk
 	slots    []slot        // guarded by mu; one per permit, as many as were ever in use at once
 	free     []uint32      // guarded by mu; the slots that hold no permit
@@ -130,6 +135,7 @@ func (c *pool) acquireSlow(ctx context.Context, n int, counted bool) (Permit, er
 		t = c.q.of(r.tenant) // it may have been dropped with its only waiter
 	}
 	c.q.push(w, t, r.class)
+	c.storm.busy = now // which counts only if there is one
 	c.q.move(w, r.place.set(c, w))
 	c.letInLocked(now, &g) // w may now be first, and fit where the previous first waiter does not
 	c.mu.Unlock()
@@ -158,7 +164,7 @@ func (c *pool) mostLocked() int {
 	if c.tuner != nil {
 		return c.tuner.ceiling
 	}
-	return c.limit
+	return c.whole
 }
 
 // judgeLocked returns the reason to reject a caller that finds no permit free, or 0

@@ -135,7 +135,9 @@ func (q *queue) before(w *waiter) int {
 // waiters, which are no longer in a queue.
 type grants struct {
 	first, last *waiter
-	lender      *lend.Call // call whose lent permit has been returned to it, or nil
+	lender      *lend.Call  // call whose lent permit has been returned to it, or nil
+	onStorm     func(Storm) // is called with storm; nil: it has not begun or ended
+	storm       Storm
 }
 
 // add admits w with the permit id. The limiter's mutex must be held.
@@ -166,5 +168,8 @@ func (g grants) wake() {
 	}
 	if g.lender != nil {
 		g.lender.Returned()
+	}
+	if g.onStorm != nil {
+		g.onStorm(g.storm)
 	}
 }

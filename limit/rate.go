@@ -186,6 +186,9 @@ func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
 // takes n. l.mu must be held.
 func (l *RateLimiter) spareLocked(n int) int { return max(0, min(1, l.bucket.burst-n)) }
 
+// abandon implements releaser.
+func (l *RateLimiter) abandon(uint64) {}
+
 // release implements releaser.
 func (l *RateLimiter) release(token uint64, o Outcome) {
 	if o != Unused {

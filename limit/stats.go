@@ -20,7 +20,7 @@ func (r Refusals) Total() uint64 {
 // ConcurrencyStats holds the counters of a [Concurrency] since it was created, and
 // its current state. All values are from the same instant.
 type ConcurrencyStats struct {
-	Limit  int // units in total; without AcquireN each permit is one
+	Limit  int // units in total, at present; without AcquireN each permit is one
 	InUse  int // units in use
 	Queued int // callers that wait
 
@@ -38,6 +38,11 @@ type ConcurrencyStats struct {
 	// Overloaded is true if waiting does not end in time in a class of the queue:
 	// its newest callers are then served first.
 	Overloaded bool
+	// Storm is true while the limit of a Concurrency is lowered, because most calls have
+	// ended too late. Storms counts how often that has begun, and Late the calls.
+	Storm  bool
+	Storms uint64
+	Late   uint64
 	// Tenants is how many tenants have callers that wait, not counting that of callers
 	// without one: see [Tenant].
 	Tenants int
@@ -61,6 +66,9 @@ func (c *pool) statsLocked() ConcurrencyStats {
 		Waited:     c.waited,
 		Left:       c.left,
 		Refused:    c.refused,
+		Storm:      c.storm.limit > 0,
+		Storms:     c.storm.count,
+		Late:       c.storm.lates,
 		Held:       nanoseconds(c.drain.held),
 		Overloaded: slices.ContainsFunc(tenants, func(t *tenant) bool { return c.lateLocked(t, now).any() }),
 	}

@@ -21,8 +21,8 @@ func (c *Concurrency) Update(o ConcurrencyOptions) error {
 	}
 	o = o.withDefaults()
 	c.pool.update(func(p *pool, _ time.Duration) {
-		p.limit, p.places, p.maxWait, p.overAfter, p.reserve = o.Limit, o.Queue, o.MaxWait, o.OverloadAfter, o.Reserve
-		p.mostRetry = o.MaxRetryAfter
+		p.whole, p.limit, p.places, p.maxWait, p.overAfter, p.reserve = o.Limit, p.storm.of(o.Limit), o.Queue, o.MaxWait, o.OverloadAfter, o.Reserve
+		p.mostRetry, p.least, p.onStorm = o.MaxRetryAfter, o.MinLimit, o.OnStorm
 	})
 	return nil
 }

@@ -74,7 +74,7 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		ended = true
 		f.ticket.clients.Close()
-		f.ticket.settle(t.status, err, t.sink.trace.start)
+		f.ticket.settle(ctx, t.status, err, t.sink.trace.start)
 		t.finish(err)
 		return
 	}

@@ -119,7 +119,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		err = p.ticket.clients.Err() // which the handler has swallowed
 	}
 	err = cmp.Or(err, p.err)
-	p.ticket.settle(p.status, err, p.trace.start)
+	p.ticket.settle(ctx, p.status, err, p.trace.start)
 	p.end(err)
 }
 

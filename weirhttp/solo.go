@@ -129,7 +129,7 @@ func (c *call) solo() {
 	if s.again && s.gap != nil {
 		s.instead = false // there is no response, and no stored one
 	}
-	s.ticket.settle(s.status, err, s.sink.trace.start)
+	s.ticket.settle(ctx, s.status, err, s.sink.trace.start)
 	s.finish(err)
 }
 

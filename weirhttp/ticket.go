@@ -116,7 +116,11 @@ func (t *ticket) outcome(status int, err error) limit.Outcome {
 
 // settle is called when the call has ended, which began at start, with the status of the
 // response, 0 without one, and the error.
-func (t *ticket) settle(status int, err error, start time.Time) {
+// ctx is the context of the call.
+func (t *ticket) settle(ctx context.Context, status int, err error, start time.Time) {
+	if status == 0 && ctx.Err() != nil {
+		t.permit.Abandon() // its clients have left, or it has taken too long
+	}
 	if given := givenUp(err); status == 0 && given != 0 {
 		status, err = given, nil
 	}

@@ -191,6 +191,9 @@ func (e *engine) alone(ctx context.Context, m *method, req any, do run) error {
 		m.counts.ended(ctx, sent)
 		m.counts.ranAlone(ctx, sent)
 		m.counts.costSpent.Add(uint64(units)) //nolint:gosec // never negative
+		if ctx.Err() != nil {
+			p.Abandon()
+		}
 		p.Release(outcome(ctx, err))
 		seen.end(err)
 	}()

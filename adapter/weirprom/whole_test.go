@@ -101,6 +101,9 @@ weir_limit_permits limit
 weir_limit_in_use limit
 weir_limit_queued limit
 weir_limit_overloaded limit
+weir_limit_storm limit
+weir_limit_storms_total limit
+weir_limit_late_total limit
 weir_limit_latency_seconds limit
 weir_limit_baseline_seconds limit
 weir_limit_admitted_total limit

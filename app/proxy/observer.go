@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/app/keysctl"
 	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -90,8 +91,18 @@ func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
 			p.observer = weirhttp.Observers(t.weirotel.HTTP(), log)
 		}
 	}
-	c.Observer, c.ServerChanged = p.observer, p.logServer
+	c.Observer, c.ServerChanged, c.LimitChanged = p.observer, p.logServer, p.logLimit
 	return c
+}
+
+// logLimit logs that a limit was lowered, or is what it was.
+func (p *proxy) logLimit(s limit.Storm) {
+	l := p.logger.With("limit", s.Limiter, "calls", s.Limit)
+	if s.Began {
+		l.Warn("a limit is lowered: most calls end after their clients have left")
+		return
+	}
+	l.Info("a lowered limit is what it was: calls end in time again")
 }
 
 // logServer logs a change of a server.

@@ -42,7 +42,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 			Retries: 10, NoBudget: 11, Names: []gateway.NameStats{{Name: "a", Failures: 65}, {Name: "b", Failures: 1}},
 			Budget: &gateway.BudgetStats{Left: 45, Burst: 46, Queued: 47, Waited: 48, Refused: 49, Returned: 50, Owed: 51, Forgiven: 52},
 			Limit: gateway.LimitStats{
-				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16,
+				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16, Storm: true, Storms: 72, Late: 73,
 				RefusedBy: map[string]uint64{"queue full": 17}, Latency: 18 * time.Second, Baseline: 19 * time.Second,
 			},
 			Servers: []gateway.ServerStats{{URL: "a", Healthy: true, InFlight: 20, Calls: 21, Failures: 22, Weight: 60, State: "penalized", Head: 61 * time.Second, Failing: 0.62, Kept: 63, Moved: 64}, {URL: "b", Ejected: true}},
@@ -80,6 +80,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"fallback.requests chat standby down sent": 67, "fallback.requests chat standby down refused": 68, "fallback.requests chat standby down observed": 69,
 		"upstream.lookup_failures main": 66, "upstream.retries main": 10, "upstream.retries_refused main": 11,
 		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
+		"limit.storm main": 1, "limit.storms main": 72, "limit.late main": 73,
 		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,
 		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.penalized main a": 1, "server.weight main a": 60, "server.head main a": 61, "server.failing main a": 0.62, "server.kept main a": 63, "server.moved main a": 64, "server.ejected main b": 1,
 		"budget.left upstream main": 45, "budget.burst upstream main": 46, "budget.queued upstream main": 47, "budget.waited upstream main": 48,

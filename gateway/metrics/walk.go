@@ -117,6 +117,7 @@ func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
 	}
 	st := limit.ConcurrencyStats{
 		Limit: l.Limit, InUse: l.InUse, Queued: l.Queued, Overloaded: l.Overloaded, Admitted: l.Admitted, Waited: l.Waited,
+		Storm: l.Storm, Storms: l.Storms, Late: l.Late,
 	}
 	for reason := range st.Refused {
 		st.Refused[reason] = l.RefusedBy[limit.Reason(reason).String()] //nolint:gosec // an index of an array of reasons
@@ -290,6 +291,9 @@ func (w *Walk) concurrency(name string, st limit.ConcurrencyStats) {
 	put(w, limitPermits, st.Limit, name)
 	put(w, limitInUse, st.InUse, name)
 	put(w, limitOverloaded, truth(st.Overloaded), name)
+	put(w, limitStorm, truth(st.Storm), name)
+	put(w, limitStorms, st.Storms, name)
+	put(w, limitLate, st.Late, name)
 	w.admission(name, st.Queued, st.Admitted, st.Waited, st.Refused)
 }
 

@@ -95,13 +95,25 @@ func (l *Load[K, V]) finishLocked() bool {
 
 // End cancels the context of a final load with cause, which wakes all waiting
 // callers. A nil cause means context.Canceled.
-func (l *Load[K, V]) End(cause error) { l.cancel(cause) }
+func (l *Load[K, V]) End(cause error) {
+	l.cancel(cause)
+	if cause == ErrAbandoned { //nolint:errorlint // it is never wrapped
+		l.gaveUp()
+	}
+}
 
 // Expire is End for the hard timeout: the Err of the load's context is
 // DeadlineExceeded.
 func (l *Load[K, V]) Expire(cause error) {
 	l.expired.Store(true)
 	l.cancel(cause)
+	l.gaveUp()
+}
+
+func (l *Load[K, V]) gaveUp() {
+	if l.Abandoned != nil {
+		l.Abandoned.Abandon()
+	}
 }
 
 // Load returns the load that f belongs to. MoveLocked changes it.

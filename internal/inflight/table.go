@@ -73,6 +73,10 @@ type Load[K comparable, V any] struct {
 	// Queue belongs to the owner and is guarded by Table.mu. The load waits in it
 	// for admission; nil before that.
 	Queue Queue
+	// Abandoned is set by the owner at the start, or nil. It is called without a lock once no
+	// caller wants the load any more, or the hard timeout has passed, while the function may
+	// still run.
+	Abandoned interface{ Abandon() }
 	// Overdue belongs to the owner and is guarded by Table.mu: the hard timeout
 	// has passed.
 	Overdue bool

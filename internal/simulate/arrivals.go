@@ -20,6 +20,18 @@ type Arrivals struct {
 // Steady returns arrivals at a constant rate per second.
 func Steady(rate float64) Arrivals { return Scheduled(Const(rate)) }
 
+// Even returns arrivals with the same time between any two, for d.
+func Even(rate float64, d time.Duration) Arrivals {
+	var a Arrivals
+	for i := 0; ; i++ {
+		at := time.Duration((float64(i) + 0.5) / rate * float64(time.Second))
+		if at >= d {
+			return a
+		}
+		a.Trace = append(a.Trace, at)
+	}
+}
+
 // Scheduled returns arrivals at a rate per second that changes in steps.
 func Scheduled(s Schedule) Arrivals {
 	a := Arrivals{Rate: s.At}

@@ -27,17 +27,21 @@ type call struct {
 	start      time.Time // start of the run
 	deadline   time.Duration
 	background bool
+	undated    bool
+	attempt    int // 0 for the first
 	parent     context.Context
 
 	// Written by the driver. The goroutine of the call reads verdict once wake
 	// is closed.
 	verdict verdict
-	reason  string // reason for a rejection
-	limit   int    // limit of the gate at the arrival, before admission
-	entered bool   // whether it reached the source
+	reason  string        // reason for a rejection
+	after   time.Duration // when the rejection says that the caller should retry, from the rejection on
+	limit   int           // limit of the gate at the arrival, before admission
+	entered bool          // whether it reached the source
 	admit   time.Duration
 	end     time.Duration
-	wake    chan struct{} // closed by the driver after verdict is set
+	wake    chan struct{} // closed by the driver after verdict is set, and the permit is to be released
+	gone    chan struct{} // closed by the driver when the caller has left and the permit is still held; nil unless Scenario.Hold
 
 	mu   sync.Mutex
 	done chan struct{} // guarded by mu; created by the first call of Done
@@ -45,7 +49,12 @@ type call struct {
 }
 
 // Deadline implements context.Context.
-func (c *call) Deadline() (time.Time, bool) { return c.start.Add(c.deadline), true }
+func (c *call) Deadline() (time.Time, bool) {
+	if c.undated {
+		return time.Time{}, false
+	}
+	return c.start.Add(c.deadline), true
+}
 
 // Done implements context.Context.
 func (c *call) Done() <-chan struct{} {
@@ -64,7 +73,10 @@ func (c *call) Done() <-chan struct{} {
 func (c *call) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	switch {
+	case c.over && c.undated:
+		return context.Canceled
+	case c.over:
 		return context.DeadlineExceeded
 	}
 	return nil

@@ -57,7 +57,7 @@ func (c *convoy) leave(now time.Duration, j *job) {
 	switch {
 	case j.state == hanging:
 		c.hung--
-	case c.src.KeepServer:
+	case c.src.KeepServer, c.src.Unaware:
 		j.orphan = true
 		return
 	default:
@@ -84,8 +84,5 @@ func (c *convoy) finish(now time.Duration) *job {
 		return nil
 	}
 	j.state = outside
-	if j.orphan {
-		return nil
-	}
 	return j
 }

@@ -42,6 +42,14 @@ type sampled interface{ Limit() int }
 
 type limiterGate struct{ l limit.Limiter }
 
+// permits is an optional interface of a Gate whose permits can outlive their callers.
+type permits interface {
+	Permit(ctx context.Context) (limit.Permit, error)
+}
+
+// Permit implements permits.
+func (g limiterGate) Permit(ctx context.Context) (limit.Permit, error) { return g.l.Acquire(ctx) }
+
 // Acquire implements Gate.
 func (g limiterGate) Acquire(ctx context.Context) (func(limit.Outcome), error) {
 	p, err := g.l.Acquire(ctx)

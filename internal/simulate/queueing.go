@@ -46,6 +46,10 @@ func (q *queueing) step(now time.Duration) {
 }
 
 func (q *queueing) leave(now time.Duration, j *job) {
+	if q.src.Unaware && j.state != hanging {
+		j.orphan = true
+		return
+	}
 	switch j.state {
 	case waiting:
 		q.wait--
@@ -78,8 +82,5 @@ func (q *queueing) finish(now time.Duration) *job {
 	}
 	j.state = outside
 	q.step(now)
-	if j.orphan {
-		return nil
-	}
 	return j
 }

@@ -12,6 +12,8 @@ type Report struct {
 	Gate     string
 	Whole    Phase // from the start until the last arrival
 	Phases   []Phase
+	// PerSecond is the number of responses in each second of the run.
+	PerSecond []int
 }
 
 // Phase returns the phase with this name, or a zero Phase if there is none.
@@ -86,6 +88,9 @@ func (r *run) report(gate string) Report {
 	}
 	slices.Sort(r.ends)
 	rep := Report{Scenario: r.s.Name, Gate: gate, Whole: r.phase("whole", 0, r.s.Duration)}
+	for t := time.Duration(0); t < r.s.Duration; t += time.Second {
+		rep.PerSecond = append(rep.PerSecond, r.answers(t, t+time.Second))
+	}
 	for i, m := range r.s.Phases {
 		to := r.s.Duration
 		if i+1 < len(r.s.Phases) {

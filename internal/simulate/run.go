@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,14 @@ type Scenario struct {
 	// Deadline is the time after its arrival at which a caller gives up. 0 means ten
 	// times the 99th percentile of the service time at the start.
 	Deadline time.Duration
+	// Undated says that the gate does not know the deadlines of callers, as in HTTP.
+	Undated bool
+	// Hold says that the permit of a call whose caller has left is released when the
+	// source has ended the call. The gate learns of the departure immediately. It has no
+	// effect on gates whose permits end with the caller.
+	Hold bool
+	// Retry is what callers do whose call was not answered.
+	Retry Retry
 	// LoadTimeout is how long a call may take in the source. A call that takes longer
 	// is ended, and the gate gets the outcome Dropped. 0 means no bound: only the
 	// caller's deadline ends a call, and the gate gets Ignored.
@@ -39,6 +48,19 @@ type Scenario struct {
 	// Phases divide the run for the report, in order of time. Each ends where the
 	// next starts.
 	Phases []Mark
+}
+
+// Retry is how callers retry. Each attempt is another call, with the same
+// deadline after its arrival.
+type Retry struct {
+	// Most is the number of retries of a call.
+	Most int
+	// Backoff is the mean wait before the first retry. It doubles with each retry, and is
+	// uniform between half of it and one and a half. 0 means 10 ms before each.
+	Backoff time.Duration
+	// Obey says that a rejected caller waits at least for the time that the rejection
+	// states, in whole seconds, as in the field Retry-After of HTTP.
+	Obey bool
 }
 
 // A Mark is the start of a phase.
@@ -90,6 +112,7 @@ func Run(s Scenario, c Contender) Report {
 		source:   s.Source.server(),
 		arrivals: stream{a: s.Arrivals, rng: rand.New(rand.NewPCG(s.Seed, 1)), last: -1},
 		draws:    rand.New(rand.NewPCG(s.Seed, 2)),
+		redraws:  rand.New(rand.NewPCG(s.Seed, 3)),
 		nudge:    make(chan struct{}, 1),
 		steps:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung, s.Source.Paused),
 		marks:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung, s.Source.Paused, s.marks()),
@@ -121,8 +144,11 @@ type run struct {
 
 	arrivals stream
 	draws    *rand.Rand
+	redraws  *rand.Rand // for retries
+	retries  retryHeap
 	calls    []*call
 	open     int             // calls that are not over
+	held     int             // calls that are over, and whose permit is still held
 	unseen   []*call         // calls that completed while the gate was asleep
 	due      fifo            // calls in the order of their deadlines
 	loads    fifo            // calls in the order in which their loads time out
@@ -145,7 +171,8 @@ type run struct {
 type notice struct {
 	c       *call
 	verdict verdict
-	reason  string // reason for a rejection
+	reason  string        // reason for a rejection
+	after   time.Duration // with reason
 }
 
 // A fifo is a list of calls ordered by some instant.
@@ -160,6 +187,27 @@ func (f *fifo) head() *call {
 		f.pop()
 	}
 	return nil
+}
+
+// A retry is a call whose caller tries again.
+type retry struct {
+	at time.Duration
+	c  *call
+}
+
+type retryHeap []retry
+
+func (h retryHeap) Len() int { return len(h) }
+func (h retryHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].c.index < h[j].c.index
+}
+func (h retryHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *retryHeap) Push(x any)   { *h = append(*h, x.(retry)) }
+func (h *retryHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
 }
 
 func (f *fifo) pop() {
@@ -181,7 +229,7 @@ func (r *run) drive() {
 	for {
 		r.quiesce()
 		at, event := r.nextEvent()
-		if event == nil && r.open == 0 {
+		if event == nil && r.open == 0 && r.held == 0 {
 			break
 		}
 		if event != nil && at <= r.now {
@@ -234,8 +282,9 @@ func (r *run) take(n notice) {
 	c := n.c
 	switch {
 	case n.verdict != pending:
-		c.verdict, c.reason, c.end = n.verdict, n.reason, r.now
+		c.verdict, c.reason, c.after, c.end = n.verdict, n.reason, n.after, r.now
 		r.open--
+		r.again(c)
 	case c.Err() != nil: // admitted too late
 		r.finish(c, waitTimedOut)
 	default:
@@ -251,7 +300,30 @@ func (r *run) take(n notice) {
 func (r *run) finish(c *call, v verdict) {
 	c.verdict, c.end = v, r.now
 	r.open--
+	r.again(c)
+	if c.gone != nil && c.orphan {
+		r.held++
+		close(c.gone)
+		return
+	}
 	close(c.wake)
+}
+
+// again schedules the next attempt of the caller of c.
+func (r *run) again(c *call) {
+	if c.verdict == answered || c.attempt >= r.s.Retry.Most {
+		return
+	}
+	wait := 10 * time.Millisecond
+	if b := r.s.Retry.Backoff; b > 0 {
+		wait = time.Duration((0.5 + r.redraws.Float64()) * float64(b<<c.attempt))
+	}
+	if r.s.Retry.Obey {
+		wait = max(wait, (c.after + time.Second - 1).Truncate(time.Second))
+	}
+	if at := r.now + wait; at < r.s.Duration {
+		heap.Push(&r.retries, retry{at, c})
+	}
 }
 
 // nextEvent returns the next event and its time, or nil if the run is over. Of
@@ -269,7 +341,7 @@ func (r *run) nextEvent() (at time.Duration, event func()) {
 	if len(r.unseen) > 0 {
 		candidate(r.s.awake(r.now), r.see)
 	}
-	if r.open > 0 || r.upcoming != nil { // work that callers have left behind must end, too
+	if r.open > 0 || r.held > 0 || r.upcoming != nil || len(r.retries) > 0 { // work that callers have left behind must end, too
 		if t, ok := r.source.next(r.now); ok {
 			candidate(t, r.complete)
 		}
@@ -282,6 +354,9 @@ func (r *run) nextEvent() (at time.Duration, event func()) {
 	}
 	if r.upcoming != nil {
 		candidate(r.s.awake(r.upcoming.arrival), r.arrive)
+	}
+	if len(r.retries) > 0 {
+		candidate(r.s.awake(r.retries[0].at), r.retry)
 	}
 	return at, event
 }
@@ -301,6 +376,11 @@ func (r *run) complete() {
 	j := r.source.finish(r.now)
 	switch {
 	case j == nil:
+	case j.orphan:
+		if c := r.calls[j.index]; c.gone != nil {
+			r.held--
+			close(c.wake)
+		}
 	case r.s.Asleep.At(r.now) > 0:
 		r.unseen = append(r.unseen, r.calls[j.index])
 	default:
@@ -335,7 +415,20 @@ func (r *run) expire() {
 
 // arrive is the event of an arrival.
 func (r *run) arrive() {
-	c := r.upcoming
+	r.begin(r.upcoming)
+	r.prepare()
+}
+
+// retry is the event of another attempt.
+func (r *run) retry() {
+	before := heap.Pop(&r.retries).(retry).c
+	c := r.call(r.redraws, r.now)
+	c.attempt, c.background, c.parent = before.attempt+1, before.background, before.parent
+	r.begin(c)
+}
+
+func (r *run) begin(c *call) {
+	c.index = len(r.calls)
 	if g, ok := r.gate.(sampled); ok {
 		c.limit = g.Limit()
 	}
@@ -343,7 +436,6 @@ func (r *run) arrive() {
 	r.due = append(r.due, c)
 	r.open++
 	r.group.Go(func() { r.attempt(c) })
-	r.prepare()
 }
 
 // prepare draws the next call.
@@ -353,14 +445,7 @@ func (r *run) prepare() {
 	if !ok {
 		return
 	}
-	c := &call{
-		job:      job{index: len(r.calls), factor: r.s.Source.Spread.draw(r.draws)},
-		arrival:  at,
-		start:    r.start,
-		deadline: at + r.s.deadline(),
-		parent:   context.Background(),
-		wake:     make(chan struct{}),
-	}
+	c := r.call(r.draws, at)
 	c.background = r.draws.Float64() < r.s.Background
 	if c.background {
 		c.parent = limit.ContextWithPriority(c.parent, limit.Background)
@@ -368,11 +453,42 @@ func (r *run) prepare() {
 	r.upcoming = c
 }
 
+// call returns a call that arrives at at.
+func (r *run) call(draws *rand.Rand, at time.Duration) *call {
+	c := &call{
+		job:      job{factor: r.s.Source.Spread.draw(draws)},
+		arrival:  at,
+		start:    r.start,
+		deadline: at + r.s.deadline(),
+		undated:  r.s.Undated,
+		parent:   context.Background(),
+		wake:     make(chan struct{}),
+	}
+	if _, ok := r.gate.(permits); ok && r.s.Hold {
+		c.gone = make(chan struct{})
+	}
+	return c
+}
+
+// acquire returns how to release what the gate has given to c, and how to report that its
+// caller has left.
+func (r *run) acquire(c *call) (release func(limit.Outcome), abandon func(), err error) {
+	if g, ok := r.gate.(permits); ok {
+		p, err := g.Permit(c)
+		return p.Release, p.Abandon, err
+	}
+	release, err = r.gate.Acquire(c)
+	return release, func() {}, err
+}
+
 // attempt is the goroutine of a call.
 func (r *run) attempt(c *call) {
-	release, err := r.gate.Acquire(c)
+	release, abandon, err := r.acquire(c)
 	if err != nil {
-		n := notice{c, refused, reason(err)}
+		n := notice{c: c, verdict: refused, reason: reason(err)}
+		if e := (*limit.Error)(nil); errors.As(err, &e) {
+			n.after = e.RetryAfter
+		}
 		if c.Err() != nil {
 			n.verdict, n.reason = waitTimedOut, ""
 		}
@@ -380,7 +496,12 @@ func (r *run) attempt(c *call) {
 		return
 	}
 	r.tell(notice{c: c})
-	<-c.wake
+	select {
+	case <-c.wake:
+	case <-c.gone: // nil unless the permit may be held for longer
+		abandon()
+		<-c.wake
+	}
 	switch c.verdict {
 	case answered:
 		release(limit.Success)
@@ -389,6 +510,7 @@ func (r *run) attempt(c *call) {
 	case waitTimedOut:
 		release(limit.Unused)
 	default:
+		abandon()
 		release(limit.Ignored)
 	}
 }

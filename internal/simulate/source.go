@@ -99,6 +99,10 @@ type Source struct {
 	// would have ended, as in a database that does not notice. Otherwise its place is
 	// free at once.
 	KeepServer bool
+	// Unaware says that the source notices no departure, as a server that reads its
+	// connections in order: a call whose caller has left keeps its place also while it
+	// waits in the source, and its service begins when its turn comes.
+	Unaware bool
 }
 
 // CapacityAt returns how many calls the source serves at full speed at t, at
@@ -143,8 +147,8 @@ type server interface {
 	step(now time.Duration)
 	// next returns when the next job ends. ok is false if none does.
 	next(now time.Duration) (at time.Duration, ok bool)
-	// finish ends the job that next reported. It returns nil if that job hangs, or if
-	// its caller has already left.
+	// finish ends the job that next reported. It returns nil if that job hangs. If the
+	// caller has already left, the job is an orphan.
 	finish(now time.Duration) *job
 	// inside returns the number of jobs, including waiting ones.
 	inside() int

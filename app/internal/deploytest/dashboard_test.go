@@ -20,6 +20,8 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 var notShown = map[string]string{
 	"weir_fallback_requests_total":            "the console says when requests go to another upstream, and why",
 	"weir_upstream_lookup_failures_total":     "addresses stay when a lookup fails, and the log has it",
+	"weir_limit_storms_total":                 "the state is shown, and the log has the times",
+	"weir_limit_late_total":                   "the reason for a storm, which is shown",
 	"weir_idempotency_keys":                   "the size of the store is shown, and the console has its keys",
 	"weir_idempotency_keys_limit":             "as above",
 	"weir_server_weight":                      "set by the operator",

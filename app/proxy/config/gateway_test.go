@@ -25,7 +25,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		settings map[string]string
 		not      []string // functions, and fields that the program creates or takes from other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "Claims", "TrustedProxies", "Observer", "ServerChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "Claims", "TrustedProxies", "Observer", "ServerChanged", "LimitChanged", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, []string{"Resolver", "Sticky.Key"}}, // the key is of key_file
 		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped", "Cache.AnyClient"}},
 	} {

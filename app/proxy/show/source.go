@@ -308,7 +308,7 @@ func (s *Source) clientBudget(route string, st weirhttp.ClientBudgetStats, over 
 func limitOf(name string, st gateway.LimitStats) console.Limit {
 	return console.Limit{
 		Name: name, Kind: st.Kind, Limit: float64(st.Limit), InUse: st.InUse, Queued: st.Queued,
-		Overloaded: st.Overloaded, Held: st.Held, Latency: st.Latency, Baseline: st.Baseline,
+		Overloaded: st.Overloaded, Storm: st.Storm, Held: st.Held, Latency: st.Latency, Baseline: st.Baseline,
 		Admitted: st.Admitted, Waited: st.Waited, Left: st.Left, Refused: st.RefusedBy,
 	}
 }
