@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/gateway/internal/upstream/hedge"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A pair has servers whose responses follow a script: by path, what the calls get in the order in
@@ -536,6 +540,199 @@ func TestH41_AnOriginThatCounts(t *testing.T) {
 		}
 		if n := hedges["192.0.2.2"]; n < calls/100*9/10 {
 			t.Errorf("the other client has %d hedges; want most of its %d slow calls", n, calls/100)
+		}
+	})
+}
+
+// H41: a request that waits for a server has no call that could be slow.
+func TestH41_NoneWhileItWaitsForAServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p := newPair(w, func(o *upstream.Options, _ *upstream.RouteOptions) {
+			for i := range o.Servers {
+				o.Servers[i].MaxInFlight = 1
+			}
+		})
+		p.pays()
+		slow := after(20*usually, status(200))
+		p.script["/x"] = []func(*http.Request) (*http.Response, error){slow, slow, slow}
+		for range 3 { // each server is at its limit
+			go func() {
+				if resp, err := p.pool.RoundTrip(request(t.Context(), "POST", "")); err == nil {
+					resp.Body.Close()
+				}
+			}()
+		}
+		synctest.Wait()
+		sent, took, code := p.ask(t.Context(), "GET", "", slow)
+		p.want("a wait", 1, 40*usually, 200, sent, took, code)
+		if s := p.o.State.Stats(p.o.Rule); s.Sent != 0 || s.Refused[hedge.Servers] != 0 {
+			t.Errorf("Stats = %+v; want no hedge, and none that had no server", s)
+		}
+	})
+}
+
+// H41: a call that tries whether a server has recovered is that server's test.
+func TestH41_NoneForATrial(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p := newPair(w, func(o *upstream.Options, _ *upstream.RouteOptions) { o.Retry.Attempts = 2 })
+		p.pays()
+		w.on("a.test", after(time.Millisecond, status(500)))
+		for stats(t, p.pool, "a.test").State != "penalized" {
+			p.ask(t.Context(), "GET", "")
+		}
+		w.on("a.test", after(100*usually, status(200)))
+		time.Sleep(6 * time.Second) // it is due
+		w.calls()
+		_, took, code := p.ask(t.Context(), "GET", "")
+		if calls := w.calls(); calls != "a.test" || took != 100*usually || code != 200 {
+			t.Errorf("calls to %s, %v, status %d; want one to a.test, %v, 200", calls, took, code, 100*usually)
+		}
+	})
+}
+
+// H41: where there are retries, or a fallback for statuses, hedges are within their budget.
+func TestH41_TheBudgetOfRetries(t *testing.T) {
+	for _, row := range []struct {
+		what string
+		set  func(o *upstream.Options, r *upstream.RouteOptions)
+		free bool
+	}{
+		{"without retries", func(o *upstream.Options, _ *upstream.RouteOptions) { o.Retry.Attempts = 1 }, true},
+		{"with retries", func(o *upstream.Options, _ *upstream.RouteOptions) { o.Retry.Attempts = 2 }, false},
+		{"with a fallback for statuses", func(_ *upstream.Options, r *upstream.RouteOptions) { r.Fallback = elsewhere(504) }, false},
+		{"with a fallback for none", func(_ *upstream.Options, r *upstream.RouteOptions) { r.Fallback = elsewhere() }, true},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				p := newPair(w, func(o *upstream.Options, r *upstream.RouteOptions) {
+					o.Retry.Budget, r.Hedge.Rule.Budget = 1, 10
+					row.set(o, r)
+				})
+				p.pays()
+				hedges, most := 0, 0
+				began := time.Now()
+				for range 300 {
+					for range 19 {
+						p.ask(t.Context(), "GET", "")
+					}
+					sent, _, _ := p.ask(t.Context(), "GET", "", after(20*usually, status(200)))
+					hedges += sent - 1
+				}
+				most = int(time.Since(began)/(10*time.Second)+1) * 10 // 1 % of at most 1,000 calls in 10 s
+				refused := p.o.State.Stats(p.o.Rule).Refused[hedge.Budget]
+				if row.free && (hedges < 200 || refused > 100) || !row.free && (hedges > most || hedges == 0 || refused < 100) {
+					t.Errorf("%d hedges, %d refused; the budget of retries pays for %d", hedges, refused, most)
+				}
+			})
+		})
+	}
+}
+
+// elsewhere is a Fallback for these statuses.
+func elsewhere(statuses ...int) *upstream.Fallback {
+	return &upstream.Fallback{Statuses: statuses, Status: func(error) int { return 502 }, May: func(context.Context) bool { return true }}
+}
+
+// H40, H41: an origin that counts the calls for a request, with a hedge, retries and a fallback, sees
+// at most three.
+func TestH41_ThreeCallsAtMostWithAFallback(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p := newPair(w, func(o *upstream.Options, r *upstream.RouteOptions) {
+			o.Retry.Attempts = 10
+			r.Fallback = elsewhere(503)
+		})
+		p.pays()
+		other := retrying(10, "d.test", "e.test", "f.test")
+		for _, s := range other.Servers {
+			w.on(s.URL.Host, after(5*usually, status(503)))
+		}
+		standby := w.pool(other).Route(upstream.RouteOptions{Name: "standby", Hedge: p.o})
+		for what, d := range map[string]time.Duration{"with a hedge": 5 * usually, "without one": usually} {
+			w.calls()
+			r := request(t.Context(), "GET", "")
+			r.URL.Path = "/" + what
+			bad := after(d, status(503))
+			p.script[r.URL.Path] = []func(*http.Request) (*http.Response, error){bad, bad, bad, bad}
+			resp, err := p.route.RoundTrip(r)
+			var to *fault.ElsewhereError
+			if !errors.As(err, &to) || to.Sends != 2 {
+				t.Fatalf("%s: RoundTrip = %v, %v; want the fallback after two calls", what, resp, err)
+			}
+			resp, err = standby.RoundTrip(request(upstream.ContextWithSends(t.Context(), to.Sends), "GET", ""))
+			if err != nil || resp.StatusCode != 503 {
+				t.Fatalf("%s: the fallback's RoundTrip = %v, %v", what, resp, err)
+			}
+			resp.Body.Close()
+			synctest.Wait()
+			if calls := strings.Fields(w.calls()); len(calls) != 3 {
+				t.Errorf("%s: the calls are %v; want three", what, calls)
+			}
+		}
+		if s := p.o.State.Stats(p.o.Rule); s.Sent != 1 {
+			t.Errorf("Stats = %+v; want one hedge", s)
+		}
+	})
+}
+
+// H41, H44: a hedge is told what is left of the client's time. A server that responds with 504 because
+// that is too little does not end the other call, and has not failed.
+func TestH41_TheTimeThatAClientStates(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p := newPair(w, func(o *upstream.Options, _ *upstream.RouteOptions) { o.Health.Failures, o.Health.Eject = 1, time.Hour })
+		field := weirhttp.DurationField{Name: "X-Time", Unit: weirhttp.Milliseconds}
+		h, err := weirhttp.New(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			resp, err := p.route.RoundTrip(r)
+			if err != nil {
+				rw.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			defer resp.Body.Close()
+			rw.WriteHeader(resp.StatusCode)
+		}), weirhttp.Options{Deadline: field, TellDeadline: field, NoCoalescing: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.pays()
+		var mu sync.Mutex
+		var told []int
+		notes := func(f func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+			return func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				n, _ := strconv.Atoi(r.Header.Get("X-Time"))
+				told = append(told, n)
+				mu.Unlock()
+				return f(r)
+			}
+		}
+		for _, row := range []struct {
+			what          string
+			first, second func(*http.Request) (*http.Response, error)
+			code          int
+		}{
+			{"the first gives up", after(5*usually, status(504)), after(5*usually, status(200)), 200},
+			{"the hedge gives up", after(8*usually, status(200)), after(usually, status(504)), 200},
+			{"both give up", after(5*usually, status(504)), after(usually, status(504)), 504},
+		} {
+			told = nil
+			r := request(t.Context(), "GET", "")
+			r.URL.Path = "/" + strings.ReplaceAll(row.what, " ", "-")
+			r.Header.Set("X-Time", "900")
+			r.Header.Set("Authorization", "Basic eDp5")
+			p.script[r.URL.Path] = []func(*http.Request) (*http.Response, error){notes(row.first), notes(row.second)}
+			rw := httptest.NewRecorder()
+			h.ServeHTTP(rw, r)
+			synctest.Wait()
+			if rw.Code != row.code || fmt.Sprint(told) != "[900 870]" {
+				t.Errorf("%s: status %d, the calls are told %v ms; want %d, [900 870]", row.what, rw.Code, told, row.code)
+			}
+		}
+		for _, host := range []string{"a.test", "b.test", "c.test"} {
+			if s := stats(t, p.pool, host); s.Failures != 0 || s.Ejected || s.State != "working" {
+				t.Errorf("%s: %+v; want no failure", host, s)
+			}
+		}
+		if n := p.open.Load(); n != 0 {
+			t.Errorf("%d responses are not closed", n)
 		}
 	})
 }

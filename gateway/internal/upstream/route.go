@@ -142,9 +142,9 @@ type attempts struct {
 	body    *held
 	tried   []*choose.Server
 	request choose.Request
-	repeat  bool // the latest call has failed, and must be made elsewhere
-	class   choose.Class
-	racing  *race // while its first call runs, else nil
+	repeat  bool         // the latest call has failed, and must be made elsewhere
+	class   choose.Class // of the latest call, for its own request: a 504 is a failure also where the client has stated little time
+	racing  *race        // while its first call runs, else nil
 	// Of a request that has a Fallback or hedges, or that a Fallback has taken over:
 	sends      int  // calls that may have reached a server
 	most       int  // sends that are allowed
@@ -270,10 +270,10 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class = a.t.class(&p.now.Load().o, end, resp)
+	a.class = class
 	if own && err == nil && resp.StatusCode == http.StatusGatewayTimeout {
 		class = choose.Unknown // of a client that has stated little time
 	}
-	a.class = class
 	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && a.sends+1 < a.most && r.Context().Err() == nil
 	if err != nil {
 		return nil, err
