@@ -94,7 +94,7 @@ func (p *twice) slow(done func(gateway.HedgeStats) bool, method, body string, fi
 			p.t.Fatalf("%s %s: sent %d times, %d %v", method, path, sent, r.status, r.err)
 		}
 	}
-	p.t.Fatal("no hedge")
+	p.t.Fatalf("no hedge: %+v, limit %+v", p.g.Stats().Hedges["all"], p.g.Stats().Upstreams["main"].Limit)
 	return r, sent
 }
 
