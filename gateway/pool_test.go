@@ -145,25 +145,28 @@ func TestH35_AllAlikePenalizesNone(t *testing.T) {
 			fails(w, r.Header.Get("X-Forwarded-For") == "192.0.2.1", 401)
 		},
 	} {
-		var servers []*origin
-		for range 4 {
-			servers = append(servers, serving(t, "s", edit))
-		}
-		c := config(upstreamOf(servers...))
-		c.TrustedProxies = prefixes("127.0.0.0/8", "::1/128")
-		c.Routes[0].NoStore, c.Routes[0].Coalesce = true, gateway.CoalesceNone
-		c.ServerChanged = func(c gateway.ServerChange) { t.Errorf("%s: %+v; want no change", name, c) }
-		p := &pool{site: open(t, c), servers: servers}
-		_, calls := p.send(10, 2000, func(i int) *http.Request {
-			r := p.gets(i)
-			r.Header.Set("X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i%10))
-			return r
-		})
-		for _, n := range calls {
-			if n < 300 || n > 700 {
-				t.Errorf("%s: the calls are %v; want about 500 each", name, calls)
+		likely(t, func() string {
+			var servers []*origin
+			for range 4 {
+				servers = append(servers, serving(t, "s", edit))
 			}
-		}
+			c := config(upstreamOf(servers...))
+			c.TrustedProxies = prefixes("127.0.0.0/8", "::1/128")
+			c.Routes[0].NoStore, c.Routes[0].Coalesce = true, gateway.CoalesceNone
+			c.ServerChanged = func(c gateway.ServerChange) { t.Errorf("%s: %+v; want no change", name, c) }
+			p := &pool{site: open(t, c), servers: servers}
+			_, calls := p.send(10, 2000, func(i int) *http.Request {
+				r := p.gets(i)
+				r.Header.Set("X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i%10))
+				return r
+			})
+			for _, n := range calls {
+				if n < 300 || n > 700 {
+					return fmt.Sprintf("%s: the calls are %v; want about 500 each", name, calls)
+				}
+			}
+			return ""
+		})
 	}
 }
 
@@ -185,13 +188,32 @@ func TestH35_ARouteHasItsOwnFailures(t *testing.T) {
 }
 
 func TestH38_WeightsOverConnections(t *testing.T) {
-	p := newPool(t, func(c *gateway.Config) {
-		c.Upstreams[0].ServerSettings = []gateway.ServerSettings{{Weight: 9}, {}, {Weight: -1}, {Weight: -1}}
+	likely(t, func() string {
+		p := newPool(t, func(c *gateway.Config) {
+			c.Upstreams[0].ServerSettings = []gateway.ServerSettings{{Weight: 9}, {}, {Weight: -1}, {Weight: -1}}
+		})
+		_, calls := p.send(2, 1000, p.gets)
+		if calls[2]+calls[3] != 0 {
+			t.Errorf("the calls are %v; want none of the servers that are drained", calls)
+		}
+		if calls[0] < 850 || calls[0] > 950 {
+			return fmt.Sprintf("the calls are %v; want about 900 and 100", calls)
+		}
+		return ""
 	})
-	_, calls := p.send(2, 1000, p.gets)
-	if calls[0] < 850 || calls[0] > 950 || calls[2]+calls[3] != 0 {
-		t.Errorf("the calls are %v; want about 900 and 100, and none of those that are drained", calls)
+}
+
+// likely fails the test if try returns a fault each time. On a busy machine, a server that waits
+// for a processor is a slow one, and rightly gets fewer calls.
+func likely(t *testing.T, try func() (fault string)) {
+	t.Helper()
+	var fault string
+	for range 10 {
+		if fault = try(); fault == "" {
+			return
+		}
 	}
+	t.Error(fault)
 }
 
 // What is known of a server survives a reload with another weight.
