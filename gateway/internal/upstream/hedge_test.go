@@ -675,7 +675,7 @@ func TestH41_ThreeCallsAtMostWithAFallback(t *testing.T) {
 	})
 }
 
-// H41, H44: a hedge is told what is left of the client's time. A server that responds with 504 because
+// H41, H44: a hedge receives what is left of the client's time. A server that responds with 504 because
 // that is too little does not end the other call.
 func TestH41_TheTimeThatAClientStates(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -724,7 +724,7 @@ func TestH41_TheTimeThatAClientStates(t *testing.T) {
 			h.ServeHTTP(rw, r)
 			synctest.Wait()
 			if rw.Code != row.code || fmt.Sprint(told) != "[900 870]" {
-				t.Errorf("%s: status %d, the calls are told %v ms; want %d, [900 870]", row.what, rw.Code, told, row.code)
+				t.Errorf("%s: status %d, the calls receive %v ms; want %d, [900 870]", row.what, rw.Code, told, row.code)
 			}
 		}
 		if n := p.open.Load(); n != 0 {
