@@ -25,10 +25,9 @@ type Access struct {
 	// login, which sets a cookie. Empty means that no token is needed, and that only
 	// connections over loopback are accepted.
 	//
-	// Use a random token of LongToken bytes or more: every request with it is
-	// accepted, whatever else comes from the same address. A shorter one might be
-	// guessed, so an address that has sent a hundred wrong ones is rejected for a
-	// while, even with the right one.
+	// Use a random token of LongToken bytes or more. A shorter token might be guessed, so
+	// an address that has sent a hundred wrong ones is rejected for a while, even with
+	// the right one. A token of LongToken bytes is accepted even from such an address.
 	Token string
 	// Hosts are the names by which clients reach the listener, in addition to its
 	// address and localhost. Any other Host is rejected.

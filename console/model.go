@@ -545,8 +545,9 @@ type Point map[string]float64
 // The columns of limits: t limit in_use queued latency baseline held, times in
 // seconds.
 //
-// Counts per second are unknown, and null, in the first point of a unit, and in a
-// point where its counts have decreased because it was recreated.
+// A count per second is the difference between two points, so it is null in a unit's
+// first point. It is also null in the first point after the unit was recreated, which
+// shows in a count that has decreased.
 type Series map[string]Column
 
 // A Column has the values of one name in a Series. NaN and infinities, which JSON

@@ -227,7 +227,7 @@ type ServerSettings struct {
 	// not have any more, or one if it also fails, gets no new calls. A failed lookup changes
 	// nothing. Before the first one that succeeds, requests get 503, and wait for the first one to
 	// end. Of a host with IPv4 and IPv6 addresses, one family is used: the first that connects, IPv6
-	// first. 0 means that the host is one server; from 10 ms to 1 h.
+	// first. The period is from 10 ms to 1 h. 0 makes no lookups, and the host is one server.
 	Resolve time.Duration
 }
 
@@ -386,8 +386,8 @@ type Route struct {
 	// 30 s; a negative Cooling means that no failure is remembered.
 	Cooling, MaxCooling time.Duration
 
-	// HotKeys is how many of the route's busiest URLs are tracked, by traffic and by load
-	// time, at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys, negative none.
+	// HotKeys is how many URLs are tracked in each of two lists: the URLs with the most
+	// traffic, and those with the most load time. It is at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys; negative means none.
 	HotKeys int
 
 	// Concurrency is a cap for this route, below the upstream's. 0 means none.

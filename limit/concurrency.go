@@ -20,8 +20,8 @@ var _ Limiter = (*Concurrency)(nil)
 // long a newcomer would wait. A caller that would wait past its own deadline is
 // rejected at once instead of timing out in the queue. A queue that is full, or
 // holds more than MaxWait's worth of work, rejects the caller that would be served
-// last. That is the newcomer, unless a caller of a lower class is waiting, or under
-// overload an older one: that one is displaced. With several tenants, it is a caller of the
+// last. Usually that is the newcomer. If a caller of a lower class is waiting, or under
+// overload an older caller, that caller is displaced instead. With several tenants, it is a caller of the
 // tenant that has the most units waiting and in use for its weight.
 //
 // While most calls end after their callers have left (see [Permit.Abandon]), or as Dropped,

@@ -41,9 +41,9 @@ type ConcurrencyOptions struct {
 	Name string
 	// Limit is the number of permits, at least 1.
 	Limit int
-	// Queue is how many callers may wait. 0 means as many as are served within
-	// MaxWait at the measured drain rate, up to 16384, and 4096 while nothing is
-	// measured or no call ends. Negative means that no caller waits.
+	// Queue is how many callers may wait. 0 means 16384, or 4096 while the drain rate
+	// is unknown: nothing has been measured yet, or no call ends. MaxWait bounds the
+	// queue as well. Negative means that no caller waits.
 	Queue int
 	// MaxWait bounds the time in the queue: the queue is full when it holds
 	// more work than that, at the measured drain rate, and a caller that

@@ -147,13 +147,7 @@ func (c *Claims) Begin(ctx context.Context, call Call) (Entry, error) {
 
 // lead looks at the Store for a run that has just begun.
 func (c *Claims) lead(ctx context.Context, run *Run) (Entry, error) {
-	found, err := c.store.Get(ctx, run.call.ID)
-	switch {
-	case err != nil:
-		err = c.refuses(err)
-	case found.Version != 0:
-		err = c.refuses(check(found.Credentials, found.Fingerprint, run.call))
-	}
+	found, err := c.await(ctx, run.call)
 	if err != nil {
 		run.End(nil)
 		return Entry{}, err
@@ -169,6 +163,40 @@ func (c *Claims) lead(ctx context.Context, run *Run) (Entry, error) {
 	return Entry{Record: c.replayed(found.Record)}, nil
 }
 
+// await returns the record of a call, once no other process makes the call.
+func (c *Claims) await(ctx context.Context, call Call) (Stored, error) {
+	for pause, waited := minPoll, false; ; pause, waited = min(2*pause, maxPoll), true {
+		found, err := c.store.Get(ctx, call.ID)
+		if err != nil {
+			return Stored{}, c.refuses(err)
+		}
+		if found.Version != 0 {
+			if err := check(found.Credentials, found.Fingerprint, call); err != nil {
+				return Stored{}, c.refuses(err)
+			}
+		}
+		if !found.Elsewhere {
+			return found, nil
+		}
+		if !waited {
+			c.count[Joined].Add(1)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return Stored{}, wait.Cause(ctx)
+		}
+	}
+}
+
+// How often a call that another process makes is looked at: a Store need not push anything.
+const (
+	minPoll = 20 * time.Millisecond
+	maxPoll = 500 * time.Millisecond
+)
+
 func check(credentials, fingerprint Digest, call Call) error {
 	switch {
 	case credentials != call.Credentials:
@@ -180,7 +208,8 @@ func check(credentials, fingerprint Digest, call Call) error {
 }
 
 // Claim makes it durable that the call may have been sent. If it returns an error, the call
-// must not be sent.
+// must not be sent. ErrConflict means that another process has taken it in the meantime: the
+// requests of the run have to begin anew.
 func (r *Run) Claim(ctx context.Context) error {
 	now := time.Now()
 	rec := r.record(Claimed)
@@ -191,7 +220,7 @@ func (r *Run) Claim(ctx context.Context) error {
 		r.claims.sending.Add(-1)
 		return r.claims.refuses(err)
 	}
-	r.found = Stored{r.call.ID, version, rec}
+	r.found = Stored{ID: r.call.ID, Version: version, Record: rec}
 	r.claimed = version
 	close(r.taken)
 	r.claims.count[Made].Add(1)
@@ -285,7 +314,7 @@ func (c *Claims) Unknown(ctx context.Context, most int) ([]Stored, error) {
 	defer c.mu.Unlock()
 	var out []Stored
 	for _, s := range all {
-		if s.State == Claimed && c.runs[s.ID] != nil {
+		if s.State == Claimed && (s.Elsewhere || c.runs[s.ID] != nil) {
 			continue
 		}
 		if s.State == Claimed {
@@ -314,7 +343,7 @@ func (c *Claims) Settle(ctx context.Context, id Digest, done bool) error {
 	c.mu.Lock()
 	runs := c.runs[id] != nil
 	c.mu.Unlock()
-	if runs || found.State != Claimed && found.State != Unknown {
+	if runs || found.Elsewhere || found.State != Claimed && found.State != Unknown {
 		return ErrSettled
 	}
 	if !done {

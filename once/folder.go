@@ -209,7 +209,7 @@ func (f *Folder) Get(_ context.Context, id Digest) (Stored, error) {
 	if err != nil {
 		return Stored{ID: id}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	return Stored{id, e.version, *fr.record}, nil
+	return Stored{ID: id, Version: e.version, Record: *fr.record}, nil
 }
 
 // settledLocked returns the entry of id, nil if there is none, once what was written of it
@@ -484,7 +484,7 @@ func (f *Folder) List(_ context.Context, most int, states ...State) ([]Stored, e
 			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
 		fr.record.Header, fr.record.Trailer, fr.record.Body = nil, nil, nil
-		all = append(all, Stored{e.id, e.version, *fr.record})
+		all = append(all, Stored{ID: e.id, Version: e.version, Record: *fr.record})
 	}
 	return all, nil
 }
@@ -493,11 +493,7 @@ func (f *Folder) List(_ context.Context, most int, states ...State) ([]Stored, e
 func (f *Folder) Usage() Usage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.table
-	return Usage{
-		Keys: len(t.entries), Claimed: t.states[Claimed], Unknown: t.states[Unknown],
-		MaxKeys: t.keys, Bytes: t.used.bytes, MaxBytes: t.bytes,
-	}
+	return f.table.usage()
 }
 
 // Close waits for writes until ctx ends, and closes the folder. Afterwards the Folder refuses

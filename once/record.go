@@ -93,5 +93,8 @@ type Record struct {
 type Stored struct {
 	ID      Digest // digest of the key
 	Version uint64 // never 0
+	// Elsewhere: the record is a claim of other Claims, whose process was alive a moment ago and
+	// may still end the call. Only a Store for several processes sets it.
+	Elsewhere bool
 	Record
 }

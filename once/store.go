@@ -8,6 +8,10 @@ import (
 // A Store keeps Records. It must be safe for concurrent use. Whatever Put and Delete have
 // returned without an error is durable, and was so before they returned.
 //
+// A Store for several processes finds out which of them are alive. Get replaces a claim of one
+// that is not by an unknown record, with another Version: if the process is alive after all, it
+// cannot change the record any more. Package oncetest has a suite that every Store passes.
+//
 // A record is never evicted before it expires: if there is no room, Put refuses a new one
 // with ErrFull or ErrShare. The answer of a call always has room, because its claim has reserved it.
 type Store interface {

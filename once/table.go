@@ -67,6 +67,13 @@ func (t *table) admits(e *entry) error {
 	return nil
 }
 
+func (t *table) usage() Usage {
+	return Usage{
+		Keys: len(t.entries), Claimed: t.states[Claimed], Unknown: t.states[Unknown],
+		MaxKeys: t.keys, Bytes: t.used.bytes, MaxBytes: t.bytes,
+	}
+}
+
 func (t *table) add(e *entry) {
 	t.entries[e.id] = e
 	heap.Push(&t.order, e)

@@ -136,7 +136,7 @@ func (c *call) aloneBecause() string {
 	return ""
 }
 
-// Alone returns why requests share nothing, in a snapshot.
+// Alone returns a snapshot of how many requests shared nothing, and why.
 func (h *Handler) Alone() AloneStats {
 	a := &h.alone
 	a.mu.Lock()

@@ -58,9 +58,9 @@ func connAddr(r *http.Request) netip.Addr {
 	return a
 }
 
-// ByHeader keys clients by the value of a header field, and clients without it by
-// otherwise (nil: they are admitted). A field with several lines counts as none: a
-// client may have added lines to that of a proxy. A key of ByHeader never equals one of
+// ByHeader keys clients by the value of a header field. For clients without the field, it
+// calls otherwise; nil means that they are admitted. A field with several lines counts as
+// missing, because a client may have added lines to those of a proxy. A key of ByHeader never equals one of
 // [ByAddress].
 //
 // A client can make up values, and get a new rate with each of them. So use ByHeader

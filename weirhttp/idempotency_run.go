@@ -337,6 +337,10 @@ func (rec *recorder) end() {
 		_ = rec.stream.CloseWithError(rec.err) // nil is io.EOF. The run has ended
 		return
 	}
+	if errors.Is(rec.err, once.ErrConflict) && !run.Claimed() {
+		run.End(nil) // another process has taken the key: the requests begin anew, and wait for it
+		return
+	}
 	if rec.err == nil && !rec.whole() {
 		rec.err = errShort
 	}

@@ -49,9 +49,10 @@ type Policy struct {
 	// of "-" are removed as well: origins that receive fields as variables cannot tell
 	// the two apart.
 	//
-	// "*" as the only entry of IgnoreHeaders removes everything from GET, HEAD and
-	// declared reads but Authorization, Cookie, the fields of the body, what Vary names,
-	// Accept and its like, conditions, and the names of requests and traces.
+	// If "*" is the only entry of IgnoreHeaders, all fields of GET, HEAD and declared
+	// reads are removed except these: Authorization and Cookie, the fields that Vary names,
+	// fields that describe the body, the Accept fields, conditions such as If-None-Match,
+	// and the IDs of requests and traces.
 	IgnoreHeaders, IgnoreCookies []string
 	// UnkeyedHeaders name what is forwarded as the first request has it, and not compared:
 	// two requests that differ in it share a response. They are canonical names, prefixes

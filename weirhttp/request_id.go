@@ -14,8 +14,8 @@ const maxRequestID = 128
 // none, several, or one that is empty, longer than 128 bytes or not printable ASCII without
 // spaces, it returns a new one, of 32 hexadecimal digits, and true. It does not change h.
 //
-// An ID is kept from any client: it proves nothing, and it is useful to have the same ID at
-// both ends. [Options.RequestID] is RequestID for a Handler.
+// Any client may choose the ID of its request: an ID proves nothing, and the same one at both
+// ends helps to match their logs. [Options.RequestID] is RequestID for a Handler.
 func RequestID(h http.Header, field string) (id string, made bool) {
 	if ids := h[field]; len(ids) == 1 && saneID(ids[0]) {
 		return ids[0], false

@@ -51,7 +51,7 @@ func (c *Call[K, V]) PreviousOf(key K) weir.Previous[V] {
 func (c *Call[K, V]) Done() <-chan struct{} { return c.done }
 
 // Cause returns why the load's context ended before the load returned, such as
-// weir.ErrAbandoned, or nil if it did not. While the load runs, Cause returns the
+// weir.ErrAbandoned, or nil if the load returned first. While the load runs, Cause returns the
 // current cause of its context. A Guard ends the context of each load that has
 // returned; Cause does not report that.
 func (c *Call[K, V]) Cause() error {

@@ -24,8 +24,8 @@ type Directives struct {
 	Private bool
 }
 
-// SetDirectives sets the directives of the response that the handler with this context makes, and
-// replaces earlier ones. It reports false, and does nothing, if the handler does not
+// SetDirectives sets the directives of a handler's response, and replaces earlier ones. Call it
+// in the handler, with the handler's context. It reports false, and does nothing, if the handler does not
 // run for a call that may be shared, or has returned. It is safe for concurrent use.
 func SetDirectives(ctx context.Context, t Directives) bool {
 	b, ok := ctx.Value(directivesKey{}).(*directivesBox)

@@ -10,8 +10,8 @@
 // # Pushes
 //
 // Changes are pushed through client tracking in broadcast mode, on a separate
-// connection to each master: a script writes and deletes a key whose name is the
-// message, and the server sends the name to all clients that track the prefix. So a
+// connection to each master. A message is the name of a key: a script writes the key and
+// deletes it, and the server sends the name to all clients that track its prefix. So a
 // push takes one round trip, and clients read nothing in response. The connection
 // gets a PING each PingInterval. When it breaks or stays silent, Watchers get Lost,
 // and Reset once all connections are back. The same happens after FLUSHALL and CLIENT
@@ -37,9 +37,16 @@
 // pushed keys, of all Prefixes, and with fleet.Config.PushValues also the pushed values.
 // That option needs the right +info, too: without it no value is pushed.
 //
+// # Idempotency-Keys
+//
+// [Tier.Claims] returns a store of the claims of package once, for several gateways; decision
+// 0153 says what it needs of the engine. Its user needs more rights:
+//
+//	+get +exists +hincrby +hlen +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info
+//
 // # What the engine must keep
 //
-// The engine may lose everything at any time: leases then coordinate the refill,
+// Without claims, the engine may lose everything at any time: leases then coordinate the refill,
 // and results of loads that began before are rejected. It may evict single keys under
 // memory pressure, with one exception: invalidations by tag have no time to live, so set
 // maxmemory-policy to volatile-lru, volatile-lfu or volatile-ttl, not to an allkeys policy.

@@ -43,6 +43,9 @@ var announceLua string
 //go:embed lua/instances.lua
 var instancesLua string
 
+//go:embed lua/claims.lua
+var claimsLua string
+
 // The scripts, one for each operation.
 var (
 	acquireScript    = newScript(acquireLua)
@@ -55,6 +58,7 @@ var (
 	correctScript    = newScript(correctLua)
 	announceScript   = newScript(announceLua)
 	instancesScript  = newScript(instancesLua)
+	claimsScript     = newScript(claimsLua)
 )
 
 // A script is run by its hash. It is sent in full to a server that does not know it.

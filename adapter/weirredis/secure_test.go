@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/once"
 )
 
 const secret = "correct-horse-battery"
@@ -59,6 +60,31 @@ func leastRights(prefix string) []string {
 	return strings.Fields("resetkeys resetchannels -@all ~" + prefix + ":* " +
 		"+evalsha +eval +hget +hmget +hset +hdel +hrandfield +pexpire +pttl +set +del +time +ping " +
 		"+hello +auth +client|setname +client|tracking +cluster|slots")
+}
+
+// The rights that the package comment has for claims are enough.
+func TestH45_LeastRightsForClaims(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	more := strings.Fields("+get +exists +hincrby +hlen +zadd +zrem +zscore +zcard +zrange +zrangebyscore +wait +info")
+	s.Do(append(append([]string{"ACL", "SETUSER", "weir", "reset", "on", ">" + secret}, leastRights("weir")...), more...)...)
+	store := claims(t, open(t, s, func(o *weirredis.Options) { o.Username, o.Password = "weir", secret }))
+	id := once.Sum("a")
+	v, err := store.Put(t.Context(), id, claimOf(once.Unknown), 0)
+	if err == nil {
+		_, err = store.Get(t.Context(), id)
+	}
+	if all, lerr := store.List(t.Context(), 10, once.Claimed, once.Unknown); err != nil || lerr != nil || len(all) != 1 {
+		t.Fatalf("Put and Get = %v; List = %v, %v", err, all, lerr)
+	}
+	if err := store.Delete(t.Context(), id, v); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+	eventually(t, "a heartbeat", func() bool { return s.Calls()["hrandfield"] > 0 })
+	if log := s.Do("ACL", "LOG"); log.Error() != nil {
+		t.Errorf("ACL LOG = %v", log.Error())
+	} else if refused, err := log.ToArray(); err != nil || len(refused) > 0 {
+		t.Errorf("ACL LOG = %v, %v; want no refusals", refused, err)
+	}
 }
 
 func TestLeastRights(t *testing.T) {

@@ -27,6 +27,10 @@ func Configure(c *config.Config) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	keys, err := c.SharedIdempotency()
+	if err != nil {
+		return Settings{}, err
+	}
 	later, err := c.JobsAccess()
 	if err != nil {
 		return Settings{}, err
@@ -40,6 +44,7 @@ func Configure(c *config.Config) (Settings, error) {
 		Gateway:        g,
 		Folder:         weirhttp.FolderOptions{Folder: c.Cache.Dir, Bytes: int64(c.Cache.DirSize)},
 		Keys:           c.IdempotencyFolder(),
+		SharedKeys:     sharedKeys(keys),
 		Fleet:          shared,
 		Jobs:           later,
 		Telemetry:      sent,
@@ -62,7 +67,7 @@ func Configure(c *config.Config) (Settings, error) {
 			"cache.memory":   c.Cache.Memory.String(),
 			"cache.dir":      c.Cache.Dir,
 			"cache.dir_size": c.Cache.DirSize.String(),
-			"idempotency":    fixedKeys(c.IdempotencyFolder()),
+			"idempotency":    fixedKeys(c.Idempotency),
 			"log.format":     c.Log.Format,
 			"fleet":          fixedFleet(c.Fleet),
 			"jobs":           fixedJobs(c.Jobs),

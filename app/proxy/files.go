@@ -48,7 +48,7 @@ func fixFiles(fixed map[string]string, c *config.Config, hashes map[string]strin
 	for setting, hash := range hashes {
 		section, _, _ := strings.Cut(setting, ".")
 		switch section {
-		case "fleet", "jobs", "telemetry":
+		case "fleet", "idempotency", "jobs", "telemetry":
 			if setting != "jobs.credentials_file" {
 				fixed[setting] = names[setting] + ", content " + hash
 			}

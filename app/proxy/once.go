@@ -6,18 +6,38 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weir-go/weir/adapter/weirredis"
+	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/once"
 )
 
 // A keyStore has the Idempotency-Keys of the routes. nil means that there is none.
 type keyStore struct {
-	folder *once.Folder
+	store  interface{ Close(context.Context) error }
 	claims *once.Claims
+}
+
+// sharedKeys returns the options of a store in Redis, nil without one.
+func sharedKeys(s *config.SharedIdempotency) *weirredis.ClaimsOptions {
+	if s == nil {
+		return nil
+	}
+	return &weirredis.ClaimsOptions{Namespace: s.Namespace, Secret: s.Secret, Bytes: s.Bytes, Keys: s.Keys, Replicas: s.Replicas}
 }
 
 // openKeys opens the folder with the Idempotency-Keys, if s has one, and sets the claims of
 // the gateway.
 func (p *proxy) openKeys(s *Settings) error {
+	if s.SharedKeys != nil && p.fleet.tier != nil {
+		store, err := p.fleet.tier.Claims(context.Background(), *s.SharedKeys)
+		if err != nil {
+			return fmt.Errorf("idempotency.fleet: %w", err)
+		}
+		p.keys = &keyStore{store, once.NewClaims(store)}
+		s.Gateway.Claims = p.keys.claims
+		p.logger.Info("idempotency keys are in the fleet's Redis", "replicas", s.SharedKeys.Replicas)
+		return nil
+	}
 	if s.Keys.Folder == "" {
 		return nil
 	}
@@ -48,21 +68,21 @@ func (k *keyStore) drain(ctx context.Context) error {
 	return k.claims.Close(ctx)
 }
 
-// close closes the folder. Calls that still run have an unknown outcome after that.
+// close closes the store. Calls that still run have an unknown outcome after that.
 func (k *keyStore) close() {
 	if k != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 		defer cancel()
-		_ = k.folder.Close(ctx) // all that was acknowledged is durable
+		_ = k.store.Close(ctx) // all that was acknowledged is durable
 	}
 }
 
 // fixedKeys returns what a reload cannot change.
-func fixedKeys(o once.FolderOptions) string {
-	if o.Folder == "" {
+func fixedKeys(i *config.Idempotency) string {
+	if i == nil {
 		return ""
 	}
-	text, err := json.Marshal([]any{o.Folder, o.Bytes, o.Keys})
+	text, err := json.Marshal(i) // with the name of the file, not its contents
 	if err != nil {
 		return err.Error() // nothing in it can fail to marshal
 	}

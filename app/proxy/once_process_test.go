@@ -124,6 +124,97 @@ routes: [{name: pay, idempotency: {required: true, unknown: refuse}}]`, filepath
 	t.Logf("%d answered, %d unknown", len(answers), len(unknown))
 }
 
+// Two proxies share the fleet's Redis, and are killed in turn while clients repeat their payments at
+// both: each payment runs at most once, and has one answer or is unknown at both.
+func TestH45_APaymentRunsOnceThoughBothProxiesAreKilled(t *testing.T) {
+	program := redisServer(t)
+	origin := &payOrigin{ran: map[string]int{}}
+	s := httptest.NewServer(origin)
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	const password = "correct horse battery"
+	for name, text := range map[string]string{"password": password, "secret": "of all the proxies of this fleet"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addr := free(t)
+	startRedis(t, program, addr, password)
+	file := filepath.Join(dir, "weir.yaml")
+	config(t, file, s.URL, fmt.Sprintf(`listen: [{address: "127.0.0.1:0"}]
+admin: {address: "127.0.0.1:0"}
+fleet: {deadline: 5s, redis: {addresses: [%q], password_file: %q}}
+idempotency: {fleet: true, secret_file: %q}
+routes: [{name: pay, idempotency: {required: true, unknown: refuse}}]`, addr, filepath.Join(dir, "password"), filepath.Join(dir, "secret")))
+	proxies := []*process{start(t, "--config", file), start(t, "--config", file)}
+	const each, clients = 40, 8
+	answers, unknown := map[string]string{}, map[string]bool{}
+	var mu sync.Mutex
+	pay := func(p *process, key string) {
+		r, err := http.NewRequest(http.MethodPost, p.listen[0]+"/payments", strings.NewReader(key))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Host = "shop.example"
+		r.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return // killed
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch text := string(b); {
+		case resp.StatusCode == http.StatusCreated && !unknown[key] && (answers[key] == "" || answers[key] == text):
+			answers[key] = text
+		case resp.StatusCode == http.StatusConflict && strings.Contains(text, "idempotency-outcome-unknown") && answers[key] == "":
+			unknown[key] = true
+		default:
+			t.Errorf("%s = %d %s; before: %q, unknown %v", key, resp.StatusCode, text, answers[key], unknown[key])
+		}
+	}
+	for round := range 3 {
+		var work sync.WaitGroup
+		for c := range clients {
+			work.Go(func() {
+				for i := c; i < (round+1)*each; i += clients {
+					for _, n := range []int{i, i + 1} { // a retry, at the other one
+						pay(proxies[n%2], fmt.Sprint("payment-", i))
+					}
+				}
+			})
+		}
+		if round < 2 {
+			until(t, "half of the payments have run", func() bool {
+				origin.mu.Lock()
+				defer origin.mu.Unlock()
+				return len(origin.ran) > round*each+each/2
+			})
+			proxies[round].signal(os.Kill)
+			<-proxies[round].exited
+		}
+		work.Wait()
+		if round < 2 {
+			proxies[round] = start(t, "--config", file)
+		}
+	}
+	for key, n := range origin.ran {
+		if n != 1 {
+			t.Errorf("%s ran %d times", key, n)
+		}
+	}
+	if n := len(unknown); n > 2*clients || len(answers)+n != 3*each {
+		t.Errorf("%d answers and %d unknown; want %d together, with at most %d unknown", len(answers), n, 3*each, 2*clients)
+	}
+	t.Logf("%d answered, %d unknown", len(answers), len(unknown))
+	settle(t, proxies[0], len(unknown))
+}
+
 // settle settles all n unknown calls at the admin listener.
 func settle(t *testing.T, p *process, n int) {
 	t.Helper()

@@ -24,6 +24,8 @@ type Settings struct {
 	Folder weirhttp.FolderOptions
 	// Keys has the folder of Gateway.Claims. Its Folder is empty without one.
 	Keys once.FolderOptions
+	// SharedKeys configures Gateway.Claims in the Redis of Fleet. nil means that they are not there.
+	SharedKeys *weirredis.ClaimsOptions
 	// Fleet configures the Tier of Gateway.Fleet, which is created from it. nil means
 	// no fleet.
 	Fleet *weirredis.Options

@@ -38,8 +38,8 @@ var _ limit.Limiter = (*Limiter)(nil)
 // wrong clock of an instance has no effect, because no instant leaves the instance.
 // The bound rests on these assumptions. The engine forgets nothing: one that restarts
 // empty, or fails over to a replica that lags, starts over with a full burst. The
-// engine's clock does not jump ahead. Within a Lease, the clocks of instances run as
-// fast as the engine's, also while the machine sleeps. No instance is paused between
+// engine's clock does not jump ahead. During a Lease, the clock of each instance runs as
+// fast as the engine's, even if the instance's machine sleeps. No instance is paused between
 // its decision and the caller's action.
 //
 // # Outages

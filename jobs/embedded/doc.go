@@ -9,8 +9,8 @@
 // writes. Several servers lose them too if their power is cut at the same time.
 // Jepsen's report on NATS 2.12.1 (December 2025,
 // https://jepsen.io/analyses/nats-2.12.1; nats-server issue 7564) shows this, with 14%
-// of the acknowledged messages lost in one run. It adds that a kernel crash on one
-// node is enough if the other nodes are slow or cut off. So this package does the
+// of the acknowledged messages lost in one run. It adds that a kernel crash on
+// one node is enough to lose messages if the other nodes are slow or cut off. So this package does the
 // following:
 //
 //   - [jobs.DurabilityDisk]: everything that package jobs acknowledges was flushed

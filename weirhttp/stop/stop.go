@@ -3,8 +3,8 @@
 //
 // A context of package context is registered with its parent when it is made: a channel, an
 // entry in a map and two locks, for each layer of a request. Nearly all requests end before
-// anything waits for one of these. A [Context] is registered when its Done is called, when
-// package context derives a context from it, or by [On]. Until then it is a field of the
+// anything waits for their contexts. So a [Context] is registered only when its Done is called,
+// when package context derives a context from it, or by [On]. Until then it is a field of the
 // value that it belongs to. A chain of Contexts, with [WithValue] in between, passes on what
 // [On] registers, without contexts of package context.
 package stop
@@ -271,7 +271,8 @@ func (c *Context) remove(h *hook) bool {
 // A detached has the values of a context, and nothing else.
 type detached struct{ context.Context }
 
-// Detach is [context.WithoutCancel]. A lookup in its result allocates nothing.
+// Detach is [context.WithoutCancel], except that looking up a value in the new context
+// allocates nothing.
 func Detach(ctx context.Context) context.Context { return &detached{ctx} }
 
 // Deadline implements [context.Context].

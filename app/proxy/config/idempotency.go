@@ -10,9 +10,13 @@ import (
 
 // Idempotency configures where the keys of routes with idempotency are kept.
 type Idempotency struct {
-	Dir  string `yaml:"dir" required:"true" form:"dir" help:"Folder with the keys and the responses to their calls, which are there in clear. It belongs to this proxy alone, and is created if it does not exist."`
+	Dir  string `yaml:"dir,omitempty" form:"dir" help:"Folder with the keys and the responses to their calls, which are there in clear. It belongs to this proxy alone, and is created if it does not exist. Set this or fleet."`
 	Size Size   `yaml:"size" default:"1GiB" min:"16MiB" max:"1TiB" help:"Limit on what is kept, with what running calls reserve for their responses (max_response). Nothing is evicted: without room, requests with a new key get 503. One principal can use a quarter. The file can have twice as much."`
-	Keys int    `yaml:"keys" default:"1000000" min:"4" max:"100000000" help:"Limit on the number of keys, about 300 bytes of memory each."`
+	Keys int    `yaml:"keys" default:"1000000" min:"4" max:"100000000" help:"Limit on the number of keys. With dir, each is about 300 bytes of memory."`
+
+	Fleet      bool   `yaml:"fleet" default:"false" help:"Keeps the keys in the Redis of the section fleet, sealed with secret_file, so that all proxies of the fleet know them. A proxy that Redis cannot be reached from refuses requests with a key, with 503."`
+	SecretFile string `yaml:"secret_file,omitempty" form:"file" help:"With fleet: file with one line, of at least 16 bytes, the same for all proxies. What is in Redis cannot be read without it."`
+	Replicas   int    `yaml:"replicas" default:"0" min:"0" max:"16" help:"With fleet: how many replicas of Redis must have a claim before its call is sent. With 0, a failover can lose the last claims, whose calls then run again if they are repeated."`
 }
 
 // RouteIdempotency configures calls that run at most once.
@@ -38,6 +42,73 @@ func (c *Config) IdempotencyFolder() once.FolderOptions {
 	return once.FolderOptions{Folder: i.Dir, Bytes: int64(i.Size), Keys: i.Keys}
 }
 
+// A SharedIdempotency says how the keys are kept in the Redis of the fleet.
+type SharedIdempotency struct {
+	Namespace string
+	Secret    []byte // never shown
+	Bytes     int64
+	Keys      int
+	Replicas  int
+}
+
+// SharedIdempotency returns how keys are kept in Redis, nil if they are not. It reads the file
+// with the secret.
+func (c *Config) SharedIdempotency() (*SharedIdempotency, error) {
+	i := c.Idempotency
+	if i == nil || !i.Fleet || c.Fleet == nil {
+		return nil, nil
+	}
+	secret, err := readSecret(i.SecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("idempotency.secret_file: %w", err)
+	}
+	return &SharedIdempotency{Namespace: c.Fleet.Namespace, Secret: []byte(secret), Bytes: int64(i.Size), Keys: i.Keys, Replicas: i.Replicas}, nil
+}
+
+// minSecret is the shortest secret in idempotency.secret_file, in bytes.
+const minSecret = 16
+
+// checkKeyStore checks where keys are kept.
+func (d *decoder) checkKeyStore(c *Config) {
+	i, at := c.Idempotency, "idempotency"
+	switch {
+	case i.Fleet && i.Dir != "":
+		d.wrong(at+".fleet", "true", "cannot be combined with dir: keys are in one place", "")
+	case !i.Fleet && i.Dir == "" && d.absent(at+".dir"):
+		d.wrong(at, "", "needs dir: FOLDER, or fleet: true", "")
+	case !i.Fleet:
+		for name, set := range map[string]bool{"secret_file": i.SecretFile != "", "replicas": i.Replicas > 0} {
+			if set {
+				d.wrong(at+"."+name, "", "can only be used with fleet: true", "")
+			}
+		}
+		return
+	}
+	if !i.Fleet {
+		return
+	}
+	if c.Fleet == nil && d.absent("fleet") {
+		d.wrong(at+".fleet", "true", "needs the section fleet, which configures Redis", "")
+	}
+	switch secret, err := readSecret(i.SecretFile); {
+	case i.SecretFile == "":
+		if d.absent(at + ".secret_file") {
+			d.wrong(at+".fleet", "true", "needs secret_file, which all proxies of the fleet have", "")
+		}
+	case err != nil:
+		d.noFile(at+".secret_file", i.SecretFile, err)
+	case len(secret) < minSecret:
+		d.wrong(at+".secret_file", i.SecretFile, fmt.Sprintf("must have at least %d bytes", minSecret), "")
+	default:
+		if m := exposed(i.SecretFile); m != nil {
+			d.warn(c, at+".secret_file", i.SecretFile, m.problem)
+		}
+	}
+	if f := c.Fleet; f != nil && i.Replicas == 0 && (f.Redis.Cluster || f.Redis.Sentinel != nil) {
+		d.warn(c, at, "", "has no replicas: a failover of Redis can lose the last claims, whose calls then run again if they are repeated. Set replicas: 1 or more")
+	}
+}
+
 // checkIdempotency checks the routes whose calls run at most once, and their folder.
 func (d *decoder) checkIdempotency(c *Config) {
 	any := false
@@ -57,15 +128,19 @@ func (d *decoder) checkIdempotency(c *Config) {
 		if r.Observe || c.Observe {
 			d.warn(c, at, "", "has no effect in observe mode")
 		}
-		if sign := c.several(); sign != "" && r.Fleet {
-			d.warn(c, at, "", "has its keys in this proxy alone, and "+sign+" means that there are several proxies: another one runs a call again that has the same key. Route all requests with a key to one proxy, and set fleet: false for the route")
+		if sign := c.several(); sign != "" && r.Fleet && (c.Idempotency == nil || !c.Idempotency.Fleet) {
+			d.warn(c, at, "", "has its keys in this proxy alone, and "+sign+" means that there are several proxies: another one runs a call again that has the same key. Set idempotency.fleet, or route all requests with a key to one proxy and set fleet: false for the route")
 		}
 	}
 	if c.Idempotency == nil || d.faulty("idempotency") {
 		return
 	}
+	d.checkKeyStore(c)
 	if !any {
 		d.warn(c, "idempotency", "", "has no effect: no route has idempotency")
+	}
+	if c.Idempotency.Dir == "" {
+		return
 	}
 	own := realPath(c.Idempotency.Dir)
 	for name, dir := range map[string]string{"cache.dir": c.Cache.Dir, "jobs.dir": c.jobsDir()} {

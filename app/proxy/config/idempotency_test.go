@@ -30,3 +30,43 @@ func TestH45_WarnsOfProxiesThatDoNotKnowTheKeys(t *testing.T) {
 		})
 	}
 }
+
+// Keys are in one place, which is whole: a folder, or the fleet with a secret.
+func TestH45_WhereKeysAreKept(t *testing.T) {
+	const fleet = "fleet: {redis: {addresses: ['127.0.0.1:6379']}}\n"
+	const sentinel = "fleet: {redis: {addresses: ['127.0.0.1:26379'], sentinel: {master: main}}}\n"
+	for name, tt := range map[string]struct{ text, fault, warning string }{
+		"folder":               {"idempotency: {dir: keys}\n", "", ""},
+		"fleet":                {"idempotency: {fleet: true, secret_file: ../good.token}\n" + fleet, "", ""},
+		"failover, replicas":   {"idempotency: {fleet: true, secret_file: ../good.token, replicas: 1}\n" + sentinel, "", ""},
+		"failover":             {"idempotency: {fleet: true, secret_file: ../good.token}\n" + sentinel, "", "a failover of Redis can lose the last claims"},
+		"neither":              {"idempotency: {size: 1GiB}\n", "needs dir: FOLDER, or fleet: true", ""},
+		"both":                 {"idempotency: {dir: keys, fleet: true, secret_file: ../good.token}\n" + fleet, "cannot be combined with dir", ""},
+		"no fleet":             {"idempotency: {fleet: true, secret_file: ../good.token}\n", "needs the section fleet", ""},
+		"no secret":            {"idempotency: {fleet: true}\n" + fleet, "needs secret_file", ""},
+		"a short secret":       {"idempotency: {fleet: true, secret_file: ../short.token}\n" + fleet, "must have at least 16 bytes", ""},
+		"a missing secret":     {"idempotency: {fleet: true, secret_file: ../none}\n" + fleet, "idempotency.secret_file", ""},
+		"a secret of a folder": {"idempotency: {dir: keys, secret_file: ../good.token}\n", "can only be used with fleet: true", ""},
+		"replicas of a folder": {"idempotency: {dir: keys, replicas: 1}\n", "can only be used with fleet: true", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder(t)
+			c, faults := load(t, "upstreams: [{name: shop, servers: ['http://127.0.0.1:3000']}]\nroutes: [{name: pay, idempotency: {unknown: refuse}}]\n"+tt.text)
+			if tt.fault != "" {
+				if faults == nil || !strings.Contains(faults.Text(), tt.fault) {
+					t.Errorf("faults %v; want %q", faults, tt.fault)
+				}
+				return
+			}
+			if faults != nil {
+				t.Fatal(faults.Text())
+			}
+			if text := c.Warnings.Text(); !strings.Contains(text, tt.warning) || tt.warning == "" && text != "" {
+				t.Errorf("warnings %q; want %q", text, tt.warning)
+			}
+			if got, err := c.SharedIdempotency(); err != nil || (got != nil) != strings.Contains(tt.text, "fleet: true") || got != nil && string(got.Secret) != "0123456789abcdef" {
+				t.Errorf("SharedIdempotency = %v, %v", got, err)
+			}
+		})
+	}
+}

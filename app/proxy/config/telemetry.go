@@ -14,7 +14,7 @@ import (
 // Telemetry configures where metrics and traces are sent.
 type Telemetry struct {
 	Service string `yaml:"service,omitempty" form:"name" help:"Name of this proxy (service.name). The default is OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, otherwise weir."`
-	OTLP    OTLP   `yaml:"otlp" required:"true" help:"The receiver, by OTLP over HTTP with protobuf. Settings that are missing here come from the OTEL_* variables of the OpenTelemetry SDK, or have its defaults."`
+	OTLP    OTLP   `yaml:"otlp" required:"true" help:"Where metrics and traces are sent, and how. The protocol is OTLP over HTTP with protobuf. Settings that are missing here come from the OTEL_* variables of the OpenTelemetry SDK, or have its defaults."`
 }
 
 // OTLP configures the receiver of metrics and traces. Zero fields are not set.
