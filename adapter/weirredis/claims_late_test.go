@@ -35,6 +35,8 @@ func TestH45_AClaimThatArrivesLateIsFree(t *testing.T) {
 	if got, err := store.Get(t.Context(), id); err != nil || got.Version != 0 {
 		t.Errorf("Get after the late claim = %v, %v; want no record", got.State, err)
 	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
 	if n := len(store.orphans); n != 0 { // the late claim was found and removed
 		t.Errorf("%d orphans are left; want 0", n)
 	}
