@@ -58,8 +58,8 @@ func newTwice(t *testing.T, edit func(*gateway.Config)) *twice {
 	c := config(upstreamOf(p.origins...))
 	c.Upstreams[0].Health.Failures = -1
 	c.Routes[0].NoStore = true
-	c.Routes[0].Timeout = 200 * time.Millisecond
-	c.Routes[0].Hedge = &gateway.Hedge{After: 2 * time.Millisecond}
+	c.Routes[0].Timeout = time.Second
+	c.Routes[0].Hedge = &gateway.Hedge{After: 50 * time.Millisecond} // more than a fast call takes on a busy machine
 	c.Routes[0].Reads = []weirhttp.ReadRule{{Methods: []string{"POST"}, Types: []string{"text/plain"}}}
 	if edit != nil {
 		edit(&c)
@@ -115,7 +115,7 @@ func TestH41_OverRealConnections(t *testing.T) {
 			t.Errorf("%s: sent %d times, %d bytes, %v", row.method, sent, len(r.body), r.err)
 		}
 	}
-	if s := p.g.Stats().Hedges["all"]; s.Won < 3 || s.Won > s.Sent || s.Delay != 2*time.Millisecond {
+	if s := p.g.Stats().Hedges["all"]; s.Won < 3 || s.Won > s.Sent || s.Delay != 50*time.Millisecond {
 		t.Errorf("Stats = %+v", s)
 	}
 	// Both permits come back, and no call stays in flight.
@@ -218,7 +218,7 @@ func TestH41_ObserveModeCounts(t *testing.T) {
 	for p.g.Stats().Hedges["all"].Observed == 0 {
 		p.n++
 		path := fmt.Sprint("/slow/", p.n)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // in observe mode, the gateway has none
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // in observe mode, the gateway has none
 		p.do(p.request("GET", path, nil).WithContext(ctx))
 		cancel()
 		p.mu.Lock()
@@ -234,7 +234,7 @@ func TestH41_ObserveModeCounts(t *testing.T) {
 
 func TestH41_Explained(t *testing.T) {
 	p := newTwice(t, nil)
-	for method, want := range map[string]string{"GET": "about 2ms gets a hedge", "PUT": "it is not a GET"} {
+	for method, want := range map[string]string{"GET": "about 50ms gets a hedge", "PUT": "it is not a GET"} {
 		_, e := p.g.Explain(p.request(method, "/x", nil))
 		if steps := strings.Join(e.Steps, " "); !strings.Contains(steps, want) {
 			t.Errorf("%s: %q; want %q", method, steps, want)

@@ -590,3 +590,52 @@ func TestH44_ATransportMakesNoCallWithoutAChance(t *testing.T) {
 		}
 	})
 }
+
+// H44: a call whose response may be stored receives no deadline of one client, also not in a
+// field that is known without Options: a server that shortens its response to fit would shorten it
+// for all.
+func TestH44_WhatIsStoredKnowsNoDeadlineOfOneClient(t *testing.T) {
+	for _, field := range []string{"Grpc-Timeout", "X-Envoy-Expected-Rq-Timeout-Ms"} {
+		both(t, func(t *testing.T, p protocol) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, p, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Cache-Control", "public, max-age=60")
+					if r.Method == "POST" {
+						w.Header().Set("Content-Location", r.URL.Path)
+					}
+					_, _ = io.WriteString(w, "whole")
+					if r.Header[field] != nil {
+						w.Header().Set("Content-Type", "text/plain")
+						_, _ = io.WriteString(w, ", but shortened")
+					}
+				})
+				for i, method := range []string{"GET", "POST"} {
+					path := fmt.Sprint("/", i)
+					s.do(s.request(t.Context(), method, path, field, "1", "Cookie", "a=b"))
+					s.get(path).want(t, 200, "whole")
+				}
+			})
+		})
+	}
+}
+
+// H44: a response that comes at the very instant of the deadline is a whole response or a 504.
+func TestH44_AResponseAtTheDeadlineIsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{Deadline: timeoutField, TellDeadline: timeoutField}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(w, "a")
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(w, "b")
+		})
+		for i := range 300 {
+			method := []string{"GET", "POST"}[i%2]
+			r := s.do(s.request(t.Context(), method, fmt.Sprint("/", i), "X-Request-Timeout", "1000", "Cookie", fmt.Sprint("a=", i%3)))
+			if r.status == 504 {
+				continue
+			}
+			r.want(t, 200, "ab")
+		}
+	})
+}

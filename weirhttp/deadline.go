@@ -184,15 +184,21 @@ func (h *Handler) stated(r *http.Request) (d time.Duration, found string, ok boo
 type callerTime struct {
 	context.Context
 	until  time.Time
-	begun  atomic.Bool // there is a response; an atomic, because limiters call Deadline
+	ended  atomic.Int32 // by what it ended; an atomic, because limiters call Deadline
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
 }
 
+// What ended a callerTime, the first of both.
+const (
+	byResponse = 1 + iota
+	byTimer
+)
+
 // Deadline implements [context.Context].
 func (t *callerTime) Deadline() (time.Time, bool) {
 	until, ok := t.Context.Deadline()
-	if t.begun.Load() || ok && until.Before(t.until) {
+	if t.ended.Load() == byResponse || ok && until.Before(t.until) {
 		return until, ok
 	}
 	return t.until, true
@@ -201,11 +207,20 @@ func (t *callerTime) Deadline() (time.Time, bool) {
 // over reports whether no time is left. t may be nil.
 func (t *callerTime) over() bool { return t != nil && time.Until(t.until) <= 0 }
 
-// begins records that there is a response. t may be nil.
-func (t *callerTime) begins() {
-	if t != nil && t.begun.CompareAndSwap(false, true) {
+// begins records that there is a response, which is not cut off any more. It reports false if
+// the time was over before: then the context has ended, and the response is not for the client,
+// which would get a part of it. t may be nil.
+func (t *callerTime) begins() bool {
+	switch {
+	case t == nil:
+		return true
+	case t.ended.CompareAndSwap(0, byResponse):
 		t.timer.Stop()
+	case t.ended.Load() == byTimer:
+		<-t.Context.Done() // it ends right now
+		return false
 	}
+	return true
 }
 
 // end releases what t holds. t may be nil.
@@ -233,8 +248,12 @@ func (c *call) hurry(came time.Time) {
 	n.deadlineStated.Add(1)
 	c.time = &callerTime{until: came.Add(d)}
 	c.time.Context, c.time.cancel = context.WithCancelCause(c.r.Context())
-	cancel := c.time.cancel
-	c.time.timer = time.AfterFunc(time.Until(c.time.until), func() { cancel(ErrOutOfTime) })
+	own := c.time
+	own.timer = time.AfterFunc(time.Until(own.until), func() {
+		if own.ended.CompareAndSwap(0, byTimer) {
+			own.cancel(ErrOutOfTime)
+		}
+	})
 	c.r = c.r.WithContext(c.time)
 	c.demand.Until, _ = c.time.Deadline()
 }
@@ -317,8 +336,8 @@ func (h *Handler) headTimeout(streams bool) time.Duration {
 }
 
 // timed returns req, which is about to be sent, with the field that tells its server the time, and
-// without what the client has sent in such fields. shared: others may join the call, so no
-// field with the deadline of one client is sent.
+// without what the client has sent in such fields. shared: others may join the call, or get its
+// response from the store, so no field with the deadline of one client is sent.
 func (h *Handler) timed(req *http.Request, told callTime, shared bool) *http.Request {
 	drops := func(name string) bool {
 		return h.policy.IsPerCall(name) || shared && (name == grpcTimeout || name == envoyTimeout)

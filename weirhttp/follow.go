@@ -137,6 +137,10 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 		c.serveStale(failed(f.resp.Status, f.stated))
 		return
 	}
+	if !c.time.begins() {
+		c.gone()
+		return
+	}
 	c.receipt.Stored = f.resp.Storable
 	c.receipt.TTL = f.resp.Lifetime - f.resp.Age
 	if !f.resp.Storable {

@@ -142,7 +142,7 @@ func (p *passthroughWriter) tell(r *http.Request, joined bool) *http.Request {
 		p.post.drop()
 		p.post = nil
 	}
-	return p.h.timed(r, told, joined)
+	return p.h.timed(r, told, joined || p.post != nil)
 }
 
 // A passthroughWriter is the ResponseWriter of a request that bypasses the cache.
@@ -246,6 +246,10 @@ func (p *passthroughWriter) WriteHeader(status int) {
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
 		p.ResponseWriter.WriteHeader(status)
+		return
+	}
+	if !p.c.time.begins() {
+		p.err = ErrOutOfTime
 		return
 	}
 	p.status = status

@@ -35,7 +35,8 @@ type solo struct {
 	status  int
 	again   bool          // the call must be repeated without conditions
 	instead bool          // the stored response is served instead of this one
-	stated  time.Duration // then: as in a flight
+	missed  bool          // the client's time was over just before the response came
+	stated  time.Duration // with instead: as in a flight
 	sentOn  bool          // the client has the headers
 	valid   *responses.Stored
 	resp    rfc9111.Response
@@ -82,7 +83,11 @@ func (c *call) solo() {
 			s.forget()
 		}
 	}()
-	told := h.callTime(c.r, c.demand.Until, h.headTimeout(c.q.Streams))
+	until := c.demand.Until
+	if c.rest != nil {
+		until = time.Time{} // the deadline has ended with the head, and may be over
+	}
+	told := h.callTime(c.r, until, h.headTimeout(c.q.Streams))
 	s.own, s.ticket.own = told.own, told.own
 	if c.stores() && !s.own {
 		s.write = h.cache.store.Begin(c.key)
@@ -118,7 +123,7 @@ func (c *call) solo() {
 		})
 		s.sink.streams = c.q.Streams
 		s.sink.ticket = &s.ticket
-		req = h.timed(req, told, false)
+		req = h.timed(req, told, s.write != nil)
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional, s.gap = false, nil
@@ -181,6 +186,10 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		return
 	}
 	if s.gap != nil && !s.fills(status, header) {
+		return
+	}
+	if !c.time.begins() {
+		s.missed, s.sink.err = true, ErrOutOfTime
 		return
 	}
 	s.resp, s.events = h.judge(c.key, c.r, c.q, status, header, s.sink.fin, s.sent, now)
@@ -249,8 +258,8 @@ func (s *solo) keep(header http.Header, length int64) {
 }
 
 func (s *solo) data(p []byte) error {
-	if s.instead {
-		return nil
+	if s.instead || s.missed {
+		return s.sink.err
 	}
 	s.events.takes(p)
 	s.whole.Store(s.copied != nil && hasAll(s.sink, s.events))
@@ -286,7 +295,7 @@ func (s *solo) toClient(p []byte) error {
 }
 
 func (s *solo) flush() {
-	if !s.instead {
+	if !s.instead && !s.missed {
 		s.ticket.clients.Begin(slow.Down, 0)
 		_ = http.NewResponseController(s.c.w).Flush() // without a Flush, it is sent at the end
 		s.ticket.clients.End(slow.Down, 0)

@@ -52,7 +52,7 @@ func (c *call) counts(in *atomic.Uint64) {
 // became counts c by its outcome. Rejections, and clients that have left, were
 // counted before.
 func (c *call) became(o Outcome) {
-	c.time.begins()
+	_ = c.time.begins()
 	n := &c.h.count
 	switch o {
 	case OutcomePass, OutcomeMiss:

@@ -273,16 +273,23 @@ func (c *framedConn) defers() bool {
 }
 
 // setWriteDeadline is SetWriteDeadline for the handler of the request that is being
-// served. Its deadline ends with the response.
-func (c *framedConn) setWriteDeadline(t time.Time) error {
+// served, whose context is ctx. Its deadline ends with the response.
+func (c *framedConn) setWriteDeadline(ctx *stop.Context, t time.Time) error {
 	f := c.fast
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.serving {
+	if !f.servesLocked(ctx) {
 		return errOver
 	}
 	f.timed = true
 	return c.Conn.SetWriteDeadline(t)
+}
+
+// servesLocked reports whether the request with that context is being served. A timer of an
+// earlier one may be late: a deadline that it sets would end a response that may be for another
+// user. f.mu must be held.
+func (f *fastConn) servesLocked(ctx *stop.Context) bool {
+	return f.serving && f.request.Load() == ctx
 }
 
 // remote returns the client's address as text.

@@ -401,10 +401,10 @@ func (w *fastWriter) abort() {
 }
 
 // SetReadDeadline supports [http.ResponseController].
-func (w *fastWriter) SetReadDeadline(t time.Time) error { return w.conn.setReadDeadline(t) }
+func (w *fastWriter) SetReadDeadline(t time.Time) error { return w.conn.setReadDeadline(w.ctx, t) }
 
 // SetWriteDeadline supports [http.ResponseController].
-func (w *fastWriter) SetWriteDeadline(t time.Time) error { return w.conn.setWriteDeadline(t) }
+func (w *fastWriter) SetWriteDeadline(t time.Time) error { return w.conn.setWriteDeadline(w.ctx, t) }
 
 // EnableFullDuplex supports [http.ResponseController]. It is about the bodies of requests.
 func (w *fastWriter) EnableFullDuplex() error { return nil }

@@ -127,14 +127,15 @@ func (c *framedConn) recall() []byte {
 
 var past = time.Unix(1, 0)
 
-// setReadDeadline is SetReadDeadline for the handler of the request that is being served.
+// setReadDeadline is SetReadDeadline for the handler of the request that is being served,
+// whose context is ctx.
 // As with net/http, the request is canceled if nothing has arrived by then, and the
 // deadline ends with the response.
-func (c *framedConn) setReadDeadline(t time.Time) error {
+func (c *framedConn) setReadDeadline(ctx *stop.Context, t time.Time) error {
 	f := c.fast
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.serving {
+	if !f.servesLocked(ctx) {
 		return errOver
 	}
 	c.watchLocked()

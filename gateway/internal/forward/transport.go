@@ -178,7 +178,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 			return f, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
+	ctx, cancel := t.connecting(ctx)
 	defer cancel()
 	nc, err := t.open(ctx, network, address)
 	if err != nil {
@@ -194,7 +194,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 
 // dialTLS opens a connection with TLS, and offers HTTP/2 if two is set.
 func (t *Transport) dialTLS(ctx context.Context, network, address string, two bool) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
+	ctx, cancel := t.connecting(ctx)
 	defer cancel()
 	nc, err := t.open(ctx, network, address)
 	if err != nil {
@@ -218,6 +218,20 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	c.unused()
 	return newFramed(tc, c), nil
 }
+
+// connecting returns the context in which a connection for a request with ctx is opened. It ends
+// with ctx, but does not show its deadline: a dialer gives that to the socket, which may time out
+// before ctx ends, and divides it among the addresses of a name. Then the time that a client
+// states would look like a server that cannot be reached, and others would not be sent there.
+func (t *Transport) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(timeless{ctx}, t.o.ConnectTimeout)
+}
+
+// A timeless is a context that does not show its deadline.
+type timeless struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (timeless) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // lastUse returns when a new connection becomes too old for another request, zero for never.
 func (t *Transport) lastUse() time.Time {
