@@ -165,8 +165,8 @@ type Upstream struct {
 	// limit.Concurrency. Negative means never.
 	OverloadAfter time.Duration
 	// MinConcurrency is how low the limit may fall, for its routes as well, while
-	// most calls end after their clients have left (B9). 0 means 1; Concurrency or more
-	// means that it never falls. It has no effect with Adaptive.
+	// most calls end after their clients have left (B9). 0 means that it never falls, and so
+	// does Concurrency or more. Clients that leave on purpose can make it fall. Not together with Adaptive.
 	MinConcurrency int
 	// MaxRetryAfter bounds the Retry-After of the requests that these limits reject (H46):
 	// it is uniform between the expected wait and twice that. 0 means 10 s, at most 1 h.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -97,7 +96,7 @@ func (u Upstream) callGate(storm func(limit.Storm)) (*gate, error) {
 
 // streamGate returns the gate of u's upgrades and event streams, which have no queue.
 func (u Upstream) streamGate() (*gate, error) {
-	return newGate(u.Name+" streams", false, bounds{n: cmp.Or(u.Streams, 1024), queue: -1, least: math.MaxInt32})
+	return newGate(u.Name+" streams", false, bounds{n: cmp.Or(u.Streams, 1024), queue: -1})
 }
 
 // sameCalls reports whether the calls of u and o are limited alike.

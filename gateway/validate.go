@@ -133,13 +133,14 @@ func (u Upstream) validate(f *faults, at string) {
 	f.deadline(at+".TellDeadline", u.TellDeadline)
 	if u.Adaptive {
 		f.count(at+".Concurrency", u.Concurrency, 0, adaptive)
+		f.Check(u.MinConcurrency <= 0, at+".MinConcurrency", u.MinConcurrency, "0 with Adaptive, which finds its limit without it")
 	} else {
 		f.count(at+".Concurrency", u.Concurrency, math.MinInt, most)
 	}
 	f.count(at+".Queue", u.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", u.QueueWait, math.MinInt64, longest)
 	f.span(at+".OverloadAfter", u.OverloadAfter, math.MinInt64, longest)
-	f.Check(u.MinConcurrency >= 0, at+".MinConcurrency", u.MinConcurrency, "at least 1, or 0 for the default")
+	f.Check(u.MinConcurrency >= 0, at+".MinConcurrency", u.MinConcurrency, "at least 1, or 0 for a limit that never falls")
 	f.Check(u.MaxRetryAfter == 0 || u.MaxRetryAfter >= soonest && u.MaxRetryAfter <= time.Hour, at+".MaxRetryAfter", u.MaxRetryAfter, "from 10ms to 1h, or 0 for the default")
 	f.Check(u.Fair <= FairNone, at+".Fair", u.Fair, "FairClient or FairNone")
 	f.count(at+".Streams", u.Streams, 0, most)

@@ -26,7 +26,7 @@ var _ Limiter = (*Concurrency)(nil)
 //
 // While most calls end after their callers have left (see [Permit.Abandon]), or as Dropped,
 // and take longer than usual, the limit is too high to be of use: the source works for
-// no caller, and clients that retry keep it so. Then the limit falls, down to MinLimit, until
+// no caller, and clients that retry keep it so. Then, if MinLimit is set, the limit falls, down to MinLimit, until
 // calls end in time again, grows as long as they do, and is Limit again when no caller has
 // waited and no call was late for 30 s.
 //

@@ -68,7 +68,7 @@ func (p Permit) Release(o Outcome) {
 }
 
 // Abandon reports that all callers of the call have left, or have given it up, while it
-// still runs. The permit stays taken until Release. A [Concurrency] whose calls mostly end
+// still runs. The permit stays taken until Release. A [Concurrency] with a MinLimit whose calls mostly end
 // like that lowers its limit until they end in time again. Call it as soon as the callers
 // have left, or else before Release; without it, the call does not count as late, unless it
 // ends as Dropped. It does not block, and does nothing after Release. It is safe for

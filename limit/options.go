@@ -63,7 +63,9 @@ type ConcurrencyOptions struct {
 	// most 1 h.
 	MaxRetryAfter time.Duration
 	// MinLimit is how low the limit may fall while most calls end after their callers
-	// have left, see [Concurrency]. 0 means 1, and Limit or more means that it never falls.
+	// have left, see [Concurrency]. 0 means that it never falls, and so does Limit or more.
+	// Callers that leave on purpose can make it fall, so set it where they can be trusted, and to
+	// no less than the others need.
 	MinLimit int
 	// OnStorm is called after such a time has begun or has ended, on the goroutine of a
 	// call, without a lock. nil means none.
@@ -75,7 +77,7 @@ func (o ConcurrencyOptions) validate() error {
 	f.Check(retryInBounds(o.MaxRetryAfter), "ConcurrencyOptions.MaxRetryAfter", o.MaxRetryAfter, retryBound)
 	f.Check(o.Limit >= 1, "ConcurrencyOptions.Limit", o.Limit, "at least 1")
 	f.Check(o.Limit <= maxLimit, "ConcurrencyOptions.Limit", o.Limit, "at most 2147483647")
-	f.Check(o.MinLimit >= 0, "ConcurrencyOptions.MinLimit", o.MinLimit, "at least 1, or 0 for the default")
+	f.Check(o.MinLimit >= 0, "ConcurrencyOptions.MinLimit", o.MinLimit, "at least 1, or 0 for a limit that never falls")
 	f.Check(o.Reserve <= 0 || o.Reserve < o.Limit, "ConcurrencyOptions.Reserve", o.Reserve, "below Limit")
 	return f.Err()
 }
@@ -89,7 +91,7 @@ func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
 	o.Reserve = max(0, o.Reserve)
 	o.OverloadAfter = overloadOrDefault(o.OverloadAfter)
 	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, DefaultMaxRetryAfter)
-	o.MinLimit = cmp.Or(o.MinLimit, 1)
+	o.MinLimit = min(cmp.Or(o.MinLimit, o.Limit), o.Limit)
 	return o
 }
 

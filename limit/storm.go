@@ -263,6 +263,18 @@ func (s *storm) change(limit int, now time.Duration) {
 	}
 }
 
+// atLeast raises the limit of a storm to a new bound least, and ends the storm if that is all of
+// the limit.
+func (s *storm) atLeast(least, limit int, now time.Duration) {
+	switch {
+	case s.limit == 0:
+	case least >= limit:
+		s.change(0, now)
+	case s.limit < least:
+		s.change(least, now)
+	}
+}
+
 // of returns the limit that holds, of limit units.
 func (s *storm) of(limit int) int {
 	if s.limit > 0 {

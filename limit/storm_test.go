@@ -18,12 +18,12 @@ var (
 	stormGates = flag.String("stormgates", "^(none|fixed)$", "with these of none, fixed and adaptive")
 )
 
-// B9: after a trigger is over, goodput is back within seconds, with the default options. Without
+// B9: after a trigger is over, goodput is back within seconds, with a MinLimit of 1 and otherwise the default options. Without
 // protection it does not come back within a minute. The runs are deterministic.
 func TestB9AStormEnds(t *testing.T) {
 	chosen, gates := regexp.MustCompile(*storms), regexp.MustCompile(*stormGates)
 	fixed := simulate.Contender{Name: "fixed", New: func(simulate.Scenario) simulate.Gate {
-		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 256}) // the gateway's default
+		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 256, MinLimit: 1}) // the gateway's default limit
 		if err != nil {
 			panic(err)
 		}
@@ -77,7 +77,7 @@ func usual(t *testing.T, l limit.Limiter, n int, took time.Duration) {
 func TestB9TheLimitFallsAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
-		l := newConcurrency(t, limit.ConcurrencyOptions{Name: "db", Limit: 64, OnStorm: func(s limit.Storm) { reported = append(reported, fmt.Sprint(s)) }})
+		l := newConcurrency(t, limit.ConcurrencyOptions{Name: "db", Limit: 64, MinLimit: 1, OnStorm: func(s limit.Storm) { reported = append(reported, fmt.Sprint(s)) }})
 		usual(t, l, 32, 100*time.Millisecond)
 		running := stormy(t, l, 64, time.Second)
 		s := l.Stats()
@@ -108,7 +108,7 @@ func TestB9TheLimitFallsAndComesBack(t *testing.T) {
 // While callers wait for it and calls end in time, the limit doubles.
 func TestB9ALoweredLimitGrowsWithCallsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 64})
+		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 64, MinLimit: 1})
 		usual(t, l, 32, 100*time.Millisecond)
 		for _, p := range stormy(t, l, 64, time.Second) {
 			p.Release(limit.Ignored)
@@ -142,7 +142,7 @@ func TestB9ALoweredLimitGrowsWithCallsInTime(t *testing.T) {
 // Without callers that wait for it, the limit stays low until the storm is over.
 func TestB9ALoweredLimitThatIsEnoughStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 64})
+		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 64, MinLimit: 1})
 		usual(t, l, 32, 100*time.Millisecond)
 		for _, p := range stormy(t, l, 64, time.Second) {
 			p.Release(limit.Ignored)
@@ -166,14 +166,14 @@ func TestB9NoStorm(t *testing.T) {
 		o    limit.ConcurrencyOptions
 		do   func(t *testing.T, l *limit.Concurrency)
 	}{
-		{"callers leave early", limit.ConcurrencyOptions{Limit: 64}, func(t *testing.T, l *limit.Concurrency) {
+		{"callers leave early", limit.ConcurrencyOptions{Limit: 64, MinLimit: 1}, func(t *testing.T, l *limit.Concurrency) {
 			for range 20 {
 				for _, p := range stormy(t, l, 16, 120*time.Millisecond) {
 					p.Release(limit.Ignored)
 				}
 			}
 		}},
-		{"some calls hang and others are as fast as usual", limit.ConcurrencyOptions{Limit: 64}, func(t *testing.T, l *limit.Concurrency) {
+		{"some calls hang and others are as fast as usual", limit.ConcurrencyOptions{Limit: 64, MinLimit: 1}, func(t *testing.T, l *limit.Concurrency) {
 			for range 20 {
 				hanging := stormy(t, l, 1, time.Second)
 				held(t, l, 100*time.Millisecond)
@@ -185,7 +185,12 @@ func TestB9NoStorm(t *testing.T) {
 				p.Release(limit.Ignored)
 			}
 		}},
-		{"rejections of the source, which are fast", limit.ConcurrencyOptions{Limit: 64}, func(t *testing.T, l *limit.Concurrency) {
+		{"the default", limit.ConcurrencyOptions{Limit: 64}, func(t *testing.T, l *limit.Concurrency) {
+			for _, p := range stormy(t, l, 64, time.Second) {
+				p.Release(limit.Ignored)
+			}
+		}},
+		{"rejections of the source, which are fast", limit.ConcurrencyOptions{Limit: 64, MinLimit: 1}, func(t *testing.T, l *limit.Concurrency) {
 			for range 64 {
 				p := acquired(t, l, t.Context())
 				time.Sleep(time.Millisecond)
@@ -210,7 +215,7 @@ func TestB9NoStorm(t *testing.T) {
 // not helped.
 func TestB9AStormThatALowerLimitDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 16})
+		l := newConcurrency(t, limit.ConcurrencyOptions{Limit: 16, MinLimit: 1})
 		usual(t, l, 32, 100*time.Millisecond)
 		var seen []int
 		for range 24 { // each call takes 900 ms now, and of three clients one has that much patience
@@ -263,6 +268,31 @@ func TestB9AbandonReachesTheLimiter(t *testing.T) {
 		})
 		if s := c.Stats(); s.Late != 2 {
 			t.Errorf("Do: %d late calls; want 2", s.Late)
+		}
+	})
+}
+
+// Update with a higher MinLimit raises the limit of a storm immediately, and without one the storm ends.
+func TestB9AnUpdateOfMinLimitHoldsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []string
+		o := limit.ConcurrencyOptions{Limit: 64, MinLimit: 1, OnStorm: func(s limit.Storm) { reported = append(reported, fmt.Sprint(s)) }}
+		l := newConcurrency(t, o)
+		usual(t, l, 32, 100*time.Millisecond)
+		for _, p := range stormy(t, l, 64, time.Second) {
+			p.Release(limit.Ignored)
+		}
+		for _, tt := range []struct{ least, want int }{{8, 16}, {40, 40}, {2, 40}, {0, 64}, {1, 64}} {
+			o.MinLimit = tt.least
+			if err := l.Update(o); err != nil {
+				t.Fatal(err)
+			}
+			if s := l.Stats(); s.Limit != tt.want || s.Storm != (tt.want < 64) {
+				t.Errorf("with MinLimit %d: Stats = %+v; want a limit of %d", tt.least, s, tt.want)
+			}
+		}
+		if got := fmt.Sprint(reported); got != "[{ true 16} { false 64}]" {
+			t.Errorf("reported %s; want the beginning, and the end by the update", got)
 		}
 	})
 }

@@ -20,9 +20,11 @@ func (c *Concurrency) Update(o ConcurrencyOptions) error {
 		return err
 	}
 	o = o.withDefaults()
-	c.pool.update(func(p *pool, _ time.Duration) {
-		p.whole, p.limit, p.places, p.maxWait, p.overAfter, p.reserve = o.Limit, p.storm.of(o.Limit), o.Queue, o.MaxWait, o.OverloadAfter, o.Reserve
+	c.pool.update(func(p *pool, now time.Duration, g *grants) {
+		p.whole, p.places, p.maxWait, p.overAfter, p.reserve = o.Limit, o.Queue, o.MaxWait, o.OverloadAfter, o.Reserve
 		p.mostRetry, p.least, p.onStorm = o.MaxRetryAfter, o.MinLimit, o.OnStorm
+		p.storm.atLeast(p.least, p.whole, now)
+		p.setLocked(p.storm.of(p.whole), g)
 	})
 	return nil
 }
@@ -37,7 +39,7 @@ func (a *Adaptive) Update(o AdaptiveOptions) error {
 		return err
 	}
 	o = o.withDefaults()
-	a.pool.update(func(p *pool, now time.Duration) {
+	a.pool.update(func(p *pool, now time.Duration, _ *grants) {
 		p.places, p.maxWait, p.overAfter, p.mostRetry = o.Queue, o.MaxWait, o.OverloadAfter, o.MaxRetryAfter
 		p.tuner.update(now, o)
 		p.limit = p.tuner.limit
@@ -89,11 +91,11 @@ func (l *RateLimiter) Update(o RateOptions) error {
 }
 
 // update changes c, and then rejects or admits waiting callers accordingly.
-func (c *pool) update(change func(c *pool, now time.Duration)) {
+func (c *pool) update(change func(c *pool, now time.Duration, g *grants)) {
 	now := c.now()
 	var g grants
 	c.mu.Lock()
-	change(c, now)
+	change(c, now, &g)
 	for w := range c.q.all() {
 		if w.units > c.mostLocked() {
 			c.expelLocked(w, TooMany, now, &g)

@@ -195,6 +195,9 @@ func (d *decoder) checkUpstreams(c *Config) {
 		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.doubtful(path+".concurrency") {
 			d.wrong(path+".concurrency", u.Concurrency.String(), fmt.Sprintf("must be 1 to %d with adaptive", maxAdaptive), "")
 		}
+		if u.Adaptive && u.MinLimit > 0 && !d.doubtful(path+".min_concurrency") && !d.doubtful(path+".adaptive") {
+			d.wrong(path+".min_concurrency", u.MinLimit.String(), "has no effect with adaptive, which finds its limit without it: remove min_concurrency or adaptive", "")
+		}
 		for _, m := range u.Retry.Methods {
 			if u.Retry.Attempts > 1 && slices.Contains(withBodies, m) {
 				d.warn(c, path+".retry.methods", m, "retries no request that has a body")
