@@ -86,6 +86,10 @@ func (r Route) clone() Route {
 		rate := *r.Rate
 		r.Rate = &rate
 	}
+	if r.Hedge != nil {
+		own := *r.Hedge
+		r.Hedge = &own
+	}
 	if r.Idempotency != nil {
 		own := *r.Idempotency
 		own.Keep, own.Principal = slices.Clone(own.Keep), slices.Clone(own.Principal)
@@ -257,6 +261,7 @@ func (p *plan) forwards(c Config, h *handler, u Upstream, to *source, o weirhttp
 			o.Limiter = limit.All(to.stated, o.Limiter)
 		}
 	}
+	route.Hedge = p.hedging(h, to, o.Limiter)
 	work := cmp.Or(r.Timeout, weirhttp.DefaultTimeout)
 	if o.ReleaseAbandoned || r.Concurrency <= 0 && u.Concurrency < 0 && !u.Adaptive {
 		work = 0 // no permit waits for the server, and nothing bounds how many connections would

@@ -362,6 +362,8 @@ type Route struct {
 	// Idempotency makes calls with an Idempotency-Key run at most once. nil means that they
 	// run as often as they are requested.
 	Idempotency *Idempotency
+	// Hedge repeats calls that take longer than most at another server. nil means never.
+	Hedge *Hedge
 	// Cache configures caching beyond what the origin's response fields ask for. Its Vary
 	// cannot have X-Forwarded-For, Forwarded, Via and X-Request-Id, which the Gateway writes
 	// itself; in the origin's Vary they count as a star.

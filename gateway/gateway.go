@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/gateway/internal/upstream/hedge"
 	"github.com/weir-go/weir/once"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirhttp/cdnloop"
@@ -69,6 +70,7 @@ type handler struct {
 	obeys   bool                   // what the upstream states
 	tells   weirhttp.DurationField // in which the upstream receives the time
 	clients *weirhttp.ClientLimiter
+	hedges  *hedge.State // nil without Hedge
 
 	standby *standby // nil without a Fallback
 
@@ -423,6 +425,7 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 		r = h.received(own)
 	}
 	e = h.http.Explain(r)
+	h.explainHedge(&e, r)
 	h.explainFallback(&e)
 	return h.route.Name, e
 }

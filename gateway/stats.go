@@ -24,6 +24,8 @@ type Stats struct {
 	// OverBudget has, for these routes, the clients that were refused most in the last minutes.
 	OverBudget map[string][]weirhttp.ClientShare `json:"over_budget,omitempty"`
 
+	// Hedges are of routes that have a Hedge.
+	Hedges map[string]HedgeStats `json:"hedges,omitempty"`
 	// Fallbacks are of routes that have a Fallback.
 	Fallbacks map[string]FallbackStats `json:"fallbacks,omitempty"`
 	// Idempotency is the state of Config.Claims, nil without them.
@@ -133,6 +135,12 @@ func (g *Gateway) Stats() Stats {
 				s.OverBudget[h.route.Name] = over
 			}
 			s.ClientBudgets[h.route.Name] = b.Stats()
+		}
+		if own := h.hedgeStats(); own != nil {
+			if s.Hedges == nil {
+				s.Hedges = make(map[string]HedgeStats)
+			}
+			s.Hedges[h.route.Name] = *own
 		}
 		if h.standby != nil {
 			if s.Fallbacks == nil {

@@ -109,7 +109,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 		p.changes = append(p.changes, change)
 	} else {
 		pool, err := upstream.New(u.poolOptions(), upstream.Surroundings{
-			Open: openTransport, Lookup: lookup, Connects: connects, Background: &p.g.background, Jitter: upstream.Jitter,
+			Open: openTransport, Lookup: lookup, Connects: connects, Background: &p.g.background, Jitter: upstream.Jitter, Apart: apart,
 			Changed: func(c upstream.ServerChange) { p.g.serverChanged(u.Name, c) },
 		})
 		if err != nil {

@@ -69,6 +69,7 @@ func (c Config) Validate() error {
 			r.Idempotency.validate(f, at+".Idempotency", c)
 			r.Idempotency.validateAgain(f, at+".Idempotency", u, r.Fallback.statuses())
 			r.Fallback.validate(f, at+".Fallback", c, r)
+			r.validateHedge(f, at, u)
 			f.Check(r.cost(u) != weirhttp.Cost{} || r.Budget == nil && u.Budget == nil && r.ClientBudget == nil, at+".Cost", "none", "set, as there is a Budget")
 		}
 		r.validate(f, at)
@@ -218,6 +219,7 @@ func (r Route) validate(f *faults, at string) {
 	r.validateTarget(f, at)
 	f.methods(at+".Methods", r.Methods)
 	f.statuses(at+".Failures", r.Failures)
+	r.Hedge.validate(f, at+".Hedge")
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
 	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)

@@ -102,6 +102,10 @@ func BodyIsRead(r *http.Request) bool {
 	return ok
 }
 
+// IsRead reports whether r, as a Handler passes it to the next handler, is a declared read
+// ([Options.Reads]), or another read with a body: it can be sent again.
+func IsRead(r *http.Request) bool { return ruleOf(r) != nil }
+
 // A readBody is a body that was read to the end before admission.
 type readBody struct {
 	bytes.Reader

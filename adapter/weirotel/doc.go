@@ -80,7 +80,8 @@ waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejec
 by weir.route, weir.upstream, weir.reason and weir.kind weir.fallback.requests;
 by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
 weir.server.healthy, ejected, penalized, weight, head, failing, kept, moved,
-in_flight, calls and failures; of its cache
+in_flight, calls and failures; by weir.route weir.hedges by weir.result,
+weir.hedges.refused by weir.reason, and weir.hedges.delay; of its cache
 weir.cache.size, limit, responses, evictions, purges and too_big. Of a fleet, by
 weir.guard, or without one for the cache: weir.fleet.open, acquires by weir.result,
 unavailable, lost_leases, waits, pushes and resets.

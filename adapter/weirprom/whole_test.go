@@ -120,6 +120,9 @@ weir_server_moved_total upstream server
 weir_server_in_flight upstream server
 weir_server_calls_total upstream server
 weir_server_failures_total upstream server
+weir_hedges_total route result=won|lost|failed
+weir_hedges_refused_total route reason=budget|time|tenant|class|servers|busy
+weir_hedges_delay_seconds route
 weir_budget_left kind=upstream budget
 weir_budget_burst kind=upstream budget
 weir_budget_queued kind=upstream budget
@@ -235,7 +238,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 		},
 		Routes: []gateway.Route{
 			{Name: "all", Upstream: "front"},
-			{Name: "api", Path: "/api", Upstream: "back", Fallback: &gateway.Fallback{Upstream: "front", When: []string{"down", "503"}}},
+			{Name: "api", Path: "/api", Upstream: "back", Hedge: &gateway.Hedge{}, Fallback: &gateway.Fallback{Upstream: "front", When: []string{"down", "503"}}},
 		},
 		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
 	})

@@ -25,6 +25,9 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 	})
 	w.Gateway(gateway.Stats{
 		Unrouted: 1, Rejected: 2,
+		Hedges: map[string]gateway.HedgeStats{"shop": {
+			Won: 301, Failed: 3, Lost: 2, Refused: map[string]uint64{"busy": 302}, Delay: 303 * time.Second,
+		}},
 		Budgets: map[string]gateway.BudgetStats{"chat": {Left: -44}},
 		Fallbacks: map[string]gateway.FallbackStats{"chat": {
 			Upstream: "standby", Sent: map[string]uint64{"down": 67}, Refused: map[string]uint64{"down": 68}, Would: map[string]uint64{"down": 69},
@@ -71,6 +74,7 @@ func TestC8_EachNumberInItsPlace(t *testing.T) {
 		"idempotency.keys": 74, "idempotency.keys_limit": 75, "idempotency.size": 76, "idempotency.limit": 77,
 		"folder.size": 35, "folder.limit": 36, "folder.responses": 37, "folder.hits": 38, "folder.written": 39,
 		"folder.evictions": 40, "folder.dropped": 41, "folder.errors": 42, "folder.damaged": 43,
+		"hedges shop won": 301, "hedges shop failed": 3, "hedges shop lost": 2, "hedges.refused shop busy": 302, "hedges.delay shop": 303,
 		"gateway.unrouted": 1, "gateway.rejected": 2,
 		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
 		"fallback.requests chat standby down sent": 67, "fallback.requests chat standby down refused": 68, "fallback.requests chat standby down observed": 69,

@@ -38,6 +38,13 @@ var (
 	serverFailures  = declare(Counter, "server.failures", "{call}", "Calls of the server that failed.", "upstream", "server")
 )
 
+// Hedges of routes that have them.
+var (
+	hedges        = declare(Counter, "hedges", "{call}", "Second calls for requests whose first call took longer than most, by what became of them: won, lost, failed.", "route", "result")
+	hedgesRefused = declare(Counter, "hedges.refused", "{call}", "Second calls that were not sent: budget, time and tenant (not paid for), class (they do not win), servers (no other one works), busy (no permit is free).", "route", "reason")
+	hedgesDelay   = declare(Gauge, "hedges.delay", "s", "When most calls get a second one, 0 until it is known.", "route")
+)
+
 // Budgets of upstreams, of routes and of the clients of routes. The label kind is upstream,
 // route or client, and the label budget the upstream or the route.
 var (

@@ -58,6 +58,15 @@ func (w *Walk) Gateway(st gateway.Stats) {
 		put(w, budgetOwed, b.Owed, "client", name)
 		put(w, budgetForgiven, b.Forgiven, "client", name)
 	}
+	for name, h := range st.Hedges {
+		put(w, hedges, h.Won, name, "won")
+		put(w, hedges, h.Failed, name, "failed")
+		put(w, hedges, h.Lost, name, "lost")
+		for reason, n := range h.Refused {
+			put(w, hedgesRefused, n, name, reason)
+		}
+		put(w, hedgesDelay, h.Delay.Seconds(), name)
+	}
 	w.idempotency(st.Idempotency)
 	w.Cache(st.Cache)
 }

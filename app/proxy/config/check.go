@@ -275,6 +275,17 @@ func (d *decoder) checkVary(c *Config, r *Route, path string) {
 	}
 }
 
+// checkHedge warns about hedges that have no second server.
+func (d *decoder) checkHedge(c *Config, r *Route, path string) {
+	i := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == r.Upstream })
+	if r.Hedge == nil || i < 0 {
+		return
+	}
+	if servers := c.Upstreams[i].Servers; len(servers) == 1 && servers[0].Resolve <= 0 {
+		d.warn(c, path+".hedge", "", "has no effect: the upstream "+r.Upstream+" has one server, and no other for a second call")
+	}
+}
+
 // covers reports whether a route matches all requests that a later one matches.
 func (r Route) covers(later Route) bool {
 	spellings := []string{"sent", "normalized", "caseless"} // each matches what the one before matches, and more
@@ -315,6 +326,7 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string, names []string) {
 		r.Cache.MaxCooling = max(r.Cache.MaxCooling, r.Cache.Cooling)
 	}
 	d.checkVary(c, r, path)
+	d.checkHedge(c, r, path)
 	if name, ok := r.sharesAClientsAnswers(); ok {
 		d.warn(c, path+".rate.by", r.Rate.By, "distinguishes clients by a field that does not select a separate stored response, although cache.ttl is set: "+
 			"one client's response is served to the others. Add "+name+" to cache.vary if responses depend on it")

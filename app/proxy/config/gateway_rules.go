@@ -57,6 +57,7 @@ var gatewayRules = []rule{
 	{field: ".Only[].Values", bound: "JSON value", problem: `must have JSON values that every program reads alike, such as 0, true or "low"`},
 	{field: ".Idempotency.Principal", bound: "TrustedProxies", problem: "needs trusted_proxies, the peers that have verified these fields", needs: []string{"/trusted_proxies"}},
 	{field: ".Idempotency.Unknown", bound: "retries", problem: "must be forward, because retry.methods of the upstream has methods that are not safe, which are sent again without knowing what they did", needs: []string{"upstream"}},
+	{field: ".Hedge", bound: "Cost", problem: "cannot be used where calls have a cost: what a call costs that is given up is not known", needs: []string{"upstream", "cost", "cost of the upstream"}},
 	{field: ".Events.Share", bound: "Events", problem: "must be true, because other settings of events are set"},
 }
 

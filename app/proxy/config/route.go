@@ -13,6 +13,8 @@ type Route struct {
 	Fallback *Fallback `yaml:"fallback,omitempty" gw:"Fallback" help:"Another upstream that gets requests to which this one does not respond. A stale response within its window comes first. Without it, they get an error."`
 	Failures []int     `yaml:"failures,omitempty" min:"400" max:"599" least:"1" gw:"Failures" help:"Statuses that count as failures of a server on this route, instead of the upstream's. A route whose 500 is a normal response leaves it out."`
 
+	Hedge *Hedge `yaml:"hedge,omitempty" gw:"Hedge" help:"Sends a call that takes longer than most to a second server, and uses the first response that is no failure. It applies to GET, HEAD, QUERY and reads of an upstream with several servers, and not where calls have a cost."`
+
 	Strip string `yaml:"strip_prefix,omitempty" form:"base" gw:"StripPrefix" help:"Prefix that is removed from the path of forwarded requests, by whole segments: with /api, /api/x becomes /x. It must be path or a parent of it. It is not removed from the cache key. X-Forwarded-Prefix names it. Other spellings of it, which path_match may admit, and paths with a segment .. get 400."`
 
 	Query   Query  `yaml:"query" gw:"Query" help:"Which parameters of the query count. The rules apply to the cache key and to the forwarded request, of every method; what remains keeps its spelling."`
@@ -50,6 +52,12 @@ type Route struct {
 	ReceiptKey bool        `yaml:"receipt_key" default:"false" gw:"ReceiptKey" help:"Adds the cache key to Cache-Status."`
 	Request    SetRequest  `yaml:"request" help:"Changes to request fields before the request is forwarded."`
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
+}
+
+// Hedge sends calls that take longer than most a second time.
+type Hedge struct {
+	Budget int      `yaml:"budget" default:"2" min:"1" max:"10" gw:"Budget" help:"Second calls per 100 calls, and seconds that they take per 100s of calls. Each client has its share. None are sent while requests wait, for 10s after a limit was lowered, and while half of the servers get no calls."`
+	After  Duration `yaml:"after,omitempty" min:"2ms" max:"1h" gw:"After" help:"How long a call has no response before there is a second one. Without it, the time that as many calls exceed as the budget pays for: with budget: 2, 98 of 100 calls of about the same length take less."`
 }
 
 // Fallback is another upstream for requests to which a route's own does not respond.

@@ -130,7 +130,7 @@ var rightForms = map[string]string{
 	"tls": "tls: {cert: server.pem, key: server.key}", "health": "health: {path: /healthz}", "retry": "retry: {attempts: 2}",
 	"error_pages": "error_pages: [{html: error.html}]", "more": "more: [{cert: shop.pem, key: shop.key}]",
 	"servers": "servers: [http://127.0.0.1:3000]",
-	"query":   "query: {drop: [utm_*]}", "affinity": "affinity: {by: [path]}", "sticky": "sticky: {cookie: server}",
+	"query":   "query: {drop: [utm_*]}", "hedge": "hedge: {budget: 2}", "affinity": "affinity: {by: [path]}", "sticky": "sticky: {cookie: server}",
 	"fallback":        "fallback: {upstream: standby, when: [down]}",
 	"routes.deadline": "deadline: {header: x-request-timeout, unit: ms}", "upstreams.deadline": "deadline: {header: x-request-timeout, unit: ms}",
 	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",

@@ -87,6 +87,27 @@ func TestWarningsOfTelemetry(t *testing.T) {
 	}
 }
 
+// H41: a hedge needs a second server.
+func TestH41_WarningOfHedgesWithOneServer(t *testing.T) {
+	folder(t)
+	for servers, want := range map[string]string{
+		"'http://127.0.0.1:3000'":                          "routes[0].hedge: has no effect: the upstream u has one server",
+		"'http://127.0.0.1:3000', 'http://127.0.0.1:3001'": "",
+		"{url: 'http://shop.example:3000', resolve: 5s}":   "",
+	} {
+		c, faults := load(t, "upstreams: [{name: u, servers: ["+servers+"]}]\nroutes: [{name: r, hedge: {after: 200ms}}]")
+		if faults != nil {
+			t.Fatal(faults.Text())
+		}
+		if got := c.Warnings.Text(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: the warnings are %q; want %q", servers, got, want)
+		}
+		if g := c.Routes[0].Hedge; g == nil || g.Budget != 2 {
+			t.Errorf("hedge is %+v; want the default budget of 2", g)
+		}
+	}
+}
+
 // H15: a method whose requests have a body is listed for retries without effect.
 func TestH15_WarningOfRetriesOfBodies(t *testing.T) {
 	folder(t)

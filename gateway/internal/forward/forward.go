@@ -93,6 +93,10 @@ type relay struct {
 	sent    bool
 	working <-chan struct{}
 
+	// Of a Side: the request's relay, and whether 1xx responses stop here.
+	main  *relay
+	quiet bool
+
 	mu       sync.Mutex
 	answered bool // guarded by mu: w is used by ServeHTTP only
 }
@@ -175,6 +179,12 @@ func (x *relay) interrupt() {
 
 // inform relays a 1xx response. HTTP/1.0 has none (RFC 9110, section 15.2).
 func (x *relay) inform(code int, h http.Header) {
+	if x.main != nil {
+		if !x.quiet {
+			x.main.inform(code, h)
+		}
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answered {

@@ -524,3 +524,33 @@ func TestH35_OneTrialAtATime(t *testing.T) {
 		}
 	})
 }
+
+// A client whose request has tried one server does not try another one that is due: it would get the
+// failure of that.
+func TestH35_ARequestTriesOneServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := retrying(2, "a", "b", "c", "d")
+		o.Failures, o.Retry.On = []int{500}, []int{599}
+		p := w.pool(o)
+		for _, host := range []string{"c", "d"} {
+			w.on(host, after(20*time.Millisecond, status(200)))
+		}
+		for _, host := range []string{"a", "b"} {
+			w.on(host, after(time.Millisecond, status(500)))
+		}
+		for stats(t, p, "a").State != "penalized" || stats(t, p, "b").State != "penalized" {
+			get(t, p)
+		}
+		time.Sleep(6 * time.Second) // both are due
+		w.calls()
+		for range 2 {
+			got := get(t, p)
+			if calls := strings.Fields(w.calls()); got != 200 || len(calls) != 2 || calls[0] > "b" || calls[1] < "c" {
+				t.Errorf("status %d, calls %v; want 200, of one server that is tried and one that works", got, calls)
+			}
+		}
+		if _, retries, _ := p.Stats(); retries != 0 {
+			t.Errorf("%d retries were charged; want none", retries)
+		}
+	})
+}

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// mostSends is how often a request is sent at most on a Route with a Fallback, to both upstreams
-// together. A call that did not reach a server is none.
+// mostSends is how often a request is sent at most on a Route with a Fallback, to both upstreams,
+// or with hedges. A call that did not reach a server is none.
 const mostSends = 3
 
 // Down is the reason of a fault.ElsewhereError for an upstream of which no server can be used.

@@ -84,7 +84,7 @@ type Transport interface {
 	Close()
 }
 
-// Surroundings holds a Pool's dependencies. All fields but Changed are required, unless they say otherwise.
+// Surroundings holds a Pool's dependencies. All fields but Apart and Changed are required, unless they say otherwise.
 type Surroundings struct {
 	// Open returns the Transport of one server. at is its address, the zero value for one that
 	// is not resolved.
@@ -93,6 +93,9 @@ type Surroundings struct {
 	// connections. Both are required for targets with Resolve.
 	Lookup   func(ctx context.Context, o Options, host string) ([]netip.Addr, error)
 	Connects func(ctx context.Context, at netip.AddrPort) bool
+	// Apart returns a context for one of two calls for a request, made from the request's. With
+	// quiet, 1xx responses do not reach the client. nil means that the request's is used.
+	Apart func(ctx context.Context, quiet bool) (context.Context, Side)
 	// Background counts the goroutines of the health checks and lookups.
 	Background *sync.WaitGroup
 	// Jitter returns a random duration with mean d.

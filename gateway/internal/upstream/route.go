@@ -27,6 +27,8 @@ type RouteOptions struct {
 	Responded func(*http.Response)
 	// Client returns the client of a request. nil means that clients are not told apart.
 	Client func(*http.Request) netip.Addr
+	// Hedge is nil without hedges.
+	Hedge *HedgeOptions
 }
 
 // A Route is a RoundTripper over the servers of a Pool, for requests whose times and responses
@@ -36,6 +38,7 @@ type Route struct {
 	place    choose.Route
 	failures []int
 	client   func(*http.Request) netip.Addr
+	hedge    *HedgeOptions
 	fallback *Fallback
 	tell     func(*http.Response)
 }
@@ -47,7 +50,7 @@ var seed = maphash.MakeSeed()
 // Route returns a Route of the Pool. What the Pool has learned on a route of that name stays.
 func (p *Pool) Route(o RouteOptions) *Route {
 	slot := maphash.String(seed, o.Name) % choose.MaxRoutes
-	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, fallback: o.Fallback, tell: o.Responded}
+	return &Route{pool: p, place: choose.Route{Name: o.Name, Slot: uint8(slot)}, failures: o.Failures, client: o.Client, fallback: o.Fallback, tell: o.Responded, hedge: o.Hedge}
 }
 
 // RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, the
@@ -68,6 +71,11 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	key, bound := t.key(now, r)
+	races, get := t.hedge.may(now, r), r.GetBody
+	var kind uint64
+	if races {
+		kind = keyOfCall(r)
+	}
 	body := hold(r)
 	defer body.release()
 	var few [4]*choose.Server
@@ -84,11 +92,26 @@ func (t *Route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		now.prefer(r, &a.request)
 	}
+	if t.hedge != nil {
+		a.most = min(a.most, mostSends)
+	}
 	for n := 1; ; n++ {
-		resp, err := a.send(r)
+		var resp *http.Response
+		var err error
+		if races && a.most > 1 {
+			var twice bool
+			if resp, err, twice = a.race(r, kind, get, retry); twice {
+				n++
+				a.sends++
+			}
+			races = false
+		} else {
+			resp, err = a.send(r)
+		}
 		wait, again := time.Duration(0), a.repeat
 		if again {
 			n-- // the request only tried whether a server has recovered
+			a.request.NoTrial = true
 		} else if a.sends < a.most {
 			wait, again = p.again(r.Context(), &retry, n, resp, err)
 		}
@@ -119,8 +142,10 @@ type attempts struct {
 	body    *held
 	tried   []*choose.Server
 	request choose.Request
-	repeat  bool // the latest call has failed, and must be made elsewhere
-	// Of a request that has a Fallback, or that one has taken over:
+	repeat  bool         // the latest call has failed, and must be made elsewhere
+	class   choose.Class // of the latest call, for its own request: a 504 is a failure also where the client has stated little time
+	racing  *race        // while its first call runs, else nil
+	// Of a request that has a Fallback or hedges, or that a Fallback has taken over:
 	sends      int  // calls that may have reached a server
 	most       int  // sends that are allowed
 	repeatable bool // the request may run twice
@@ -147,6 +172,9 @@ func (a *attempts) send(r *http.Request) (*http.Response, error) {
 			r = another(r)
 		}
 		a.tried = append(a.tried, &k.s.known)
+		if a.racing != nil {
+			a.racing.goes(a, k)
+		}
 		resp, err := a.call(k, r)
 		if !unreachable(err) || a.body.touched() || r.Context().Err() != nil {
 			a.sends++
@@ -211,6 +239,7 @@ func (a *attempts) take(ctx context.Context) (taken, error) {
 // call makes one call to the server of k.
 func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 	p := a.t.pool
+	a.class = choose.Unknown
 	end, class := unknown, choose.Unknown // what it means if the Transport panics
 	var err error
 	var pause time.Duration
@@ -241,10 +270,11 @@ func (a *attempts) call(k taken, r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class = a.t.class(&p.now.Load().o, end, resp)
+	a.class = class
 	if own && err == nil && resp.StatusCode == http.StatusGatewayTimeout {
 		class = choose.Unknown // of a client that has stated little time
 	}
-	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && len(a.tried) == 1 && a.sends+1 < a.most && r.Context().Err() == nil
+	a.repeat = k.c.Trial && a.request.Repeatable && class == choose.Failure && a.sends+1 < a.most && r.Context().Err() == nil
 	if err != nil {
 		return nil, err
 	}

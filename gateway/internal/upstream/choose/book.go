@@ -175,6 +175,7 @@ type view struct {
 	weight   float64       // of open
 	failing  []entry       // penalized, the least failing first
 	trying   []entry       // get one call at a time
+	serving  int           // servers that have a weight
 	desolate bool          // no server is usable, so open is all of them
 	unused   bool          // and none is only penalized: the caller has barred each
 	strained bool          // some servers are not open
@@ -201,14 +202,13 @@ func (b *Book) buildLocked(now Instant) {
 	before := b.view.Load()
 	v := &view{next: Forever, slow: b.slowStart, random: b.random}
 	var old float64
-	serving := 0
 	for _, m := range b.members {
 		s := m.Server
 		s.settleLocked(now, b.slowStart)
 		if m.Weight == 0 {
 			continue
 		}
-		serving++
+		v.serving++
 		e := entry{Server: s, weight: float64(m.Weight), limit: int64(m.Limit), since: s.since}
 		switch {
 		case s.barred != 0 && now >= s.barred:
@@ -240,7 +240,7 @@ func (b *Book) buildLocked(now Instant) {
 	} else if share := old / v.weight; share < 2./3 {
 		v.floor = (2./3 - share) / (1 - share)
 	}
-	v.strained = len(v.open) < serving
+	v.strained = len(v.open) < v.serving
 	if len(v.open) == 0 {
 		v.desolateLocked(b.members)
 	}

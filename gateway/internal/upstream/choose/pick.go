@@ -39,16 +39,24 @@ type Request struct {
 	Used bool
 	// Repeatable says that the request can be sent to another server if it fails.
 	Repeatable bool
+	// NoTrial says that the request has tried a server that has not recovered: it tries no other.
+	NoTrial bool
 	// Stream says that the request asks for an event stream or an upgrade. Those are spread by
 	// their own number.
 	Stream bool
+	// Spare says that the request is already at one of Tried, and gets another call only at
+	// another server that works, and only if more than half of the servers do (H41).
+	Spare bool
 }
 
 // Pick chooses a server and counts the call as in flight. It returns nil if there is no other
 // server, and if full is set because each is at its limit.
 func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	v := b.current(now)
-	if r.Prefer == nil || v.preferred(&r) == nil {
+	if r.Spare {
+		return b.spare(now, v, r), false
+	}
+	if !r.NoTrial && (r.Prefer == nil || v.preferred(&r) == nil) {
 		if s := v.try(now, r); s != nil {
 			return b.begin(now, r, s, true), false
 		}
@@ -78,6 +86,20 @@ func (b *Book) Pick(now Instant, r Request) (c *Call, full bool) {
 	c = b.begin(now, r, s, false)
 	c.Moved = moved
 	return c, false
+}
+
+// spare chooses a server for another call.
+func (b *Book) spare(now Instant, v *view, r Request) *Call {
+	if v.desolate || 2*len(v.open) <= v.serving {
+		return nil
+	}
+	s, moved := v.choose(now, &r, r.Tried)
+	if s == nil {
+		return nil
+	}
+	c := b.begin(now, r, s, false)
+	c.Moved = moved
+	return c
 }
 
 // preferred returns the server of r's session if it can be used.

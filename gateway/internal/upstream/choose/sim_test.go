@@ -1,6 +1,7 @@
 package choose_test
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"math/rand/v2"
@@ -158,7 +159,7 @@ func (w *world) serve(s *server, r work, done func(status int)) {
 	}
 	begin := func() {
 		s.busy++
-		d := time.Duration(float64(usual) * max(r.length, 1) / s.speed)
+		d := time.Duration(float64(usual) * cmp.Or(r.length, 1) / s.speed)
 		if s.service != nil {
 			d = s.service(w)
 		}
