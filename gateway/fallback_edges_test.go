@@ -120,7 +120,7 @@ func TestH40_NothingStaysInTheStore(t *testing.T) {
 	}
 }
 
-// What the first upstream has stored is validated there. A 304 of the other one, to a condition
+// Responses of the first upstream are validated there. A 304 of the other one, to a condition
 // that its client has not sent, would be about another response.
 func TestH40_TheStoredValidatorStays(t *testing.T) {
 	var broken atomic.Bool
