@@ -103,7 +103,7 @@ func (o *callEnds) CallEnd(_ context.Context, _ weirhttp.CallInfo, end weirhttp.
 	o.took = append(o.took, end.Duration)
 }
 
-// The first call has ended when the other one begins: it is not in flight, and its time is its own.
+// The first call has ended when the other one begins: it is not in flight, and its time does not grow.
 func TestH40_TheFirstCallHasEnded(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD", "POST"} {
 		synctest.Test(t, func(t *testing.T) {
