@@ -273,7 +273,7 @@ func (c *call) hurry(came time.Time) {
 	c.demand.Until, _ = c.time.Deadline()
 }
 
-// unhurry releases what c.hurry holds. The Handler of a first call does it for a Fallback's, too.
+// unhurry releases what c.hurry holds. The Handler of a first call does it also for a Fallback's.
 func (c *call) unhurry() {
 	if c.time != nil && fallbackOf(c.r.Context()) == nil {
 		c.time.end()
