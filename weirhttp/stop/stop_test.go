@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,7 +64,7 @@ func TestContextsEndAsThoseOfTheStandardLibrary(t *testing.T) {
 			type registered struct {
 				std         func() bool
 				own         stop.Hook
-				stdRan, ran *int
+				stdRan, ran *atomic.Int32
 			}
 			var hooks []registered
 			for step := range 40 {
@@ -86,9 +87,9 @@ func TestContextsEndAsThoseOfTheStandardLibrary(t *testing.T) {
 				case 5:
 					all = append(all, pair{context.WithoutCancel(p.std), stop.Detach(p.own), func(error) {}})
 				case 6, 7:
-					h := registered{stdRan: new(int), ran: new(int)}
-					h.std = context.AfterFunc(p.std, func() { *h.stdRan++ })
-					h.own = stop.On(p.own, func() { *h.ran++ })
+					h := registered{stdRan: new(atomic.Int32), ran: new(atomic.Int32)}
+					h.std = context.AfterFunc(p.std, func() { h.stdRan.Add(1) })
+					h.own = stop.On(p.own, func() { h.ran.Add(1) })
 					hooks = append(hooks, h)
 				case 8:
 					if len(hooks) > 0 {
@@ -117,8 +118,8 @@ func TestContextsEndAsThoseOfTheStandardLibrary(t *testing.T) {
 					}
 				}
 				for i, h := range hooks {
-					if *h.stdRan != *h.ran {
-						t.Fatalf("seed %d, step %d: function %d ran %d times; want %d", seed, step, i, *h.ran, *h.stdRan)
+					if std, own := h.stdRan.Load(), h.ran.Load(); std != own {
+						t.Fatalf("seed %d, step %d: function %d ran %d times; want %d", seed, step, i, own, std)
 					}
 				}
 			}

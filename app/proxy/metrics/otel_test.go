@@ -62,7 +62,10 @@ func otelName(prom string) string {
 	}
 	name := strings.TrimSuffix(strings.TrimSuffix(prom, "_total"), "_seconds")
 	name = strings.TrimPrefix(name, "weir_")
-	space, rest, _ := strings.Cut(name, "_")
+	space, rest, ok := strings.Cut(name, "_")
+	if !ok {
+		return "weir." + name
+	}
 	if space == "guard" || space == "http" {
 		return "weir." + rest
 	}
@@ -116,7 +119,8 @@ func collected(t *testing.T) map[string]bool {
 	gw, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
 		Claims:    someKeys(t),
-		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}}, Routes: []gateway.Route{{Name: "shop"}}, Observer: tel.HTTP(),
+		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}, {Name: "search", Servers: []string{origin.URL}}},
+		Routes:    []gateway.Route{{Name: "shop", Upstream: "shop"}, searchRoute}, Observer: tel.HTTP(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -114,17 +114,28 @@ func someKeys(t *testing.T) *once.Claims {
 	return once.NewClaims(folder)
 }
 
+// searchRoute has the metrics that a route has only with these settings.
+var searchRoute = gateway.Route{
+	Name: "search", Path: "/search", Upstream: "search", Hedge: &gateway.Hedge{},
+	Fallback: &gateway.Fallback{Upstream: "shop", When: []string{gateway.FallbackDown}},
+}
+
 // usedGateway returns a gateway in a fleet that has answered requests.
 func usedGateway(t *testing.T, tier fleet.Tier) *gateway.Gateway {
 	t.Helper()
 	origin := httptest.NewServer(cacheable{})
 	t.Cleanup(origin.Close)
+	other := httptest.NewServer(cacheable{})
+	t.Cleanup(other.Close)
 	g, err := gateway.New(gateway.Config{
 		Cache:     cacheWithFolder(t),
 		Claims:    someKeys(t),
-		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}},
-		Routes:    []gateway.Route{{Name: "shop", Path: "/shop"}},
-		Fleet:     &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
+		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}, Adaptive: true, Cost: weirhttp.Cost{Units: 1}, Budget: anyBudget()}, {Name: "search", Servers: []string{origin.URL, other.URL}}},
+		Routes: []gateway.Route{
+			{Name: "shop", Path: "/shop", Upstream: "shop"},
+			searchRoute,
+		},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
 	})
 	if err != nil {
 		t.Fatal(err)
