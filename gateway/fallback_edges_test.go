@@ -126,7 +126,7 @@ func TestH40_TheStoredValidatorStays(t *testing.T) {
 	var broken atomic.Bool
 	main := serving(t, "main", func(w http.ResponseWriter, r *http.Request) {
 		if broken.Load() {
-			http.Error(w, "no", 503)
+			http.Error(w, "no", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Etag", `"main"`)

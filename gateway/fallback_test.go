@@ -153,7 +153,7 @@ func TestH40_TheBudgetBoundsStatuses(t *testing.T) {
 		if r.URL.Path == "/shared" {
 			<-release
 		}
-		http.Error(w, "no", 503)
+		http.Error(w, "no", http.StatusServiceUnavailable)
 	})
 	standby := serving(t, "standby", nil)
 	s := open(t, withFallback(upstreamOf(main), upstreamOf(standby), "503"))
@@ -351,7 +351,7 @@ func TestH40_AStaleResponseComesFirst(t *testing.T) {
 	var broken atomic.Bool
 	main := serving(t, "main", func(w http.ResponseWriter, r *http.Request) {
 		if broken.Load() {
-			http.Error(w, "no", 503)
+			http.Error(w, "no", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Cache-Control", "max-age=0, stale-if-error=600")

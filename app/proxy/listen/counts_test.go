@@ -151,7 +151,6 @@ type proxyClient struct {
 	t       testing.TB
 	conn    net.Conn
 	request []byte
-	size    int // of a response
 	b       [4096]byte
 }
 

@@ -229,9 +229,7 @@ func (rc *race) apart(ctx context.Context, which int) context.Context {
 // goes records that the first call goes to k, the last server of a.tried.
 func (rc *race) goes(a *attempts, k taken) {
 	q := choose.Request{Route: rc.t.place, Client: a.request.Client, Key: a.request.Key, Bound: a.request.Bound, Spare: true}
-	for _, s := range a.tried {
-		q.Tried = append(q.Tried, s)
-	}
+	q.Tried = append(q.Tried, a.tried...)
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	rc.request, rc.trial = q, k.probe
