@@ -156,12 +156,12 @@ func TestH45_RedisThatHasLostRecordsDecidesNothing(t *testing.T) {
 	for name, lose := range map[string]func(s *redistest.Server){
 		"all": func(s *redistest.Server) { s.Do("FLUSHALL") },
 		// An engine whose policy was changed while it runs evicts single keys.
-		"when they expire, written":     func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:x") },
-		"their weights, written":        func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:w") },
-		"how many there are, written":   func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:u") },
-		"who has written them, written": func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:s") },
-		"the mark, written":             func(s *redistest.Server) { s.Do("SET", "weir:o:{|http}:mark", "other") },
-		"all was written":               func(s *redistest.Server) { s.Do("FLUSHALL") },
+		"when they expire, written":   func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:x") },
+		"their weights, written":      func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:w") },
+		"how many there are, written": func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:u") },
+		"the writers, written":        func(s *redistest.Server) { s.Do("DEL", "weir:o:{|http}:s") },
+		"the mark, written":           func(s *redistest.Server) { s.Do("SET", "weir:o:{|http}:mark", "other") },
+		"all was written":             func(s *redistest.Server) { s.Do("FLUSHALL") },
 		"some that were written": func(s *redistest.Server) {
 			for _, owner := range s.Texts("HKEYS", "weir:o:{|http}:s") {
 				if n := s.Text("HGET", "weir:o:{|http}:s", owner); !strings.HasPrefix(n, "0 ") {

@@ -54,7 +54,7 @@ type Route struct {
 	Response   SetResponse `yaml:"response" help:"Changes to response fields before the response is sent."`
 }
 
-// Hedge sends calls that take longer than most a second time.
+// Hedge makes a second call, to another server, for a request whose call takes longer than most.
 type Hedge struct {
 	Budget int      `yaml:"budget" default:"2" min:"1" max:"10" gw:"Budget" help:"Second calls per 100 calls, and seconds that they take per 100s of calls. Each client has its share. None are sent while requests wait, for 10s after a limit was lowered, and while half of the servers get no calls."`
 	After  Duration `yaml:"after,omitempty" min:"2ms" max:"1h" gw:"After" help:"How long a call has no response before there is a second one. Without it, the time that as many calls exceed as the budget pays for: with budget: 2, 98 of 100 calls of about the same length take less."`
